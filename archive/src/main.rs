@@ -1,0 +1,3 @@
+//! Work begins here.
+
+fn main() {}

@@ -1,0 +1,95 @@
+//! The vocabulary of Performance Co-Pilot's PMAPI.
+//!
+//! Metric and instance-domain identifiers, value types, semantics, units,
+//! timestamps and error codes: what `<pcp/pmapi.h>` defines and what both file
+//! formats (MMV and the archive) speak of. The crate reads and writes no file,
+//! knows no byte order and depends on nothing.
+//!
+//! | type | PCP's word | range |
+//! |---|---|---|
+//! | [`Pmid`] | `pmID` | domain 0..=511, cluster 0..=4095, item 0..=1023 |
+//! | [`InDom`] | `pmInDom` | domain 0..=511, serial 0..=4 194 303 |
+//! | [`InstanceId`] | internal instance identifier | 0..=2 147 483 647 |
+//! | [`ValueType`] | `PM_TYPE_*` | -1..=10 |
+//! | [`Semantics`] | `PM_SEM_*` | 1, 3, 4 |
+//! | [`Units`] | `pmUnits` | one 32-bit word |
+//! | [`Timestamp`] | `struct timespec` | seconds since 1970 UTC, nanoseconds |
+//! | [`ErrorCode`] | `PM_ERR_*` | negative 32-bit integers |
+//!
+//! "No instance domain" and "no instance" are `None`, never a magic -1.
+
+mod error_code;
+mod indom;
+mod pmid;
+mod semantics;
+mod timestamp;
+mod units;
+mod value_type;
+
+pub use error_code::ErrorCode;
+pub use indom::{InDom, InstanceId};
+pub use pmid::Pmid;
+pub use semantics::Semantics;
+pub use timestamp::Timestamp;
+pub use units::{ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
+pub use value_type::ValueType;
+
+/// A number or a text that is no value of the vocabulary type asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A part of a [`Pmid`] or [`InDom`] is larger than its bit field.
+    PartTooLarge {
+        /// Which part: "domain", "cluster", "item" or "serial".
+        part: &'static str,
+        /// The number given.
+        found: u32,
+        /// The largest number that fits.
+        max: u32,
+    },
+    /// Not a PMID or indom in dotted notation.
+    Syntax {
+        /// What was to be read: "pmid", "indom", "units".
+        what: &'static str,
+        /// The text given.
+        text: String,
+    },
+    /// A `PM_TYPE_*` code that does not exist.
+    UnknownType(i32),
+    /// A `PM_SEM_*` code that does not exist.
+    UnknownSemantics(i32),
+    /// A nanosecond count outside 0..=999 999 999.
+    Nanoseconds(i64),
+    /// A negative instance number.
+    NegativeInstance(i32),
+    /// A units string names something that is not a unit (`PM_ERR_CONV`).
+    UnknownUnit(String),
+    /// A units string with more than one `/`, or a dimension twice on one side.
+    RepeatedDimension(String),
+    /// A power that does not fit the four bits of a dimension.
+    PowerOutOfRange(i32),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PartTooLarge { part, found, max } => {
+                write!(f, "{part} {found} is larger than {max}")
+            }
+            Self::Syntax { what, text } => write!(f, "\"{text}\" is not a {what}"),
+            Self::UnknownType(code) => write!(f, "{code} is no metric type (-1..=10)"),
+            Self::UnknownSemantics(code) => write!(f, "{code} is no semantics (1, 3 or 4)"),
+            Self::Nanoseconds(n) => write!(f, "{n} nanoseconds are not within 0..=999999999"),
+            Self::NegativeInstance(id) => write!(f, "instance number {id} is negative"),
+            Self::UnknownUnit(word) => write!(f, "\"{word}\" is not a unit"),
+            Self::RepeatedDimension(text) => {
+                write!(f, "\"{text}\" names a dimension twice on one side")
+            }
+            Self::PowerOutOfRange(power) => {
+                write!(f, "power {power} is not within -8..=7")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
