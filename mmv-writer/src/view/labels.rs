@@ -1,0 +1,73 @@
+//! Labels.
+
+use pcp_types::InstanceId;
+
+use super::indoms::Indoms;
+use super::metrics::Metrics;
+use super::{Header, Label, LabelClass, Parser, Problem, Source};
+use crate::json;
+use crate::layout::{
+    LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL, LabelEntry,
+    SectionKind, until_nul,
+};
+
+/// Reads the section.
+pub(super) fn parse<S: Source + ?Sized>(
+    parser: &mut Parser<'_, S>,
+    header: &Header,
+    indoms: &Indoms,
+    metrics: &Metrics,
+) -> Vec<Label> {
+    let section = parser.sections.get(SectionKind::Labels);
+    let mut labels = Vec::new();
+    for (index, offset, raw) in section.entries::<LabelEntry>() {
+        match read_label(&raw, offset, header, indoms, metrics) {
+            Ok(label) => labels.push(label),
+            Err(problem) => parser.skip(SectionKind::Labels, index, offset, problem),
+        }
+    }
+    labels
+}
+
+fn read_label(
+    raw: &LabelEntry,
+    offset: u64,
+    header: &Header,
+    indoms: &Indoms,
+    metrics: &Metrics,
+) -> Result<Label, Problem> {
+    let class = match raw.flags & !LABEL_OPTIONAL {
+        LABEL_CLUSTER => LabelClass::Cluster,
+        LABEL_INDOM => LabelClass::Indom,
+        LABEL_ITEM => LabelClass::Item,
+        LABEL_INSTANCES => LabelClass::Instances,
+        _ => return Err(Problem::LabelFlags { found: raw.flags }),
+    };
+    let instance = match class {
+        LabelClass::Instances => InstanceId::new(raw.instance).ok(),
+        _ => None,
+    };
+    let identity = raw.identity;
+    let attached = match class {
+        LabelClass::Cluster => identity == header.cluster,
+        LabelClass::Indom => indoms.find(identity).is_some(),
+        LabelClass::Item => metrics.all.iter().any(|metric| metric.item == identity),
+        LabelClass::Instances => instance.is_some_and(|id| indoms.has(identity, id)),
+    };
+    if !attached {
+        return Err(Problem::LabelTarget { identity, instance: raw.instance });
+    }
+    let text = until_nul(&raw.json)
+        .ok_or(Problem::TextWithoutEnd { found: offset + 12, len: raw.json.len() })?;
+    let pair = std::str::from_utf8(text).ok().and_then(json::single_pair);
+    let (name, value) = pair
+        .ok_or_else(|| Problem::LabelJson { found: String::from_utf8_lossy(text).into_owned() })?;
+    Ok(Label {
+        class,
+        identity,
+        instance,
+        optional: raw.flags & LABEL_OPTIONAL != 0,
+        name: name.to_owned(),
+        json_value: value.to_owned(),
+    })
+}
