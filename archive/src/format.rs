@@ -1,0 +1,50 @@
+//! The bytes of an archive, one kind of record a file.
+//!
+//! | file | record | in |
+//! |---|---|---|
+//! | [`frame`] | length words around every record | all files |
+//! | [`stamp`] | times | nearly all records |
+//! | [`archive_label`] | who, where, when | start of every file |
+//! | [`result`] | values of many metrics at one time; marks | data volumes |
+//! | [`value_block`] | values that do not fit a word | data volumes |
+//! | [`desc`] | a metric's type, semantics, units, names | `.meta` |
+//! | [`indom`] | the instances of a domain, whole or as difference | `.meta` |
+//! | [`labelset`] | name/value labels as JSON | `.meta` |
+//! | [`text`] | help text | `.meta` |
+//! | [`index`] | where in the files a time is | `.index` |
+//!
+//! Parsers take bytes and return values that borrow from them; they check
+//! every length before they use it and cannot panic. All integers are
+//! big-endian. Version 2 and 3 differ in their times (8 and 12 bytes), their
+//! labels and in the type numbers of two metadata records.
+//!
+//! **Source**: LOGARCHIVE(5); `src/libpcp/src/{e_*,logmeta,p_result}.c`.
+
+pub(crate) mod archive_label;
+pub(crate) mod bytes;
+pub(crate) mod desc;
+pub(crate) mod frame;
+pub(crate) mod index;
+pub(crate) mod indom;
+pub(crate) mod json;
+pub(crate) mod labelset;
+pub(crate) mod metadata_record;
+pub(crate) mod result;
+pub(crate) mod result_builder;
+pub(crate) mod stamp;
+pub(crate) mod text;
+pub(crate) mod value_block;
+
+pub use archive_label::{ArchiveLabel, Version};
+
+/// The null word of PMIDs, instance domains and instances in files.
+pub(crate) const NULL: u32 = u32::MAX;
+
+/// The word size: data records and value blocks are padded to it.
+pub(crate) const WORD: usize = 4;
+
+/// `len` rounded up to whole words: the padding rule of value blocks and
+/// event parameters.
+pub(crate) const fn padded(len: usize) -> usize {
+    len.next_multiple_of(WORD)
+}

@@ -1,0 +1,90 @@
+//! A cursor over a record's bytes that checks before it cuts.
+//!
+//! Every count and length of a record goes through here, so that no count is
+//! believed before the bytes it promises are known to exist.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+use crate::error::RecordError;
+
+/// What of a record has not been read yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The next field.
+    pub(crate) fn take<T>(&mut self, field: &'static str) -> Result<&'a T, RecordError>
+    where
+        T: FromBytes + KnownLayout + Immutable + Unaligned,
+    {
+        let (value, rest) = T::ref_from_prefix(self.rest)
+            .map_err(|_| self.truncated(field, size_of::<T>() as u64))?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    /// The next `len` bytes.
+    pub(crate) fn slice(&mut self, field: &'static str, len: u64) -> Result<&'a [u8], RecordError> {
+        let cut = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
+        let (slice, rest) = cut.ok_or_else(|| self.truncated(field, len))?;
+        self.rest = rest;
+        Ok(slice)
+    }
+
+    /// A table of `count` entries, borrowed where it lies.
+    pub(crate) fn table<T>(
+        &mut self,
+        field: &'static str,
+        count: u32,
+    ) -> Result<&'a [T], RecordError>
+    where
+        T: FromBytes + KnownLayout + Immutable + Unaligned,
+    {
+        let needed = u64::from(count) * size_of::<T>() as u64;
+        let bytes = self.slice(field, needed)?;
+        <[T]>::ref_from_bytes(bytes).map_err(|_| self.truncated(field, needed))
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn end(self) -> Result<(), RecordError> {
+        match self.rest.len() as u64 {
+            0 => Ok(()),
+            left => Err(RecordError::Surplus { left }),
+        }
+    }
+
+    fn truncated(&self, field: &'static str, needed: u64) -> RecordError {
+        RecordError::Truncated { field, needed, left: self.rest.len() as u64 }
+    }
+}
+
+/// A count or length word, which must not be negative.
+pub(crate) fn count(field: &'static str, word: i32) -> Result<u32, RecordError> {
+    u32::try_from(word).map_err(|_| RecordError::Negative { field, found: i64::from(word) })
+}
+
+/// The bytes before the first NUL; `None` without one.
+pub(crate) fn before_nul(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.iter().position(|&byte| byte == 0).and_then(|end| bytes.get(..end))
+}
+
+/// Text as PCP keeps it (any bytes) as a string: what is not UTF-8 becomes
+/// U+FFFD.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

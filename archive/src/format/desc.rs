@@ -1,0 +1,248 @@
+//! A metric's descriptor: metadata record of type 1.
+//!
+//! | + | bytes | field | ours |
+//! |---|---|---|---|
+//! | 0 | 4 | length | |
+//! | 4 | 4 | 1 | |
+//! | 8 | 4 | PMID | `pmid` |
+//! | 12 | 4 | type | `value_type` |
+//! | 16 | 4 | instance domain, 0xffffffff if singular | `indom` |
+//! | 20 | 4 | semantics | `semantics` |
+//! | 24 | 4 | units | `units` |
+//! | 28 | 4 | number of names, at least 1 | |
+//! | 32 | 4 + n | per name: length, bytes without NUL or padding | |
+//! | .. | 4 | length | |
+//!
+//! **Source**: LOGARCHIVE(5), "pmDesc" (which puts the number of names at a
+//! wrong offset); `src/libpcp/src/logmeta.c`.
+
+use pcp_types::{InDom, Pmid, Semantics, Units, ValueType};
+use zerocopy::big_endian::{I32, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::bytes::{Bytes, count};
+use super::metadata_record::RecordType;
+use super::{NULL, frame};
+use crate::error::{EncodeError, RecordError};
+
+/// PCP's readers have a fixed buffer for a name and its NUL.
+const MAX_NAME: usize = 4095;
+
+/// What a metric's values are (`pmDesc`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MetricDesc {
+    /// The metric.
+    pub pmid: Pmid,
+    /// The type of its values.
+    pub value_type: ValueType,
+    /// The domain of its instances; `None` if it has exactly one value.
+    pub indom: Option<InDom>,
+    /// What the values mean over time.
+    pub semantics: Semantics,
+    /// Their dimension and scale.
+    pub units: Units,
+}
+
+impl MetricDesc {
+    /// The field in which two descriptors of one metric differ, as PCP looks
+    /// for it: "type", "semantics", "instance domain" or "units".
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        if self.value_type != other.value_type {
+            Some("type")
+        } else if self.semantics != other.semantics {
+            Some("semantics")
+        } else if self.indom != other.indom {
+            Some("instance domain")
+        } else if self.units != other.units {
+            Some("units")
+        } else {
+            None
+        }
+    }
+}
+
+/// A descriptor record; the names lie in the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DescRecord<'a> {
+    pub(crate) desc: MetricDesc,
+    pub(crate) names: Vec<&'a [u8]>,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Layout {
+    pmid: U32,
+    value_type: I32,
+    indom: U32,
+    semantics: I32,
+    units: U32,
+    name_count: I32,
+}
+
+const _: () = assert!(size_of::<Layout>() == 24 && align_of::<Layout>() == 1);
+
+/// What follows the type word.
+///
+/// # Errors
+///
+/// [`RecordError::Field`] for an unknown type or semantics and for no names,
+/// and what lengths can be wrong with.
+pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<DescRecord<'a>, RecordError> {
+    let layout: &Layout = body.take("descriptor")?;
+    let desc = MetricDesc {
+        pmid: Pmid::from_raw(layout.pmid.get()),
+        value_type: parse_type(layout.value_type.get())?,
+        indom: InDom::from_raw(layout.indom.get()),
+        semantics: parse_semantics(layout.semantics.get())?,
+        units: Units::from_raw(layout.units.get()),
+    };
+    let name_count = count("number of names", layout.name_count.get())?;
+    if name_count == 0 {
+        return Err(RecordError::Field { field: "number of names", found: 0 });
+    }
+    let mut names = Vec::with_capacity((name_count as usize).min(body.len() / 4));
+    for _ in 0..name_count {
+        let len = count("name length", body.take::<I32>("name length")?.get())?;
+        names.push(body.slice("name", u64::from(len))?);
+    }
+    Ok(DescRecord { desc, names })
+}
+
+fn parse_type(code: i32) -> Result<ValueType, RecordError> {
+    ValueType::from_code(code)
+        .map_err(|_| RecordError::Field { field: "type", found: i64::from(code) })
+}
+
+fn parse_semantics(code: i32) -> Result<Semantics, RecordError> {
+    Semantics::from_code(code)
+        .map_err(|_| RecordError::Field { field: "semantics", found: i64::from(code) })
+}
+
+/// Appends a descriptor record.
+///
+/// # Errors
+///
+/// [`EncodeError::NoName`], [`EncodeError::TooLarge`] for a name that PCP
+/// cannot read.
+pub(crate) fn encode(
+    desc: &MetricDesc,
+    names: &[&str],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    if names.is_empty() {
+        return Err(EncodeError::NoName { pmid: desc.pmid });
+    }
+    let layout = Layout {
+        pmid: desc.pmid.raw().into(),
+        value_type: desc.value_type.code().into(),
+        indom: desc.indom.map_or(NULL, InDom::raw).into(),
+        semantics: desc.semantics.code().into(),
+        units: desc.units.raw().into(),
+        name_count: (names.len() as i32).into(),
+    };
+    frame::encode(out, |out| {
+        RecordType::Desc.encode(out);
+        out.extend(layout.as_bytes());
+        for name in names {
+            check_name(name)?;
+            out.extend((name.len() as u32).to_be_bytes());
+            out.extend(name.as_bytes());
+        }
+        Ok(())
+    })
+}
+
+/// Whether a name can be stored.
+///
+/// # Errors
+///
+/// [`EncodeError::TooLarge`].
+pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
+    if name.len() > MAX_NAME {
+        return Err(EncodeError::TooLarge {
+            field: "metric name",
+            found: name.len() as u64,
+            max: MAX_NAME as u64,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::metadata_record::test_support::{body, every_bit_flipped, hex};
+
+    const EXAMPLE: &str = "0000002e 00000001 64000401 00000001 ffffffff 00000001 1f023000 \
+                           00000001 00000006 6d792e753332 0000002e";
+
+    fn example() -> MetricDesc {
+        MetricDesc {
+            pmid: Pmid::from_raw(0x6400_0401),
+            value_type: ValueType::U32,
+            indom: None,
+            semantics: Semantics::Counter,
+            units: Units::from_raw(0x1f02_3000),
+        }
+    }
+
+    #[test]
+    fn bytes_both_ways() {
+        let mut out = Vec::new();
+        encode(&example(), &["my.u32"], &mut out).unwrap();
+        assert_eq!(out, hex(EXAMPLE));
+        let bytes = hex(EXAMPLE);
+        let record = parse(&mut body(&bytes)).unwrap();
+        assert_eq!(record, DescRecord { desc: example(), names: vec![b"my.u32"] });
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let bytes = hex(EXAMPLE);
+        let whole = body(&bytes).rest();
+        for len in 0..whole.len() {
+            assert!(parse(&mut Bytes::new(&whole[..len])).is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn flipped_bits_never_panic_nor_pass_unseen() {
+        let good = hex(EXAMPLE);
+        let expected = parse(&mut body(&good)).unwrap();
+        for bytes in every_bit_flipped(&good, 8..good.len() - 4) {
+            assert!(parse(&mut body(&bytes)) != Ok(expected.clone()));
+        }
+    }
+
+    #[test]
+    fn no_names_a_negative_number_and_absurd_numbers_of_names_are_refused() {
+        for (names, expected) in [
+            (0i32, RecordError::Field { field: "number of names", found: 0 }),
+            (-1, RecordError::Negative { field: "number of names", found: -1 }),
+            (i32::MAX, RecordError::Truncated { field: "name length", needed: 4, left: 0 }),
+        ] {
+            let mut bytes = hex(EXAMPLE);
+            bytes[28..32].copy_from_slice(&names.to_be_bytes());
+            assert_eq!(parse(&mut body(&bytes)), Err(expected));
+        }
+    }
+
+    #[test]
+    fn unknown_types_and_semantics_are_refused() {
+        for (at, field, found) in [(12, "type", 11), (20, "semantics", 2)] {
+            let mut bytes = hex(EXAMPLE);
+            bytes[at + 3] = found as u8;
+            assert_eq!(parse(&mut body(&bytes)), Err(RecordError::Field { field, found }));
+        }
+    }
+
+    #[test]
+    fn a_metric_needs_a_name_and_a_name_that_pcp_can_hold() {
+        assert!(matches!(
+            encode(&example(), &[], &mut Vec::new()),
+            Err(EncodeError::NoName { .. })
+        ));
+        assert!(encode(&example(), &["x".repeat(4095).as_str()], &mut Vec::new()).is_ok());
+        assert!(encode(&example(), &["x".repeat(4096).as_str()], &mut Vec::new()).is_err());
+    }
+}

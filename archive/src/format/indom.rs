@@ -1,0 +1,332 @@
+//! The instances of a domain from one time on: metadata records of type 2
+//! (version 2), 5 (version 3, whole) and 6 (version 3, difference).
+//!
+//! | v2 + | v3 + | bytes | field | ours |
+//! |---|---|---|---|---|
+//! | 0 | 0 | 4 | length | |
+//! | 4 | 4 | 4 | 2, 5 or 6 | `kind` |
+//! | 8 | 8 | 8 / 12 | from when on | `stamp` |
+//! | 16 | 20 | 4 | instance domain | `indom` |
+//! | 20 | 24 | 4 | N | |
+//! | 24 | 28 | 4 N | instance numbers | |
+//! | 24 + 4N | 28 + 4N | 4 N | where the names start, bytes into the table | |
+//! | 24 + 8N | 28 + 8N | .. | table of names, each with its NUL | |
+//! | .. | .. | 4 | length | |
+//!
+//! A difference is against the record of the domain that precedes in time. In
+//! it the index -1 stands for an instance that is gone; others are new, and
+//! instances that are not named stay.
+//!
+//! **Source**: LOGARCHIVE(5), "pmInDom"; `src/libpcp_archive/src/indom.c`.
+
+use std::sync::Arc;
+
+use pcp_types::{InDom, InstanceId, Timestamp};
+use zerocopy::big_endian::{I32, U32};
+
+use super::archive_label::Version;
+use super::bytes::{Bytes, before_nul, count};
+use super::metadata_record::RecordType;
+use super::{frame, stamp};
+use crate::error::{EncodeError, RecordError};
+
+/// In place of a name's position: the instance is gone.
+const DELETED: i32 = -1;
+
+/// One instance of a domain. Ordered by number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instance {
+    /// The number (internal instance identifier).
+    pub id: InstanceId,
+    /// The name (external instance identifier). Where the file has bytes that
+    /// are not UTF-8, U+FFFD stands for them.
+    pub name: Arc<str>,
+}
+
+/// Whether a record lists all instances or what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Full,
+    Delta,
+}
+
+/// An instance-domain record; ids and names lie in the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndomRecord<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) stamp: Timestamp,
+    pub(crate) indom: InDom,
+    ids: &'a [I32],
+    indexes: &'a [I32],
+    table: &'a [u8],
+}
+
+impl<'a> IndomRecord<'a> {
+    /// The instances in file order; without a name those that are gone.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (InstanceId, Option<&'a [u8]>)> + use<'a> {
+        let table = self.table;
+        self.ids.iter().zip(self.indexes).filter_map(move |(id, index)| {
+            let id = InstanceId::new(id.get()).ok()?;
+            Some((id, name_at(table, index.get())))
+        })
+    }
+
+    fn check(&self) -> Result<(), RecordError> {
+        for (id, index) in self.ids.iter().zip(self.indexes) {
+            count("instance number", id.get())?;
+            let index = index.get();
+            if index == DELETED && self.kind == Kind::Delta {
+                continue;
+            }
+            let at = count("name index", index)?;
+            if at as usize >= self.table.len() {
+                let end = self.table.len() as u64;
+                return Err(RecordError::Offset { field: "name index", found: at.into(), end });
+            }
+            if name_at(self.table, index).is_none() {
+                let len = self.table.len() as u64 - u64::from(at);
+                return Err(RecordError::Unterminated { field: "instance name", len });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_at(table: &[u8], index: i32) -> Option<&[u8]> {
+    let at = usize::try_from(index).ok()?;
+    table.get(at..).and_then(before_nul)
+}
+
+/// What follows the type word.
+///
+/// # Errors
+///
+/// [`RecordError::Negative`] for numbers and indexes below 0 (but -1 in a
+/// difference), [`RecordError::Offset`] for a name outside the table,
+/// [`RecordError::Field`] for the null domain, and what lengths can be wrong
+/// with. After success [`IndomRecord::entries`] gives every entry.
+pub(crate) fn parse<'a>(
+    version: Version,
+    kind: Kind,
+    body: &mut Bytes<'a>,
+) -> Result<IndomRecord<'a>, RecordError> {
+    let stamp = stamp::parse(version, body)?;
+    let indom = parse_id(body.take::<U32>("instance domain")?.get())?;
+    let n = count("number of instances", body.take::<I32>("number of instances")?.get())?;
+    let ids = body.table("instance numbers", n)?;
+    let indexes = body.table("name indexes", n)?;
+    let record = IndomRecord { kind, stamp, indom, ids, indexes, table: body.rest() };
+    record.check()?;
+    Ok(record)
+}
+
+/// A domain's word that must not be null.
+pub(crate) fn parse_id(raw: u32) -> Result<InDom, RecordError> {
+    InDom::from_raw(raw)
+        .ok_or(RecordError::Field { field: "instance domain", found: i64::from(raw) })
+}
+
+/// Appends a record of version 3 with `entries` in the order given, `None`
+/// for a deletion.
+///
+/// # Errors
+///
+/// [`EncodeError::Nul`] for a name with a NUL, [`EncodeError::TooLarge`] if
+/// the record is.
+pub(crate) fn encode(
+    kind: Kind,
+    stamp: Timestamp,
+    indom: InDom,
+    entries: &[(InstanceId, Option<&str>)],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    frame::encode(out, |out| {
+        match kind {
+            Kind::Full => RecordType::Indom.encode(out),
+            Kind::Delta => RecordType::IndomDelta.encode(out),
+        }
+        stamp::encode(Version::V3, stamp, out)?;
+        out.extend(indom.raw().to_be_bytes());
+        out.extend((entries.len() as u32).to_be_bytes());
+        for (id, _) in entries {
+            out.extend(id.get().to_be_bytes());
+        }
+        let mut at = 0;
+        for (_, name) in entries {
+            let index = name.map_or(DELETED, |_| at);
+            out.extend(index.to_be_bytes());
+            at = at.saturating_add(name.map_or(0, |name| name.len() as i32 + 1));
+        }
+        for name in entries.iter().filter_map(|(_, name)| *name) {
+            put_name(out, name)?;
+        }
+        Ok(())
+    })
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) -> Result<(), EncodeError> {
+    check_name(name)?;
+    out.extend(name.as_bytes());
+    out.push(0);
+    Ok(())
+}
+
+/// Whether an instance name can be stored.
+///
+/// # Errors
+///
+/// [`EncodeError::Nul`].
+pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
+    match name.bytes().position(|byte| byte == 0) {
+        Some(at) => Err(EncodeError::Nul { field: "instance name", at: at as u64 }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::metadata_record::test_support::{body, every_bit_flipped, hex};
+
+    const FULL: &str = "0000005c 00000005 6553f100 00000000 075bcd15 64000007 00000005 \
+        00000001 00000002 00000003 00000004 00000005 \
+        00000000 00000002 00000005 00000009 0000000e \
+        6100 626200 63636300 6464646400 656565656500 0000005c";
+    const DELTA: &str = "00000060 00000006 624943d2 00000000 38bd65bf 0740000c 00000003 \
+        00000007 0000000b 0000000c ffffffff 00000000 00000013 \
+        30303131202f7573722f62696e2f6c616c6100 \
+        30303132202f7573722f62696e2f6c616c61207800 00000060";
+
+    fn id(number: i32) -> InstanceId {
+        InstanceId::new(number).unwrap()
+    }
+
+    fn encoded(
+        kind: Kind,
+        stamp: (i64, u32),
+        indom: u32,
+        names: &[(i32, Option<&str>)],
+    ) -> Vec<u8> {
+        let entries: Vec<_> = names.iter().map(|(number, name)| (id(*number), *name)).collect();
+        let stamp = Timestamp::new(stamp.0, stamp.1).unwrap();
+        let mut out = Vec::new();
+        encode(kind, stamp, InDom::from_raw(indom).unwrap(), &entries, &mut out).unwrap();
+        out
+    }
+
+    fn entries(kind: Kind, bytes: &[u8]) -> Vec<(i32, Option<String>)> {
+        let record = parse(Version::V3, kind, &mut body(bytes)).unwrap();
+        let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        record.entries().map(|(id, name)| (id.get(), name.map(text))).collect()
+    }
+
+    #[test]
+    fn a_whole_domain_both_ways() {
+        let names = [
+            (1, Some("a")),
+            (2, Some("bb")),
+            (3, Some("ccc")),
+            (4, Some("dddd")),
+            (5, Some("eeeee")),
+        ];
+        let bytes = encoded(Kind::Full, (0x6553_f100, 0x075b_cd15), 0x6400_0007, &names);
+        assert_eq!(bytes, hex(FULL));
+        assert_eq!(
+            entries(Kind::Full, &bytes),
+            names.map(|(id, name)| (id, name.map(str::to_owned)))
+        );
+    }
+
+    #[test]
+    fn a_difference_with_a_deletion_both_ways() {
+        let names =
+            [(7, None), (11, Some("0011 /usr/bin/lala")), (12, Some("0012 /usr/bin/lala x"))];
+        let bytes = encoded(Kind::Delta, (0x6249_43d2, 0x38bd_65bf), 0x0740_000c, &names);
+        assert_eq!(bytes, hex(DELTA));
+        assert_eq!(
+            entries(Kind::Delta, &bytes),
+            names.map(|(id, name)| (id, name.map(str::to_owned)))
+        );
+    }
+
+    #[test]
+    fn version_2_has_a_shorter_time() {
+        let bytes = hex("0000002a 00000002 6553f100 0001e240 64000007 00000001 00000009 \
+                         00000000 7a7a7a7a7a00 0000002a");
+        let record = parse(Version::V2, Kind::Full, &mut body(&bytes)).unwrap();
+        assert_eq!(record.stamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
+        assert_eq!(record.entries().next(), Some((id(9), Some(b"zzzzz".as_slice()))));
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        for (kind, text) in [(Kind::Full, FULL), (Kind::Delta, DELTA)] {
+            let bytes = hex(text);
+            let whole = body(&bytes).rest();
+            for len in 0..whole.len() {
+                assert!(parse(Version::V3, kind, &mut Bytes::new(&whole[..len])).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn flipped_bits_never_panic_nor_pass_unseen() {
+        for (kind, text) in [(Kind::Full, FULL), (Kind::Delta, DELTA)] {
+            let good = hex(text);
+            let expected = parse(Version::V3, kind, &mut body(&good)).unwrap();
+            for bytes in every_bit_flipped(&good, 8..good.len() - 4) {
+                assert!(parse(Version::V3, kind, &mut body(&bytes)) != Ok(expected));
+            }
+        }
+    }
+
+    fn damaged(at: usize, word: u32) -> Result<usize, RecordError> {
+        let mut bytes = hex(FULL);
+        bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        parse(Version::V3, Kind::Full, &mut body(&bytes)).map(|record| record.entries().count())
+    }
+
+    #[test]
+    fn an_absurd_number_of_instances_is_refused_before_anything_is_allocated() {
+        assert_eq!(
+            damaged(24, i32::MAX as u32),
+            Err(RecordError::Truncated {
+                field: "instance numbers",
+                needed: 4 * i32::MAX as u64,
+                left: 60
+            })
+        );
+        assert!(matches!(damaged(24, u32::MAX), Err(RecordError::Negative { .. })));
+    }
+
+    #[test]
+    fn numbers_and_indexes_out_of_range_are_refused() {
+        let negative = |field| Err(RecordError::Negative { field, found: -1 });
+        assert_eq!(damaged(28, u32::MAX), negative("instance number"));
+        assert_eq!(damaged(48, u32::MAX), negative("name index"));
+        assert_eq!(
+            damaged(64, 20),
+            Err(RecordError::Offset { field: "name index", found: 20, end: 20 })
+        );
+        assert_eq!(
+            damaged(20, u32::MAX),
+            Err(RecordError::Field { field: "instance domain", found: i64::from(u32::MAX) })
+        );
+    }
+
+    #[test]
+    fn a_name_without_nul_is_refused() {
+        let mut bytes = hex(FULL);
+        let last = bytes.len() - 5;
+        bytes[last] = b'x';
+        assert_eq!(
+            parse(Version::V3, Kind::Full, &mut body(&bytes)),
+            Err(RecordError::Unterminated { field: "instance name", len: 6 })
+        );
+    }
+
+    #[test]
+    fn two_instances_may_share_a_name() {
+        assert_eq!(damaged(52, 0), Ok(5));
+    }
+}

@@ -1,0 +1,532 @@
+//! Label sets of one target from one time on: metadata records of type 3
+//! (version 2) and 7 (version 3).
+//!
+//! | v2 + | v3 + | bytes | field | ours |
+//! |---|---|---|---|---|
+//! | 0 | 0 | 4 | length | |
+//! | 4 | 4 | 4 | 3 or 7 | |
+//! | 8 | 8 | 8 / 12 | from when on | `stamp` |
+//! | 16 | 20 | 4 | class: 1, 2, 4, 8, 16 or 32 | `target` |
+//! | 20 | 24 | 4 | identifier, by class | `target` |
+//! | 24 | 28 | 4 | number of sets | |
+//! | 28 | 32 | .. | the sets, one behind the other | `sets` |
+//! | .. | .. | 4 | length | |
+//!
+//! One set:
+//!
+//! | bytes | field | ours |
+//! |---|---|---|
+//! | 4 | instance, 0xffffffff but in class 32 | `instance` |
+//! | 4 | J, at most 65 535 | |
+//! | J | JSON object, no NUL, not padded | `json` |
+//! | 4 | L, at most 255; negative: an error code in place of labels | |
+//! | 8 L | entries, sorted by name | `labels` |
+//!
+//! One entry: name offset (2 bytes, behind the quote), name length (1, without
+//! quotes), flags (1), value offset (2), value length (2, with quotes); the
+//! offsets count in the JSON text.
+//!
+//! **Source**: LOGARCHIVE(5), "pmLabelSet" (which gathers the JSON at the end,
+//! wrongly); `src/libpcp/src/logmeta.c`, `labels.c`.
+
+use std::ops::Range;
+
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
+use zerocopy::big_endian::{I32, U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::archive_label::Version;
+use super::bytes::{Bytes, count};
+use super::metadata_record::RecordType;
+use super::{NULL, frame, indom, json, stamp};
+use crate::error::{EncodeError, RecordError};
+
+/// The longest JSON text of a set.
+const MAX_JSON: usize = 0xffff;
+/// The most labels of a set.
+const MAX_LABELS: usize = 255;
+/// The label does not identify the metric (`PM_LABEL_OPTIONAL`).
+const OPTIONAL: u8 = 0x80;
+
+/// At which level labels are attached (`PM_LABEL_*`). On lookup a later one
+/// of this list overrides an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelClass {
+    /// Everything of the host (1).
+    Context,
+    /// Everything of a domain's agent (2).
+    Domain,
+    /// An instance domain (4).
+    InDom,
+    /// A cluster of metrics (8).
+    Cluster,
+    /// A metric (16).
+    Item,
+    /// Each instance of an instance domain on its own (32).
+    Instances,
+}
+
+impl LabelClass {
+    /// The bit that stands for the class, in records and in entry flags.
+    pub const fn bit(self) -> u8 {
+        match self {
+            Self::Context => 1,
+            Self::Domain => 2,
+            Self::InDom => 4,
+            Self::Cluster => 8,
+            Self::Item => 16,
+            Self::Instances => 32,
+        }
+    }
+}
+
+/// What labels are attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelTarget {
+    /// The host.
+    Context,
+    /// The agent of a domain, 0..=511.
+    Domain(u32),
+    /// An instance domain.
+    InDom(InDom),
+    /// A cluster of metrics.
+    Cluster {
+        /// The domain, 0..=511.
+        domain: u32,
+        /// The cluster, 0..=4095.
+        cluster: u32,
+    },
+    /// A metric.
+    Item(Pmid),
+    /// The instances of a domain; each has a set.
+    Instances(InDom),
+}
+
+impl LabelTarget {
+    /// The level.
+    pub const fn class(self) -> LabelClass {
+        match self {
+            Self::Context => LabelClass::Context,
+            Self::Domain(_) => LabelClass::Domain,
+            Self::InDom(_) => LabelClass::InDom,
+            Self::Cluster { .. } => LabelClass::Cluster,
+            Self::Item(_) => LabelClass::Item,
+            Self::Instances(_) => LabelClass::Instances,
+        }
+    }
+
+    fn from_words(class: u32, id: u32) -> Result<Self, RecordError> {
+        match class {
+            1 => Ok(Self::Context),
+            2 => Ok(Self::Domain(id)),
+            4 => Ok(Self::InDom(indom::parse_id(id)?)),
+            8 => {
+                let pmid = Pmid::from_raw(id);
+                Ok(Self::Cluster { domain: pmid.domain(), cluster: pmid.cluster() })
+            }
+            16 => Ok(Self::Item(Pmid::from_raw(id))),
+            32 => Ok(Self::Instances(indom::parse_id(id)?)),
+            _ => Err(RecordError::Field { field: "label class", found: i64::from(class) }),
+        }
+    }
+
+    fn id_word(self) -> Result<u32, EncodeError> {
+        Ok(match self {
+            Self::Context => NULL,
+            Self::Domain(domain) => domain,
+            Self::InDom(indom) | Self::Instances(indom) => indom.raw(),
+            Self::Cluster { domain, cluster } => Pmid::new(domain, cluster, 0)
+                .map_err(|_| EncodeError::TooLarge {
+                    field: "cluster of labels",
+                    found: u64::from(domain.max(cluster)),
+                    max: u64::from(Pmid::MAX_CLUSTER),
+                })?
+                .raw(),
+            Self::Item(pmid) => pmid.raw(),
+        })
+    }
+}
+
+/// Where one label's name and value are in the JSON text of its set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelEntry {
+    /// The name, without quotes.
+    pub name: Range<usize>,
+    /// The value as JSON: a string has its quotes.
+    pub value: Range<usize>,
+    /// [`LabelClass::bit`], 0x40 for a compound (dotted) name, 0x80 if the
+    /// label is optional.
+    pub flags: u8,
+}
+
+/// The labels of one target, or of one instance of it (`pmLabelSet`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LabelSet {
+    /// The instance, for [`LabelTarget::Instances`] only.
+    pub instance: Option<InstanceId>,
+    /// All labels as one JSON object, `{"a":1,"b":"x"}`; empty without labels.
+    pub json: String,
+    /// The labels, sorted by name.
+    pub labels: Vec<LabelEntry>,
+}
+
+impl LabelSet {
+    /// A set from (name, value as JSON, optional), in any order.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::LabelName`], [`EncodeError::LabelValue`],
+    /// [`EncodeError::RepeatedLabel`], [`EncodeError::TooLarge`] for more than
+    /// 255 labels or 65 535 bytes of JSON.
+    pub fn from_pairs<'p>(
+        class: LabelClass,
+        pairs: impl IntoIterator<Item = (&'p str, &'p str, bool)>,
+    ) -> Result<Self, EncodeError> {
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_unstable();
+        let mut set = Self::default();
+        for (name, value, optional) in pairs {
+            if set.pairs().next_back().is_some_and(|(last, _, _)| last == name) {
+                return Err(EncodeError::RepeatedLabel { name: name.to_owned() });
+            }
+            let optional = if optional { OPTIONAL } else { 0 };
+            set.push(name, value, class.bit() | optional)?;
+        }
+        if !set.labels.is_empty() {
+            set.json.push('}');
+        }
+        check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
+        check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
+        Ok(set)
+    }
+
+    /// The same labels as the set of one instance.
+    #[must_use]
+    pub fn for_instance(self, instance: InstanceId) -> Self {
+        Self { instance: Some(instance), ..self }
+    }
+
+    /// Name, value as JSON, flags; sorted by name.
+    pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str, u8)> {
+        self.labels.iter().filter_map(|label| {
+            let name = self.json.get(label.name.clone())?;
+            let value = self.json.get(label.value.clone())?;
+            Some((name, value, label.flags))
+        })
+    }
+
+    fn push(&mut self, name: &str, value: &str, flags: u8) -> Result<(), EncodeError> {
+        if !is_name(name) {
+            return Err(EncodeError::LabelName { name: name.to_owned() });
+        }
+        if !json::is_value(value) {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            return Err(EncodeError::LabelValue { name, value });
+        }
+        check_size("label name", name.len(), usize::from(u8::MAX))?;
+        self.json.push(if self.labels.is_empty() { '{' } else { ',' });
+        self.json.push('"');
+        let name = self.append(name);
+        self.json.push_str("\":");
+        let value = self.append(value);
+        self.labels.push(LabelEntry { name, value, flags });
+        Ok(())
+    }
+
+    fn append(&mut self, text: &str) -> Range<usize> {
+        let start = self.json.len();
+        self.json.push_str(text);
+        start..self.json.len()
+    }
+}
+
+/// PCP's rule for label names.
+fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn check_size(field: &'static str, found: usize, max: usize) -> Result<(), EncodeError> {
+    if found > max {
+        return Err(EncodeError::TooLarge { field, found: found as u64, max: max as u64 });
+    }
+    Ok(())
+}
+
+/// A label record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelRecord {
+    pub(crate) stamp: Timestamp,
+    pub(crate) target: LabelTarget,
+    pub(crate) sets: Vec<LabelSet>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct EntryLayout {
+    name_offset: U16,
+    name_len: u8,
+    flags: u8,
+    value_offset: U16,
+    value_len: U16,
+}
+
+const _: () = assert!(size_of::<EntryLayout>() == 8 && align_of::<EntryLayout>() == 1);
+
+/// Bytes of a set with neither JSON nor labels: the least that one takes.
+const LEAST_SET: usize = 12;
+
+/// What follows the type word.
+///
+/// # Errors
+///
+/// [`RecordError::Field`] for an unknown class, a JSON text or a number of
+/// labels above the limit, [`RecordError::Offset`] for an entry outside its
+/// JSON, [`RecordError::NotUtf8`], and what lengths can be wrong with.
+pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecord, RecordError> {
+    let stamp = stamp::parse(version, body)?;
+    let class = body.take::<U32>("label class")?.get();
+    let target = LabelTarget::from_words(class, body.take::<U32>("label target")?.get())?;
+    let n = count("number of label sets", body.take::<I32>("number of label sets")?.get())?;
+    let mut sets = Vec::with_capacity((n as usize).min(body.len() / LEAST_SET));
+    for _ in 0..n {
+        sets.push(parse_set(body)?);
+    }
+    Ok(LabelRecord { stamp, target, sets })
+}
+
+fn parse_set(body: &mut Bytes<'_>) -> Result<LabelSet, RecordError> {
+    let instance = InstanceId::new(body.take::<I32>("instance of labels")?.get()).ok();
+    let len = count("JSON length", body.take::<I32>("JSON length")?.get())?;
+    if len as usize > MAX_JSON {
+        return Err(RecordError::Field { field: "JSON length", found: i64::from(len) });
+    }
+    let bytes = body.slice("JSON", u64::from(len))?;
+    let json = std::str::from_utf8(bytes)
+        .map_err(|e| RecordError::NotUtf8 { field: "JSON", at: e.valid_up_to() as u64 })?;
+    let number = body.take::<I32>("number of labels")?.get();
+    // Negative: the code of the error that there was in place of labels.
+    let number = u32::try_from(number).unwrap_or(0);
+    if number as usize > MAX_LABELS {
+        return Err(RecordError::Field { field: "number of labels", found: i64::from(number) });
+    }
+    let entries: &[EntryLayout] = body.table("labels", number)?;
+    let labels = entries.iter().map(|entry| parse_entry(*entry, json));
+    let labels = labels.collect::<Result<Vec<_>, _>>()?;
+    Ok(LabelSet { instance, json: json.to_owned(), labels })
+}
+
+fn parse_entry(entry: EntryLayout, json: &str) -> Result<LabelEntry, RecordError> {
+    let span = |field, offset: U16, len: usize| {
+        let range = usize::from(offset.get())..usize::from(offset.get()) + len;
+        match json.get(range.clone()) {
+            Some(_) => Ok(range),
+            None => {
+                Err(RecordError::Offset { field, found: range.end as u64, end: json.len() as u64 })
+            }
+        }
+    };
+    Ok(LabelEntry {
+        name: span("label name", entry.name_offset, usize::from(entry.name_len))?,
+        value: span("label value", entry.value_offset, usize::from(entry.value_len.get()))?,
+        flags: entry.flags,
+    })
+}
+
+/// Appends a record of version 3.
+///
+/// # Errors
+///
+/// [`EncodeError::TooLarge`] if a set is beyond a limit.
+pub(crate) fn encode(
+    stamp: Timestamp,
+    target: LabelTarget,
+    sets: &[LabelSet],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let id = target.id_word()?;
+    frame::encode(out, |out| {
+        RecordType::Label.encode(out);
+        stamp::encode(Version::V3, stamp, out)?;
+        out.extend(u32::from(target.class().bit()).to_be_bytes());
+        out.extend(id.to_be_bytes());
+        out.extend((sets.len() as u32).to_be_bytes());
+        sets.iter().try_for_each(|set| encode_set(set, out))
+    })
+}
+
+fn encode_set(set: &LabelSet, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
+    check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
+    out.extend(InstanceId::option_raw(set.instance).to_be_bytes());
+    out.extend((set.json.len() as u32).to_be_bytes());
+    out.extend(set.json.as_bytes());
+    out.extend((set.labels.len() as u32).to_be_bytes());
+    for label in &set.labels {
+        check_size("label name", label.name.len(), usize::from(u8::MAX))?;
+        check_size("label name", label.name.end, set.json.len())?;
+        check_size("label value", label.value.end, set.json.len())?;
+        let entry = EntryLayout {
+            name_offset: (label.name.start as u16).into(),
+            name_len: label.name.len() as u8,
+            flags: label.flags,
+            value_offset: (label.value.start as u16).into(),
+            value_len: (label.value.len() as u16).into(),
+        };
+        out.extend(entry.as_bytes());
+    }
+    Ok(())
+}
+
+/// Whether sets can be stored for a target.
+///
+/// # Errors
+///
+/// [`EncodeError::TooLarge`] if something is beyond a limit.
+pub(crate) fn check(target: LabelTarget, sets: &[LabelSet]) -> Result<(), EncodeError> {
+    encode(Timestamp::EPOCH, target, sets, &mut Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::metadata_record::test_support::{body, every_bit_flipped, hex};
+
+    const EXAMPLE: &str = "00000043 00000007 6553f100 00000000 075bcd15 00000001 ffffffff \
+        00000001 ffffffff 0000000b 7b22637478223a2243227d 00000001 0002 03 01 0007 0003 00000043";
+
+    fn example() -> LabelRecord {
+        let set = LabelSet::from_pairs(LabelClass::Context, [("ctx", "\"C\"", false)]).unwrap();
+        let stamp = Timestamp::new(0x6553_f100, 0x075b_cd15).unwrap();
+        LabelRecord { stamp, target: LabelTarget::Context, sets: vec![set] }
+    }
+
+    fn encoded(record: &LabelRecord) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(record.stamp, record.target, &record.sets, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn bytes_both_ways() {
+        assert_eq!(encoded(&example()), hex(EXAMPLE));
+        assert_eq!(parse(Version::V3, &mut body(&hex(EXAMPLE))), Ok(example()));
+    }
+
+    #[test]
+    fn each_class_reads_back_with_its_identifier() {
+        let indom = InDom::new(70, 2051).unwrap();
+        for target in [
+            LabelTarget::Context,
+            LabelTarget::Domain(70),
+            LabelTarget::InDom(indom),
+            LabelTarget::Cluster { domain: 70, cluster: 4095 },
+            LabelTarget::Item(Pmid::new(70, 1, 2).unwrap()),
+            LabelTarget::Instances(indom),
+        ] {
+            let record = LabelRecord { target, ..example() };
+            let bytes = encoded(&record);
+            assert_eq!(bytes[23], target.class().bit());
+            assert_eq!(parse(Version::V3, &mut body(&bytes)), Ok(record));
+        }
+    }
+
+    #[test]
+    fn an_instance_without_labels_has_neither_json_nor_entries() {
+        let empty = LabelSet::from_pairs(LabelClass::Instances, []).unwrap();
+        let set = empty.for_instance(InstanceId::new(7).unwrap());
+        let target = LabelTarget::Instances(InDom::new(70, 1).unwrap());
+        let record = LabelRecord { target, sets: vec![set], ..example() };
+        let bytes = encoded(&record);
+        assert_eq!(bytes.len(), 32 + 12 + 4);
+        assert_eq!(parse(Version::V3, &mut body(&bytes)), Ok(record));
+    }
+
+    #[test]
+    fn sets_are_sorted_and_values_keep_their_quotes() {
+        let pairs = [("b", "\"x\"", true), ("a", "1", false)];
+        let set = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
+        assert_eq!(set.json, r#"{"a":1,"b":"x"}"#);
+        let found: Vec<_> = set.pairs().collect();
+        assert_eq!(found, [("a", "1", 0x10), ("b", "\"x\"", 0x90)]);
+    }
+
+    #[test]
+    fn bad_names_values_and_repetitions_are_refused() {
+        let set = |pairs: &[(&'static str, &'static str, bool)]| {
+            LabelSet::from_pairs(LabelClass::Item, pairs.iter().copied())
+        };
+        for name in ["", "1a", "_a", "a.b", "a\"", "\u{e4}"] {
+            assert!(matches!(set(&[(name, "1", false)]), Err(EncodeError::LabelName { .. })));
+        }
+        assert!(matches!(set(&[("a", "x", false)]), Err(EncodeError::LabelValue { .. })));
+        let twice = set(&[("a", "1", false), ("b", "1", false), ("a", "2", false)]);
+        assert_eq!(twice, Err(EncodeError::RepeatedLabel { name: "a".to_owned() }));
+    }
+
+    #[test]
+    fn more_than_255_labels_are_refused_and_255_are_not() {
+        let names: Vec<String> = (0..256).map(|n| format!("n{n}")).collect();
+        let set = |n| {
+            let pairs = names.iter().take(n).map(|name| (name.as_str(), "0", false));
+            LabelSet::from_pairs(LabelClass::Context, pairs)
+        };
+        assert!(matches!(set(256), Err(EncodeError::TooLarge { found: 256, max: 255, .. })));
+        let record = LabelRecord { sets: vec![set(255).unwrap()], ..example() };
+        assert_eq!(parse(Version::V3, &mut body(&encoded(&record))), Ok(record));
+    }
+
+    #[test]
+    fn an_error_code_in_place_of_labels_means_no_labels() {
+        let mut bytes = hex("00000038 00000007 6553f100 00000000 075bcd15 00000001 ffffffff \
+                             00000001 ffffffff 00000000 ffffcfbd 00000038");
+        bytes[3] = bytes.len() as u8;
+        let last = bytes.len() - 1;
+        bytes[last] = bytes.len() as u8;
+        let record = parse(Version::V3, &mut body(&bytes)).unwrap();
+        assert_eq!(record.sets, [LabelSet::default()]);
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let bytes = hex(EXAMPLE);
+        let whole = body(&bytes).rest();
+        for len in 0..whole.len() {
+            assert!(parse(Version::V3, &mut Bytes::new(&whole[..len])).is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn flipped_bits_never_panic_nor_pass_unseen() {
+        let good = hex(EXAMPLE);
+        for bytes in every_bit_flipped(&good, 8..good.len() - 4) {
+            let mut rest = body(&bytes);
+            let parsed = parse(Version::V3, &mut rest);
+            // The identifier of the context and the sign of an instance that
+            // is none mean nothing; a shorter set leaves bytes behind.
+            let free = bytes[24..28] != good[24..28] || bytes[32..36] != good[32..36];
+            assert!(parsed != Ok(example()) || rest.len() > 0 || free);
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_before_anything_is_allocated() {
+        for (at, word) in [(28, i32::MAX), (36, i32::MAX), (36, 0xffff), (51, 255), (51, i32::MAX)]
+        {
+            let mut bytes = hex(EXAMPLE);
+            bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            assert!(parse(Version::V3, &mut body(&bytes)).is_err(), "{at} {word}");
+        }
+    }
+
+    #[test]
+    fn entries_outside_their_json_are_refused() {
+        for at in [56, 57, 60, 62] {
+            let mut bytes = hex(EXAMPLE);
+            bytes[at] = 0xff;
+            let parsed = parse(Version::V3, &mut body(&bytes));
+            assert!(matches!(parsed, Err(RecordError::Offset { .. })), "{at} {parsed:?}");
+        }
+    }
+}

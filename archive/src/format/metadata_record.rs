@@ -1,0 +1,168 @@
+//! The records of the `.meta` file.
+//!
+//! | + | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | length |
+//! | 4 | 4 | type |
+//! | 8 | .. | by type |
+//! | len - 4 | 4 | length |
+//!
+//! | type | record | version |
+//! |---|---|---|
+//! | 1 | [`desc`] | 2, 3 |
+//! | 2 | [`indom`], whole | 2 |
+//! | 3 | [`labelset`] | 2 |
+//! | 4 | [`text`] | 2, 3 |
+//! | 5 | [`indom`], whole | 3 |
+//! | 6 | [`indom`], difference | 3 |
+//! | 7 | [`labelset`] | 3 |
+//!
+//! Nothing in this file is padded or aligned.
+//!
+//! **Source**: LOGARCHIVE(5), "Metadata"; `src/include/pcp/libpcp.h`.
+
+use zerocopy::big_endian::U32;
+
+use super::archive_label::Version;
+use super::bytes::Bytes;
+use super::desc::DescRecord;
+use super::indom::IndomRecord;
+use super::labelset::LabelRecord;
+use super::text::TextRecord;
+use super::{desc, frame, indom, labelset, text};
+use crate::error::RecordError;
+
+/// The kinds of record; the number depends on the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordType {
+    Desc,
+    Indom,
+    Label,
+    Text,
+    IndomDelta,
+}
+
+impl RecordType {
+    fn parse(version: Version, found: u32) -> Result<Self, RecordError> {
+        match (found, version) {
+            (1, _) => Ok(Self::Desc),
+            (2, Version::V2) | (5, Version::V3) => Ok(Self::Indom),
+            (3, Version::V2) | (7, Version::V3) => Ok(Self::Label),
+            (4, _) => Ok(Self::Text),
+            (6, Version::V3) => Ok(Self::IndomDelta),
+            _ => Err(RecordError::RecordType { found, version: version.number() }),
+        }
+    }
+
+    /// Appends the type word of a kind whose number is the same in both
+    /// versions, or else version 3's.
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        let word: u32 = match self {
+            Self::Desc => 1,
+            Self::Text => 4,
+            Self::Indom => 5,
+            Self::IndomDelta => 6,
+            Self::Label => 7,
+        };
+        out.extend(word.to_be_bytes());
+    }
+}
+
+/// One record of the `.meta` file, borrowing from its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MetadataRecord<'a> {
+    Desc(DescRecord<'a>),
+    Indom(IndomRecord<'a>),
+    Label(LabelRecord),
+    Text(TextRecord<'a>),
+}
+
+/// A whole record, framing included.
+///
+/// # Errors
+///
+/// [`RecordError::RecordType`] for a type that the version does not have, and
+/// what the parsers of the types return.
+pub(crate) fn parse(version: Version, record: &[u8]) -> Result<MetadataRecord<'_>, RecordError> {
+    let mut body = Bytes::new(frame::parse(record)?);
+    let record_type = RecordType::parse(version, body.take::<U32>("record type")?.get())?;
+    let parsed = match record_type {
+        RecordType::Desc => MetadataRecord::Desc(desc::parse(&mut body)?),
+        RecordType::Indom => {
+            MetadataRecord::Indom(indom::parse(version, indom::Kind::Full, &mut body)?)
+        }
+        RecordType::IndomDelta => {
+            MetadataRecord::Indom(indom::parse(version, indom::Kind::Delta, &mut body)?)
+        }
+        RecordType::Label => MetadataRecord::Label(labelset::parse(version, &mut body)?),
+        RecordType::Text => MetadataRecord::Text(text::parse(&mut body)?),
+    };
+    body.end()?;
+    Ok(parsed)
+}
+
+#[cfg(test)]
+pub(crate) mod test_support {
+    use std::ops::Range;
+
+    use super::*;
+
+    /// Bytes from hex digits; blanks mean nothing.
+    pub(crate) fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    /// What follows the type word of a framed record.
+    pub(crate) fn body(record: &[u8]) -> Bytes<'_> {
+        let mut body = Bytes::new(frame::parse(record).unwrap());
+        body.take::<U32>("type").unwrap();
+        body
+    }
+
+    /// All copies of a record with one bit of `range` changed.
+    pub(crate) fn every_bit_flipped(
+        record: &[u8],
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Vec<u8>> {
+        range.flat_map(move |byte| {
+            (0..8).map(move |bit| {
+                let mut flipped = record.to_vec();
+                flipped[byte] ^= 1 << bit;
+                flipped
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_support::hex;
+    use super::*;
+
+    #[test]
+    fn each_version_refuses_the_types_of_the_other() {
+        for (found, v2, v3) in [
+            (0, false, false),
+            (1, true, true),
+            (2, true, false),
+            (3, true, false),
+            (4, true, true),
+            (5, false, true),
+            (6, false, true),
+            (7, false, true),
+            (8, false, false),
+        ] {
+            assert_eq!(RecordType::parse(Version::V2, found).is_ok(), v2, "{found}");
+            assert_eq!(RecordType::parse(Version::V3, found).is_ok(), v3, "{found}");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_last_field_are_refused() {
+        let text = "0000001e 00000004 00000005 64000401 6f6e65206c696e6500 00 0000001e";
+        assert_eq!(parse(Version::V3, &hex(text)), Err(RecordError::Surplus { left: 1 }));
+    }
+}

@@ -1,0 +1,412 @@
+//! A data record: the values of many metrics at one time, or a mark.
+//!
+//! | v2 + | v3 + | bytes | field |
+//! |---|---|---|---|
+//! | 0 | 0 | 4 | N, length of the record: a multiple of 4 |
+//! | 4 | 4 | 8 / 12 | time |
+//! | 12 | 16 | 4 | M, number of value sets; 0 in a mark |
+//! | 16 | 20 | .. | M value sets |
+//! | .. | .. | .. | all value blocks ([`value_block`]) |
+//! | N - 4 | N - 4 | 4 | N |
+//!
+//! A value set:
+//!
+//! | + | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | PMID |
+//! | 4 | 4 | n, number of values; negative: an error code |
+//! | 8 | 4 | format: 0 in place, 1 or 2 in blocks. Only if n > 0 |
+//! | 12 | 8 n | instance (0xffffffff if singular), then the value or its block's index |
+//!
+//! The blocks fill the space between the last value set and the trailer
+//! without gap or overlap, in any order.
+//!
+//! [`Record::parse`] checks all of this once; the views behind it then read
+//! the bytes where they lie and cannot fail but by type.
+//!
+//! **Source**: LOGARCHIVE(5), "pmResult" and "pmValueSet" (which has a format
+//! word always, wrongly); `src/libpcp/src/p_result.c`.
+
+use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+use zerocopy::big_endian::{I32, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::archive_label::Version;
+use super::bytes::{Bytes, count};
+use super::value_block::Block;
+use super::{NULL, WORD, frame, stamp, value_block};
+use crate::error::RecordError;
+use crate::reader::Metadata;
+use crate::value::{FetchResult, Value, ValueSet};
+
+/// Format word: values stand in the pairs.
+pub(crate) const IN_PLACE: u32 = 0;
+/// Format word: values stand in blocks.
+pub(crate) const IN_BLOCKS: u32 = 1;
+/// As 1; what event arrays and some agents produce.
+const IN_STATIC_BLOCKS: u32 = 2;
+
+/// The first two words of a value set.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct SetHead {
+    pmid: U32,
+    count: I32,
+}
+
+/// An instance and its value, or the index of its value's block.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Pair {
+    instance: U32,
+    word: U32,
+}
+
+const _: () = assert!(size_of::<SetHead>() == 8 && size_of::<Pair>() == 8);
+
+/// Bytes of a mark: framing, time and a count of 0.
+pub(crate) const fn mark_size(version: Version) -> usize {
+    frame::OVERHEAD + stamp::size(version) + WORD
+}
+
+/// Bytes in front of the first value set.
+pub(crate) const fn head_size(version: Version) -> usize {
+    mark_size(version) - frame::LENGTH_WORD
+}
+
+/// One record of a data volume, borrowed from the reader's buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    bytes: &'a [u8],
+    sets: Bytes<'a>,
+    timestamp: Timestamp,
+    count: u32,
+    volume: u32,
+    offset: u64,
+}
+
+impl<'a> Record<'a> {
+    /// A whole record, framing included, that starts at `offset` of `volume`.
+    pub(crate) fn parse(
+        version: Version,
+        bytes: &'a [u8],
+        volume: u32,
+        offset: u64,
+    ) -> Result<Self, RecordError> {
+        let mut body = Bytes::new(frame::parse(bytes)?);
+        let timestamp = stamp::parse(version, &mut body)?;
+        let count = count("number of value sets", body.take::<I32>("number of value sets")?.get())?;
+        if count == 0 && bytes.len() != mark_size(version) {
+            return Err(RecordError::Length {
+                record: "mark",
+                found: bytes.len() as u64,
+                expected: mark_size(version) as u64,
+            });
+        }
+        let record = Self { bytes, sets: body, timestamp, count, volume, offset };
+        record.check()?;
+        Ok(record)
+    }
+
+    /// The time of a record without a look at its values.
+    pub(crate) fn parse_timestamp(
+        version: Version,
+        bytes: &[u8],
+    ) -> Result<Timestamp, RecordError> {
+        stamp::parse(version, &mut Bytes::new(frame::parse(bytes)?))
+    }
+
+    /// When the values were fetched.
+    pub const fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// Whether this is a mark: time was lost, and values before and after
+    /// must not be joined. A mark has no value sets.
+    pub const fn is_mark(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The data volume that the record is in.
+    pub const fn volume(&self) -> u32 {
+        self.volume
+    }
+
+    /// Where in its volume the record starts, bytes from the start of the
+    /// file.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes of the record, framing included.
+    pub const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The number of value sets.
+    pub const fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// The same as [`is_mark`](Self::is_mark).
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The value sets in file order, one for each metric.
+    pub const fn value_sets(&self) -> ValueSets<'a> {
+        ValueSets { record: self.bytes, rest: self.sets, left: self.count }
+    }
+
+    /// A copy with all values, typed by the archive's descriptors.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::UnknownMetric`] for a metric with values but without a
+    /// descriptor, [`RecordError::ValueEncoding`] for a value that its
+    /// metric's type cannot have.
+    pub fn to_owned(&self, metadata: &Metadata) -> Result<FetchResult, RecordError> {
+        let owned = self.value_sets().map(|set| set.to_owned(metadata));
+        Ok(FetchResult { timestamp: self.timestamp, value_sets: owned.collect::<Result<_, _>>()? })
+    }
+
+    /// All value sets are inside, and the blocks fill the rest exactly.
+    fn check(&self) -> Result<(), RecordError> {
+        let mut sets = self.sets;
+        let mut run = BlockRun::default();
+        for _ in 0..self.count {
+            let set = ValueSetView::parse(self.bytes, &mut sets)?;
+            set.check(|block| run.add(block))?;
+        }
+        let end = self.bytes.len() - frame::LENGTH_WORD;
+        let start = end - sets.len();
+        if run.broken { self.check_unordered(start, end) } else { run.finish(start, end) }
+    }
+
+    /// The same for blocks in another order than the values that refer to
+    /// them; PCP reads such records and never writes them.
+    fn check_unordered(&self, start: usize, end: usize) -> Result<(), RecordError> {
+        let mut blocks = Vec::new();
+        for set in self.value_sets() {
+            set.check(|block| blocks.push(block))?;
+        }
+        blocks.sort_unstable_by_key(|block| block.start);
+        let mut expected = start;
+        for block in blocks {
+            if block.start != expected {
+                return Err(block_order(block.start, expected));
+            }
+            expected = block.padded_end();
+        }
+        if expected == end { Ok(()) } else { Err(block_order(end, expected)) }
+    }
+}
+
+/// Blocks that follow each other in the order of the values.
+#[derive(Default)]
+struct BlockRun {
+    first: Option<usize>,
+    next: usize,
+    broken: bool,
+}
+
+impl BlockRun {
+    fn add(&mut self, block: Block) {
+        if self.first.is_none() {
+            self.first = Some(block.start);
+        } else {
+            self.broken |= block.start != self.next;
+        }
+        self.next = block.padded_end();
+    }
+
+    fn finish(&self, start: usize, end: usize) -> Result<(), RecordError> {
+        let first = self.first.unwrap_or(start);
+        if first != start {
+            return Err(block_order(first, start));
+        }
+        let next = if self.first.is_some() { self.next } else { start };
+        if next == end { Ok(()) } else { Err(block_order(end, next)) }
+    }
+}
+
+fn block_order(found: usize, expected: usize) -> RecordError {
+    RecordError::BlockOrder { found: found as u64, expected: expected as u64 }
+}
+
+/// The value sets of a record.
+#[derive(Debug, Clone)]
+pub struct ValueSets<'a> {
+    record: &'a [u8],
+    rest: Bytes<'a>,
+    left: u32,
+}
+
+impl<'a> Iterator for ValueSets<'a> {
+    type Item = ValueSetView<'a>;
+
+    fn next(&mut self) -> Option<ValueSetView<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // Cannot fail: the record was checked when it was parsed.
+        ValueSetView::parse(self.record, &mut self.rest).ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+/// The values of one metric in a record.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueSetView<'a> {
+    record: &'a [u8],
+    pmid: Pmid,
+    error: Option<ErrorCode>,
+    format: u32,
+    pairs: &'a [Pair],
+}
+
+impl<'a> ValueSetView<'a> {
+    #[inline]
+    fn parse(record: &'a [u8], bytes: &mut Bytes<'a>) -> Result<Self, RecordError> {
+        let head: &SetHead = bytes.take("value set")?;
+        let pmid = Pmid::from_raw(head.pmid.get());
+        let count = head.count.get();
+        let mut set = Self { record, pmid, error: ErrorCode::new(count), format: 0, pairs: &[] };
+        if count > 0 {
+            set.format = bytes.take::<U32>("value format")?.get();
+            set.pairs = bytes.table("values", count.cast_unsigned())?;
+        }
+        Ok(set)
+    }
+
+    /// Every instance and every block; `found` gets the blocks.
+    #[inline]
+    fn check(&self, mut found: impl FnMut(Block)) -> Result<(), RecordError> {
+        if self.format > IN_STATIC_BLOCKS {
+            let found = i64::from(self.format);
+            return Err(RecordError::Field { field: "value format", found });
+        }
+        for pair in self.pairs {
+            let instance = pair.instance.get();
+            if instance > i32::MAX as u32 && instance != NULL {
+                let found = i64::from(instance.cast_signed());
+                return Err(RecordError::Negative { field: "instance", found });
+            }
+            if self.format != IN_PLACE {
+                found(value_block::locate(self.record, pair.word.get())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The metric.
+    pub const fn pmid(&self) -> Pmid {
+        self.pmid
+    }
+
+    /// Why there are no values; `None` if there are, or if there just were
+    /// none.
+    pub const fn error(&self) -> Option<ErrorCode> {
+        self.error
+    }
+
+    /// The number of values; 0 with an error.
+    pub const fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there are no values.
+    pub const fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// How the values are stored: 0 in place, 1 or 2 in blocks; `None`
+    /// without values.
+    pub fn format(&self) -> Option<u32> {
+        (!self.pairs.is_empty()).then_some(self.format)
+    }
+
+    /// The values in file order. `value_type` is the type in the metric's
+    /// descriptor: the record itself does not say.
+    ///
+    /// An item is [`RecordError::ValueEncoding`] if a value of this type
+    /// cannot be stored as this one is.
+    pub fn values(&self, value_type: ValueType) -> Values<'a> {
+        Values {
+            record: self.record,
+            pairs: self.pairs.iter(),
+            pmid: self.pmid,
+            format: self.format,
+            value_type,
+        }
+    }
+
+    fn to_owned(self, metadata: &Metadata) -> Result<ValueSet, RecordError> {
+        let pmid = self.pmid;
+        if let Some(error) = self.error {
+            return Ok(ValueSet { pmid, values: Err(error) });
+        }
+        if self.is_empty() {
+            return Ok(ValueSet { pmid, values: Ok(Vec::new()) });
+        }
+        let metric = metadata.metric(pmid).ok_or(RecordError::UnknownMetric { pmid })?;
+        let values = self.values(metric.desc.value_type);
+        let owned = values.map(|value| value.map(|(id, value)| (id, value.to_owned())));
+        Ok(ValueSet { pmid, values: Ok(owned.collect::<Result<_, _>>()?) })
+    }
+}
+
+/// The values of a value set.
+#[derive(Debug, Clone)]
+pub struct Values<'a> {
+    record: &'a [u8],
+    pairs: std::slice::Iter<'a, Pair>,
+    pmid: Pmid,
+    format: u32,
+    value_type: ValueType,
+}
+
+impl<'a> Values<'a> {
+    #[inline]
+    fn decode(&self, word: U32) -> Result<Value<'a>, RecordError> {
+        let word = word.get();
+        let (value, len) = if self.format == IN_PLACE {
+            (in_place(self.value_type, word), WORD)
+        } else {
+            let payload = value_block::payload(self.record, word);
+            (value_block::decode(self.value_type, payload), payload.len())
+        };
+        value.ok_or(RecordError::ValueEncoding {
+            pmid: self.pmid,
+            format: self.format,
+            len: len as u64,
+            value_type: self.value_type,
+        })
+    }
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Result<(Option<InstanceId>, Value<'a>), RecordError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = self.pairs.next()?;
+        let instance = InstanceId::new(pair.instance.get().cast_signed()).ok();
+        Some(self.decode(pair.word).map(|value| (instance, value)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.pairs.size_hint()
+    }
+}
+
+/// A word as a value. Very old archives have floats in place.
+fn in_place(value_type: ValueType, word: u32) -> Option<Value<'static>> {
+    match value_type {
+        ValueType::I32 => Some(Value::I32(word.cast_signed())),
+        ValueType::U32 => Some(Value::U32(word)),
+        ValueType::Float => Some(Value::Float(f32::from_bits(word))),
+        _ => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Puts a data record together: value sets, then their blocks.
+//!
+//! Both halves grow side by side; the words that refer to blocks are biased
+//! by the size of the first half when it is known. One builder serves many
+//! records and keeps its memory.
+
+use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+
+use super::archive_label::Version;
+use super::result::{IN_BLOCKS, IN_PLACE, head_size};
+use super::{WORD, frame, stamp, value_block};
+use crate::error::EncodeError;
+use crate::value::{FetchResult, Value};
+
+/// The format word for values of a type, the same in all records of a metric.
+pub(crate) const fn format_of(value_type: ValueType) -> u32 {
+    match value_type {
+        ValueType::I32 | ValueType::U32 => IN_PLACE,
+        _ => IN_BLOCKS,
+    }
+}
+
+/// A data record under construction.
+#[derive(Debug, Default)]
+pub(crate) struct ResultBuilder {
+    sets: Vec<u8>,
+    blocks: Vec<u8>,
+    /// Where in `sets` the words are that refer to blocks, biased later.
+    references: Vec<usize>,
+    count: u32,
+    /// The open value set: where its count word is, and its number of values.
+    open: Option<(usize, u32)>,
+}
+
+/// Where a value went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Bytes from the start of the value sets.
+    Sets(usize),
+    /// Bytes from the start of the blocks, to the block's payload.
+    Blocks(usize),
+}
+
+impl ResultBuilder {
+    /// Makes room for the next record.
+    pub(crate) fn clear(&mut self) {
+        self.sets.clear();
+        self.blocks.clear();
+        self.references.clear();
+        self.count = 0;
+        self.open = None;
+    }
+
+    /// Starts the set of a metric that has values.
+    pub(crate) fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
+        self.put_head(pmid, 0);
+        self.open = Some((self.sets.len() - WORD, 0));
+        self.sets.extend(format_of(value_type).to_be_bytes());
+    }
+
+    /// A metric without values, or with the reason why.
+    pub(crate) fn put_empty_set(&mut self, pmid: Pmid, error: Option<ErrorCode>) {
+        self.put_head(pmid, error.map_or(0, ErrorCode::get));
+        self.open = None;
+    }
+
+    fn put_head(&mut self, pmid: Pmid, count: i32) {
+        self.sets.extend(pmid.raw().to_be_bytes());
+        self.sets.extend(count.to_be_bytes());
+        self.count += 1;
+    }
+
+    /// The next value of the open set, in place.
+    pub(crate) fn put_word(&mut self, instance: Option<InstanceId>, word: u32) -> Place {
+        self.put_instance(instance);
+        self.sets.extend(word.to_be_bytes());
+        Place::Sets(self.sets.len() - WORD)
+    }
+
+    /// The next value of the open set, in a block.
+    pub(crate) fn put_block(
+        &mut self,
+        instance: Option<InstanceId>,
+        value_type: ValueType,
+        payload: &[u8],
+        more: &[u8],
+    ) -> Result<Place, EncodeError> {
+        let start = self.blocks.len();
+        value_block::encode(value_type, payload, more, &mut self.blocks)?;
+        let place = self.put_word(instance, start as u32);
+        if let Place::Sets(reference) = place {
+            self.references.push(reference);
+        }
+        Ok(Place::Blocks(start + value_block::HEADER))
+    }
+
+    fn put_instance(&mut self, instance: Option<InstanceId>) {
+        self.sets.extend(InstanceId::option_raw(instance).to_be_bytes());
+        if let Some((at, n)) = &mut self.open {
+            *n += 1;
+            if let Some(word) = self.sets.get_mut(*at..*at + WORD) {
+                word.copy_from_slice(&n.to_be_bytes());
+            }
+        }
+    }
+
+    /// The next value of the open set, stored as its type demands.
+    pub(crate) fn put_value(
+        &mut self,
+        instance: Option<InstanceId>,
+        value_type: ValueType,
+        value: Value<'_>,
+    ) -> Result<Place, EncodeError> {
+        match value {
+            Value::I32(v) => Ok(self.put_word(instance, v.cast_unsigned())),
+            Value::U32(v) => Ok(self.put_word(instance, v)),
+            Value::I64(v) => self.put_block(instance, value_type, &v.to_be_bytes(), &[]),
+            Value::U64(v) => self.put_block(instance, value_type, &v.to_be_bytes(), &[]),
+            Value::Float(v) => self.put_block(instance, value_type, &v.to_be_bytes(), &[]),
+            Value::Double(v) => self.put_block(instance, value_type, &v.to_be_bytes(), &[]),
+            Value::String(bytes) => self.put_block(instance, value_type, bytes, &[0]),
+            Value::Aggregate(bytes) | Value::Event(bytes) | Value::HighresEvent(bytes) => {
+                self.put_block(instance, value_type, bytes, &[])
+            }
+        }
+    }
+
+    /// All sets of a result; `type_of` gives each metric's type.
+    pub(crate) fn put_result(
+        &mut self,
+        result: &FetchResult,
+        mut type_of: impl FnMut(Pmid) -> ValueType,
+    ) -> Result<(), EncodeError> {
+        for set in &result.value_sets {
+            let values = match &set.values {
+                Ok(values) if !values.is_empty() => values,
+                Ok(_) => {
+                    self.put_empty_set(set.pmid, None);
+                    continue;
+                }
+                Err(error) => {
+                    self.put_empty_set(set.pmid, Some(*error));
+                    continue;
+                }
+            };
+            let value_type = type_of(set.pmid);
+            self.begin_set(set.pmid, value_type);
+            for (instance, value) in values {
+                self.put_value(*instance, value_type, value.as_value())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in the finished record a place is.
+    pub(crate) fn offset(&self, version: Version, place: Place) -> usize {
+        match place {
+            Place::Sets(at) => head_size(version) + at,
+            Place::Blocks(at) => head_size(version) + self.sets.len() + at,
+        }
+    }
+
+    /// Appends the record to `out`; without sets it is a mark.
+    pub(crate) fn encode(
+        &mut self,
+        version: Version,
+        stamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let blocks = head_size(version) + self.sets.len();
+        for reference in self.references.drain(..) {
+            if let Some(word) =
+                self.sets.get_mut(reference..).and_then(<[u8]>::first_chunk_mut::<WORD>)
+            {
+                let start = blocks + u32::from_be_bytes(*word) as usize;
+                *word = value_block::index_of(start).to_be_bytes();
+            }
+        }
+        frame::encode(out, |out| {
+            stamp::encode(version, stamp, out)?;
+            out.extend(self.count.to_be_bytes());
+            out.extend(&self.sets);
+            out.extend(&self.blocks);
+            Ok(())
+        })
+    }
+}
+
+/// Appends a mark.
+pub(crate) fn encode_mark(
+    version: Version,
+    stamp: Timestamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    ResultBuilder::default().encode(version, stamp, out)
+}

@@ -1,0 +1,233 @@
+//! Value blocks: values that do not fit into a word, behind the last value
+//! set of a record.
+//!
+//! | + | bytes | field |
+//! |---|---|---|
+//! | 0 | 1 | type; can be stale in old archives, the descriptor decides |
+//! | 1 | 3 | L: length with these four bytes, without padding |
+//! | 4 | L - 4 | payload |
+//! | L | 0..=3 | padding to a whole word, `~` by custom |
+//!
+//! | type | payload |
+//! |---|---|
+//! | 64, U64, double | 8 bytes, big-endian |
+//! | float | 4 bytes, big-endian |
+//! | string | bytes and a NUL |
+//! | aggregate | opaque bytes |
+//! | event, highres event | number of records, then the records |
+//!
+//! A value refers to its block by an index in words, counted from two words
+//! before the record's start (a leftover of PCP's network header).
+//!
+//! **Source**: LOGARCHIVE(5), "pmValueBlock"; `src/libpcp/src/p_result.c`.
+
+use pcp_types::ValueType;
+
+use super::{WORD, padded};
+use crate::error::{EncodeError, RecordError};
+use crate::value::Value;
+
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 4;
+/// The filling that PCP writes.
+pub(crate) const PADDING: u8 = 0x7e;
+/// The largest length word.
+const MAX_LENGTH: usize = 0xff_ffff;
+/// Words between the origin of indexes and the record's start.
+const INDEX_BIAS: usize = 2;
+
+/// A block: where it starts in its record, and its length with header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl Block {
+    /// Where the next block starts.
+    pub(crate) const fn padded_end(self) -> usize {
+        self.start + padded(self.len)
+    }
+}
+
+/// The block that an index word refers to. The block lies in `record`
+/// entirely, padding excepted.
+///
+/// # Errors
+///
+/// [`RecordError::Negative`], [`RecordError::Offset`] for an index before or
+/// behind the record, [`RecordError::Field`] for a length below the header's,
+/// [`RecordError::Truncated`] for one past the record's end.
+pub(crate) fn locate(record: &[u8], index: u32) -> Result<Block, RecordError> {
+    let word = index as usize;
+    if index > i32::MAX as u32 {
+        let found = i64::from(index.cast_signed());
+        return Err(RecordError::Negative { field: "value block index", found });
+    }
+    let outside = RecordError::Offset {
+        field: "value block index",
+        found: u64::from(index),
+        end: (record.len() / WORD + INDEX_BIAS) as u64,
+    };
+    let Some(start) = word.checked_sub(INDEX_BIAS).map(|words| words * WORD) else {
+        return Err(outside);
+    };
+    let Some(header) = record.get(start..).and_then(|rest| rest.first_chunk()) else {
+        return Err(outside);
+    };
+    let len = (u32::from_be_bytes(*header) & MAX_LENGTH as u32) as usize;
+    if len < HEADER {
+        return Err(RecordError::Field { field: "value block length", found: len as i64 });
+    }
+    if len > record.len() - start {
+        return Err(RecordError::Truncated {
+            field: "value block",
+            needed: len as u64,
+            left: (record.len() - start) as u64,
+        });
+    }
+    Ok(Block { start, len })
+}
+
+/// The bytes behind a block's header; empty if the index is bad, which
+/// [`locate`] has excluded when the record was parsed.
+pub(crate) fn payload(record: &[u8], index: u32) -> &[u8] {
+    let Ok(block) = locate(record, index) else { return &[] };
+    record.get(block.start + HEADER..block.start + block.len).unwrap_or_default()
+}
+
+/// The index word of the block at `start` bytes from the record's start.
+pub(crate) const fn index_of(start: usize) -> u32 {
+    (start / WORD + INDEX_BIAS) as u32
+}
+
+/// A payload as a value of a type; `None` if it is too short for the type, or
+/// the type never stands in a block.
+pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
+    let long = || payload.first_chunk::<8>();
+    match value_type {
+        ValueType::I64 => long().map(|word| Value::I64(i64::from_be_bytes(*word))),
+        ValueType::U64 => long().map(|word| Value::U64(u64::from_be_bytes(*word))),
+        ValueType::Double => long().map(|word| Value::Double(f64::from_be_bytes(*word))),
+        ValueType::Float => {
+            payload.first_chunk::<4>().map(|word| Value::Float(f32::from_be_bytes(*word)))
+        }
+        ValueType::String => {
+            let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+            payload.get(..end).map(Value::String)
+        }
+        ValueType::Aggregate | ValueType::AggregateStatic => Some(Value::Aggregate(payload)),
+        ValueType::Event => Some(Value::Event(payload)),
+        ValueType::HighresEvent => Some(Value::HighresEvent(payload)),
+        ValueType::I32 | ValueType::U32 | ValueType::NoSupport => None,
+    }
+}
+
+/// The header word.
+///
+/// # Errors
+///
+/// [`EncodeError::TooLarge`] for a payload of 2^24 - 4 bytes or more.
+pub(crate) fn header(value_type: ValueType, payload: usize) -> Result<[u8; HEADER], EncodeError> {
+    let len = payload.saturating_add(HEADER);
+    if len > MAX_LENGTH {
+        return Err(EncodeError::TooLarge {
+            field: "value",
+            found: payload as u64,
+            max: (MAX_LENGTH - HEADER) as u64,
+        });
+    }
+    Ok(((value_type.code() as u32) << 24 | len as u32).to_be_bytes())
+}
+
+/// Appends a block of a payload in one or two pieces, padded.
+///
+/// # Errors
+///
+/// As [`header`].
+pub(crate) fn encode(
+    value_type: ValueType,
+    payload: &[u8],
+    more: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let len = payload.len() + more.len();
+    out.extend(header(value_type, len)?);
+    out.extend(payload);
+    out.extend(more);
+    out.resize(out.len() + padded(len) - len, PADDING);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(value_type: ValueType, payload: &[u8], more: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(value_type, payload, more, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn blocks_are_headed_and_padded() {
+        assert_eq!(
+            encoded(ValueType::U64, &1000u64.to_be_bytes(), b""),
+            [3, 0, 0, 12, 0, 0, 0, 0, 0, 0, 3, 0xe8]
+        );
+        assert_eq!(
+            encoded(ValueType::Float, &1.5f32.to_be_bytes(), b""),
+            [4, 0, 0, 8, 0x3f, 0xc0, 0, 0]
+        );
+        assert_eq!(encoded(ValueType::String, b"a", b"\0"), b"\x06\0\0\x06a\0~~");
+        assert_eq!(encoded(ValueType::String, b"abc", b"\0"), b"\x06\0\0\x08abc\0");
+        assert_eq!(encoded(ValueType::Event, &[0; 4], b""), [9, 0, 0, 8, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn an_index_counts_words_from_two_before_the_record() {
+        let mut record = vec![0; 172];
+        record.extend(encoded(ValueType::U64, &[0; 8], b""));
+        assert_eq!(index_of(172), 0x2d);
+        assert_eq!(locate(&record, 0x2d), Ok(Block { start: 172, len: 12 }));
+    }
+
+    #[test]
+    fn indexes_outside_the_record_are_refused() {
+        let record = encoded(ValueType::U64, &[0; 8], b"");
+        assert!(locate(&record, 2).is_ok());
+        for index in [0, 1, 5, i32::MAX as u32] {
+            assert!(matches!(locate(&record, index), Err(RecordError::Offset { .. })), "{index}");
+        }
+        assert!(matches!(locate(&record, u32::MAX), Err(RecordError::Negative { .. })));
+    }
+
+    #[test]
+    fn lengths_below_the_header_and_past_the_record_are_refused() {
+        for (len, fine) in [(0, false), (3, false), (4, true), (12, true), (13, false)] {
+            let mut record = encoded(ValueType::U64, &[0; 8], b"");
+            record[3] = len;
+            assert_eq!(locate(&record, 2).is_ok(), fine, "{len}");
+        }
+    }
+
+    #[test]
+    fn payloads_too_short_for_their_type_are_no_value() {
+        assert_eq!(decode(ValueType::U64, &[0; 7]), None);
+        assert_eq!(decode(ValueType::Float, &[0; 3]), None);
+        assert_eq!(decode(ValueType::U32, &[0; 4]), None);
+        assert_eq!(decode(ValueType::String, b""), Some(Value::String(b"")));
+    }
+
+    #[test]
+    fn a_string_ends_at_its_first_nul_and_needs_none() {
+        assert_eq!(decode(ValueType::String, b"ab\0cd\0"), Some(Value::String(b"ab")));
+        assert_eq!(decode(ValueType::String, b"ab"), Some(Value::String(b"ab")));
+    }
+
+    #[test]
+    fn a_payload_of_16_mib_is_refused() {
+        assert!(header(ValueType::Aggregate, 0xff_ffff - 4).is_ok());
+        assert!(header(ValueType::Aggregate, 0xff_ffff - 3).is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! Prepared records: a record whose shape stays the same from one sample to
+//! the next is laid out once, and then only its time and values are patched.
+//!
+//! ```
+//! use mmv_archive::prepared::TemplateBuilder;
+//! use mmv_archive::{Pmid, Timestamp, ValueType};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut builder = TemplateBuilder::new();
+//! builder.begin_set(Pmid::new(70, 1, 1)?, ValueType::U64);
+//! let pending = builder.value(None, 0)?;
+//! let template = builder.finish()?;
+//! let slot = template.slot(pending);
+//!
+//! let mut buffer = template.new_buffer();
+//! buffer.set_timestamp(Timestamp::new(1_700_000_000, 0)?);
+//! buffer.put_u64(slot, 42);
+//! assert_eq!(buffer.as_bytes().len(), 24 + 12 + 8 + 12);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::error::EncodeError;
+use crate::format::Version;
+use crate::format::frame::LENGTH_WORD;
+use crate::format::padded;
+use crate::format::result::head_size;
+use crate::format::result_builder::{Place, ResultBuilder, format_of};
+use crate::format::stamp::StampV3;
+use crate::format::value_block::{self, HEADER, PADDING};
+
+/// Numbers templates, so that a buffer can tell which one it is of.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// What a template holds of one metric: the writer compares it with what was
+/// declared, once for each template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SetShape {
+    pub(crate) pmid: Pmid,
+    /// The type of the values; `None` for a set without values.
+    pub(crate) value_type: Option<ValueType>,
+    /// The number of values.
+    pub(crate) values: u32,
+    /// How many of them are of an instance.
+    pub(crate) with_instance: u32,
+}
+
+/// Lays a record out, set by set and value by value.
+#[derive(Debug, Default)]
+pub struct TemplateBuilder {
+    record: ResultBuilder,
+    shapes: Vec<SetShape>,
+}
+
+/// Where a value will be; [`Template::slot`] makes it final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingSlot(Place);
+
+/// Where a value is in all records of a template: bytes from the record's
+/// start. Good for buffers of the template that gave it, and for no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot(u32);
+
+impl TemplateBuilder {
+    /// An empty layout.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts the values of a metric; the calls of [`value`](Self::value)
+    /// that follow belong to it.
+    pub fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
+        self.record.begin_set(pmid, value_type);
+        let value_type = Some(value_type);
+        self.shapes.push(SetShape { pmid, value_type, values: 0, with_instance: 0 });
+    }
+
+    /// Adds a value, 0 until it is put. `payload` is the length in bytes of a
+    /// string (without NUL) or aggregate, and means nothing for numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::TooLarge`] for a payload of 16 MiB;
+    /// [`EncodeError::NoSet`] without a set to add to.
+    pub fn value(
+        &mut self,
+        instance: Option<InstanceId>,
+        payload: usize,
+    ) -> Result<PendingSlot, EncodeError> {
+        let Some(shape) = self.shapes.last_mut() else { return Err(EncodeError::NoSet) };
+        let Some(value_type) = shape.value_type else { return Err(EncodeError::NoSet) };
+        shape.values += 1;
+        shape.with_instance += u32::from(instance.is_some());
+        if format_of(value_type) == 0 {
+            return Ok(PendingSlot(self.record.put_word(instance, 0)));
+        }
+        // A payload beyond the limit is not worth allocating to be refused.
+        value_block::header(value_type, payload)?;
+        let zeros = vec![0; value_type.fixed_size().unwrap_or(payload)];
+        let nul: &[u8] = if value_type == ValueType::String { &[0] } else { &[] };
+        self.record.put_block(instance, value_type, &zeros, nul).map(PendingSlot)
+    }
+
+    /// Adds a metric that has no values now, for a reason.
+    pub fn error_set(&mut self, pmid: Pmid, error: ErrorCode) {
+        self.put_valueless(pmid, Some(error));
+    }
+
+    /// Adds a metric that just has no values now.
+    pub fn empty_set(&mut self, pmid: Pmid) {
+        self.put_valueless(pmid, None);
+    }
+
+    fn put_valueless(&mut self, pmid: Pmid, error: Option<ErrorCode>) {
+        self.record.put_empty_set(pmid, error);
+        self.shapes.push(SetShape { pmid, value_type: None, values: 0, with_instance: 0 });
+    }
+
+    /// The finished layout.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::TooLarge`] for a record of 2 GiB,
+    /// [`EncodeError::NoSet`] for one without sets, which would be a mark.
+    pub fn finish(mut self) -> Result<Template, EncodeError> {
+        if self.shapes.is_empty() {
+            return Err(EncodeError::NoSet);
+        }
+        let mut bytes = Vec::new();
+        self.record.encode(Version::V3, Timestamp::EPOCH, &mut bytes)?;
+        let blocks = self.record.offset(Version::V3, Place::Blocks(0));
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Ok(Template(Arc::new(Layout { id, blocks, bytes, shapes: self.shapes })))
+    }
+}
+
+#[derive(Debug)]
+struct Layout {
+    id: u64,
+    blocks: usize,
+    bytes: Vec<u8>,
+    shapes: Vec<SetShape>,
+}
+
+/// A record's layout; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Template(Arc<Layout>);
+
+impl Template {
+    /// A number that no other template of this process has.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Bytes of each record.
+    pub fn size(&self) -> usize {
+        self.0.bytes.len()
+    }
+
+    /// The final place of a value of this template.
+    pub fn slot(&self, pending: PendingSlot) -> Slot {
+        // No overflow: a record is shorter than 2 GiB.
+        Slot(match pending.0 {
+            Place::Sets(at) => head_size(Version::V3) + at,
+            Place::Blocks(at) => self.0.blocks + at,
+        } as u32)
+    }
+
+    /// A record of this layout, all values 0 and all strings empty bytes.
+    pub fn new_buffer(&self) -> RecordBuffer {
+        RecordBuffer { layout: Arc::clone(&self.0), bytes: self.0.bytes.clone() }
+    }
+}
+
+/// One record of a template, ready to be patched and written.
+///
+/// Putting a value is a bounds check and a byte-swapped store. A slot of
+/// another template is the caller's mistake: debug builds panic if it lies
+/// outside the record, release builds store nothing.
+#[derive(Debug, Clone)]
+pub struct RecordBuffer {
+    layout: Arc<Layout>,
+    bytes: Vec<u8>,
+}
+
+impl RecordBuffer {
+    /// Sets the record's time.
+    pub fn set_timestamp(&mut self, stamp: Timestamp) {
+        self.store(LENGTH_WORD, &StampV3::new(stamp));
+    }
+
+    /// Stores a [`ValueType::I32`], [`ValueType::U32`] or the bits of a
+    /// [`ValueType::Float`].
+    #[inline]
+    pub fn put_u32(&mut self, slot: Slot, value: u32) {
+        self.store(slot.0 as usize, &value.to_be_bytes());
+    }
+
+    /// Stores a [`ValueType::I64`], [`ValueType::U64`] or the bits of a
+    /// [`ValueType::Double`].
+    #[inline]
+    pub fn put_u64(&mut self, slot: Slot, value: u64) {
+        self.store(slot.0 as usize, &value.to_be_bytes());
+    }
+
+    /// Stores a string (without NUL) or an aggregate; false, and nothing is
+    /// stored, if it needs another number of words than the template has for
+    /// it.
+    pub fn put_bytes(&mut self, slot: Slot, value: &[u8]) -> bool {
+        let at = slot.0 as usize;
+        let Some(header) = at.checked_sub(HEADER).and_then(|at| self.bytes.get(at..at + HEADER))
+        else {
+            return false;
+        };
+        let [code, high, mid, low] = *header else { return false };
+        let room = padded(u32::from_be_bytes([0, high, mid, low]) as usize);
+        let nul = usize::from(i32::from(code) == ValueType::String.code());
+        let len = HEADER + value.len() + nul;
+        if padded(len) != room {
+            return false;
+        }
+        let Some(block) = self.bytes.get_mut(at - HEADER..at - HEADER + room) else { return false };
+        block.fill(PADDING);
+        let (head, rest) = block.split_at_mut(HEADER);
+        head.copy_from_slice(&(u32::from(code) << 24 | len as u32).to_be_bytes());
+        let (payload, padding) = rest.split_at_mut(value.len());
+        payload.copy_from_slice(value);
+        if let (Some(first), 1) = (padding.first_mut(), nul) {
+            *first = 0;
+        }
+        true
+    }
+
+    /// The record, framing included.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of the record's template.
+    pub fn template_id(&self) -> u64 {
+        self.layout.id
+    }
+
+    /// The record's time.
+    pub fn timestamp(&self) -> Timestamp {
+        let stamp = self.bytes.get(LENGTH_WORD..).and_then(StampV3::of_valid);
+        stamp.unwrap_or(Timestamp::EPOCH)
+    }
+
+    pub(crate) fn shapes(&self) -> &[SetShape] {
+        &self.layout.shapes
+    }
+
+    #[inline]
+    fn store(&mut self, at: usize, value: &(impl IntoBytes + Immutable)) {
+        let stored =
+            self.bytes.get_mut(at..).is_some_and(|tail| value.write_to_prefix(tail).is_ok());
+        debug_assert!(stored, "offset {at} lies outside the record");
+    }
+}

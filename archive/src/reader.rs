@@ -1,0 +1,250 @@
+//! Reading an archive: its label, metadata, index and records.
+
+mod indom_history;
+mod label_history;
+mod members;
+mod metadata;
+mod metadata_loader;
+mod record_file;
+mod records;
+mod temporal_index;
+
+use std::path::{Path, PathBuf};
+
+use pcp_types::Timestamp;
+
+pub use indom_history::{IndomHistory, IndomState};
+pub use label_history::{LabelHistory, LabelState};
+pub(crate) use members::Members;
+pub use metadata::{Metadata, Metric};
+pub use records::{Records, TornTail};
+pub use temporal_index::TemporalIndex;
+
+use crate::error::{Error, Result};
+use crate::format::archive_label::{ArchiveLabel, Role, Version};
+use record_file::RecordFile;
+use records::Position;
+
+/// An archive, open for reading.
+///
+/// Label, metadata and index are read when it is opened, records when they
+/// are asked for. What a writer appends later is not seen.
+#[derive(Debug)]
+pub struct Archive {
+    base: PathBuf,
+    label: ArchiveLabel,
+    /// By volume number; at least one.
+    volumes: Vec<VolumeFile>,
+    metadata: Metadata,
+    index: TemporalIndex,
+    end: Timestamp,
+    end_position: Position,
+    torn_tail: Option<TornTail>,
+}
+
+/// A data volume that exists.
+#[derive(Debug)]
+pub(crate) struct VolumeFile {
+    pub(crate) number: u32,
+    pub(crate) path: PathBuf,
+}
+
+impl Archive {
+    /// Opens an archive by its base name, the name of any of its files, or
+    /// the name of a directory that holds no other archive.
+    ///
+    /// A missing index is tolerated, as are missing volumes between others,
+    /// and a last record that was not written to its end
+    /// ([`torn_tail`](Self::torn_tail)).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Ambiguous`], [`Error::Missing`] and
+    /// [`Error::Compressed`] if the files are not there or not readable here;
+    /// [`Error::LabelMismatch`] and [`Error::VolumeMismatch`] if they do not
+    /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
+    /// damaged labels or metadata; [`Error::NoData`] without a record.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let members = Members::find(path.as_ref())?;
+        let meta = RecordFile::open(&members.metadata)?;
+        let label = meta.read_label(Role::Metadata)?;
+        let metadata = metadata_loader::load(&meta, label.version)?;
+        let index = match &members.index {
+            Some(path) => temporal_index::load(path, &label, &meta.path)?,
+            None => TemporalIndex::default(),
+        };
+        let volumes = members.volumes.into_iter();
+        let mut archive = Self {
+            base: members.base,
+            label,
+            volumes: volumes.map(|(number, path)| VolumeFile { number, path }).collect(),
+            metadata,
+            index,
+            end: Timestamp::EPOCH,
+            end_position: Position::default(),
+            torn_tail: None,
+        };
+        archive.drop_unlabelled_volume()?;
+        archive.find_end()?;
+        Ok(archive)
+    }
+
+    /// The archive's name: the common part of its files' names.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Who wrote the archive, where and when.
+    pub const fn label(&self) -> &ArchiveLabel {
+        &self.label
+    }
+
+    /// The format's version.
+    pub const fn version(&self) -> Version {
+        self.label.version
+    }
+
+    /// The time of the last record that is whole.
+    pub const fn end(&self) -> Timestamp {
+        self.end
+    }
+
+    /// The numbers of the data volumes that exist, rising; there is at least
+    /// one, but not necessarily number 0.
+    pub fn volumes(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.volumes.iter().map(|volume| volume.number)
+    }
+
+    /// The file of a data volume.
+    pub fn volume_path(&self, number: u32) -> Option<&Path> {
+        let found = self.volumes.iter().find(|volume| volume.number == number);
+        found.map(|volume| volume.path.as_path())
+    }
+
+    /// Metrics, instance domains, labels and help text.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The temporal index; empty if there is none or it is damaged.
+    pub const fn index(&self) -> &TemporalIndex {
+        &self.index
+    }
+
+    /// The last record, if it was not written to its end: reading ends before
+    /// it.
+    pub const fn torn_tail(&self) -> Option<&TornTail> {
+        self.torn_tail.as_ref()
+    }
+
+    /// All records, from the first.
+    ///
+    /// # Errors
+    ///
+    /// None now; volumes are opened when reading reaches them.
+    pub fn records(&self) -> Result<Records<'_>> {
+        Ok(Records::new(self, Position::start(self.version())))
+    }
+
+    /// The records from the first one whose time is `from` or later. The
+    /// index is used to find it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] and [`Error::Io`] from the records on the way.
+    pub fn records_from(&self, from: Timestamp) -> Result<Records<'_>> {
+        let mut records = self.records()?;
+        records.seek(from, |stamp| stamp >= from)?;
+        Ok(records)
+    }
+
+    /// A position behind all records whose time is `from` or earlier:
+    /// [`Records::previous`] returns the newest of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`records_from`](Self::records_from).
+    pub fn records_back_from(&self, from: Timestamp) -> Result<Records<'_>> {
+        let mut records = Records::new(self, self.end_position);
+        if from < self.end {
+            records.seek(from, |stamp| stamp > from)?;
+        }
+        Ok(records)
+    }
+
+    /// Opens a data volume and checks that it belongs to the archive.
+    pub(crate) fn open_volume(&self, at: usize) -> Result<Option<RecordFile>> {
+        let Some(volume) = self.volumes.get(at) else { return Ok(None) };
+        let file = RecordFile::open(&volume.path)?;
+        let label = file.read_label(Role::Data(volume.number))?;
+        check_labels(&label, &file.path, &self.label, &self.base.with_extension_added("meta"))?;
+        Ok(Some(file))
+    }
+
+    /// A last volume that ends within its label was being created when its
+    /// writer died; the volumes before it are whole.
+    fn drop_unlabelled_volume(&mut self) -> Result<()> {
+        let [_, .., last] = self.volumes.as_slice() else { return Ok(()) };
+        let bytes = RecordFile::open(&last.path)?.len;
+        if bytes >= self.version().label_size() {
+            return Ok(());
+        }
+        if let Some(last) = self.volumes.pop() {
+            self.torn_tail = Some(TornTail { file: last.path, offset: 0, bytes });
+        }
+        Ok(())
+    }
+
+    /// The last whole record, searched from the back of the last volume.
+    fn find_end(&mut self) -> Result<()> {
+        for at in (0..self.volumes.len()).rev() {
+            let mut records = Records::new(self, self.end_of_volume(at)?);
+            let Some(end) = records.find_end(at) else { continue };
+            self.end = end.stamp;
+            self.end_position = end.position;
+            self.torn_tail = end.torn.or(self.torn_tail.take());
+            return Ok(());
+        }
+        Err(Error::NoData { path: self.base.clone() })
+    }
+
+    fn end_of_volume(&self, at: usize) -> Result<Position> {
+        let offset = self.open_volume(at)?.map_or(0, |file| file.len);
+        Ok(Position { volume: at, offset })
+    }
+}
+
+/// Two files of one archive: version, process and host must agree. Their
+/// start times may differ.
+pub(crate) fn check_labels(
+    label: &ArchiveLabel,
+    file: &Path,
+    first: &ArchiveLabel,
+    other: &Path,
+) -> Result<()> {
+    let field = if label.version != first.version {
+        "version"
+    } else if label.pid != first.pid {
+        "pid"
+    } else if label.hostname != first.hostname {
+        "host name"
+    } else {
+        return Ok(());
+    };
+    Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
+}
+
+/// `Path::with_extension` replaces what follows the last dot; base names of
+/// archives are full of dots.
+pub(crate) trait AddExtension {
+    fn with_extension_added(&self, extension: &str) -> PathBuf;
+}
+
+impl AddExtension for Path {
+    fn with_extension_added(&self, extension: &str) -> PathBuf {
+        let mut name = self.as_os_str().to_owned();
+        name.push(".");
+        name.push(extension);
+        name.into()
+    }
+}

@@ -1,0 +1,64 @@
+//! The labels of one target over time.
+
+use pcp_types::Timestamp;
+
+use crate::format::labelset::LabelSet;
+
+/// The labels of a target from one time to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelState {
+    /// From when on.
+    pub stamp: Timestamp,
+    /// One set, or one for each instance.
+    pub sets: Vec<LabelSet>,
+}
+
+/// All states of a target's labels, rising in time. Each replaces the one
+/// before entirely; of two with one time the later in the file holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelHistory {
+    states: Vec<LabelState>,
+}
+
+impl LabelHistory {
+    /// All states, none earlier than the one before; never empty in an
+    /// archive's metadata.
+    pub fn states(&self) -> &[LabelState] {
+        &self.states
+    }
+
+    /// The label sets at a time; `None` before the first state.
+    pub fn at(&self, time: Timestamp) -> Option<&[LabelSet]> {
+        let after = self.states.partition_point(|state| state.stamp <= time);
+        let state = self.states.get(after.checked_sub(1)?)?;
+        Some(&state.sets)
+    }
+
+    pub(super) fn push(&mut self, stamp: Timestamp, sets: Vec<LabelSet>) {
+        self.states.push(LabelState { stamp, sets });
+    }
+
+    /// Into the order of time; records of one time keep their order.
+    pub(super) fn sort(&mut self) {
+        self.states.sort_by_key(|state| state.stamp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_state_holds_and_of_one_time_the_later_in_the_file() {
+        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
+        let set = |json: &str| vec![LabelSet { json: json.to_owned(), ..LabelSet::default() }];
+        let mut history = LabelHistory::default();
+        history.push(at(20), set("b"));
+        history.push(at(10), set("a"));
+        history.push(at(20), set("c"));
+        history.sort();
+        assert_eq!(history.at(at(9)), None);
+        assert_eq!(history.at(at(19)), Some(&*set("a")));
+        assert_eq!(history.at(at(20)), Some(&*set("c")));
+    }
+}

@@ -1,0 +1,220 @@
+//! Which files an archive consists of.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::AddExtension as _;
+use crate::error::{Error, Result};
+
+/// Suffixes of compressed members (`src/libpcp/src/io.c`).
+const COMPRESSED: [&str; 8] = ["xz", "lzma", "bz2", "bz", "gz", "Z", "z", "zst"];
+
+/// The files of one archive, by their names alone.
+#[derive(Debug)]
+pub(crate) struct Members {
+    pub(crate) base: PathBuf,
+    pub(crate) metadata: PathBuf,
+    pub(crate) index: Option<PathBuf>,
+    /// At least one.
+    pub(crate) volumes: BTreeMap<u32, PathBuf>,
+}
+
+/// The part of a file's name behind the base name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Metadata,
+    Index,
+    Volume(u32),
+}
+
+impl Members {
+    /// The archive that a name means: a base name, a member, or a directory
+    /// with one archive.
+    pub(crate) fn find(path: &Path) -> Result<Self> {
+        let base = if path.is_dir() { only_base(path)? } else { base_of(path)? };
+        let mut found = scan(&base)?;
+        let metadata = found.metadata.take();
+        let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
+        if found.volumes.is_empty() {
+            return Err(missing(&base, "0"));
+        }
+        let files = found.volumes.values().chain(&found.index).chain([&metadata]);
+        if let Some(file) = files.into_iter().find(|file| split_compression(file).1) {
+            return Err(Error::Compressed { file: file.clone() });
+        }
+        Ok(Self { base, metadata, index: found.index, volumes: found.volumes })
+    }
+
+    /// Any file that belongs to an archive of this base name.
+    pub(crate) fn any(base: &Path) -> Result<Option<PathBuf>> {
+        let found = scan(base)?;
+        Ok(found.metadata.or(found.index).or(found.volumes.into_values().next()))
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    metadata: Option<PathBuf>,
+    index: Option<PathBuf>,
+    volumes: BTreeMap<u32, PathBuf>,
+}
+
+fn missing(base: &Path, extension: &str) -> Error {
+    Error::Missing { file: base.with_extension_added(extension) }
+}
+
+/// The base name of a path: as it is if there is metadata of this name, else
+/// without its last part if that is a member's.
+fn base_of(path: &Path) -> Result<PathBuf> {
+    if scan(path)?.metadata.is_some() {
+        return Ok(path.to_owned());
+    }
+    match split(path) {
+        Some((base, _)) => Ok(base),
+        None if Members::any(path)?.is_some() => Ok(path.to_owned()),
+        None => Err(Error::NotFound { path: path.to_owned() }),
+    }
+}
+
+fn only_base(directory: &Path) -> Result<PathBuf> {
+    let files = list(directory)?;
+    let bases = files.iter().filter_map(|file| match split(file)? {
+        (base, Part::Metadata) => Some(base),
+        _ => None,
+    });
+    let mut bases: Vec<_> = bases.collect();
+    bases.dedup();
+    match (bases.pop(), bases.len()) {
+        (Some(base), 0) => Ok(base),
+        (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
+        (_, others) => Err(Error::Ambiguous { path: directory.to_owned(), count: others + 1 }),
+    }
+}
+
+/// Everything that is called `base` and a member's ending. Of a member that
+/// is there twice, plain and compressed, the plain one counts.
+fn scan(base: &Path) -> Result<Found> {
+    let directory = match base.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut found = Found::default();
+    for file in list(directory)? {
+        let Some((of, part)) = split(&file) else { continue };
+        if of.file_name() != base.file_name() {
+            continue;
+        }
+        let plain = !split_compression(&file).1;
+        match part {
+            Part::Metadata if plain || found.metadata.is_none() => found.metadata = Some(file),
+            Part::Index if plain || found.index.is_none() => found.index = Some(file),
+            Part::Volume(number) if plain || !found.volumes.contains_key(&number) => {
+                found.volumes.insert(number, file);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The files of a directory, sorted; none if there is no such directory.
+fn list(directory: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |source| Error::Io { file: directory.to_owned(), operation: "list", source };
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// A member's name as base and part; `None` for other names.
+fn split(path: &Path) -> Option<(PathBuf, Part)> {
+    let (path, _) = split_compression(path);
+    let part = match path.extension()?.to_str()? {
+        "meta" => Part::Metadata,
+        "index" => Part::Index,
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Part::Volume(digits.parse().ok().filter(|number| i32::try_from(*number).is_ok())?)
+        }
+        _ => return None,
+    };
+    Some((path.with_extension(""), part))
+}
+
+/// A name without a compression suffix, and whether it had one.
+fn split_compression(path: &Path) -> (PathBuf, bool) {
+    let suffix = path.extension().and_then(|extension| extension.to_str());
+    if suffix.is_some_and(|suffix| COMPRESSED.contains(&suffix)) {
+        (path.with_extension(""), true)
+    } else {
+        (path.to_owned(), false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for file in files {
+            fs::write(directory.path().join(file), "").unwrap();
+        }
+        directory
+    }
+
+    const ARCHIVE: [&str; 5] = ["a.b.7.meta", "a.b.7.index", "a.b.7.2", "a.b.7.11", "a.b.7.x"];
+
+    #[test]
+    fn base_member_and_directory_name_the_same_archive() {
+        let directory = directory(&ARCHIVE);
+        let base = directory.path().join("a.b.7");
+        for name in ["", "a.b.7", "a.b.7.meta", "a.b.7.index", "a.b.7.11"] {
+            let members = Members::find(&directory.path().join(name)).unwrap();
+            assert_eq!(members.base, base, "{name}");
+            assert_eq!(members.volumes.keys().copied().collect::<Vec<_>>(), [2, 11]);
+            assert!(members.index.is_some());
+        }
+    }
+
+    #[test]
+    fn a_base_name_that_ends_like_a_volume_is_not_cut() {
+        let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
+        let members = Members::find(&directory.path().join("a.1")).unwrap();
+        assert_eq!(members.base, directory.path().join("a.1"));
+    }
+
+    #[test]
+    fn two_archives_in_a_directory_are_ambiguous() {
+        let directory = directory(&["a.meta", "a.0", "b.meta", "b.0"]);
+        let error = Members::find(directory.path()).unwrap_err();
+        assert!(matches!(error, Error::Ambiguous { count: 2, .. }));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let directory = directory(&["a.meta", "b.0"]);
+        let missing = |name: &str| match Members::find(&directory.path().join(name)) {
+            Err(Error::Missing { file }) => file,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(missing("a"), directory.path().join("a.0"));
+        assert_eq!(missing("b"), directory.path().join("b.meta"));
+        let error = Members::find(&directory.path().join("c")).unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }));
+    }
+
+    #[test]
+    fn a_compressed_member_is_refused_unless_it_is_there_plain_too() {
+        let directory = directory(&["a.meta", "a.0.xz"]);
+        let find = || Members::find(&directory.path().join("a"));
+        assert!(matches!(find(), Err(Error::Compressed { .. })));
+        fs::write(directory.path().join("a.0"), "").unwrap();
+        assert_eq!(find().unwrap().volumes[&0], directory.path().join("a.0"));
+    }
+}

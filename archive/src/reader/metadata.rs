@@ -1,0 +1,165 @@
+//! What an archive knows about its metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use hashbrown::HashMap;
+use pcp_types::{InDom, Pmid, Timestamp};
+
+use super::indom_history::IndomHistory;
+use super::label_history::LabelHistory;
+use crate::format::desc::MetricDesc;
+use crate::format::indom::Instance;
+use crate::format::labelset::{LabelSet, LabelTarget};
+use crate::format::text::{TextKind, TextTarget};
+
+/// One metric of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metric {
+    /// What its values are.
+    pub desc: MetricDesc,
+    /// Its names in file order, mostly one. Empty if all of them belong to
+    /// other metrics.
+    pub names: Vec<String>,
+}
+
+impl Metric {
+    /// The first name, or the PMID if it has none.
+    pub fn display_name(&self) -> String {
+        self.names.first().cloned().unwrap_or_else(|| self.desc.pmid.to_string())
+    }
+}
+
+/// All of an archive's `.meta` file in memory: descriptors, instance domains
+/// over time with differences resolved, labels over time, help text.
+#[derive(Debug, Clone, Default)]
+pub struct Metadata {
+    pub(super) metrics: Vec<Metric>,
+    pub(super) by_pmid: HashMap<Pmid, usize>,
+    pub(super) by_name: BTreeMap<String, usize>,
+    pub(super) indoms: BTreeMap<InDom, IndomHistory>,
+    pub(super) labels: BTreeMap<LabelTarget, LabelHistory>,
+    pub(super) texts: BTreeMap<(TextTarget, TextKind), String>,
+}
+
+impl Metadata {
+    /// All metrics in file order, each PMID once.
+    pub fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// The metric with a PMID.
+    pub fn metric(&self, pmid: Pmid) -> Option<&Metric> {
+        self.metrics.get(*self.by_pmid.get(&pmid)?)
+    }
+
+    /// The metric with a name; of a name that two metrics claim, the first in
+    /// the file.
+    pub fn metric_by_name(&self, name: &str) -> Option<&Metric> {
+        self.metrics.get(*self.by_name.get(name)?)
+    }
+
+    /// Names and metrics, sorted by name, of a metric and all below it:
+    /// `kernel.all` gives `kernel.all.load` but not `kernel.allow`. The empty
+    /// prefix gives everything.
+    pub fn subtree<'m>(&'m self, prefix: &'m str) -> impl Iterator<Item = (&'m str, &'m Metric)> {
+        let from = self.by_name.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let below = from.take_while(move |(name, _)| name.starts_with(prefix));
+        below.filter_map(move |(name, &at)| {
+            let rest = name.get(prefix.len()..)?;
+            let inside = prefix.is_empty() || rest.is_empty() || rest.starts_with('.');
+            inside.then_some((name.as_str(), self.metrics.get(at)?))
+        })
+    }
+
+    /// The next parts of the names below a prefix, sorted, each once: of `""`
+    /// the roots of the name space.
+    pub fn children<'m>(&'m self, prefix: &'m str) -> BTreeSet<&'m str> {
+        let names = self.subtree(prefix).map(|(name, _)| name);
+        let parts = names.filter_map(|name| {
+            let rest = name.get(prefix.len()..)?;
+            let rest = if prefix.is_empty() { rest } else { rest.strip_prefix('.')? };
+            rest.split('.').next()
+        });
+        parts.collect()
+    }
+
+    /// Instance domains and their histories, by identifier.
+    pub fn indoms(&self) -> impl ExactSizeIterator<Item = (InDom, &IndomHistory)> {
+        self.indoms.iter().map(|(indom, history)| (*indom, history))
+    }
+
+    /// The history of an instance domain; `None` if the archive never
+    /// describes it (`PM_ERR_INDOM_LOG`).
+    pub fn indom_history(&self, indom: InDom) -> Option<&IndomHistory> {
+        self.indoms.get(&indom)
+    }
+
+    /// The instances of a domain at a time, sorted by number; `None` before
+    /// the first record of the domain (`PM_ERR_INDOM_LOG`).
+    pub fn indom_at(&self, indom: InDom, at: Timestamp) -> Option<&[Instance]> {
+        self.indoms.get(&indom)?.at(at)
+    }
+
+    /// Label targets and their histories.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = (LabelTarget, &LabelHistory)> {
+        self.labels.iter().map(|(target, history)| (*target, history))
+    }
+
+    /// The label sets of a target at a time: one, or for
+    /// [`LabelTarget::Instances`] one for each instance. `None` before the
+    /// first record of the target.
+    pub fn labels_at(&self, target: LabelTarget, at: Timestamp) -> Option<&[LabelSet]> {
+        self.labels.get(&target)?.at(at)
+    }
+
+    /// The help text of a metric or instance domain (`PM_ERR_TEXT` without).
+    pub fn text(&self, target: TextTarget, kind: TextKind) -> Option<&str> {
+        self.texts.get(&(target, kind)).map(String::as_str)
+    }
+
+    /// All help texts.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = (TextTarget, TextKind, &str)> {
+        self.texts.iter().map(|((target, kind), text)| (*target, *kind, text.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcp_types::{Semantics, Units, ValueType};
+
+    fn metadata(names: &[&str]) -> Metadata {
+        let mut metadata = Metadata::default();
+        for (n, name) in names.iter().enumerate() {
+            let desc = MetricDesc {
+                pmid: Pmid::new(70, 1, n as u32).unwrap(),
+                value_type: ValueType::U32,
+                indom: None,
+                semantics: Semantics::Instant,
+                units: Units::from_raw(0),
+            };
+            metadata.metrics.push(Metric { desc, names: vec![(*name).to_owned()] });
+            metadata.by_name.insert((*name).to_owned(), n);
+        }
+        metadata
+    }
+
+    #[test]
+    fn a_subtree_ends_at_a_dot() {
+        let metadata = metadata(&["a.c", "a.b.d", "a.bc", "a.b", "ab"]);
+        let names = |prefix| metadata.subtree(prefix).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("a.b"), ["a.b", "a.b.d"]);
+        assert_eq!(names("a"), ["a.b", "a.b.d", "a.bc", "a.c"]);
+        assert_eq!(names("").len(), 5);
+        assert_eq!(names("x"), [""; 0]);
+    }
+
+    #[test]
+    fn children_are_the_next_parts() {
+        let metadata = metadata(&["a.c", "a.b.d", "a.b.e", "x"]);
+        assert_eq!(metadata.children("").into_iter().collect::<Vec<_>>(), ["a", "x"]);
+        assert_eq!(metadata.children("a").into_iter().collect::<Vec<_>>(), ["b", "c"]);
+        assert!(metadata.children("x").is_empty());
+    }
+}

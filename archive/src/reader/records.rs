@@ -1,0 +1,267 @@
+//! Records of the data volumes in order, forwards and backwards.
+
+use std::path::PathBuf;
+
+use pcp_types::Timestamp;
+
+use super::Archive;
+use super::record_file::{Next, RecordFile, Window};
+use crate::error::{Error, RecordError, Result};
+use crate::format::archive_label::Version;
+use crate::format::result::Record;
+
+/// The end of an archive that was not written to its end: a writer died, or
+/// is still writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// The last data volume.
+    pub file: PathBuf,
+    /// Where the unfinished record starts.
+    pub offset: u64,
+    /// How many of its bytes are there.
+    pub bytes: u64,
+}
+
+/// A place between two records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Index into the archive's volumes.
+    pub(super) volume: usize,
+    /// Bytes from the start of the volume.
+    pub(super) offset: u64,
+}
+
+impl Position {
+    pub(super) const fn start(version: Version) -> Self {
+        Self { volume: 0, offset: version.label_size() }
+    }
+}
+
+/// The records of an archive from some position on, in either direction.
+///
+/// A record borrows from the buffer and lives until the next call. After an
+/// error the position is unchanged, so that the same error comes again.
+#[derive(Debug)]
+pub struct Records<'a> {
+    archive: &'a Archive,
+    position: Position,
+    /// The open volume and its index.
+    file: Option<(usize, RecordFile)>,
+    window: Window,
+}
+
+/// How an archive ends.
+pub(super) struct End {
+    /// The time of the last whole record.
+    pub(super) stamp: Timestamp,
+    /// Behind it.
+    pub(super) position: Position,
+    /// What is left there of another record.
+    pub(super) torn: Option<TornTail>,
+}
+
+/// A record in the window: what [`Records::load_next`] and
+/// [`Records::load_previous`] found.
+#[derive(Clone, Copy)]
+struct Loaded {
+    volume: usize,
+    offset: u64,
+    len: usize,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
+        Self { archive, position, file: None, window: Window::default() }
+    }
+
+    /// The next record; `None` behind the last one that is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for a damaged record, or one that is cut off by the
+    /// end of a volume that is not the last; [`Error::Io`].
+    #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        let Some(loaded) = self.load_next()? else { return Ok(None) };
+        let end = loaded.offset + loaded.len as u64;
+        self.parse(loaded, Position { volume: loaded.volume, offset: end })
+    }
+
+    /// The record before the position; `None` at the start.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub fn previous(&mut self) -> Result<Option<Record<'_>>> {
+        let Some(loaded) = self.load_previous()? else { return Ok(None) };
+        self.parse(loaded, Position { volume: loaded.volume, offset: loaded.offset })
+    }
+
+    fn parse(&mut self, loaded: Loaded, after: Position) -> Result<Option<Record<'_>>> {
+        let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
+        let volume = self.archive.volumes.get(loaded.volume);
+        let number = volume.map_or(0, |volume| volume.number);
+        match Record::parse(self.archive.version(), bytes, number, loaded.offset) {
+            Ok(record) => {
+                self.position = after;
+                Ok(Some(record))
+            }
+            Err(source) => Err(Error::Corrupt {
+                file: volume.map(|volume| volume.path.clone()).unwrap_or_default(),
+                offset: loaded.offset,
+                source,
+            }),
+        }
+    }
+
+    /// Brings the record behind the position into the window.
+    fn load_next(&mut self) -> Result<Option<Loaded>> {
+        loop {
+            let Position { volume, offset } = self.position;
+            self.open(volume)?;
+            let Some((_, file)) = &self.file else { return Ok(None) };
+            let last = volume + 1 == self.archive.volumes.len();
+            match self.window.forward(file, offset)? {
+                Next::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
+                Next::End | Next::Torn { .. } if last => return Ok(None),
+                Next::End => {
+                    let offset = self.archive.version().label_size();
+                    self.position = Position { volume: volume + 1, offset };
+                }
+                Next::Torn { needed, left } => {
+                    let field = "record";
+                    return Err(
+                        file.corrupt(offset, RecordError::Truncated { field, needed, left })
+                    );
+                }
+            }
+        }
+    }
+
+    /// Brings the record before the position into the window.
+    fn load_previous(&mut self) -> Result<Option<Loaded>> {
+        let floor = self.archive.version().label_size();
+        loop {
+            let Position { volume, offset } = self.position;
+            self.open(volume)?;
+            let Some((_, file)) = &self.file else { return Ok(None) };
+            if let Some(len) = self.window.backward(file, floor, offset)? {
+                return Ok(Some(Loaded { volume, offset: offset - len as u64, len }));
+            }
+            let Some(before) = volume.checked_sub(1) else { return Ok(None) };
+            self.position = self.archive.end_of_volume(before)?;
+        }
+    }
+
+    /// Makes `volume` the open one; none is open if it does not exist.
+    fn open(&mut self, volume: usize) -> Result<()> {
+        if self.file.as_ref().is_none_or(|(open, _)| *open != volume) {
+            self.window.clear();
+            self.file = self.archive.open_volume(volume)?.map(|file| (volume, file));
+        }
+        Ok(())
+    }
+
+    /// Moves to the first record whose time `is_behind`, which is monotonic in
+    /// time and false for times before `target`.
+    pub(super) fn seek(
+        &mut self,
+        target: Timestamp,
+        is_behind: impl Fn(Timestamp) -> bool,
+    ) -> Result<()> {
+        let start = Position::start(self.archive.version());
+        self.position = self.indexed_before(target).unwrap_or(start);
+        // Entries of old archives point behind their record, and damaged ones
+        // anywhere: go back until the position is certain.
+        let certain = loop {
+            match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
+                Ok(Some((stamp, loaded))) if is_behind(stamp) => {
+                    let Loaded { volume, offset, .. } = loaded;
+                    self.position = Position { volume, offset };
+                }
+                Ok(_) => break true,
+                Err(_) => break false,
+            }
+        };
+        if !certain {
+            self.position = start;
+        }
+        loop {
+            let loaded = self.load_next()?;
+            match self.stamp_of(loaded)? {
+                Some((stamp, Loaded { volume, offset, len })) if !is_behind(stamp) => {
+                    self.position = Position { volume, offset: offset + len as u64 };
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Where the newest index entry before `target` points, if that can be.
+    fn indexed_before(&self, target: Timestamp) -> Option<Position> {
+        let entry = self.archive.index.last_before(target)?;
+        let volumes = &self.archive.volumes;
+        let volume = volumes.binary_search_by_key(&entry.volume, |volume| volume.number).ok()?;
+        let offset = entry.data_offset.max(self.archive.version().label_size());
+        Some(Position { volume, offset })
+    }
+
+    fn stamp_of(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
+        let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
+        let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
+        let stamp = Record::parse_timestamp(self.archive.version(), bytes);
+        let stamp = stamp.map_err(|source| file.corrupt(loaded.offset, source))?;
+        Ok(Some((stamp, loaded)))
+    }
+
+    /// The last whole record of a volume, at whose end the position is.
+    pub(super) fn find_end(&mut self, volume: usize) -> Option<End> {
+        let position = self.position;
+        if let Ok(Some((stamp, loaded))) =
+            self.load_previous().and_then(|loaded| self.stamp_of(loaded))
+        {
+            // A volume may hold nothing but its label; then this record is of
+            // an earlier one.
+            return (loaded.volume == volume).then_some(End { stamp, position, torn: None });
+        }
+        self.scan_starts(volume).find_map(|start| {
+            self.position = start;
+            self.scan_to_end(volume)
+        })
+    }
+
+    /// Where a forward search for the end of a volume can start: its last
+    /// indexed record, or else its first.
+    fn scan_starts(&self, volume: usize) -> impl Iterator<Item = Position> + use<> {
+        let number = self.archive.volumes.get(volume).map(|volume| volume.number);
+        let entries = self.archive.index.entries().iter().rev();
+        let indexed = entries.filter(|entry| Some(entry.volume) == number);
+        let indexed = indexed.map(|entry| entry.data_offset).next();
+        let first = self.archive.version().label_size();
+        let offsets = indexed.filter(|offset| *offset > first).into_iter().chain([first]);
+        offsets.map(move |offset| Position { volume, offset })
+    }
+
+    fn scan_to_end(&mut self, volume: usize) -> Option<End> {
+        let mut found = None;
+        loop {
+            let loaded = self.load_next().and_then(|loaded| self.stamp_of(loaded));
+            match loaded {
+                Ok(Some((stamp, loaded))) if loaded.volume == volume => {
+                    self.position.offset = loaded.offset + loaded.len as u64;
+                    found = Some((stamp, self.position));
+                }
+                _ => break,
+            }
+        }
+        let (stamp, position) = found?;
+        let (_, file) = self.file.as_ref()?;
+        let torn = match self.window.forward(file, position.offset) {
+            Ok(Next::Torn { left, .. }) => {
+                Some(TornTail { file: file.path.clone(), offset: position.offset, bytes: left })
+            }
+            _ => None,
+        };
+        Some(End { stamp, position, torn })
+    }
+}

@@ -1,0 +1,175 @@
+//! Values of metrics, and the results they come in.
+
+use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+
+/// One value, borrowed from the bytes of a record (`pmAtomValue`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// [`ValueType::I32`].
+    I32(i32),
+    /// [`ValueType::U32`].
+    U32(u32),
+    /// [`ValueType::I64`].
+    I64(i64),
+    /// [`ValueType::U64`].
+    U64(u64),
+    /// [`ValueType::Float`].
+    Float(f32),
+    /// [`ValueType::Double`].
+    Double(f64),
+    /// [`ValueType::String`]: the bytes before the NUL, in no known encoding.
+    String(&'a [u8]),
+    /// [`ValueType::Aggregate`] and [`ValueType::AggregateStatic`]: opaque
+    /// bytes.
+    Aggregate(&'a [u8]),
+    /// [`ValueType::Event`]: the packed array behind its block header,
+    /// starting with the number of event records.
+    Event(&'a [u8]),
+    /// [`ValueType::HighresEvent`]: the same, with times of 16 bytes.
+    HighresEvent(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// A copy that owns its bytes.
+    pub fn to_owned(&self) -> OwnedValue {
+        match *self {
+            Self::I32(v) => OwnedValue::I32(v),
+            Self::U32(v) => OwnedValue::U32(v),
+            Self::I64(v) => OwnedValue::I64(v),
+            Self::U64(v) => OwnedValue::U64(v),
+            Self::Float(v) => OwnedValue::Float(v),
+            Self::Double(v) => OwnedValue::Double(v),
+            Self::String(bytes) => OwnedValue::String(bytes.to_vec()),
+            Self::Aggregate(bytes) => OwnedValue::Aggregate(bytes.to_vec()),
+            Self::Event(bytes) => OwnedValue::Event(bytes.to_vec()),
+            Self::HighresEvent(bytes) => OwnedValue::HighresEvent(bytes.to_vec()),
+        }
+    }
+
+    /// Whether this is how values of a type are represented.
+    pub const fn is_of(&self, value_type: ValueType) -> bool {
+        matches!(
+            (self, value_type),
+            (Self::I32(_), ValueType::I32)
+                | (Self::U32(_), ValueType::U32)
+                | (Self::I64(_), ValueType::I64)
+                | (Self::U64(_), ValueType::U64)
+                | (Self::Float(_), ValueType::Float)
+                | (Self::Double(_), ValueType::Double)
+                | (Self::String(_), ValueType::String)
+                | (Self::Aggregate(_), ValueType::Aggregate | ValueType::AggregateStatic)
+                | (Self::Event(_), ValueType::Event)
+                | (Self::HighresEvent(_), ValueType::HighresEvent)
+        )
+    }
+
+    /// The number as a double; `None` for values that are no number. Integers
+    /// above 2^53 are rounded.
+    pub fn as_f64(&self) -> Option<f64> {
+        match *self {
+            Self::I32(v) => Some(f64::from(v)),
+            Self::U32(v) => Some(f64::from(v)),
+            Self::I64(v) => Some(v as f64),
+            Self::U64(v) => Some(v as f64),
+            Self::Float(v) => Some(f64::from(v)),
+            Self::Double(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The number of records of an event array; `None` for other values.
+    pub fn event_count(&self) -> Option<u32> {
+        match self {
+            Self::Event(bytes) | Self::HighresEvent(bytes) => {
+                bytes.first_chunk().map(|word| u32::from_be_bytes(*word))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One value with its own bytes; see [`Value`].
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the variants are those of Value")]
+pub enum OwnedValue {
+    I32(i32),
+    U32(u32),
+    I64(i64),
+    U64(u64),
+    Float(f32),
+    Double(f64),
+    String(Vec<u8>),
+    Aggregate(Vec<u8>),
+    Event(Vec<u8>),
+    HighresEvent(Vec<u8>),
+}
+
+impl OwnedValue {
+    /// The value, borrowed.
+    pub fn as_value(&self) -> Value<'_> {
+        match self {
+            Self::I32(v) => Value::I32(*v),
+            Self::U32(v) => Value::U32(*v),
+            Self::I64(v) => Value::I64(*v),
+            Self::U64(v) => Value::U64(*v),
+            Self::Float(v) => Value::Float(*v),
+            Self::Double(v) => Value::Double(*v),
+            Self::String(bytes) => Value::String(bytes),
+            Self::Aggregate(bytes) => Value::Aggregate(bytes),
+            Self::Event(bytes) => Value::Event(bytes),
+            Self::HighresEvent(bytes) => Value::HighresEvent(bytes),
+        }
+    }
+}
+
+/// The values of one metric in a record, or why there are none
+/// (`pmValueSet`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueSet {
+    /// The metric.
+    pub pmid: Pmid,
+    /// The values in file order, by instance; `None` is the instance of a
+    /// metric without instances. Empty: the metric is known and has none now.
+    pub values: Result<Vec<(Option<InstanceId>, OwnedValue)>, ErrorCode>,
+}
+
+/// What many metrics were at one time: one record of a data volume
+/// (`pmResult`). Without value sets it is a mark: values before and after must
+/// not be joined.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FetchResult {
+    /// The time.
+    pub timestamp: Timestamp,
+    /// The metrics in file order.
+    pub value_sets: Vec<ValueSet>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owned_value_is_the_value_it_was_made_from() {
+        for value in [
+            Value::I32(-1),
+            Value::U32(u32::MAX),
+            Value::I64(i64::MIN),
+            Value::U64(u64::MAX),
+            Value::Float(1.5),
+            Value::Double(-2.5),
+            Value::String(b"text"),
+            Value::Aggregate(b"\0\xff"),
+            Value::Event(&[0; 4]),
+            Value::HighresEvent(&[0; 4]),
+        ] {
+            assert_eq!(value.to_owned().as_value(), value);
+        }
+    }
+
+    #[test]
+    fn an_event_array_starts_with_its_count() {
+        assert_eq!(Value::Event(&[0, 0, 1, 2, 9]).event_count(), Some(258));
+        assert_eq!(Value::Event(&[0, 0, 1]).event_count(), None);
+        assert_eq!(Value::Aggregate(&[0; 8]).event_count(), None);
+    }
+}

@@ -1,0 +1,381 @@
+//! Writing an archive.
+//!
+//! Metadata is declared whenever it becomes known, and goes to disk right
+//! before the next record, with that record's time; what did not change is
+//! not written again. Each record is one write call. If a write fails, the
+//! files are cut back to the last whole record, and writing can be tried
+//! again later: the metadata is still waiting.
+
+mod append_file;
+mod catalog;
+mod file_set;
+mod indom_change;
+mod temporal_index;
+
+use std::path::{Path, PathBuf};
+
+use pcp_types::{InDom, Pmid, Timestamp, ValueType};
+
+use crate::error::{Error, Result};
+use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
+use crate::format::desc::MetricDesc;
+use crate::format::indom::Instance;
+use crate::format::labelset::{LabelSet, LabelTarget};
+use crate::format::result_builder::{ResultBuilder, encode_mark};
+use crate::format::text::{TextKind, TextTarget};
+use crate::prepared::{RecordBuffer, SetShape};
+use crate::reader::Members;
+use crate::value::{FetchResult, ValueSet};
+use catalog::Catalog;
+use file_set::FileSet;
+
+/// What the writer says about itself in the label of every file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterLabel {
+    /// The process that writes.
+    pub pid: i32,
+    /// The host that the values are from, at most 255 bytes.
+    pub hostname: String,
+    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`.
+    pub timezone: String,
+    /// That zone's name with a colon, `:Australia/Melbourne`, or nothing.
+    pub zoneinfo: String,
+}
+
+/// How the files of an archive are cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Bytes of records and metadata from one index entry to the next, when
+    /// nothing else demands one earlier.
+    pub index_bytes: u64,
+    /// The size that a data volume may reach; a record that would exceed it
+    /// begins the next volume. `None`: only
+    /// [`switch_volume`](ArchiveWriter::switch_volume) begins one.
+    pub volume_bytes: Option<u64>,
+}
+
+/// Index entries every 100 kB, as PCP writes them; volumes without limit.
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { index_bytes: 100_000, volume_bytes: None }
+    }
+}
+
+/// What a finished archive consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The archive's base name.
+    pub base: PathBuf,
+    /// Records, marks included. Without any there are no files.
+    pub records: u64,
+    /// Time of the first and the last record.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Data volumes.
+    pub volumes: u32,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+/// Writes one archive of version 3.
+///
+/// The files are created with the first record. Without
+/// [`finish`](Self::finish) the archive lacks its last index entry and is
+/// otherwise whole.
+#[derive(Debug)]
+pub struct ArchiveWriter {
+    base: PathBuf,
+    label: WriterLabel,
+    options: WriterOptions,
+    catalog: Catalog,
+    /// None before the first record.
+    files: Option<FileSet>,
+    switch_due: bool,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    records: u64,
+    builder: ResultBuilder,
+    /// Memory for the record and the metadata of one write.
+    record: Vec<u8>,
+    metadata: Vec<u8>,
+    /// The template whose metrics were last found declared.
+    checked_template: Option<u64>,
+}
+
+impl ArchiveWriter {
+    /// An archive with a base name: a path without any of the endings `.0`,
+    /// `.meta`, `.index`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`] if any file of such an archive is there,
+    /// [`Error::Encode`] if the label cannot be stored, [`Error::Io`].
+    pub fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Result<Self> {
+        if let Some(file) = Members::any(base)? {
+            return Err(Error::Exists { file });
+        }
+        let mut bytes = Vec::new();
+        archive_label::encode(&label.at(Timestamp::EPOCH), Role::Metadata, &mut bytes)?;
+        Ok(Self {
+            base: base.to_owned(),
+            label,
+            options,
+            catalog: Catalog::default(),
+            files: None,
+            switch_due: false,
+            first: None,
+            last: None,
+            records: 0,
+            builder: ResultBuilder::default(),
+            record: Vec::new(),
+            metadata: Vec::new(),
+            checked_template: None,
+        })
+    }
+
+    /// Makes a metric and its names known. Nothing happens if they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MetricChanged`] if the metric is known with another
+    /// descriptor, which needs a new archive; [`Error::NameTaken`];
+    /// [`Error::Encode`] for a metric that has no name.
+    pub fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
+        self.catalog.declare_metric(desc, names)
+    }
+
+    /// Makes the instances of a domain known, all of them, in any order. What
+    /// is written is the whole domain, the difference, or nothing, by PCP's
+    /// rule (`pmaDeltaInDom`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Encode`] for a number that occurs twice and a name with a NUL.
+    pub fn declare_indom(&mut self, indom: InDom, instances: &[Instance]) -> Result<()> {
+        self.catalog.declare_indom(indom, instances)
+    }
+
+    /// Makes the labels of a target known, replacing what it had.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Encode`] for sets beyond the format's limits.
+    pub fn declare_labels(&mut self, target: LabelTarget, sets: &[LabelSet]) -> Result<()> {
+        self.catalog.declare_labels(target, sets)
+    }
+
+    /// Makes a help text known. Readers use the last one of the archive.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Encode`] for a text with a NUL.
+    pub fn declare_text(&mut self, target: TextTarget, kind: TextKind, text: &str) -> Result<()> {
+        self.catalog.declare_text(target, kind, text)
+    }
+
+    /// Writes a record, after the metadata declared since the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimeBackwards`] for a time before that of the last record;
+    /// [`Error::EmptyStart`] without value sets;
+    /// [`Error::Undeclared`] and [`Error::ValueMismatch`] for values that do
+    /// not fit what was declared; [`Error::Encode`]; [`Error::Io`], after
+    /// which the archive is as before the call.
+    pub fn write_result(&mut self, result: &FetchResult) -> Result<()> {
+        if result.value_sets.is_empty() {
+            return Err(Error::EmptyStart);
+        }
+        for set in &result.value_sets {
+            check_set(self.catalog.desc(set.pmid)?, set)?;
+        }
+        self.check_time(result.timestamp, false)?;
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        self.builder.clear();
+        let catalog = &self.catalog;
+        let type_of = |pmid| catalog.desc(pmid).map_or(ValueType::NoSupport, |d| d.value_type);
+        let written = self
+            .builder
+            .put_result(result, type_of)
+            .and_then(|()| self.builder.encode(Version::V3, result.timestamp, &mut record))
+            .map_err(Error::from)
+            .and_then(|()| self.write_record(result.timestamp, &record));
+        self.record = record;
+        written
+    }
+
+    /// Writes a prepared record, after the metadata declared since the last
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_result`](Self::write_result).
+    pub fn write_prepared(&mut self, buffer: &RecordBuffer) -> Result<()> {
+        if self.checked_template != Some(buffer.template_id()) {
+            for shape in buffer.shapes() {
+                check_shape(self.catalog.desc(shape.pmid)?, shape)?;
+            }
+            self.checked_template = Some(buffer.template_id());
+        }
+        let stamp = buffer.timestamp();
+        self.check_time(stamp, false)?;
+        self.write_record(stamp, buffer.as_bytes())
+    }
+
+    /// Writes a mark: readers do not join values before and after it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyStart`] before the first record;
+    /// [`Error::TimeBackwards`] unless the time is after that of the last
+    /// record; [`Error::Io`] as for results.
+    pub fn write_mark(&mut self, stamp: Timestamp) -> Result<()> {
+        if self.last.is_none() {
+            return Err(Error::EmptyStart);
+        }
+        self.check_time(stamp, true)?;
+        let mut record = Vec::new();
+        encode_mark(Version::V3, stamp, &mut record)?;
+        self.write_record(stamp, &record)
+    }
+
+    /// The next record begins a new data volume. Does nothing before the
+    /// first record, or if the present volume has none.
+    pub fn switch_volume(&mut self) {
+        self.switch_due = self.files.is_some();
+    }
+
+    /// Waits until everything that was written is on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn sync(&mut self) -> Result<()> {
+        self.files.as_mut().map_or(Ok(()), FileSet::sync)
+    }
+
+    /// The archive's base name.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// The time of the last record.
+    pub const fn last_stamp(&self) -> Option<Timestamp> {
+        self.last
+    }
+
+    /// Records written, marks included.
+    pub const fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.as_ref().map_or(0, FileSet::bytes)
+    }
+
+    /// Bytes of the present data volume.
+    pub fn volume_bytes(&self) -> u64 {
+        self.files.as_ref().map_or(0, |files| files.data.len())
+    }
+
+    /// The number of the present data volume.
+    pub fn volume(&self) -> u32 {
+        self.files.as_ref().map_or(0, |files| files.volume)
+    }
+
+    /// Writes the last index entry. Metadata declared after the last record
+    /// is dropped: nothing in an archive may be later than its last record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn finish(mut self) -> Result<Summary> {
+        if let (Some(files), Some(last)) = (&mut self.files, self.last) {
+            files.write_final_entry(last)?;
+        }
+        Ok(Summary {
+            bytes: self.bytes(),
+            volumes: self.files.as_ref().map_or(0, |files| files.volume + 1),
+            base: self.base,
+            records: self.records,
+            span: self.first.zip(self.last),
+        })
+    }
+
+    fn check_time(&self, stamp: Timestamp, later: bool) -> Result<()> {
+        match self.last {
+            Some(last) if stamp < last || (later && stamp == last) => {
+                Err(Error::TimeBackwards { stamp, last })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Metadata, record and index entry: all of them or nothing.
+    fn write_record(&mut self, stamp: Timestamp, record: &[u8]) -> Result<()> {
+        self.metadata.clear();
+        let changed = self.catalog.encode(stamp, &mut self.metadata)?;
+        if let Some(files) = &mut self.files {
+            let limit = self.options.volume_bytes.unwrap_or(u64::MAX);
+            let switch = self.switch_due || files.would_exceed(limit, record.len());
+            files.write(stamp, &self.metadata, changed, record, switch)?;
+        } else {
+            let label = self.label.at(stamp);
+            let mut files = FileSet::create(&self.base, label, self.options.index_bytes)?;
+            let written = files.write(stamp, &self.metadata, changed, record, false);
+            written.inspect_err(|_| files.remove())?;
+            self.files = Some(files);
+        }
+        self.catalog.written(stamp);
+        self.switch_due = false;
+        self.first.get_or_insert(stamp);
+        self.last = Some(stamp);
+        self.records += 1;
+        Ok(())
+    }
+}
+
+impl WriterLabel {
+    fn at(&self, start: Timestamp) -> ArchiveLabel {
+        ArchiveLabel {
+            version: Version::V3,
+            pid: self.pid,
+            start,
+            hostname: self.hostname.clone(),
+            timezone: self.timezone.clone(),
+            zoneinfo: self.zoneinfo.clone(),
+        }
+    }
+}
+
+/// Every value has the metric's type and an instance if, and only if, the
+/// metric has an instance domain; then there may be many.
+fn check_set(desc: &MetricDesc, set: &ValueSet) -> Result<()> {
+    let Ok(values) = &set.values else { return Ok(()) };
+    let fits = values.iter().all(|(instance, value)| {
+        value.as_value().is_of(desc.value_type) && instance.is_some() == desc.indom.is_some()
+    });
+    if fits && (desc.indom.is_some() || values.len() <= 1) { Ok(()) } else { mismatch(desc) }
+}
+
+/// The same for a set of a template.
+fn check_shape(desc: &MetricDesc, shape: &SetShape) -> Result<()> {
+    let Some(value_type) = shape.value_type else { return Ok(()) };
+    let instances = shape.with_instance;
+    let fits = match desc.indom {
+        Some(_) => instances == shape.values,
+        None => instances == 0 && shape.values <= 1,
+    };
+    if fits && value_type == desc.value_type { Ok(()) } else { mismatch(desc) }
+}
+
+fn mismatch(desc: &MetricDesc) -> Result<()> {
+    let MetricDesc { pmid, value_type, indom, .. } = *desc;
+    Err(Error::ValueMismatch { pmid, value_type, indom })
+}
+
+/// For error messages and look-ups by the catalog.
+fn undeclared(pmid: Pmid) -> Error {
+    Error::Undeclared { pmid }
+}

@@ -1,0 +1,135 @@
+//! A file that only grows, and is cut back when it grew by half a record.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Everybody may read an archive.
+const MODE: u32 = 0o644;
+
+/// A file of an archive that is being written.
+#[derive(Debug)]
+pub(super) struct AppendFile {
+    path: PathBuf,
+    file: File,
+    /// Up to here the file is whole.
+    len: u64,
+    /// There may be bytes behind `len`.
+    ragged: bool,
+}
+
+impl AppendFile {
+    /// A new file with its first bytes. If they cannot be written there is no
+    /// file.
+    pub(super) fn create(path: PathBuf, bytes: &[u8]) -> Result<Self> {
+        let opened = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path);
+        let file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::Exists { file: path });
+            }
+            opened => opened.map_err(|source| Error::Io {
+                file: path.clone(),
+                operation: "create",
+                source,
+            })?,
+        };
+        let mut created = Self { path, file, len: 0, ragged: false };
+        match created.append(bytes) {
+            Ok(()) => Ok(created),
+            Err(error) => {
+                created.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Bytes that are whole.
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// One write behind the last whole byte.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.ragged {
+            self.file.set_len(self.len).map_err(|source| self.error("truncate", source))?;
+        }
+        self.ragged = true;
+        let written = self.file.write_all_at(bytes, self.len);
+        written.map_err(|source| self.error("write", source))?;
+        self.ragged = false;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Forgets what lies behind `len`. If the system does not do it now it is
+    /// done before the next write.
+    pub(super) fn cut(&mut self, len: u64) {
+        if self.len == len && !self.ragged {
+            return;
+        }
+        self.len = len;
+        self.ragged = self.file.set_len(len).is_err();
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|source| self.error("sync", source))
+    }
+
+    /// Takes the file away. It holds nothing but a label: if that fails, what
+    /// stays is an empty volume.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    fn error(&self, operation: &'static str, source: io::Error) -> Error {
+        Error::Io { file: self.path.clone(), operation, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_file_is_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.0");
+        fs::write(&path, "old").unwrap();
+        assert!(matches!(AppendFile::create(path.clone(), b"new"), Err(Error::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn what_is_cut_is_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.0");
+        let mut file = AppendFile::create(path.clone(), b"label").unwrap();
+        file.append(b" record").unwrap();
+        file.cut(5);
+        assert_eq!(fs::read(&path).unwrap(), b"label");
+        file.append(b"!").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"label!");
+    }
+
+    #[test]
+    fn everybody_may_read_the_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.0");
+        AppendFile::create(path.clone(), b"label").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        // The umask of who runs the test may take away more.
+        assert_eq!(mode & !MODE & 0o777, 0);
+        assert_eq!(mode & 0o600, 0o600);
+    }
+}

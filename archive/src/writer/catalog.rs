@@ -1,0 +1,233 @@
+//! What the archive's metadata says already, and what waits to be written.
+
+use hashbrown::HashMap;
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
+
+use super::indom_change::{self, Change};
+use super::undeclared;
+use crate::error::{EncodeError, Error, Result};
+use crate::format::desc::{self, MetricDesc};
+use crate::format::indom::{self, Instance, Kind};
+use crate::format::labelset::{self, LabelSet, LabelTarget};
+use crate::format::text::{self, TextKind, TextTarget};
+
+/// Something that changes over time: as it was last written, and as it is.
+#[derive(Debug)]
+struct Versioned<T> {
+    written: Option<(Timestamp, T)>,
+    now: T,
+}
+
+/// Declared metadata. Nothing in it is repeated on disk.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    metrics: HashMap<Pmid, MetricDesc>,
+    names: HashMap<String, Pmid>,
+    indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
+    labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
+    texts: HashMap<(TextTarget, TextKind), String>,
+    /// What waits, in the order of its declaration.
+    pending: Vec<Pending>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Pending {
+    Desc(Pmid, Vec<String>),
+    Indom(InDom),
+    Labels(LabelTarget),
+    Text(TextTarget, TextKind),
+}
+
+impl Catalog {
+    /// The descriptor of a declared metric.
+    pub(super) fn desc(&self, pmid: Pmid) -> Result<&MetricDesc> {
+        self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
+    }
+
+    pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
+        let pmid = desc.pmid;
+        let known = self.metrics.get(&pmid);
+        if let Some(field) = known.and_then(|known| known.difference(desc)) {
+            return Err(Error::MetricChanged { pmid, field });
+        }
+        for name in names {
+            desc::check_name(name)?;
+            match self.names.get(*name) {
+                Some(owner) if *owner != pmid => {
+                    let (name, owner) = ((*name).to_owned(), *owner);
+                    return Err(Error::NameTaken { name, owner, pmid });
+                }
+                _ => {}
+            }
+        }
+        if known.is_none() && names.is_empty() {
+            return Err(EncodeError::NoName { pmid }.into());
+        }
+        let new = names.iter().filter(|name| !self.names.contains_key(**name));
+        let mut new: Vec<_> = new.map(|name| (*name).to_owned()).collect();
+        new.dedup();
+        if !new.is_empty() {
+            self.names.extend(new.iter().map(|name| (name.clone(), pmid)));
+            self.metrics.insert(pmid, *desc);
+            self.pending.push(Pending::Desc(pmid, new));
+        }
+        Ok(())
+    }
+
+    pub(super) fn declare_indom(&mut self, indom: InDom, instances: &[Instance]) -> Result<()> {
+        if self.indoms.get(&indom).is_some_and(|known| known.now == instances) {
+            return Ok(());
+        }
+        let mut now = instances.to_vec();
+        now.sort_unstable();
+        for (one, next) in now.iter().zip(now.iter().skip(1)) {
+            if one.id == next.id {
+                return Err(EncodeError::RepeatedInstance { id: one.id.get() }.into());
+            }
+        }
+        now.iter().try_for_each(|instance| indom::check_name(&instance.name))?;
+        match self.indoms.get_mut(&indom) {
+            Some(known) => known.now = now,
+            None => drop(self.indoms.insert(indom, Versioned { written: None, now })),
+        }
+        self.wait(Pending::Indom(indom));
+        Ok(())
+    }
+
+    pub(super) fn declare_labels(&mut self, target: LabelTarget, sets: &[LabelSet]) -> Result<()> {
+        if self.labels.get(&target).is_some_and(|known| known.now == sets) {
+            return Ok(());
+        }
+        labelset::check(target, sets)?;
+        let now = sets.to_vec();
+        match self.labels.get_mut(&target) {
+            Some(known) => known.now = now,
+            None => drop(self.labels.insert(target, Versioned { written: None, now })),
+        }
+        self.wait(Pending::Labels(target));
+        Ok(())
+    }
+
+    pub(super) fn declare_text(
+        &mut self,
+        target: TextTarget,
+        kind: TextKind,
+        text: &str,
+    ) -> Result<()> {
+        if self.texts.get(&(target, kind)).is_some_and(|known| known == text) {
+            return Ok(());
+        }
+        text::check_text(text)?;
+        self.texts.insert((target, kind), text.to_owned());
+        self.wait(Pending::Text(target, kind));
+        Ok(())
+    }
+
+    /// Puts something in the queue, once.
+    fn wait(&mut self, item: Pending) {
+        if !self.pending.contains(&item) {
+            self.pending.push(item);
+        }
+    }
+
+    /// Appends the records of all that waits, with the time of the data
+    /// record that follows. True if they describe new metrics or instances.
+    pub(super) fn encode(&self, stamp: Timestamp, out: &mut Vec<u8>) -> Result<bool, EncodeError> {
+        let mut changed = false;
+        for item in &self.pending {
+            match item {
+                Pending::Desc(pmid, names) => {
+                    changed |= self.encode_desc(*pmid, names, out)?;
+                }
+                Pending::Indom(indom) => changed |= self.encode_indom(*indom, stamp, out)?,
+                Pending::Labels(target) => self.encode_labels(*target, stamp, out)?,
+                Pending::Text(target, kind) => {
+                    let text = self.texts.get(&(*target, *kind)).map_or("", String::as_str);
+                    text::encode(*target, *kind, text, out)?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn encode_desc(
+        &self,
+        pmid: Pmid,
+        names: &[String],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let Some(desc) = self.metrics.get(&pmid) else { return Ok(false) };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        desc::encode(desc, &names, out)?;
+        Ok(true)
+    }
+
+    fn encode_indom(
+        &self,
+        indom: InDom,
+        stamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let Some(domain) = self.indoms.get(&indom) else { return Ok(false) };
+        let change = match &domain.written {
+            None if domain.now.is_empty() => Change::Nothing,
+            None => Change::Full,
+            // Readers may take two records of one time in either order; only
+            // a whole domain does not depend on the one before.
+            Some((last, old)) => match indom_change::between(old, &domain.now) {
+                Change::Delta(_) if *last == stamp && !domain.now.is_empty() => Change::Full,
+                change => change,
+            },
+        };
+        match change {
+            Change::Nothing => return Ok(false),
+            Change::Full => {
+                let all: Vec<(InstanceId, Option<&str>)> =
+                    domain.now.iter().map(|one| (one.id, Some(&*one.name))).collect();
+                indom::encode(Kind::Full, stamp, indom, &all, out)?;
+            }
+            Change::Delta(entries) => indom::encode(Kind::Delta, stamp, indom, &entries, out)?,
+        }
+        Ok(true)
+    }
+
+    fn encode_labels(
+        &self,
+        target: LabelTarget,
+        stamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let Some(labels) = self.labels.get(&target) else { return Ok(()) };
+        let same = match &labels.written {
+            Some((_, written)) => *written == labels.now,
+            None => labels.now.is_empty(),
+        };
+        if same { Ok(()) } else { labelset::encode(stamp, target, &labels.now, out) }
+    }
+
+    /// All that waited is in the archive, with this time.
+    pub(super) fn written(&mut self, stamp: Timestamp) {
+        for item in self.pending.drain(..) {
+            match item {
+                Pending::Indom(indom) => {
+                    if let Some(domain) = self.indoms.get_mut(&indom) {
+                        settle(domain, stamp);
+                    }
+                }
+                Pending::Labels(target) => {
+                    if let Some(labels) = self.labels.get_mut(&target) {
+                        settle(labels, stamp);
+                    }
+                }
+                Pending::Desc(..) | Pending::Text(..) => {}
+            }
+        }
+    }
+}
+
+fn settle<T: Clone + PartialEq>(versioned: &mut Versioned<T>, stamp: Timestamp) {
+    let same = versioned.written.as_ref().is_some_and(|(_, written)| *written == versioned.now);
+    if !same {
+        versioned.written = Some((stamp, versioned.now.clone()));
+    }
+}

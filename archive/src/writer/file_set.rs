@@ -1,0 +1,192 @@
+//! The three open files of an archive, written as one.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use pcp_types::Timestamp;
+
+use super::append_file::AppendFile;
+use super::temporal_index::IndexPolicy;
+use crate::error::{Error, Result};
+use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
+use crate::format::index::{self, IndexEntry};
+use crate::reader::AddExtension as _;
+
+/// Metadata, index and the present data volume.
+#[derive(Debug)]
+pub(super) struct FileSet {
+    base: PathBuf,
+    label: ArchiveLabel,
+    metadata: AppendFile,
+    index: AppendFile,
+    pub(super) data: AppendFile,
+    pub(super) volume: u32,
+    policy: IndexPolicy,
+    /// Where the last record starts in its volume.
+    last_offset: u64,
+    /// Bytes of the volumes before the present one.
+    closed_bytes: u64,
+    /// Names were added to the directory since it was last synced.
+    directory_changed: bool,
+}
+
+impl FileSet {
+    /// Creates the files with their labels: all three or none.
+    pub(super) fn create(base: &Path, label: ArchiveLabel, index_bytes: u64) -> Result<Self> {
+        let metadata = create(base, &label, Role::Metadata)?;
+        let index = create(base, &label, Role::Index).inspect_err(|_| metadata.remove())?;
+        let data = create(base, &label, Role::Data(0)).inspect_err(|_| {
+            metadata.remove();
+            index.remove();
+        })?;
+        Ok(Self {
+            base: base.to_owned(),
+            label,
+            metadata,
+            index,
+            data,
+            volume: 0,
+            policy: IndexPolicy::new(index_bytes),
+            last_offset: 0,
+            closed_bytes: 0,
+            directory_changed: true,
+        })
+    }
+
+    /// Takes all files away.
+    pub(super) fn remove(&self) {
+        self.data.remove();
+        self.index.remove();
+        self.metadata.remove();
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.closed_bytes + self.metadata.len() + self.index.len() + self.data.len()
+    }
+
+    /// Whether a record would make the volume larger than `limit`. A volume
+    /// without records takes any.
+    pub(super) fn would_exceed(&self, limit: u64, record: usize) -> bool {
+        !self.is_volume_empty() && self.data.len().saturating_add(record as u64) > limit
+    }
+
+    fn is_volume_empty(&self) -> bool {
+        self.data.len() == Version::V3.label_size()
+    }
+
+    /// Metadata, a record and, if one is due, an index entry. `changed`:
+    /// the metadata describes new metrics or instances. `switch`: the record
+    /// begins a new volume. If anything fails, all is as before.
+    pub(super) fn write(
+        &mut self,
+        stamp: Timestamp,
+        metadata: &[u8],
+        changed: bool,
+        record: &[u8],
+        switch: bool,
+    ) -> Result<()> {
+        let closed = if switch && !self.is_volume_empty() { self.open_next()? } else { None };
+        let before = (self.metadata.len(), self.index.len(), self.data.len(), self.policy.clone());
+        let written = self.append(stamp, metadata, changed, record);
+        if written.is_ok() {
+            self.closed_bytes += closed.map_or(0, |closed| closed.len());
+            return written;
+        }
+        self.metadata.cut(before.0);
+        self.index.cut(before.1);
+        self.data.cut(before.2);
+        self.policy = before.3;
+        if let Some(closed) = closed {
+            self.data.remove();
+            self.data = closed;
+            self.volume -= 1;
+        }
+        written
+    }
+
+    fn append(
+        &mut self,
+        stamp: Timestamp,
+        metadata: &[u8],
+        changed: bool,
+        record: &[u8],
+    ) -> Result<()> {
+        let entry = IndexEntry {
+            stamp,
+            volume: self.volume,
+            metadata_offset: self.metadata.len(),
+            data_offset: self.data.len(),
+        };
+        let demanded = changed || self.is_volume_empty();
+        self.metadata.append(metadata)?;
+        self.data.append(record)?;
+        if self.policy.is_due(stamp, demanded, metadata.len() + record.len()) {
+            self.write_entry(&entry)?;
+        }
+        self.last_offset = entry.data_offset;
+        Ok(())
+    }
+
+    /// The entry that tells readers where the archive ends.
+    pub(super) fn write_final_entry(&mut self, last: Timestamp) -> Result<()> {
+        if !self.policy.is_due(last, true, 0) {
+            return Ok(());
+        }
+        let len = self.index.len();
+        let entry = IndexEntry {
+            stamp: last,
+            volume: self.volume,
+            metadata_offset: self.metadata.len(),
+            data_offset: self.last_offset,
+        };
+        self.write_entry(&entry).inspect_err(|_| self.index.cut(len))
+    }
+
+    fn write_entry(&mut self, entry: &IndexEntry) -> Result<()> {
+        let mut bytes = Vec::with_capacity(index::size(Version::V3));
+        index::encode(entry, &mut bytes)?;
+        self.index.append(&bytes)
+    }
+
+    /// Makes the next volume the present one; returns the one before, which
+    /// is on disk.
+    fn open_next(&mut self) -> Result<Option<AppendFile>> {
+        self.data.sync()?;
+        let data = create(&self.base, &self.label, Role::Data(self.volume + 1))?;
+        self.volume += 1;
+        self.directory_changed = true;
+        Ok(Some(std::mem::replace(&mut self.data, data)))
+    }
+
+    /// Metadata first: a record on disk without its metadata is worth less
+    /// than the reverse.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        self.metadata.sync()?;
+        self.data.sync()?;
+        self.index.sync()?;
+        if self.directory_changed {
+            self.sync_directory()?;
+            self.directory_changed = false;
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        let parent = self.data.path().parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| Error::Io { file: directory.to_owned(), operation: "sync", source })
+    }
+}
+
+fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
+    let mut bytes = Vec::new();
+    archive_label::encode(label, role, &mut bytes)?;
+    let extension = match role {
+        Role::Metadata => "meta".to_owned(),
+        Role::Index => "index".to_owned(),
+        Role::Data(number) => number.to_string(),
+    };
+    AppendFile::create(base.with_extension_added(&extension), &bytes)
+}

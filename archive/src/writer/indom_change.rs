@@ -1,0 +1,111 @@
+//! How a change of an instance domain is written.
+
+use pcp_types::InstanceId;
+
+use crate::format::indom::Instance;
+
+/// What to write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change<'a> {
+    /// Nothing is different.
+    Nothing,
+    /// The whole domain.
+    Full,
+    /// What came, with its name, and what went, without; by number.
+    Delta(Vec<(InstanceId, Option<&'a str>)>),
+}
+
+/// PCP's rule (`pmaDeltaInDom`, `src/libpcp_archive/src/indom.c`): whole if an
+/// instance changed its name, or if the differences outnumber the new domain.
+///
+/// Unlike PCP, a domain that became empty is written as a difference however
+/// many went: readers throw a whole domain without instances away. What follows
+/// an empty domain is therefore whole again. Both sides are sorted by number,
+/// each number once.
+pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> Change<'a> {
+    let mut entries = Vec::new();
+    let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
+    loop {
+        match (olds.peek(), news.peek()) {
+            (Some(gone), next) if next.is_none_or(|next| gone.id < next.id) => {
+                entries.push((gone.id, None));
+                olds.next();
+            }
+            (before, Some(added)) if before.is_none_or(|before| added.id < before.id) => {
+                entries.push((added.id, Some(&*added.name)));
+                news.next();
+            }
+            (Some(before), Some(after)) => {
+                if before.name != after.name {
+                    return Change::Full;
+                }
+                olds.next();
+                news.next();
+            }
+            _ => break,
+        }
+    }
+    if entries.is_empty() {
+        Change::Nothing
+    } else if !new.is_empty() && (old.is_empty() || entries.len() > new.len()) {
+        Change::Full
+    } else {
+        Change::Delta(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(instances: &[(i32, &str)]) -> Vec<Instance> {
+        let instance = |(id, name): &(i32, &str)| Instance {
+            id: InstanceId::new(*id).unwrap(),
+            name: (*name).into(),
+        };
+        instances.iter().map(instance).collect()
+    }
+
+    fn change(old: &[(i32, &str)], new: &[(i32, &str)]) -> Option<Vec<(i32, Option<String>)>> {
+        match between(&domain(old), &domain(new)) {
+            Change::Nothing => Some(Vec::new()),
+            Change::Full => None,
+            Change::Delta(entries) => {
+                let owned =
+                    |(id, name): (InstanceId, Option<&str>)| (id.get(), name.map(str::to_owned));
+                Some(entries.into_iter().map(owned).collect())
+            }
+        }
+    }
+
+    const OLD: &[(i32, &str)] = &[(1, "a"), (3, "c"), (5, "e")];
+
+    #[test]
+    fn nothing_is_written_if_nothing_changed() {
+        assert_eq!(change(OLD, OLD), Some(vec![]));
+    }
+
+    #[test]
+    fn a_new_name_for_a_number_needs_the_whole_domain() {
+        assert_eq!(change(OLD, &[(1, "a"), (3, "x"), (5, "e")]), None);
+    }
+
+    #[test]
+    fn coming_and_going_are_mixed_by_number() {
+        let new = [(1, "a"), (4, "d"), (5, "e")];
+        assert_eq!(change(OLD, &new), Some(vec![(3, None), (4, Some("d".to_owned()))]));
+    }
+
+    #[test]
+    fn as_many_differences_as_instances_are_a_difference_and_one_more_is_not() {
+        let two = [(1, "a"), (7, "g")];
+        assert_eq!(change(&[(1, "a"), (3, "c")], &two).unwrap().len(), 2);
+        assert_eq!(change(OLD, &two), None);
+    }
+
+    #[test]
+    fn a_domain_that_became_empty_is_a_difference_and_what_follows_is_whole() {
+        assert_eq!(change(OLD, &[]), Some(vec![(1, None), (3, None), (5, None)]));
+        assert_eq!(change(&[], OLD), None);
+    }
+}
