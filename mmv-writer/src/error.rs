@@ -1,0 +1,181 @@
+//! What can go wrong when metrics are registered and published.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::layout::{MAX_SERIAL, Version};
+
+/// Why a registration or a publication failed; names the offender.
+///
+/// A handle, once there, never fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be created, allocated, mapped, written or renamed.
+    #[error("{path}: {action}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file name that readers skip, or that spoils all metric names under it.
+    #[error(
+        "file name \"{name}\" must not start with a dot or contain a slash or NUL and, unless \
+         metric names carry no prefix, must be of letters, digits, '_' and single dots"
+    )]
+    FileName {
+        /// The name.
+        name: String,
+    },
+    /// A metric name with other characters than letters, digits, `_` and `.`,
+    /// that does not start with a letter, or with an empty component.
+    #[error("\"{name}\" is not a metric name")]
+    MetricName {
+        /// The name.
+        name: String,
+    },
+    /// A label name that is not a letter and then letters, digits and `_`.
+    #[error("\"{name}\" is not a label name")]
+    LabelName {
+        /// The name.
+        name: String,
+    },
+    /// A label value that was given as JSON and is not.
+    #[error("label {name}: {json} is not a JSON value")]
+    LabelValue {
+        /// The label's name.
+        name: String,
+        /// The text.
+        json: String,
+    },
+    /// A text that is too short or too long, in bytes.
+    #[error("{what} of {name} has {found} bytes, not {min}..={max}")]
+    Length {
+        /// Which text.
+        what: &'static str,
+        /// Whose.
+        name: String,
+        /// Its length.
+        found: usize,
+        /// The least.
+        min: usize,
+        /// The most.
+        max: usize,
+    },
+    /// A NUL inside a text, which would end there for every reader.
+    #[error("{what} of {name} contains a NUL")]
+    Nul {
+        /// Which text.
+        what: &'static str,
+        /// Whose.
+        name: String,
+    },
+    /// A number outside its range.
+    #[error("{what} {found} of {name} is not within {min}..={max}")]
+    OutOfRange {
+        /// Which number.
+        what: &'static str,
+        /// Whose.
+        name: String,
+        /// The number.
+        found: i64,
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// A name that is registered already.
+    #[error("{what} \"{name}\" is already taken")]
+    NameTaken {
+        /// What kind of name.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A number that is registered already.
+    #[error("{what} {number}, asked for by {name}, is already taken")]
+    NumberTaken {
+        /// What kind of number.
+        what: &'static str,
+        /// The number.
+        number: i64,
+        /// Who asked for it.
+        name: String,
+    },
+    /// A metric name that another one continues: in PCP's name space a name is
+    /// either a leaf or a branch.
+    #[error("\"{leaf}\" cannot be a metric and a part of \"{longer}\"")]
+    LeafAndBranch {
+        /// The shorter name.
+        leaf: String,
+        /// The longer one.
+        longer: String,
+    },
+    /// More than readers take from one file.
+    #[error("{name} does not fit: the file has {max} {what} already")]
+    Full {
+        /// Of what.
+        what: &'static str,
+        /// The most.
+        max: u32,
+        /// What was to be added.
+        name: String,
+    },
+    /// Instance domains in a cluster for which PCP cannot number them.
+    #[error("indom {name}: a file of cluster {cluster}, above {MAX_SERIAL}, cannot have one")]
+    IndomInHighCluster {
+        /// The domain.
+        name: String,
+        /// The cluster.
+        cluster: u32,
+    },
+    /// A label of the whole file without a cluster to attach it to: readers
+    /// compare it with the cluster they chose, and lose the label.
+    #[error("label {name} of the whole file needs an explicit cluster")]
+    LabelNeedsCluster {
+        /// The label.
+        name: String,
+    },
+    /// A label of an instance that its domain does not have.
+    #[error("label {label}: indom {indom} has no instance {id}")]
+    NoInstance {
+        /// The label.
+        label: String,
+        /// The domain.
+        indom: String,
+        /// The instance's number.
+        id: i32,
+    },
+    /// An instance domain of another registry.
+    #[error("indom {name} is not of this registry")]
+    OtherRegistry {
+        /// The domain.
+        name: String,
+    },
+    /// Something that the pinned version of the format cannot hold.
+    #[error("{what} {name} needs version {needed:?}, but the file is pinned to {pinned:?}")]
+    Version {
+        /// What needs it.
+        what: &'static str,
+        /// Which one.
+        name: String,
+        /// The lowest version that can hold it.
+        needed: Version,
+        /// The version that was asked for.
+        pinned: Version,
+    },
+}
+
+impl Error {
+    /// Makes an [`Error::Io`] out of a system error.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}

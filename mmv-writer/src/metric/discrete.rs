@@ -1,0 +1,54 @@
+//! Numbers that hold until they are changed.
+
+use std::marker::PhantomData;
+
+use pcp_types::Semantics;
+
+use super::sealed::{self, Seat};
+use super::{Handle, Number};
+use crate::mapping::Cell;
+
+/// A number that holds until it is changed, shared between threads: a limit, a
+/// configuration's revision.
+#[derive(Debug)]
+#[must_use]
+pub struct Discrete<T> {
+    cell: Cell,
+    number: PhantomData<T>,
+}
+
+impl<T: Number> Discrete<T> {
+    /// A value that nobody reads.
+    pub fn noop() -> Self {
+        Self { cell: Cell::detached(), number: PhantomData }
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub fn set(&self, value: T) {
+        self.cell.store(value.to_cell());
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn value(&self) -> T {
+        T::from_cell(self.cell.load())
+    }
+}
+
+impl<T> Clone for Discrete<T> {
+    fn clone(&self) -> Self {
+        Self { cell: self.cell.clone(), number: PhantomData }
+    }
+}
+
+impl<T: Number> Handle for Discrete<T> {}
+
+impl<T: Number> sealed::Handle for Discrete<T> {
+    const TYPE_CODE: i32 = T::VALUE_TYPE.code();
+    const SEMANTICS: Semantics = Semantics::Discrete;
+
+    fn on(seat: Seat) -> Self {
+        Self { cell: seat.cell, number: PhantomData }
+    }
+}

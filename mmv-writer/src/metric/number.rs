@@ -1,0 +1,187 @@
+//! The number types of metrics, and how they lie in a cell.
+
+use pcp_types::ValueType;
+
+use crate::mapping::Cell;
+
+/// A number type that a metric can have: `i32`, `u32`, `i64`, `u64`, `f32` and
+/// `f64`. Implemented for these only.
+///
+/// A cell is always loaded and stored as a whole; a 32-bit number stands in its
+/// first four bytes, the others are 0.
+pub trait Number: Copy + sealed::Sealed {
+    /// The type as PCP knows it.
+    const VALUE_TYPE: ValueType;
+
+    /// The cell of this number.
+    fn to_cell(self) -> u64;
+
+    /// The number of a cell.
+    fn from_cell(word: u64) -> Self;
+
+    /// The sum; integers wrap around.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+
+    /// The difference; integers wrap around.
+    #[must_use]
+    fn minus(self, other: Self) -> Self;
+
+    /// Adds to a cell that others may change at the same time.
+    #[inline]
+    fn add_to(cell: &Cell, delta: Self) {
+        cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
+    }
+
+    /// The number one.
+    const ONE: Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! wide_integer {
+    ($type:ty, $value_type:expr) => {
+        impl sealed::Sealed for $type {}
+
+        impl Number for $type {
+            const VALUE_TYPE: ValueType = $value_type;
+            const ONE: Self = 1;
+
+            #[inline]
+            fn to_cell(self) -> u64 {
+                self as u64
+            }
+
+            #[inline]
+            fn from_cell(word: u64) -> Self {
+                word as Self
+            }
+
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            #[inline]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
+            #[inline]
+            fn add_to(cell: &Cell, delta: Self) {
+                cell.add(delta.to_cell());
+            }
+        }
+    };
+}
+
+macro_rules! narrow {
+    ($type:ty, $value_type:expr, $one:expr, $plus:expr, $minus:expr) => {
+        impl sealed::Sealed for $type {}
+
+        impl Number for $type {
+            const VALUE_TYPE: ValueType = $value_type;
+            const ONE: Self = $one;
+
+            #[inline]
+            fn to_cell(self) -> u64 {
+                first_half(self.to_ne_bytes())
+            }
+
+            #[inline]
+            fn from_cell(word: u64) -> Self {
+                let [a, b, c, d, ..] = word.to_ne_bytes();
+                Self::from_ne_bytes([a, b, c, d])
+            }
+
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                $plus(self, other)
+            }
+
+            #[inline]
+            fn minus(self, other: Self) -> Self {
+                $minus(self, other)
+            }
+        }
+    };
+}
+
+/// A cell with these four bytes first, in either byte order.
+#[inline]
+fn first_half([a, b, c, d]: [u8; 4]) -> u64 {
+    u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
+}
+
+wide_integer!(i64, ValueType::I64);
+wide_integer!(u64, ValueType::U64);
+narrow!(i32, ValueType::I32, 1, i32::wrapping_add, i32::wrapping_sub);
+narrow!(u32, ValueType::U32, 1, u32::wrapping_add, u32::wrapping_sub);
+narrow!(f32, ValueType::Float, 1.0, std::ops::Add::add, std::ops::Sub::sub);
+
+impl sealed::Sealed for f64 {}
+
+impl Number for f64 {
+    const VALUE_TYPE: ValueType = ValueType::Double;
+    const ONE: Self = 1.0;
+
+    #[inline]
+    fn to_cell(self) -> u64 {
+        self.to_bits()
+    }
+
+    #[inline]
+    fn from_cell(word: u64) -> Self {
+        Self::from_bits(word)
+    }
+
+    #[inline]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline]
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads_back<T: Number + PartialEq + std::fmt::Debug>(values: &[T]) {
+        for value in values {
+            assert_eq!(T::from_cell(value.to_cell()), *value);
+        }
+    }
+
+    #[test]
+    fn every_type_reads_back_at_its_ends() {
+        reads_back(&[i32::MIN, -1, 0, i32::MAX]);
+        reads_back(&[0, u32::MAX]);
+        reads_back(&[i64::MIN, -1, i64::MAX]);
+        reads_back(&[0, u64::MAX]);
+        reads_back(&[f32::MIN, -0.0, f32::INFINITY]);
+        reads_back(&[f64::MIN, -0.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn a_narrow_number_leaves_the_other_half_zero() {
+        let bytes = (-1i32).to_cell().to_ne_bytes();
+        assert_eq!(bytes, [255, 255, 255, 255, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn integers_wrap_around() {
+        let cell = Cell::detached();
+        cell.store(u32::MAX.to_cell());
+        u32::add_to(&cell, 2);
+        assert_eq!(cell.load(), 1u32.to_cell());
+        cell.store(i64::MAX.to_cell());
+        i64::add_to(&cell, 1);
+        assert_eq!(i64::from_cell(cell.load()), i64::MIN);
+    }
+}

@@ -1,0 +1,125 @@
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::Registry;
+use crate::view::{Contents, Limits};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn registry(directory: &TempDir) -> Registry {
+    Registry::builder("app").directory(directory.path()).build().unwrap()
+}
+
+fn names(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn until_publication_there_is_only_a_hidden_file() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _counter = registry.counter::<u64>("c").build().unwrap();
+    assert!(names(&directory).iter().all(|name| name.starts_with('.')));
+    let published = registry.publish().unwrap();
+    assert_eq!(names(&directory), ["app"]);
+    drop(published);
+    assert_eq!(names(&directory), [""; 0]);
+}
+
+#[test]
+fn a_registry_that_is_dropped_leaves_nothing() {
+    let directory = directory();
+    drop(registry(&directory));
+    assert_eq!(names(&directory), [""; 0]);
+}
+
+#[test]
+fn everyone_may_read_the_file_and_all_of_it_is_allocated() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _text = registry.text("t").build().unwrap();
+    let published = registry.publish().unwrap();
+    let metadata = std::fs::metadata(published.path()).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o644);
+    assert!(metadata.blocks() * 512 >= metadata.len());
+}
+
+#[test]
+fn a_new_file_takes_the_old_ones_place_with_another_generation() {
+    let directory = directory();
+    let first = registry(&directory).publish().unwrap();
+    let old = File::open(first.path()).unwrap();
+    let second = registry(&directory).publish().unwrap();
+    assert_ne!(first.generation(), second.generation());
+    let contents = Contents::read(&old, &Limits::default()).unwrap();
+    assert_eq!(contents.header.generation, first.generation(), "the old file is untouched");
+    drop(first);
+    assert_eq!(names(&directory), ["app"], "withdrawing the old one leaves the new one");
+}
+
+#[test]
+fn a_generation_differs_from_an_equal_one_in_the_file_before() {
+    let directory = directory();
+    let path = directory.path().join("app");
+    for _ in 0..100 {
+        let before = next_generation(&path);
+        let header = Header { generation1: before, ..Header::read_from_bytes(&[0; 40]).unwrap() };
+        std::fs::write(&path, header.as_bytes()).unwrap();
+        assert_ne!(next_generation(&path), before);
+    }
+}
+
+#[test]
+fn stale_temporary_files_go_and_those_in_use_stay() {
+    let directory = directory();
+    let stale = directory.path().join(".app.1-0.tmp");
+    std::fs::write(&stale, b"left by a killed process").unwrap();
+    let unrelated = directory.path().join(".other.1-0.tmp");
+    std::fs::write(&unrelated, b"").unwrap();
+    let first = registry(&directory);
+    assert!(!stale.exists() && unrelated.exists());
+    let second = registry(&directory);
+    let _first = first.publish().unwrap();
+    let _second = second.publish().unwrap();
+}
+
+#[test]
+fn a_missing_directory_is_an_error_that_names_it() {
+    let error = Registry::builder("app").directory("/no/such/directory").build().unwrap_err();
+    assert!(matches!(error, Error::Io { action: "create", .. }));
+    assert!(error.to_string().starts_with("/no/such/directory/.app."), "{error}");
+}
+
+/// The umask is the whole process's, so this runs in one of its own.
+#[test]
+fn the_mode_does_not_depend_on_the_umask() {
+    let directory = directory();
+    let test = std::env::current_exe().unwrap();
+    let status = Command::new("sh")
+        .args(["-c", "umask 077; exec \"$0\" --exact --ignored publish::tests::publish_in_a_child"])
+        .arg(test)
+        .env("MMV_TEST_DIRECTORY", directory.path())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let metadata = std::fs::metadata(directory.path().join("app")).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o644);
+}
+
+#[test]
+#[ignore = "a child process of the_mode_does_not_depend_on_the_umask"]
+fn publish_in_a_child() {
+    let Some(directory) = std::env::var_os("MMV_TEST_DIRECTORY") else { return };
+    let registry = Registry::builder("app").directory(directory).build().unwrap();
+    std::mem::forget(registry.publish().unwrap());
+}

@@ -1,0 +1,89 @@
+//! Checks that several registrations share.
+
+use crate::Error;
+use crate::layout::{LABEL_BYTES, STRING_BYTES};
+use crate::names::{is_label_name, is_metric_name};
+use crate::{Label, json};
+
+use super::model::Help;
+
+/// The longest file name; leaves room for what a temporary name adds.
+const MAX_FILE_NAME: usize = 200;
+
+/// A file's name: one that pmdammv reads, and under which metric names are
+/// legal.
+pub(super) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
+    length("file name", name, name, 1, MAX_FILE_NAME)?;
+    let safe = !name.starts_with('.') && !name.contains(['/', '\0']);
+    let parts_legal = || {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.split('.').all(|part| !part.is_empty() && part.bytes().all(legal))
+    };
+    if safe && (!prefixed || parts_legal()) {
+        Ok(())
+    } else {
+        Err(Error::FileName { name: name.to_owned() })
+    }
+}
+
+/// A metric's own part of its name.
+pub(super) fn metric_name(name: &str) -> Result<(), Error> {
+    length("name", name, name, 1, STRING_BYTES - 1)?;
+    if is_metric_name(name) { Ok(()) } else { Err(Error::MetricName { name: name.to_owned() }) }
+}
+
+/// An instance's name; any bytes but NUL.
+pub(super) fn instance_name(indom: &str, name: &str) -> Result<(), Error> {
+    length("instance name", indom, name, 1, STRING_BYTES - 1)?;
+    no_nul("instance name", indom, name)
+}
+
+/// Both help texts of `name`.
+pub(super) fn help(name: &str, help: &Help) -> Result<(), Error> {
+    for (what, text) in [("help", &help.short), ("long help", &help.long)] {
+        let text = text.as_deref().unwrap_or_default();
+        length(what, name, text, 0, STRING_BYTES - 1)?;
+        no_nul(what, name, text)?;
+    }
+    Ok(())
+}
+
+/// A label's name and value.
+pub(super) fn label(label: &Label) -> Result<(), Error> {
+    if !is_label_name(&label.name) {
+        return Err(Error::LabelName { name: label.name.clone() });
+    }
+    if !json::is_value(&label.json_value) {
+        let (name, json) = (label.name.clone(), label.json_value.clone());
+        return Err(Error::LabelValue { name, json });
+    }
+    no_nul("label", &label.name, &label.json_value)?;
+    length("label", &label.name, &label.text(), 0, LABEL_BYTES - 1)
+}
+
+/// A number within `min..=max`.
+pub(super) fn range(
+    what: &'static str,
+    name: &str,
+    found: u32,
+    min: u32,
+    max: u32,
+) -> Result<(), Error> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    let (found, min, max) = (i64::from(found), i64::from(min), i64::from(max));
+    Err(Error::OutOfRange { what, name: name.to_owned(), found, min, max })
+}
+
+fn length(what: &'static str, name: &str, text: &str, min: usize, max: usize) -> Result<(), Error> {
+    let found = text.len();
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::Length { what, name: name.to_owned(), found, min, max })
+}
+
+fn no_nul(what: &'static str, name: &str, text: &str) -> Result<(), Error> {
+    if text.contains('\0') { Err(Error::Nul { what, name: name.to_owned() }) } else { Ok(()) }
+}

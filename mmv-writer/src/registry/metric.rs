@@ -1,0 +1,126 @@
+//! Metrics being registered.
+
+use std::marker::PhantomData;
+
+use pcp_types::Units;
+
+use super::Registry;
+use super::indom::Indom;
+use super::model::Help;
+use crate::metric::{Counter, Gauge, Handle, Instances, Number, OwnedCounter, OwnedGauge, sealed};
+use crate::{Error, Label};
+
+/// What a program says about a metric, whatever its handle.
+#[derive(Debug)]
+pub(super) struct MetricSpec {
+    pub(super) name: String,
+    pub(super) item: Option<u32>,
+    pub(super) units: Units,
+    pub(super) help: Help,
+    pub(super) labels: Vec<Label>,
+}
+
+/// A metric being described; see [`Registry::counter`] and its like.
+#[derive(Debug)]
+#[must_use = "a metric is registered by build() or build_instances()"]
+pub struct MetricBuilder<'r, H> {
+    registry: &'r Registry,
+    spec: MetricSpec,
+    handle: PhantomData<H>,
+}
+
+impl<'r, H: Handle> MetricBuilder<'r, H> {
+    pub(super) fn new(registry: &'r Registry, name: String) -> Self {
+        let spec = MetricSpec {
+            name,
+            item: None,
+            units: Units::NONE,
+            help: Help::default(),
+            labels: Vec::new(),
+        };
+        Self { registry, spec, handle: PhantomData }
+    }
+
+    /// Sets the units; without this, a plain number.
+    pub fn units(mut self, units: Units) -> Self {
+        self.spec.units = units;
+        self
+    }
+
+    /// Sets the one-line help text, at most 255 bytes.
+    pub fn help(mut self, text: impl Into<String>) -> Self {
+        self.spec.help.short = Some(text.into());
+        self
+    }
+
+    /// Sets the long help text, at most 255 bytes.
+    pub fn long_help(mut self, text: impl Into<String>) -> Self {
+        self.spec.help.long = Some(text.into());
+        self
+    }
+
+    /// Sets the item number, 0..=1023; without this, the lowest from 1 on that
+    /// is free, and 0 when all of those are taken.
+    pub fn item(mut self, item: u32) -> Self {
+        self.spec.item = Some(item);
+        self
+    }
+
+    /// Attaches a label to the metric.
+    pub fn label(mut self, label: Label) -> Self {
+        self.spec.labels.push(label);
+        self
+    }
+
+    /// Registers the metric as a singular one: one value, one handle.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MetricName`], [`Error::LeafAndBranch`], [`Error::NameTaken`],
+    /// [`Error::NumberTaken`], [`Error::OutOfRange`], [`Error::Length`],
+    /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
+    /// label, and [`Error::Io`] when the disk is full.
+    pub fn build(self) -> Result<H, Error> {
+        let handles = self.register(None)?;
+        handles.into_iter().next().ok_or(Error::Full {
+            what: "values",
+            max: 0,
+            name: String::new(),
+        })
+    }
+
+    /// Registers the metric on a domain: a value and a handle for each instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
+        let members = indom.members.clone();
+        Ok(Instances::new(members, self.register(Some(indom))?))
+    }
+
+    fn register(self, indom: Option<&Indom>) -> Result<Vec<H>, Error> {
+        let mut state = self.registry.state();
+        let (type_code, semantics) = (H::TYPE_CODE, H::SEMANTICS);
+        let seats = state.add_metric(self.spec, type_code, semantics, indom)?;
+        Ok(seats.into_iter().map(<H as sealed::Handle>::on).collect())
+    }
+
+    fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {
+        MetricBuilder { registry: self.registry, spec: self.spec, handle: PhantomData }
+    }
+}
+
+impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
+    /// Gives the counter a single writer, for which adding is much cheaper.
+    pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>> {
+        self.with_handle()
+    }
+}
+
+impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
+    /// Gives the gauge a single writer, for which adding is much cheaper.
+    pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>> {
+        self.with_handle()
+    }
+}

@@ -1,0 +1,375 @@
+use std::fs::File;
+
+use pcp_types::{InstanceId, Semantics, Units, ValueType};
+use tempfile::TempDir;
+
+use super::*;
+use crate::view::{Contents, LabelClass, Limits, MetricKind};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn registry(directory: &TempDir) -> Registry {
+    Registry::builder("app").directory(directory.path()).cluster(321).build().unwrap()
+}
+
+/// Publishes and reads the file as a stranger would; nothing may be skipped.
+fn contents(registry: Registry) -> Contents {
+    let published = registry.publish().unwrap();
+    let contents = read(&published);
+    assert_eq!(contents.skipped, []);
+    contents
+}
+
+fn read(published: &Published) -> Contents {
+    Contents::read(&File::open(published.path()).unwrap(), &Limits::default()).unwrap()
+}
+
+/// The cell of value `index`, from the file.
+fn cell(published: &Published, index: usize) -> u64 {
+    let bytes = std::fs::read(published.path()).unwrap();
+    let at = read(published).values[index].cell as usize;
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The text of value `index`, from the file.
+fn text(published: &Published, index: usize) -> Vec<u8> {
+    let bytes = std::fs::read(published.path()).unwrap();
+    let at = read(published).values[index].string.unwrap() as usize;
+    crate::layout::until_nul(&bytes[at..at + 256]).unwrap().to_vec()
+}
+
+fn id(number: i32) -> InstanceId {
+    InstanceId::new(number).unwrap()
+}
+
+#[test]
+fn a_stranger_reads_what_was_registered() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let disks = registry.indom("disks").instance(3, "sda").instance(7, "sdb").help("the disks");
+    let disks = disks.label(Label::new("kind", "ssd")).build().unwrap();
+    let reads = registry.counter::<u64>("disk.reads").units(Units::count()).help("reads");
+    let reads = reads.long_help("reads since boot").label(Label::new("tier", 2).optional());
+    let _reads = reads.build_instances(&disks).unwrap();
+    let _level = registry.gauge::<f32>("level").item(99).build().unwrap();
+    registry.label(Label::json("limits", "[1,2]")).unwrap();
+
+    let contents = contents(registry);
+
+    assert_eq!(contents.header.version, 3);
+    assert_eq!(contents.header.cluster, 321);
+    assert_eq!(contents.header.flags, Flags::PROCESS);
+    assert_eq!(contents.header.pid, std::process::id().cast_signed());
+    let indom = &contents.indoms[0];
+    assert_eq!((indom.serial, indom.short_help.as_deref()), (1, Some("the disks")));
+    let names: Vec<_> = indom.instances.iter().map(|one| (one.id, one.name.as_str())).collect();
+    assert_eq!(names, [(id(3), "sda"), (id(7), "sdb")]);
+    let metric = &contents.metrics[0];
+    assert_eq!((metric.name.as_str(), metric.item, metric.indom), ("disk.reads", 1, Some(1)));
+    assert_eq!(metric.kind, MetricKind::Numeric(ValueType::U64));
+    assert_eq!((metric.semantics, metric.units), (Semantics::Counter, Units::count()));
+    assert_eq!(metric.short_help.as_deref(), Some("reads"));
+    assert_eq!(metric.long_help.as_deref(), Some("reads since boot"));
+    let metric = &contents.metrics[1];
+    assert_eq!((metric.name.as_str(), metric.item, metric.indom), ("level", 99, None));
+    assert_eq!(metric.kind, MetricKind::Numeric(ValueType::Float));
+    assert_eq!((metric.semantics, metric.short_help.as_ref()), (Semantics::Instant, None));
+    let values: Vec<_> = contents.values.iter().map(|one| (one.metric, one.instance)).collect();
+    assert_eq!(values, [(0, Some(id(3))), (0, Some(id(7))), (1, None)]);
+    let labels: Vec<_> = contents
+        .labels
+        .iter()
+        .map(|one| (one.class, one.identity, one.optional, one.name.as_str(), &*one.json_value))
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            (LabelClass::Indom, 1, false, "kind", "\"ssd\""),
+            (LabelClass::Item, 1, true, "tier", "2"),
+            (LabelClass::Cluster, 321, false, "limits", "[1,2]"),
+        ]
+    );
+}
+
+#[test]
+fn a_value_counts_before_and_after_publication_in_the_same_cell() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let total = registry.counter::<u64>("total").build().unwrap();
+    let mut own = registry.counter::<i32>("own").owned().build().unwrap();
+    let mode = registry.text("mode").build().unwrap();
+    total.add(40);
+    own.add(-1);
+    mode.set("early");
+    let published = registry.publish().unwrap();
+    assert_eq!((cell(&published, 0), cell(&published, 1)), (40, (-1i32).to_cell()));
+    assert_eq!(text(&published, 2), b"early");
+    total.clone().add(2);
+    own.inc();
+    mode.set("later");
+    assert_eq!((cell(&published, 0), cell(&published, 1)), (42, 0));
+    assert_eq!(text(&published, 2), b"later");
+    drop(published);
+    total.inc();
+    assert_eq!(total.value(), 43);
+}
+
+#[test]
+fn handles_of_instances_are_found_by_position_name_and_number() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let cpus = registry.indom("cpus").names(["cpu0", "cpu1"]).build().unwrap();
+    let busy = registry.counter::<u64>("busy").build_instances(&cpus).unwrap();
+    busy.get(0).unwrap().add(1);
+    busy.by_name("cpu1").unwrap().add(2);
+    busy.by_id(id(1)).unwrap().add(3);
+    assert_eq!(busy.iter().map(Counter::value).collect::<Vec<_>>(), [1, 5]);
+    assert!(busy.get(2).is_none() && busy.by_name("cpu2").is_none());
+    assert_eq!(contents(registry).values.len(), 2);
+}
+
+#[test]
+fn values_beyond_the_first_chunk_are_where_the_file_says() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let many = registry.indom("many").names((0..5000).map(|n| format!("i{n}"))).build().unwrap();
+    let counts = registry.counter::<u64>("n").build_instances(&many).unwrap();
+    let texts = registry.text("t").build_instances(&many).unwrap();
+    for (index, count) in counts.iter().enumerate() {
+        count.add(index as u64);
+    }
+    texts.get(4999).unwrap().set("last");
+    let published = registry.publish().unwrap();
+    let bytes = std::fs::read(published.path()).unwrap();
+    let contents = read(&published);
+    assert_eq!(contents.skipped, []);
+    assert_eq!(contents.values.len(), 10_000);
+    for (index, value) in contents.values.iter().take(5000).enumerate() {
+        let at = value.cell as usize;
+        assert_eq!(bytes[at..at + 8], (index as u64).to_ne_bytes());
+    }
+    assert_eq!(text(&published, 9999), b"last");
+}
+
+#[test]
+fn the_version_is_the_lowest_that_can_hold_it_all() {
+    let version = |register: &dyn Fn(&Registry)| {
+        let directory = directory();
+        let registry = registry(&directory);
+        register(&registry);
+        contents(registry).header.version
+    };
+    let name = |len: usize| "n".repeat(len);
+    assert_eq!(version(&|_| {}), 1);
+    assert_eq!(version(&|r| drop(r.counter::<u64>(name(63)).build().unwrap())), 1);
+    assert_eq!(version(&|r| drop(r.counter::<u64>(name(64)).build().unwrap())), 2);
+    assert_eq!(version(&|r| drop(r.counter::<u64>(name(255)).build().unwrap())), 2);
+    assert_eq!(version(&|r| drop(r.indom("i").instance(0, name(63)).build().unwrap())), 1);
+    assert_eq!(version(&|r| drop(r.indom("i").instance(0, name(64)).build().unwrap())), 2);
+    assert_eq!(version(&|r| r.label(Label::new("a", 1)).unwrap()), 3);
+}
+
+#[test]
+fn a_pinned_version_is_kept_and_refuses_what_it_cannot_hold() {
+    let directory = directory();
+    let pinned = |version| {
+        let builder = Registry::builder("app").directory(directory.path()).cluster(1);
+        builder.version(version).build().unwrap()
+    };
+    for version in [Version::V1, Version::V2, Version::V3] {
+        let registry = pinned(version);
+        let ok = registry.indom("i").names(["a"]).build().unwrap();
+        let _counter = registry.counter::<u64>("c").build_instances(&ok).unwrap();
+        let contents = contents(registry);
+        assert_eq!(contents.header.version, version.code().cast_unsigned());
+        assert_eq!(contents.indoms[0].instances[0].name, "a");
+    }
+    let error = pinned(Version::V1).counter::<u64>("n".repeat(64)).build().unwrap_err();
+    assert!(matches!(error, Error::Version { needed: Version::V2, .. }), "{error}");
+    let error = pinned(Version::V1).indom("i").names(["n".repeat(64)]).build().unwrap_err();
+    assert!(matches!(error, Error::Version { needed: Version::V2, .. }), "{error}");
+    let error = pinned(Version::V2).label(Label::new("a", 1)).unwrap_err();
+    assert!(matches!(error, Error::Version { needed: Version::V3, .. }), "{error}");
+}
+
+#[test]
+fn the_flags_are_those_asked_for() {
+    let directory = directory();
+    let builder = Registry::builder("any name-1").directory(directory.path());
+    let registry = builder.no_prefix().sentinel().process(false).build().unwrap();
+    let flags = contents(registry).header.flags;
+    assert_eq!(flags, Flags::NO_PREFIX.with(Flags::SENTINEL));
+}
+
+/// The message of a registration that must fail, which names the offender.
+fn refused<T>(result: Result<T, Error>, offender: &str) -> Error {
+    let error = result.err().unwrap();
+    assert!(error.to_string().contains(offender), "{error}");
+    error
+}
+
+#[test]
+fn names_that_readers_refuse_are_refused() {
+    let directory = directory();
+    let registry = registry(&directory);
+    for name in ["1st", "a b", "a-b", "a..b", "a.", "_a"] {
+        let error = refused(registry.counter::<u64>(name).build(), name);
+        assert!(matches!(error, Error::MetricName { .. }));
+    }
+    for name in [String::new(), "n".repeat(256)] {
+        let error = refused(registry.counter::<u64>(name.clone()).build(), &name);
+        assert!(matches!(error, Error::Length { .. }));
+    }
+    for name in [".hidden", "my-app", "a/b", "a..b"] {
+        let error = refused(Registry::builder(name).directory(directory.path()).build(), name);
+        assert!(matches!(error, Error::FileName { .. }));
+    }
+    let slash = Registry::builder("a/b").directory(directory.path()).no_prefix();
+    assert!(matches!(slash.build(), Err(Error::FileName { .. })));
+}
+
+#[test]
+fn a_name_is_registered_once_and_is_a_leaf_or_a_branch() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _first = registry.counter::<u64>("req.count").build().unwrap();
+    let error = refused(registry.gauge::<f64>("req.count").build(), "req.count");
+    assert!(matches!(error, Error::NameTaken { .. }));
+    let error = refused(registry.gauge::<f64>("req").build(), "req.count");
+    assert!(matches!(error, Error::LeafAndBranch { .. }));
+    let error = refused(registry.gauge::<f64>("req.count.max").build(), "req.count.max");
+    assert!(matches!(error, Error::LeafAndBranch { .. }));
+    let _fine = registry.gauge::<f64>("req_count").build().unwrap();
+}
+
+#[test]
+fn items_are_given_out_in_order_around_the_explicit_ones() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _a = registry.counter::<u64>("a").item(2).build().unwrap();
+    let _b = registry.counter::<u64>("b").build().unwrap();
+    let _c = registry.counter::<u64>("c").build().unwrap();
+    let error = refused(registry.counter::<u64>("d").item(2).build(), "item 2");
+    assert!(matches!(error, Error::NumberTaken { .. }));
+    let error = refused(registry.counter::<u64>("d").item(1024).build(), "1024");
+    assert!(matches!(error, Error::OutOfRange { .. }));
+    let items: Vec<_> = contents(registry).metrics.iter().map(|metric| metric.item).collect();
+    assert_eq!(items, [2, 1, 3]);
+}
+
+#[test]
+fn a_file_takes_1023_metrics_and_255_labels() {
+    let directory = directory();
+    let registry = registry(&directory);
+    for index in 0..1023 {
+        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+    }
+    let error = refused(registry.counter::<u64>("last").build(), "last");
+    assert!(matches!(error, Error::Full { max: 1023, .. }));
+    for index in 0..255 {
+        registry.label(Label::new(format!("l{index}"), index)).unwrap();
+    }
+    let error = refused(registry.label(Label::new("last", 1)), "last");
+    assert!(matches!(error, Error::Full { max: 255, .. }));
+    let contents = contents(registry);
+    assert_eq!((contents.metrics.len(), contents.labels.len()), (1023, 255));
+}
+
+#[test]
+fn serials_and_clusters_stay_within_what_pcp_can_number() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _second = registry.indom("b").serial(2).build().unwrap();
+    assert_eq!(registry.indom("a").build().unwrap().serial(), 1);
+    assert_eq!(registry.indom("c").build().unwrap().serial(), 3);
+    let error = refused(registry.indom("d").serial(2).build(), "serial 2");
+    assert!(matches!(error, Error::NumberTaken { .. }));
+    for serial in [0, 2048] {
+        let error = refused(registry.indom("d").serial(serial).build(), "of d");
+        assert!(matches!(error, Error::OutOfRange { .. }));
+    }
+    let builder = || Registry::builder("high").directory(directory.path());
+    assert!(matches!(builder().cluster(4096).build(), Err(Error::OutOfRange { .. })));
+    let high = builder().cluster(2048).build().unwrap();
+    let error = refused(high.indom("d").build(), "2048");
+    assert!(matches!(error, Error::IndomInHighCluster { .. }));
+    let _singular = high.counter::<u64>("c").build().unwrap();
+}
+
+#[test]
+fn instances_have_a_number_and_a_name_of_their_own() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let indom = || registry.indom("disks").instance(1, "sda");
+    let error = refused(indom().instance(1, "sdb").build(), "sdb");
+    assert!(matches!(error, Error::NumberTaken { .. }));
+    let error = refused(indom().instance(2, "sda").build(), "sda");
+    assert!(matches!(error, Error::NameTaken { .. }));
+    let error = refused(indom().instance(-1, "sdb").build(), "disks");
+    assert!(matches!(error, Error::OutOfRange { found: -1, .. }));
+    for name in [String::new(), "n".repeat(256)] {
+        let error = refused(indom().instance(2, name).build(), "disks");
+        assert!(matches!(error, Error::Length { .. }));
+    }
+    let error = refused(indom().instance(2, "a\0b").build(), "disks");
+    assert!(matches!(error, Error::Nul { .. }));
+    assert_eq!(contents(registry).indoms, [], "a refused domain leaves no trace");
+}
+
+#[test]
+fn help_has_at_most_255_bytes_and_no_nul() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let error = refused(registry.counter::<u64>("a").help("x".repeat(256)).build(), "256");
+    assert!(matches!(error, Error::Length { .. }));
+    let error = refused(registry.indom("i").long_help("a\0b").build(), "long help of i");
+    assert!(matches!(error, Error::Nul { .. }));
+    let _counter = registry.counter::<u64>("a").help("x".repeat(255)).build().unwrap();
+    assert_eq!(contents(registry).metrics[0].short_help, Some("x".repeat(255)));
+}
+
+#[test]
+fn labels_are_checked_like_everything_else() {
+    let directory = directory();
+    let registry = registry(&directory);
+    for name in ["", "1", "a.b", "a-b"] {
+        assert!(matches!(registry.label(Label::new(name, 1)), Err(Error::LabelName { .. })));
+    }
+    let error = refused(registry.label(Label::json("a", "{x}")), "{x}");
+    assert!(matches!(error, Error::LabelValue { .. }));
+    let longest = "x".repeat(243 - "{\"a\":\"\"}".len());
+    let error = refused(registry.label(Label::new("a", format!("{longest}x"))), "label of a");
+    assert!(matches!(error, Error::Length { found: 244, max: 243, .. }));
+    registry.label(Label::new("a", longest)).unwrap();
+    let error = refused(registry.label(Label::new("a", 1)), "\"a\"");
+    assert!(matches!(error, Error::NameTaken { .. }));
+    let indom = registry.indom("disks").instance(1, "sda").instance_label(2, Label::new("a", 1));
+    let error = refused(indom.build(), "disks has no instance 2");
+    assert!(matches!(error, Error::NoInstance { .. }));
+    let automatic = Registry::builder("auto").directory(directory.path()).build().unwrap();
+    let error = refused(automatic.label(Label::new("a", 1)), "label a");
+    assert!(matches!(error, Error::LabelNeedsCluster { .. }));
+}
+
+#[test]
+fn a_label_on_an_instance_arrives_at_that_instance() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let indom = registry.indom("disks").instance(1, "sda").instance(5, "sdb");
+    let _indom = indom.instance_label(5, Label::new("zone", "b")).build().unwrap();
+    let contents = contents(registry);
+    let label = &contents.labels[0];
+    assert_eq!((label.class, label.identity), (LabelClass::Instances, 1));
+    assert_eq!(label.instance, Some(id(5)));
+}
+
+#[test]
+fn a_domain_of_another_registry_is_refused() {
+    let directory = directory();
+    let (one, other) = (registry(&directory), registry(&directory));
+    let indom = one.indom("disks").names(["sda"]).build().unwrap();
+    let error = refused(other.counter::<u64>("a").build_instances(&indom), "disks");
+    assert!(matches!(error, Error::OtherRegistry { .. }));
+}
