@@ -89,11 +89,12 @@ const _: () = assert!(size_of::<Layout>() == 24 && align_of::<Layout>() == 1);
 /// and what lengths can be wrong with.
 pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<DescRecord<'a>, RecordError> {
     let layout: &Layout = body.take("descriptor")?;
+    let value_type = parse_type(layout.value_type.get())?;
     let desc = MetricDesc {
         pmid: Pmid::from_raw(layout.pmid.get()),
-        value_type: parse_type(layout.value_type.get())?,
+        value_type,
         indom: InDom::from_raw(layout.indom.get()),
-        semantics: parse_semantics(layout.semantics.get())?,
+        semantics: parse_semantics(value_type, layout.semantics.get())?,
         units: Units::from_raw(layout.units.get()),
     };
     let name_count = count("number of names", layout.name_count.get())?;
@@ -113,7 +114,12 @@ fn parse_type(code: i32) -> Result<ValueType, RecordError> {
         .map_err(|_| RecordError::Field { field: "type", found: i64::from(code) })
 }
 
-fn parse_semantics(code: i32) -> Result<Semantics, RecordError> {
+/// Metrics that their agent does not support may have 0, and never a value:
+/// there it means nothing and is read as instant.
+fn parse_semantics(value_type: ValueType, code: i32) -> Result<Semantics, RecordError> {
+    if value_type == ValueType::NoSupport && code == 0 {
+        return Ok(Semantics::Instant);
+    }
     Semantics::from_code(code)
         .map_err(|_| RecordError::Field { field: "semantics", found: i64::from(code) })
 }
@@ -234,6 +240,16 @@ mod tests {
             bytes[at + 3] = found as u8;
             assert_eq!(parse(&mut body(&bytes)), Err(RecordError::Field { field, found }));
         }
+    }
+
+    #[test]
+    fn an_unsupported_metric_may_be_without_semantics() {
+        let mut bytes = hex(EXAMPLE);
+        bytes[12..16].fill(0xff);
+        bytes[23] = 0;
+        assert!(parse(&mut body(&bytes)).is_ok());
+        bytes[23] = 2;
+        assert!(parse(&mut body(&bytes)).is_err());
     }
 
     #[test]

@@ -1,0 +1,251 @@
+//! The golden files: JSON lines written by programs linked with libpcp.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use mmv_archive::{Archive, ErrorCode, FetchResult, InDom, OwnedValue, Pmid, Timestamp};
+use serde_json::{Value, json};
+
+/// An archive of the corpus and what PCP says about it.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) archive: Archive,
+    corpus: PathBuf,
+}
+
+/// The corpus, if there is one on this machine.
+pub(crate) fn corpus() -> Option<PathBuf> {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
+    let corpus = env::var_os("MMV_CORPUS").map_or_else(beside, PathBuf::from);
+    if corpus.is_dir() {
+        return Some(corpus);
+    }
+    eprintln!("skipped: no corpus of archives in {}", corpus.display());
+    None
+}
+
+/// All archives without compressed members.
+pub(crate) fn cases() -> impl Iterator<Item = Case> {
+    let corpus = corpus();
+    let names = corpus.as_ref().map(|corpus| plain_archives(corpus)).unwrap_or_default();
+    names.into_iter().zip(corpus.into_iter().cycle()).map(|(name, corpus)| {
+        let archive = Archive::open(corpus.join("archives").join(&name));
+        let archive = archive.unwrap_or_else(|error| panic!("{name}: {error}"));
+        Case { name, archive, corpus }
+    })
+}
+
+fn plain_archives(corpus: &std::path::Path) -> Vec<String> {
+    let manifest = fs::read_to_string(corpus.join("archives/MANIFEST.json")).unwrap();
+    let manifest: Vec<Value> = serde_json::from_str(&manifest).unwrap();
+    let compressed = [".xz", ".bz2", ".gz", ".zst"];
+    let plain = manifest.iter().filter(|entry| {
+        let mut files = entry["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap());
+        files.all(|file| !compressed.iter().any(|suffix| file.ends_with(suffix)))
+    });
+    let names: Vec<_> = plain.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect();
+    let golden = names
+        .into_iter()
+        .filter(|name| corpus.join(format!("golden/{name}.records.jsonl")).exists());
+    let golden: Vec<_> = golden.collect();
+    assert!(golden.len() > 50, "only {} archives", golden.len());
+    golden
+}
+
+impl Case {
+    /// The lines of one kind in one of the archive's golden files.
+    pub(crate) fn lines(&self, file: &str, kind: &str) -> Vec<Value> {
+        let path = self.corpus.join(format!("golden/{}.{file}.jsonl", self.name));
+        let text = fs::read_to_string(path).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["k"] == kind).collect()
+    }
+}
+
+pub(crate) fn stamp(value: &Value) -> Timestamp {
+    Timestamp::new(value[0].as_i64().unwrap(), value[1].as_u64().unwrap() as u32).unwrap()
+}
+
+pub(crate) fn indom(value: &Value) -> InDom {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+/// One record and its line.
+pub(crate) fn compare(name: &str, result: &FetchResult, line: &Value) {
+    let context = format!("{name} record {}", line["n"]);
+    assert_eq!(stamp(&line["t"]), result.timestamp, "{context}");
+    if line["mark"] == true {
+        assert_eq!(result.value_sets, [], "{context}");
+        return;
+    }
+    let sets = line["v"].as_array().unwrap();
+    assert_eq!(sets.len(), result.value_sets.len(), "{context}");
+    for (expected, set) in sets.iter().zip(&result.value_sets) {
+        assert_eq!(expected[0], set.pmid.to_string(), "{context}");
+        match &set.values {
+            Err(error) => assert_eq!(expected[1], json!({"err": code(*error)}), "{context}"),
+            Ok(values) => {
+                let pairs = expected[1].as_array().unwrap();
+                assert_eq!(pairs.len(), values.len(), "{context} {}", set.pmid);
+                for (pair, (instance, value)) in pairs.iter().zip(values) {
+                    let instance = instance.map(|id| i64::from(id.get()));
+                    assert_eq!(pair[0].as_i64(), instance, "{context} {}", set.pmid);
+                    assert!(same(&pair[1], value), "{context} {}: {pair} {value:?}", set.pmid);
+                }
+            }
+        }
+    }
+}
+
+/// An archive whose value blocks have type 0, as very old ones may. libpcp
+/// swaps bytes by that type and so returns 64-bit values unswapped; the
+/// descriptor is right, and so are we.
+const STALE_BLOCK_TYPES: &str = "babylon.pmview_v2";
+
+fn unswapped(value: &OwnedValue) -> OwnedValue {
+    match value {
+        OwnedValue::U64(v) => OwnedValue::U64(v.swap_bytes()),
+        OwnedValue::I64(v) => OwnedValue::I64(v.swap_bytes()),
+        OwnedValue::Double(v) => OwnedValue::Double(f64::from_bits(v.to_bits().swap_bytes())),
+        other => other.clone(),
+    }
+}
+
+/// The result as libpcp returns it.
+pub(crate) fn as_libpcp(name: &str, mut result: FetchResult) -> FetchResult {
+    if name == STALE_BLOCK_TYPES {
+        for values in result.value_sets.iter_mut().filter_map(|set| set.values.as_mut().ok()) {
+            for (_, value) in values {
+                *value = unswapped(value);
+            }
+        }
+    }
+    result
+}
+
+fn code(error: ErrorCode) -> String {
+    error.to_string()
+}
+
+fn same(expected: &Value, value: &OwnedValue) -> bool {
+    match value {
+        OwnedValue::I32(v) => expected.as_i64() == Some(i64::from(*v)),
+        OwnedValue::U32(v) => expected.as_u64() == Some(u64::from(*v)),
+        OwnedValue::I64(v) => expected.as_i64() == Some(*v),
+        OwnedValue::U64(v) => expected.as_u64() == Some(*v),
+        OwnedValue::Float(v) => float(expected).is_some_and(|f| same_float(f as f32, *v)),
+        OwnedValue::Double(v) => float(expected).is_some_and(|f| same_double(f, *v)),
+        OwnedValue::String(bytes) => expected.as_str() == Some(&latin1(bytes)),
+        OwnedValue::Aggregate(bytes) => {
+            expected["len"] == bytes.len() && expected["fnv"] == format!("{:016x}", fnv(bytes))
+        }
+        OwnedValue::Event(_) => count(&expected["event"], value),
+        OwnedValue::HighresEvent(_) => count(&expected["hrevent"], value),
+    }
+}
+
+fn same_float(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+/// The JSON parser is off by a bit now and then; the sums over the archive are
+/// exact.
+fn same_double(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a - b).abs() <= b.abs() * 1e-15 || a.is_nan() && b.is_nan()
+}
+
+/// How the golden files write bytes as text.
+pub(crate) fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+fn count(events: &Value, value: &OwnedValue) -> bool {
+    let found = value.as_value().event_count().map(|count| count as usize);
+    events.as_array().map(Vec::len) == found
+}
+
+fn float(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some(text) => text.parse().ok(),
+        None => value.as_f64(),
+    }
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Sums over a whole archive, by metric.
+#[derive(Default)]
+pub(crate) struct Totals {
+    metrics: BTreeMap<Pmid, Total>,
+    records: u64,
+    marks: u64,
+}
+
+#[derive(Default)]
+struct Total {
+    sets: u64,
+    values: u64,
+    errors: u64,
+    empty: u64,
+    sum: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, result: &FetchResult) {
+        self.records += 1;
+        self.marks += u64::from(result.value_sets.is_empty());
+        for set in &result.value_sets {
+            let total = self.metrics.entry(set.pmid).or_default();
+            total.sets += 1;
+            match &set.values {
+                Err(_) => total.errors += 1,
+                Ok(values) => {
+                    total.empty += u64::from(values.is_empty());
+                    total.values += values.len() as u64;
+                    let sums = values.iter().map(|(_, value)| checksum(value));
+                    total.sum = sums.fold(total.sum, u64::wrapping_add);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn compare(&self, case: &Case) {
+        let lines = case.lines("records", "metric_total");
+        assert_eq!(lines.len(), self.metrics.len(), "{}", case.name);
+        for line in lines {
+            let pmid: Pmid = line["pmid"].as_str().unwrap().parse().unwrap();
+            let total = &self.metrics[&pmid];
+            for (field, found) in [
+                ("sets", total.sets),
+                ("values", total.values),
+                ("errors", total.errors),
+                ("empty", total.empty),
+            ] {
+                assert_eq!(line[field], found, "{} {pmid} {field}", case.name);
+            }
+            assert_eq!(line["sum"], format!("{:016x}", total.sum), "{} {pmid}", case.name);
+        }
+        for line in case.lines("records", "total") {
+            assert_eq!(line["records"], self.records, "{}", case.name);
+            assert_eq!(line["marks"], self.marks, "{}", case.name);
+        }
+    }
+}
+
+fn checksum(value: &OwnedValue) -> u64 {
+    match value {
+        OwnedValue::I32(v) => i64::from(*v).cast_unsigned(),
+        OwnedValue::U32(v) => u64::from(*v),
+        OwnedValue::I64(v) => v.cast_unsigned(),
+        OwnedValue::U64(v) => *v,
+        OwnedValue::Float(v) => u64::from(v.to_bits()),
+        OwnedValue::Double(v) => v.to_bits(),
+        OwnedValue::String(bytes) | OwnedValue::Aggregate(bytes) => fnv(bytes),
+        OwnedValue::Event(bytes) | OwnedValue::HighresEvent(bytes) => bytes.len() as u64,
+    }
+}

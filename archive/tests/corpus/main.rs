@@ -1,0 +1,240 @@
+//! Real archives against what PCP's own library reads from them.
+//!
+//! The corpus is not part of this repository. `MMV_CORPUS` names it, else it
+//! is looked for in `shared/corpus` beside the repository; without it these
+//! tests say so on stderr and pass. Its README describes the golden files.
+
+mod golden;
+
+use golden::{Case, cases};
+use mmv_archive::{
+    Archive, InDom, LabelSet, LabelTarget, Pmid, TextKind, TextTarget, Timestamp, Version,
+};
+use serde_json::{Map, Value, json};
+
+#[test]
+fn labels_of_the_archives_are_those_that_pcp_reads() {
+    for case in cases() {
+        let (archive, label) = (&case.archive, case.archive.label());
+        for line in case.lines("meta", "label") {
+            let version = if label.version == Version::V2 { 2 } else { 3 };
+            assert_eq!(line["version"], version, "{}", case.name);
+            assert_eq!(line["pid"], label.pid, "{}", case.name);
+            assert_eq!(line["host"], label.hostname, "{}", case.name);
+            assert_eq!(line["tz"], label.timezone, "{}", case.name);
+            assert_eq!(line["zoneinfo"].as_str().unwrap_or(""), label.zoneinfo, "{}", case.name);
+            assert_eq!(golden::stamp(&line["start"]), label.start, "{}", case.name);
+            assert_eq!(golden::stamp(&line["end"]), archive.end(), "{}", case.name);
+        }
+    }
+}
+
+#[test]
+fn metrics_have_the_names_and_descriptors_that_pcp_reads() {
+    for case in cases() {
+        let metadata = case.archive.metadata();
+        let mut names = 0;
+        for line in case.lines("meta", "metric") {
+            let name = line["name"].as_str().unwrap();
+            let metric = metadata.metric_by_name(name);
+            let desc = metric.unwrap_or_else(|| panic!("{}: no {name}", case.name)).desc;
+            assert_eq!(line["pmid"], desc.pmid.to_string(), "{} {name}", case.name);
+            assert_eq!(line["type_num"], desc.value_type.code(), "{} {name}", case.name);
+            let indom = desc.indom.map_or(Value::Null, |indom| json!(indom.to_string()));
+            assert_eq!(line["indom"], indom, "{} {name}", case.name);
+            if line["sem_num"] != 0 {
+                assert_eq!(line["sem_num"], desc.semantics.code(), "{} {name}", case.name);
+            }
+            assert_eq!(line["units"], desc.units.to_string(), "{} {name}", case.name);
+            names += 1;
+        }
+        assert_eq!(metadata.subtree("").count(), names, "{}", case.name);
+    }
+}
+
+#[test]
+fn instance_domains_over_time_are_those_that_pcp_reads() {
+    for case in cases() {
+        let metadata = case.archive.metadata();
+        let list = |instances: &[mmv_archive::Instance]| {
+            instances
+                .iter()
+                .map(|one| json!([one.id.get(), golden::latin1(one.name.as_bytes())]))
+                .collect::<Value>()
+        };
+        for line in case.lines("meta", "indom_all") {
+            let found = metadata.indom_history(golden::indom(&line["indom"]));
+            let found = found.map(|history| list(&history.union()));
+            let expected = line.get("insts").cloned();
+            assert_eq!(found, expected, "{} {line}", case.name);
+        }
+        for line in case.lines("meta", "indom_at") {
+            let indom = golden::indom(&line["indom"]);
+            let found = metadata.indom_at(indom, golden::stamp(&line["t"])).map(list);
+            assert_eq!(found.as_ref(), line.get("insts"), "{} {line}", case.name);
+        }
+    }
+}
+
+#[test]
+fn labels_over_time_are_those_that_pcp_reads() {
+    for case in cases() {
+        for line in case.lines("meta", "labels") {
+            let sets = case.archive.metadata().labels_at(target(&line), golden::stamp(&line["t"]));
+            let instance = line["inst"].as_i64();
+            let set = sets
+                .unwrap_or_default()
+                .iter()
+                .find(|set| set.instance.map(|id| i64::from(id.get())) == instance);
+            if set.is_none() && line["level"] == "context" {
+                // libpcp makes this one up from the archive's label.
+                let expected = json!({"hostname": case.archive.label().hostname});
+                assert_eq!(line["labels"], expected, "{} {line}", case.name);
+                continue;
+            }
+            let (labels, flags) = set.map(pairs).unwrap_or_default();
+            assert_eq!(line["labels"], labels, "{} {line}", case.name);
+            assert_eq!(line["flags"], flags, "{} {line}", case.name);
+        }
+    }
+}
+
+fn pairs(set: &LabelSet) -> (Value, Value) {
+    let (mut labels, mut flags) = (Map::new(), Map::new());
+    for (name, value, flag) in set.pairs() {
+        labels.insert(name.to_owned(), serde_json::from_str(value).unwrap());
+        flags.insert(name.to_owned(), json!(flag));
+    }
+    (labels.into(), flags.into())
+}
+
+fn target(line: &Value) -> LabelTarget {
+    let id = line["id"].as_str().unwrap();
+    match line["level"].as_str().unwrap() {
+        "context" => LabelTarget::Context,
+        "domain" => LabelTarget::Domain(id.parse().unwrap()),
+        "indom" => LabelTarget::InDom(id.parse().unwrap()),
+        "cluster" => {
+            let (domain, cluster) = id.split_once('.').unwrap();
+            let (domain, cluster) = (domain.parse().unwrap(), cluster.parse().unwrap());
+            LabelTarget::Cluster { domain, cluster }
+        }
+        "item" => LabelTarget::Item(id.parse().unwrap()),
+        "instances" => LabelTarget::Instances(id.parse().unwrap()),
+        level => panic!("{level}"),
+    }
+}
+
+#[test]
+fn help_texts_are_those_that_pcp_reads() {
+    for case in cases() {
+        for line in case.lines("meta", "text") {
+            let target = match line.get("pmid") {
+                Some(pmid) => TextTarget::Metric(pmid.as_str().unwrap().parse::<Pmid>().unwrap()),
+                None => {
+                    TextTarget::InDom(line["indom"].as_str().unwrap().parse::<InDom>().unwrap())
+                }
+            };
+            if matches!(target, TextTarget::Metric(pmid) if pmid.domain() == 511) {
+                // The event metrics of libpcp itself, in no archive.
+                continue;
+            }
+            for (kind, other, field) in [
+                (TextKind::OneLine, TextKind::Full, "oneline"),
+                (TextKind::Full, TextKind::OneLine, "help"),
+            ] {
+                let metadata = case.archive.metadata();
+                // libpcp answers with the other text where one is missing.
+                let own = metadata.text(target, kind).filter(|text| !text.is_empty());
+                let text = own.or(metadata.text(target, other));
+                assert_eq!(line[field].as_str(), text, "{} {target:?} {kind:?}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn records_are_those_that_pcp_reads() {
+    for case in cases() {
+        let mut golden = case.lines("records", "rec").into_iter().peekable();
+        let mut totals = golden::Totals::default();
+        let mut records = case.archive.records().unwrap();
+        let mut n = 0;
+        while let Some(record) = records.next().unwrap() {
+            let result = record
+                .to_owned(case.archive.metadata())
+                .unwrap_or_else(|error| panic!("{} record {n}: {error}", case.name));
+            let result = golden::as_libpcp(&case.name, result);
+            assert_eq!(record.is_mark(), result.value_sets.is_empty());
+            totals.add(&result);
+            if let Some(line) = golden.next_if(|line| line["n"] == n) {
+                golden::compare(&case.name, &result, &line);
+            }
+            n += 1;
+        }
+        assert!(golden.next().is_none(), "{}", case.name);
+        totals.compare(&case);
+    }
+}
+
+#[test]
+fn records_read_backwards_are_those_that_pcp_reads_backwards() {
+    for case in cases() {
+        let mut records = case.archive.records_back_from(Timestamp::MAX).unwrap();
+        for line in case.lines("records", "back") {
+            let record = records.previous().unwrap().unwrap();
+            assert_eq!(golden::stamp(&line["t"]), record.timestamp(), "{}", case.name);
+            assert_eq!(line["numpmid"].as_u64().unwrap_or(0), u64::from(record.len()));
+        }
+    }
+}
+
+#[test]
+fn every_time_is_found_from_the_index_as_it_is_by_reading_from_the_start() {
+    for case in cases() {
+        let stamps = all_stamps(&case);
+        let step = (stamps.len() / 40).max(1);
+        for target in stamps.iter().step_by(step) {
+            for nanos in [-1, 0, 1] {
+                let target = Timestamp::from_nanos(target.as_nanos() + nanos);
+                let first = stamps.iter().position(|stamp| *stamp >= target);
+                let mut records = case.archive.records_from(target).unwrap();
+                let found = records.next().unwrap().map(|record| record.timestamp());
+                assert_eq!(found, first.map(|at| stamps[at]), "{} {target}", case.name);
+                let last = stamps.iter().rposition(|stamp| *stamp <= target);
+                let mut records = case.archive.records_back_from(target).unwrap();
+                let found = records.previous().unwrap().map(|record| record.timestamp());
+                assert_eq!(found, last.map(|at| stamps[at]), "{} {target}", case.name);
+            }
+        }
+    }
+}
+
+fn all_stamps(case: &Case) -> Vec<Timestamp> {
+    let mut records = case.archive.records().unwrap();
+    let mut stamps = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        stamps.push(record.timestamp());
+    }
+    stamps
+}
+
+/// Damaged archives: an error or records, never a panic.
+#[test]
+fn damaged_archives_end_in_an_error_or_in_records() {
+    let Some(corpus) = golden::corpus() else { return };
+    let mut opened = 0;
+    for entry in std::fs::read_dir(corpus.join("badarchives")).unwrap() {
+        let path = entry.unwrap().path();
+        if let Ok(archive) = Archive::open(&path) {
+            opened += 1;
+            let mut records = archive.records().unwrap();
+            while let Ok(Some(record)) = records.next() {
+                let _ = record.to_owned(archive.metadata());
+            }
+            let mut records = archive.records_back_from(archive.end()).unwrap();
+            while let Ok(Some(_)) = records.previous() {}
+        }
+    }
+    assert!(opened > 0);
+}
