@@ -1,1 +1,65 @@
-//! Work begins here.
+//! Harvests MMV files and logs them into archives of Performance Co-Pilot.
+//!
+//! Programs publish their metrics in memory-mapped files (crate `mmv-writer`,
+//! or any other producer of the format); the agent maps each of them, copies
+//! all values at every tick, and appends them to an archive (crate
+//! `mmv-archive`). It writes into no MMV file, serves no network, and needs no
+//! daemon of PCP.
+//!
+//! ```text
+//!                     sampler thread                              writer thread
+//!   directory ─ roster ─ source ─ plan ─ harvest ─┐
+//!                  │        └ translate ─ catalog ─┴ record ─ queue ─ sink ─ archive
+//!               identity                                        ▲
+//!   signals thread ── events ──► run (schedule)                 └ archive_name
+//! ```
+//!
+//! Read the modules in the order of the data: [`config`]; `directory` and
+//! `roster` (which files there are), `source` (one file), `plan` and `harvest`
+//! (its values), `names`, `identity` and `translate` (its metadata in PCP's
+//! terms), `catalog` (all files together), `record` (a tick's record), `sampler`
+//! (a tick), `queue`, `sink` (archives), [`run`] (the threads).
+//!
+//! | invariant | kept by |
+//! |---|---|
+//! | nothing read from a mapping is used as offset, count or length | `plan` |
+//! | no value is recorded that was not checked after the pass | `source`, `sources` |
+//! | one file's trouble never touches another's values | `sources` |
+//! | sampling never waits for the disk | `queue` |
+//! | a PMID means one thing within an archive | `identity`, `sink` |
+//! | a mark is written only where samples of all sources are missing | `schedule`, `sampler`, `sink` |
+
+#![forbid(unsafe_code)]
+
+mod archive_name;
+mod catalog;
+pub mod cli;
+pub mod config;
+mod directory;
+pub mod error;
+mod harvest;
+mod host;
+mod identity;
+pub mod inspect;
+mod liveness;
+mod logging;
+mod names;
+mod notify;
+mod plan;
+mod queue;
+mod record;
+mod roster;
+pub mod run;
+mod sampler;
+mod schedule;
+mod signals;
+mod sink;
+mod source;
+mod sources;
+mod translate;
+
+pub use config::{Destination, Settings};
+pub use error::Error;
+pub use run::{RunningAgent, Summary, start};
+pub use sampler::SamplerReport;
+pub use sink::SinkReport;

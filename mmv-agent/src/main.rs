@@ -1,3 +1,7 @@
-//! Work begins here.
+//! The `mmv-agent` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mmv_agent::cli::main(std::env::args_os())
+}

@@ -1,0 +1,323 @@
+//! The metadata of all sources together.
+//!
+//! Sources that share a cluster are merged here: a metric's values come from
+//! all of them, an instance domain has all their instances, and the first
+//! source in byte order of the file names wins what two of them claim. The
+//! result goes to the writer with each record, as one shared immutable value,
+//! so an archive can be started at any record.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use mmv_archive::{Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
+use pcp_types::{InDom, InstanceId, Pmid};
+
+use crate::host::Host;
+use crate::identity::DOMAIN;
+use crate::names::{NameError, NameSpace};
+use crate::plan::Plan;
+use crate::record::{Layout, Place, ValueSetLayout};
+use crate::translate::{LoggedIndom, LoggedLabel, LoggedMetric, Translation};
+
+/// What a reader must know of the records that come with it.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    /// Different for each catalog of this process.
+    pub id: u64,
+    /// Descriptor and name, by PMID.
+    pub metrics: Vec<(MetricDesc, String)>,
+    /// The instance domains that have instances, instances by number.
+    pub indoms: Vec<(InDom, Vec<Instance>)>,
+    /// The label sets of each target.
+    pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
+    /// The help texts.
+    pub texts: Vec<(TextTarget, TextKind, String)>,
+}
+
+/// One source, as the catalog sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member<'a> {
+    /// The file's name.
+    pub file: &'a OsStr,
+    /// Its metadata.
+    pub translation: &'a Translation,
+    /// Its values.
+    pub plan: &'a Plan,
+}
+
+/// Something of a source that is left out because another has it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Conflict {
+    /// A metric's name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The same PMID means something else.
+    #[error("metric {pmid} \"{name}\" is another metric in an earlier file")]
+    Metric {
+        /// The PMID.
+        pmid: Pmid,
+        /// The name it has here.
+        name: String,
+    },
+    /// The same instance number has another name.
+    #[error(
+        "instance {id} of indom {indom} is \"{found}\" here and \"{expected}\" in an earlier file"
+    )]
+    Instance {
+        /// The instance domain.
+        indom: InDom,
+        /// The instance.
+        id: InstanceId,
+        /// Its name here.
+        found: String,
+        /// Its name in the earlier file.
+        expected: Arc<str>,
+    },
+    /// A label that no archive can hold.
+    #[error("the labels of {target:?} cannot be logged: {source}")]
+    Labels {
+        /// What they are attached to.
+        target: LabelTarget,
+        /// What is wrong with them.
+        source: mmv_archive::EncodeError,
+    },
+}
+
+/// The catalog, the layout of its records, and what had to be left out, each
+/// with the file it is of.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// The metadata.
+    pub catalog: Catalog,
+    /// Where the values come from.
+    pub layout: Layout,
+    /// What was left out.
+    pub conflicts: Vec<(String, Conflict)>,
+}
+
+/// Merges the sources, which are in byte order of their files' names, into the
+/// catalog number `id`.
+pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
+    let mut merger = Merger::default();
+    for (source, member) in members.iter().enumerate() {
+        merger.add(source, member);
+    }
+    merger.finish(id, host)
+}
+
+#[derive(Debug)]
+struct MergedMetric {
+    metric: LoggedMetric,
+    places: BTreeMap<Option<InstanceId>, Place>,
+}
+
+#[derive(Debug, Default)]
+struct MergedIndom {
+    instances: BTreeMap<InstanceId, Arc<str>>,
+    short_help: Option<String>,
+    long_help: Option<String>,
+}
+
+/// Value and optional flag of a label, by instance and name.
+type Labels = BTreeMap<(Option<InstanceId>, String), (String, bool)>;
+
+#[derive(Debug, Default)]
+struct Merger {
+    names: NameSpace,
+    metrics: BTreeMap<Pmid, MergedMetric>,
+    indoms: BTreeMap<InDom, MergedIndom>,
+    labels: Vec<(LabelTarget, Labels)>,
+    conflicts: Vec<(String, Conflict)>,
+}
+
+impl Merger {
+    fn add(&mut self, source: usize, member: &Member<'_>) {
+        let mut misnamed = HashSet::new();
+        for indom in &member.translation.indoms {
+            self.add_indom(member.file, indom, &mut misnamed);
+        }
+        let mut taken = vec![false; member.translation.metrics.len()];
+        for (metric, taken) in member.translation.metrics.iter().zip(&mut taken) {
+            *taken = metric.as_ref().is_some_and(|metric| self.add_metric(member.file, metric));
+        }
+        for (value, key) in member.plan.keys().iter().enumerate() {
+            if taken.get(key.metric) != Some(&true) {
+                continue;
+            }
+            let Some(Some(metric)) = member.translation.metrics.get(key.metric) else { continue };
+            let owner = metric.desc.indom.zip(key.instance);
+            if owner.is_some_and(|owner| misnamed.contains(&owner)) {
+                continue;
+            }
+            if let Some(merged) = self.metrics.get_mut(&metric.desc.pmid) {
+                let place = Place { instance: key.instance, source, value };
+                merged.places.entry(key.instance).or_insert(place);
+            }
+        }
+        for label in &member.translation.labels {
+            self.add_label(label);
+        }
+    }
+
+    fn conflict(&mut self, file: &OsStr, conflict: impl Into<Conflict>) {
+        self.conflicts.push((file.display().to_string(), conflict.into()));
+    }
+
+    /// Takes the instances that are new. One whose number has another name
+    /// already goes into `misnamed`: its values would be told as another's.
+    fn add_indom(
+        &mut self,
+        file: &OsStr,
+        found: &LoggedIndom,
+        misnamed: &mut HashSet<(InDom, InstanceId)>,
+    ) {
+        let indom = found.indom;
+        let merged = self.indoms.entry(indom).or_default();
+        let mut conflicts = Vec::new();
+        for instance in &found.instances {
+            match merged.instances.entry(instance.id) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Arc::clone(&instance.name));
+                }
+                Entry::Occupied(entry) if *entry.get() != instance.name => {
+                    misnamed.insert((indom, instance.id));
+                    conflicts.push(Conflict::Instance {
+                        indom,
+                        id: instance.id,
+                        found: instance.name.to_string(),
+                        expected: Arc::clone(entry.get()),
+                    });
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+        if merged.short_help.is_none() {
+            merged.short_help.clone_from(&found.short_help);
+        }
+        if merged.long_help.is_none() {
+            merged.long_help.clone_from(&found.long_help);
+        }
+        for conflict in conflicts {
+            self.conflict(file, conflict);
+        }
+    }
+
+    /// Whether the metric's values may be logged.
+    fn add_metric(&mut self, file: &OsStr, metric: &LoggedMetric) -> bool {
+        let pmid = metric.desc.pmid;
+        if let Some(known) = self.metrics.get(&pmid) {
+            let same = known.metric.desc == metric.desc && known.metric.name == metric.name;
+            if !same {
+                self.conflict(file, Conflict::Metric { pmid, name: metric.name.clone() });
+            }
+            return same;
+        }
+        if let Err(error) = self.names.take(&metric.name, pmid) {
+            self.conflict(file, error);
+            return false;
+        }
+        let merged = MergedMetric { metric: metric.clone(), places: BTreeMap::new() };
+        self.metrics.insert(pmid, merged);
+        true
+    }
+
+    fn add_label(&mut self, label: &LoggedLabel) {
+        let at = self.labels.iter().position(|(target, _)| *target == label.target);
+        let at = at.unwrap_or_else(|| {
+            self.labels.push((label.target, Labels::new()));
+            self.labels.len() - 1
+        });
+        let key = (label.instance, label.name.clone());
+        let value = (label.json_value.clone(), label.optional);
+        self.labels[at].1.entry(key).or_insert(value);
+    }
+
+    fn finish(mut self, id: u64, host: &Host) -> Merged {
+        let mut merged =
+            Merged { catalog: Catalog { id, ..Catalog::default() }, ..Merged::default() };
+        for label in host_labels(host) {
+            self.add_label(&label);
+        }
+        for (target, labels) in &self.labels {
+            match label_sets(*target, labels) {
+                Ok(sets) => merged.catalog.labels.push((*target, sets)),
+                Err(source) => {
+                    let conflict = Conflict::Labels { target: *target, source };
+                    self.conflicts.push((String::new(), conflict));
+                }
+            }
+        }
+        for (indom, found) in self.indoms {
+            push_texts(
+                &mut merged.catalog.texts,
+                TextTarget::InDom(indom),
+                found.short_help,
+                found.long_help,
+            );
+            if !found.instances.is_empty() {
+                let instances = found.instances.into_iter();
+                let instances = instances.map(|(id, name)| Instance { id, name }).collect();
+                merged.catalog.indoms.push((indom, instances));
+            }
+        }
+        for (pmid, MergedMetric { metric, places }) in self.metrics {
+            let LoggedMetric { desc, name, short_help, long_help } = metric;
+            push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
+            let places = places.into_values().collect();
+            merged.layout.push(ValueSetLayout { pmid, value_type: desc.value_type, places });
+            merged.catalog.metrics.push((desc, name));
+        }
+        merged.conflicts = self.conflicts;
+        merged
+    }
+}
+
+/// What pmcd says of the host and of the MMV agent.
+fn host_labels(host: &Host) -> Vec<LoggedLabel> {
+    let label = |target, name: &str, json_value| LoggedLabel {
+        target,
+        instance: None,
+        name: name.to_owned(),
+        json_value,
+        optional: false,
+    };
+    let mut labels: Vec<LoggedLabel> = host
+        .context_labels()
+        .into_iter()
+        .map(|(name, json_value)| label(LabelTarget::Context, name, json_value))
+        .collect();
+    labels.push(label(LabelTarget::Domain(DOMAIN), "agent", "\"mmv\"".to_owned()));
+    labels
+}
+
+/// One set a target, or for instances one set an instance that has labels.
+fn label_sets(
+    target: LabelTarget,
+    labels: &Labels,
+) -> Result<Vec<LabelSet>, mmv_archive::EncodeError> {
+    let class = target.class();
+    let mut instances: Vec<Option<InstanceId>> = labels.keys().map(|(id, _)| *id).collect();
+    instances.dedup();
+    instances
+        .into_iter()
+        .map(|instance| {
+            let own = labels.iter().filter(|((id, _), _)| *id == instance);
+            let pairs = own
+                .map(|((_, name), (value, optional))| (name.as_str(), value.as_str(), *optional));
+            let set = LabelSet::from_pairs(class, pairs)?;
+            Ok(LabelSet { instance, ..set })
+        })
+        .collect()
+}
+
+fn push_texts(
+    texts: &mut Vec<(TextTarget, TextKind, String)>,
+    target: TextTarget,
+    short: Option<String>,
+    long: Option<String>,
+) {
+    texts.extend(short.map(|text| (target, TextKind::OneLine, text)));
+    texts.extend(long.map(|text| (target, TextKind::Full, text)));
+}

@@ -1,0 +1,180 @@
+//! The commands.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use mmv_writer::mmv_directory;
+
+use crate::config::{Destination, DurationError, Settings, default_archive_dir, parse_duration};
+use crate::error::{EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::{inspect, logging, run};
+
+/// Harvests the MMV files of instrumented programs and logs their metrics
+/// into archives of Performance Co-Pilot.
+#[derive(Debug, Parser)]
+#[command(name = "mmv-agent", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Harvest until told to stop (TERM or INT).
+    Run(RunOptions),
+    /// Print and validate an MMV file of any version.
+    ///
+    /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
+    Inspect(InspectOptions),
+}
+
+#[derive(Debug, Args)]
+struct RunOptions {
+    /// The directory of MMV files [default: `$PCP_TMP_DIR/mmv` from the
+    /// environment, else from `$PCP_CONF` or /etc/pcp.conf, else
+    /// /var/lib/pcp/tmp/mmv]
+    #[arg(long, value_name = "DIR")]
+    mmv_dir: Option<PathBuf>,
+    /// The folder for archives, which are called HOST/YYYYMMDD.HH.MM by their
+    /// start in UTC [default: `$LOGS_DIRECTORY` as systemd sets it, else
+    /// /var/log/mmv-agent]
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    archive_dir: Option<PathBuf>,
+    /// The base name of the archive, in place of a folder
+    #[arg(long, value_name = "BASE")]
+    output: Option<PathBuf>,
+    /// Time between two samples: 100ms, 2s, 1m, 1h, 1d
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+    /// Stop after so many samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    samples: Option<u64>,
+    /// Stop after so much time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+struct InspectOptions {
+    /// The file
+    #[arg(value_name = "FILE.mmv")]
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the arguments say, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => match cli.command {
+            Command::Run(options) => run_command(options),
+            Command::Inspect(options) => inspect_command(&options),
+        },
+        Err(error) => {
+            // Help and version go to stdout and are no error; if nobody reads
+            // them there is nobody to tell.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, DurationError> {
+    parse_duration(text)
+}
+
+fn run_command(options: RunOptions) -> ExitCode {
+    logging::start();
+    let destination = match options.output {
+        Some(base) => Destination::Base(base),
+        None => Destination::Folder(options.archive_dir.unwrap_or_else(default_archive_dir)),
+    };
+    let settings = Settings {
+        interval: options.interval,
+        samples: options.samples,
+        duration: options.duration,
+        ..Settings::new(options.mmv_dir.unwrap_or_else(mmv_directory), destination)
+    };
+    match run::run(&settings) {
+        Ok(_) => ExitCode::from(EXIT_OK),
+        Err(error) => {
+            tracing::error!("{error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn inspect_command(options: &InspectOptions) -> ExitCode {
+    let report = match inspect::inspect(&options.file) {
+        Ok(report) => report,
+        Err(error) => {
+            say(&format!("{}: {error}", options.file.display()));
+            return ExitCode::from(match error.kind() {
+                io::ErrorKind::PermissionDenied => EXIT_PERMISSION,
+                _ => EXIT_IO,
+            });
+        }
+    };
+    let printed = inspect::print(&report, options.json, &mut io::BufWriter::new(io::stdout()));
+    match printed {
+        // Whoever stopped reading has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&error.to_string());
+            ExitCode::from(EXIT_IO)
+        }
+        _ => ExitCode::from(inspect::exit_code(&report)),
+    }
+}
+
+fn say(text: &str) {
+    // With stderr closed there is no one to tell that either.
+    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["mmv-agent"], arguments].concat())
+    }
+
+    #[test]
+    fn the_options_are_those_documented() {
+        let cli = parse(&[
+            "run",
+            "--mmv-dir",
+            "/m",
+            "--output",
+            "/o",
+            "--interval",
+            "100ms",
+            "--samples",
+            "3",
+            "--duration",
+            "2s",
+        ]);
+        let Ok(Cli { command: Command::Run(options) }) = cli else { panic!("{cli:?}") };
+        assert_eq!(options.interval, Duration::from_millis(100));
+        assert_eq!((options.samples, options.duration), (Some(3), Some(Duration::from_secs(2))));
+        assert_eq!(options.mmv_dir, Some("/m".into()));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error() {
+        for arguments in [
+            &["run", "--interval", "0s"][..],
+            &["run", "--samples", "0"],
+            &["run", "--output", "a", "--archive-dir", "b"],
+            &["inspect"],
+            &["fly"],
+        ] {
+            assert_eq!(parse(arguments).unwrap_err().exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

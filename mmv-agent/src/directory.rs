@@ -1,0 +1,207 @@
+//! The directory of MMV files: what is in it, and whether that changed.
+//!
+//! inotify says that something changed; what it was, a listing says. Events
+//! can be lost (the directory did not exist yet, was replaced, or is on a
+//! file system of another machine), so there is a listing every
+//! [`SAFETY_SCAN`] whatever inotify says, and at each look while there is no
+//! watch. No thread waits for events: they are drained at each tick, since
+//! nothing is sampled between ticks.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use crate::roster::{FileId, Listed};
+
+/// The time between two listings that nothing has asked for.
+pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
+
+/// A directory under watch.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    watch: Option<Inotify>,
+    next_scan: Duration,
+}
+
+impl Directory {
+    /// The directory at `path`, which need not exist.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, watch: None, next_scan: Duration::ZERO }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in the directory, if that may have changed since the last
+    /// look; `now` is counted from the start. A directory that does not exist
+    /// is empty.
+    ///
+    /// # Errors
+    ///
+    /// From the system, when the directory exists and cannot be read.
+    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Option<Vec<Listed>>> {
+        let told = self.drain();
+        if self.watch.is_some() && !told && now < self.next_scan {
+            return Ok(None);
+        }
+        self.next_scan = now + SAFETY_SCAN;
+        if self.watch.is_none() {
+            // Before the listing: what comes between the two is then told.
+            self.watch = watch(&self.path).ok();
+        }
+        list(&self.path).map(Some)
+    }
+
+    /// Takes all events; true if there was one. A watch whose directory is
+    /// gone is given up.
+    fn drain(&mut self) -> bool {
+        let Some(watch) = &self.watch else { return false };
+        let mut told = false;
+        loop {
+            match watch.read_events() {
+                Ok(events) => {
+                    told = true;
+                    if events.iter().any(|event| event.mask.intersects(ends_the_watch())) {
+                        self.watch = None;
+                        return true;
+                    }
+                }
+                Err(Errno::EAGAIN) => return told,
+                Err(Errno::EINTR) => {}
+                Err(_) => {
+                    self.watch = None;
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+fn ends_the_watch() -> AddWatchFlags {
+    AddWatchFlags::IN_IGNORED
+        | AddWatchFlags::IN_DELETE_SELF
+        | AddWatchFlags::IN_MOVE_SELF
+        | AddWatchFlags::IN_UNMOUNT
+        | AddWatchFlags::IN_Q_OVERFLOW
+}
+
+fn watch(path: &Path) -> nix::Result<Inotify> {
+    let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+    let flags = AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_DELETE
+        | AddWatchFlags::IN_MOVED_FROM
+        | AddWatchFlags::IN_MOVED_TO
+        | AddWatchFlags::IN_DELETE_SELF
+        | AddWatchFlags::IN_MOVE_SELF
+        | AddWatchFlags::IN_ONLYDIR;
+    inotify.add_watch(path, flags)?;
+    Ok(inotify)
+}
+
+/// The regular files whose names do not begin with a dot, in byte order.
+/// Symbolic links are not followed: whoever may write here could otherwise
+/// have any file read that the agent may read.
+fn list(path: &Path) -> io::Result<Vec<Listed>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut listing = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.as_bytes().first() == Some(&b'.') {
+            continue;
+        }
+        // An entry that has gone since is not there.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() {
+            let id = FileId { device: metadata.dev(), inode: metadata.ino() };
+            listing.push(Listed { name, id });
+        }
+    }
+    listing.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(listing)
+}
+
+/// Opens a file of the directory for reading. Never waits (a FIFO without a
+/// writer), never follows a link, and never becomes a controlling terminal;
+/// what was opened is for the caller to check with `fstat`.
+///
+/// # Errors
+///
+/// From the system.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(listing: &[Listed]) -> Vec<&str> {
+        listing.iter().map(|listed| listed.name.to_str().unwrap()).collect()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn only_regular_files_without_a_dot_are_listed_in_byte_order() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b", "a", "B", ".hidden", "\u{e4}"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        symlink("/etc/passwd", dir.path().join("link")).unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(names(&list(dir.path()).unwrap()), ["B", "a", "b", "\u{e4}"]);
+        assert!(!open(&fifo).unwrap().metadata().unwrap().is_file());
+        assert!(open(&dir.path().join("link")).is_err());
+    }
+
+    #[test]
+    fn a_look_lists_only_when_something_changed_or_the_scan_is_due() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut directory = Directory::new(dir.path().to_owned());
+        assert!(directory.look(Duration::ZERO).unwrap().is_some());
+        assert!(directory.look(SECOND).unwrap().is_none());
+        fs::write(dir.path().join("a"), "").unwrap();
+        assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["a"]);
+        assert!(directory.look(SECOND).unwrap().is_none());
+        fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
+        assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["b"]);
+        fs::remove_file(dir.path().join("b")).unwrap();
+        assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+        assert!(directory.look(SECOND).unwrap().is_none());
+        assert!(directory.look(SECOND + SAFETY_SCAN).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_directory_may_come_go_and_come_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mmv");
+        let mut directory = Directory::new(path.clone());
+        assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+        for _ in 0..2 {
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("a"), "").unwrap();
+            assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["a"]);
+            fs::remove_dir_all(&path).unwrap();
+            assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+        }
+    }
+}

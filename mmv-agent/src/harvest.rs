@@ -1,0 +1,152 @@
+//! One pass over a file's values: from the mapping into private memory.
+//!
+//! Values are copied first and encoded only after the checks that follow the
+//! pass, so nothing unverified ever reaches a record.
+
+use mmv_writer::mapping::ReadMapping;
+
+use crate::plan::{Elapsed, Plan, TEXT_BYTES};
+
+/// How often an interval timer is read again that was opened or closed in
+/// between; after that the last reading stands.
+const ELAPSED_TRIES: usize = 8;
+
+/// The values of one file, as the last pass found them.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// One word per value of the plan but for its strings; integers, floats
+    /// and doubles as in the cell, timers in microseconds.
+    words: Vec<u64>,
+    /// Which of the words are values; empty if all are.
+    present: Vec<bool>,
+    texts: Vec<Text>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Text {
+    start: usize,
+    len: usize,
+    present: bool,
+}
+
+impl Values {
+    /// Room for the values of `plan`.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            words: vec![0; plan.wide().end],
+            texts: vec![Text { start: 0, len: 0, present: false }; plan.texts().len()],
+            ..Self::default()
+        }
+    }
+
+    /// Reads every value. `micros` is the time since 1970 in microseconds, for
+    /// timers that run; with `sentinel` some cells mean "no value".
+    ///
+    /// True if the record needs another shape than after the last pass: a
+    /// value has come or gone, or a string has another padded length. False,
+    /// with nothing read, if the plan is not one of this mapping.
+    pub(crate) fn read(
+        &mut self,
+        plan: &Plan,
+        from: &ReadMapping,
+        micros: i64,
+        sentinel: bool,
+    ) -> bool {
+        let timers = plan.elapsed_values().start;
+        let Some(cells) = self.words.get_mut(..timers) else { return false };
+        if !from.load_many(&plan.cells, cells) {
+            return false;
+        }
+        let mut reshaped = false;
+        if sentinel {
+            reshaped |= self.note_absent(plan, timers);
+        }
+        for (index, elapsed) in plan.elapsed_values().zip(&plan.elapsed) {
+            let (value, open) = read_elapsed(from, *elapsed);
+            if sentinel {
+                reshaped |= self.note(index, value != u64::MAX);
+            }
+            let since = if open < 0 { micros.wrapping_add(open) } else { 0 };
+            self.words[index] = value.wrapping_add_signed(since);
+        }
+        self.bytes.clear();
+        for (number, &at) in plan.strings.iter().enumerate() {
+            reshaped |= self.read_text(number, from, at, sentinel);
+        }
+        reshaped
+    }
+
+    /// All words, in the order of the plan.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Whether value `index` of the plan, a string or not, is one.
+    pub(crate) fn is_present(&self, index: usize) -> bool {
+        match index.checked_sub(self.words.len()) {
+            None => self.present.get(index).copied().unwrap_or(true),
+            Some(number) => self.texts.get(number).is_some_and(|text| text.present),
+        }
+    }
+
+    /// The string that is value `index` of the plan, without its NUL.
+    pub(crate) fn text(&self, index: usize) -> &[u8] {
+        index
+            .checked_sub(self.words.len())
+            .and_then(|number| self.texts.get(number))
+            .and_then(|text| self.bytes.get(text.start..text.start + text.len))
+            .unwrap_or_default()
+    }
+
+    fn note_absent(&mut self, plan: &Plan, until: usize) -> bool {
+        let mut reshaped = false;
+        for index in 0..until {
+            reshaped |= self.note(index, !plan.is_sentinel(index, self.words[index]));
+        }
+        reshaped
+    }
+
+    fn note(&mut self, index: usize, present: bool) -> bool {
+        if self.present.is_empty() {
+            self.present = vec![true; self.words.len()];
+        }
+        let was = std::mem::replace(&mut self.present[index], present);
+        was != present
+    }
+
+    /// Copies a string out and cuts it at its NUL: it may be written at this
+    /// moment, so a length found in the mapping would mean nothing.
+    fn read_text(&mut self, number: usize, from: &ReadMapping, at: usize, sentinel: bool) -> bool {
+        let mut entry = [0u8; TEXT_BYTES];
+        let copied = from.copy_out(at, &mut entry);
+        // A full entry has no NUL; like pmdammv, take all but the last byte.
+        let end = entry.iter().position(|&byte| byte == 0).unwrap_or(TEXT_BYTES - 1);
+        let present = copied && !(sentinel && end == 0);
+        let text = Text { start: self.bytes.len(), len: end, present };
+        self.bytes.extend_from_slice(&entry[..end]);
+        let was = std::mem::replace(&mut self.texts[number], text);
+        was.present != present || padded(was.len) != padded(end)
+    }
+}
+
+/// Bytes of a string, its NUL and its padding in a record.
+fn padded(len: usize) -> usize {
+    (len + 1).next_multiple_of(4)
+}
+
+/// Both words of a timer as they were at one moment: closing an interval
+/// changes the value first and the other word second.
+fn read_elapsed(from: &ReadMapping, at: Elapsed) -> (u64, i64) {
+    let load = |at| from.load_u64(at).unwrap_or(0);
+    let mut open = load(at.extra);
+    for _ in 0..ELAPSED_TRIES {
+        let value = load(at.cell);
+        let again = load(at.extra);
+        if again == open && load(at.cell) == value {
+            return (value, open.cast_signed());
+        }
+        open = again;
+    }
+    (load(at.cell), open.cast_signed())
+}

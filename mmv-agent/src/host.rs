@@ -1,0 +1,105 @@
+//! What an archive says about the machine it was made on.
+
+use std::fs;
+
+use jiff::tz::TimeZone;
+
+/// The host's names and time zone, as pmcd and pmlogger give them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// `gethostname(2)`, or "localhost".
+    pub name: String,
+    /// The NIS domain name, or "localdomain".
+    pub domain: String,
+    /// The contents of /etc/machine-id, or "localmachine".
+    pub machine_id: String,
+    /// The zone as a plain POSIX string: abbreviation and hours west
+    /// (`AEST-10`), without daylight rules.
+    pub timezone: String,
+    /// The zone's name behind a colon (`:Australia/Melbourne`); may be empty.
+    pub zoneinfo: String,
+}
+
+impl Host {
+    /// Asks the system.
+    pub(crate) fn here() -> Self {
+        let zone = TimeZone::system();
+        let info = zone.to_offset_info(jiff::Timestamp::now());
+        Self {
+            name: nix::unistd::gethostname()
+                .ok()
+                .and_then(|name| name.into_string().ok())
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| "localhost".to_owned()),
+            domain: first_word("/proc/sys/kernel/domainname")
+                .filter(|domain| domain != "(none)")
+                .unwrap_or_else(|| "localdomain".to_owned()),
+            machine_id: first_word("/etc/machine-id").unwrap_or_else(|| "localmachine".to_owned()),
+            timezone: posix_zone(info.abbreviation(), info.offset().seconds()),
+            zoneinfo: zone
+                .iana_name()
+                .filter(|name| *name != "UTC" && *name != "Etc/Unknown")
+                .map_or_else(String::new, |name| format!(":{name}")),
+        }
+    }
+
+    /// The context labels that pmcd gives: name and JSON value.
+    pub(crate) fn context_labels(&self) -> [(&'static str, String); 3] {
+        let json = |text: &str| serde_json::Value::from(text).to_string();
+        [
+            ("hostname", json(&self.name)),
+            ("domainname", json(&self.domain)),
+            ("machineid", json(&self.machine_id)),
+        ]
+    }
+}
+
+fn first_word(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.split_whitespace().next().map(str::to_owned)
+}
+
+/// A POSIX zone string without daylight rules. POSIX counts westward. Zones
+/// without a name of letters (`+03`) are called UTC, since PCP takes only
+/// letters there.
+fn posix_zone(abbreviation: &str, east_seconds: i32) -> String {
+    let lettered =
+        abbreviation.len() >= 3 && abbreviation.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let name = if lettered { abbreviation } else { "UTC" };
+    if east_seconds == 0 {
+        return name.to_owned();
+    }
+    let sign = if east_seconds > 0 { "-" } else { "" };
+    let minutes = east_seconds.unsigned_abs() / 60;
+    match minutes % 60 {
+        0 => format!("{name}{sign}{}", minutes / 60),
+        rest => format!("{name}{sign}{}:{rest:02}", minutes / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_written_the_way_posix_counts() {
+        assert_eq!(posix_zone("AEST", 36_000), "AEST-10");
+        assert_eq!(posix_zone("IST", 19_800), "IST-5:30");
+        assert_eq!(posix_zone("EST", -18_000), "EST5");
+        assert_eq!(posix_zone("UTC", 0), "UTC");
+        assert_eq!(posix_zone("+03", 10_800), "UTC-3");
+    }
+
+    #[test]
+    fn this_host_has_a_name_and_a_zone() {
+        let host = Host::here();
+        assert!(!host.name.is_empty() && !host.domain.is_empty() && !host.machine_id.is_empty());
+        assert!(!host.timezone.is_empty());
+    }
+
+    #[test]
+    fn label_values_are_json_strings() {
+        let host = Host { name: "a\"b".into(), ..Host::here() };
+        assert_eq!(host.context_labels()[0], ("hostname", "\"a\\\"b\"".into()));
+    }
+}

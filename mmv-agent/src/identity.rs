@@ -1,0 +1,348 @@
+//! Which cluster number a file's metrics get.
+//!
+//! A metric is known by its PMID, 70.cluster.item, in every archive that ever
+//! holds it. The item comes from the file, the cluster from here:
+//!
+//! * a file that asks for a cluster gets it, if nobody else has it;
+//! * several files may share one cluster, if they belong to the same user and
+//!   agree on the name and descriptor of each item that they have in common
+//!   (several processes of one application);
+//! * everybody else gets an automatic one: the lowest of 1..=2047 that was
+//!   never used, not even by a file that is gone;
+//! * a file keeps its cluster by its name, over any number of restarts of its
+//!   application.
+//!
+//! Two batches of the same files in the same order give the same answers, so
+//! the very first start gives clusters in byte order of the names, as pmdammv
+//! does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use pcp_types::{Semantics, Units, ValueType};
+
+/// PCP's number for the MMV agent: the domain of every PMID and indom here.
+pub(crate) const DOMAIN: u32 = 70;
+/// The largest cluster given automatically. The cluster is shifted by 11 bits
+/// into an indom's 22-bit serial, so larger ones overflow.
+pub(crate) const MAX_AUTOMATIC: u32 = 2047;
+/// The cluster of the agent's own metrics, never given out.
+pub(crate) const OWN_CLUSTER: u32 = 4095;
+
+/// What makes two metrics the same one: all that an archive cannot change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// The complete name.
+    pub name: String,
+    /// The type of the values as logged.
+    pub value_type: ValueType,
+    /// What the values mean over time.
+    pub semantics: Semantics,
+    /// The unit.
+    pub units: Units,
+    /// The serial of the indom within the file.
+    pub indom: Option<u32>,
+}
+
+/// The metrics of a file by item number.
+pub(crate) type Items = Arc<BTreeMap<u32, Item>>;
+
+/// What a file asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    /// The file's name within the directory.
+    pub file: OsString,
+    /// The cluster in its header; 0 asks for an automatic one.
+    pub cluster: u32,
+    /// The user who owns the file.
+    pub owner: u32,
+    /// Its metrics.
+    pub items: Items,
+}
+
+/// A cluster for a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// The cluster.
+    pub cluster: u32,
+    /// Why the file did not get what it asked for; told once.
+    pub moved: Option<Collision>,
+}
+
+/// Why a file cannot have the cluster it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Collision {
+    /// The number cannot be a cluster of a file.
+    #[error("cluster {cluster} is not within 1..=4094")]
+    OutOfRange {
+        /// The cluster asked for.
+        cluster: u32,
+    },
+    /// Another user's file has the cluster.
+    #[error("cluster {cluster} belongs to {} of user {holder_owner}, this file to user {owner}", holder.display())]
+    Owner {
+        /// The cluster asked for.
+        cluster: u32,
+        /// The file that has it.
+        holder: OsString,
+        /// That file's user.
+        holder_owner: u32,
+        /// The asking file's user.
+        owner: u32,
+    },
+    /// The same item is another metric in a file that has the cluster.
+    #[error("item {cluster}.{item} is \"{found}\" here and \"{expected}\" in {}, or differs in its descriptor", holder.display())]
+    Item {
+        /// The cluster asked for.
+        cluster: u32,
+        /// The item both have.
+        item: u32,
+        /// The file that has the cluster.
+        holder: OsString,
+        /// The asking file's name for the item.
+        found: String,
+        /// The holder's name for it.
+        expected: String,
+    },
+    /// All of 1..=2047 have been used.
+    #[error("no automatic cluster is left: all of 1..=2047 have been used")]
+    Exhausted,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Remembered {
+    requested: u32,
+    cluster: u32,
+}
+
+#[derive(Debug)]
+struct Holder {
+    file: OsString,
+    owner: u32,
+    items: Items,
+}
+
+/// The clusters given so far.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    by_file: BTreeMap<OsString, Remembered>,
+    holders: BTreeMap<u32, Vec<Holder>>,
+    used: BTreeSet<u32>,
+}
+
+impl Identity {
+    /// Keeps an explicit cluster from being given out automatically. To be
+    /// called for all files of a batch before the first of them is placed.
+    pub(crate) fn reserve(&mut self, cluster: u32) {
+        if is_explicit(cluster) {
+            self.used.insert(cluster);
+        }
+    }
+
+    /// Gives `claim` its cluster. The file holds it until [`release`]d.
+    ///
+    /// # Errors
+    ///
+    /// [`Collision::Exhausted`]: the file cannot be harvested.
+    ///
+    /// [`release`]: Self::release
+    pub(crate) fn place(&mut self, claim: &Claim) -> Result<Placement, Collision> {
+        self.release(&claim.file);
+        let remembered = self
+            .by_file
+            .get(&claim.file)
+            .filter(|known| known.requested == claim.cluster)
+            .map(|known| known.cluster);
+        let placement = match remembered {
+            Some(cluster) if self.collision(cluster, claim).is_none() => {
+                Placement { cluster, moved: None }
+            }
+            _ => self.place_anew(claim)?,
+        };
+        self.hold(placement.cluster, claim);
+        Ok(placement)
+    }
+
+    /// The file is no longer harvested; its cluster stays remembered.
+    pub(crate) fn release(&mut self, file: &OsStr) {
+        self.holders.retain(|_, holders| {
+            holders.retain(|holder| holder.file != file);
+            !holders.is_empty()
+        });
+    }
+
+    fn place_anew(&mut self, claim: &Claim) -> Result<Placement, Collision> {
+        let moved = match claim.cluster {
+            0 => None,
+            cluster if !is_explicit(cluster) => Some(Collision::OutOfRange { cluster }),
+            cluster => match self.collision(cluster, claim) {
+                None => return Ok(Placement { cluster, moved: None }),
+                collision => collision,
+            },
+        };
+        let cluster = (1..=MAX_AUTOMATIC)
+            .find(|cluster| !self.used.contains(cluster))
+            .ok_or(Collision::Exhausted)?;
+        Ok(Placement { cluster, moved })
+    }
+
+    /// Why `claim` cannot join the present holders of `cluster`.
+    fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
+        let holders = self.holders.get(&cluster)?;
+        holders.iter().find_map(|holder| {
+            if holder.owner != claim.owner {
+                return Some(Collision::Owner {
+                    cluster,
+                    holder: holder.file.clone(),
+                    holder_owner: holder.owner,
+                    owner: claim.owner,
+                });
+            }
+            let (item, found, expected) = first_difference(&claim.items, &holder.items)?;
+            Some(Collision::Item {
+                cluster,
+                item,
+                holder: holder.file.clone(),
+                found: found.name.clone(),
+                expected: expected.name.clone(),
+            })
+        })
+    }
+
+    fn hold(&mut self, cluster: u32, claim: &Claim) {
+        self.used.insert(cluster);
+        self.by_file.insert(claim.file.clone(), Remembered { requested: claim.cluster, cluster });
+        self.holders.entry(cluster).or_default().push(Holder {
+            file: claim.file.clone(),
+            owner: claim.owner,
+            items: Arc::clone(&claim.items),
+        });
+    }
+}
+
+/// Whether a file may ask for this cluster: pmdammv's range without ours.
+fn is_explicit(cluster: u32) -> bool {
+    (1..OWN_CLUSTER).contains(&cluster)
+}
+
+/// The first item number that both have and mean differently.
+fn first_difference<'a>(
+    ours: &'a BTreeMap<u32, Item>,
+    theirs: &'a BTreeMap<u32, Item>,
+) -> Option<(u32, &'a Item, &'a Item)> {
+    ours.iter().find_map(|(&number, our)| {
+        let their = theirs.get(&number)?;
+        (our != their).then_some((number, our, their))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(file: &str, cluster: u32, items: &[(u32, &str)]) -> Claim {
+        let items = items
+            .iter()
+            .map(|&(number, name)| {
+                let item = Item {
+                    name: name.to_owned(),
+                    value_type: ValueType::U64,
+                    semantics: Semantics::Counter,
+                    units: Units::NONE,
+                    indom: None,
+                };
+                (number, item)
+            })
+            .collect();
+        Claim { file: file.into(), cluster, owner: 1000, items: Arc::new(items) }
+    }
+
+    fn place(identity: &mut Identity, claim: &Claim) -> u32 {
+        identity.place(claim).unwrap().cluster
+    }
+
+    #[test]
+    fn automatic_clusters_are_the_lowest_never_used_and_step_over_explicit_ones() {
+        let mut identity = Identity::default();
+        identity.reserve(2);
+        assert_eq!(place(&mut identity, &claim("a", 0, &[])), 1);
+        assert_eq!(place(&mut identity, &claim("b", 0, &[])), 3);
+        assert_eq!(place(&mut identity, &claim("c", 2, &[])), 2);
+        identity.release(OsStr::new("a"));
+        assert_eq!(place(&mut identity, &claim("d", 0, &[])), 4);
+    }
+
+    #[test]
+    fn a_file_keeps_its_cluster_when_its_application_restarts_with_other_metrics() {
+        let mut identity = Identity::default();
+        let first = place(&mut identity, &claim("a", 0, &[(1, "mmv.a.x")]));
+        place(&mut identity, &claim("b", 0, &[]));
+        identity.release(OsStr::new("a"));
+        assert_eq!(place(&mut identity, &claim("a", 0, &[(1, "mmv.a.y")])), first);
+    }
+
+    #[test]
+    fn files_share_a_cluster_if_owner_and_common_items_agree() {
+        let mut identity = Identity::default();
+        assert_eq!(place(&mut identity, &claim("app.1", 321, &[(1, "mmv.x")])), 321);
+        let second = claim("app.2", 321, &[(1, "mmv.x"), (2, "mmv.y")]);
+        assert_eq!(place(&mut identity, &second), 321);
+    }
+
+    #[test]
+    fn another_meaning_of_an_item_moves_the_later_file_and_says_why_once() {
+        let mut identity = Identity::default();
+        place(&mut identity, &claim("a", 321, &[(1, "mmv.a.x")]));
+        let later = claim("b", 321, &[(1, "mmv.b.x")]);
+        let moved = identity.place(&later).unwrap();
+        assert_eq!(moved.cluster, 1);
+        assert!(matches!(moved.moved, Some(Collision::Item { cluster: 321, item: 1, .. })));
+        identity.release(OsStr::new("b"));
+        assert_eq!(identity.place(&later).unwrap(), Placement { cluster: 1, moved: None });
+    }
+
+    #[test]
+    fn another_users_file_never_joins_a_cluster() {
+        let mut identity = Identity::default();
+        place(&mut identity, &claim("a", 321, &[]));
+        let stranger = Claim { owner: 1001, ..claim("b", 321, &[]) };
+        let placement = identity.place(&stranger).unwrap();
+        assert!(matches!(
+            placement.moved,
+            Some(Collision::Owner { holder_owner: 1000, owner: 1001, .. })
+        ));
+    }
+
+    #[test]
+    fn a_moved_file_stays_where_it_is_when_the_cluster_it_asked_for_becomes_free() {
+        let mut identity = Identity::default();
+        place(&mut identity, &claim("a", 321, &[(1, "mmv.a.x")]));
+        let later = claim("b", 321, &[(1, "mmv.b.x")]);
+        assert_eq!(place(&mut identity, &later), 1);
+        identity.release(OsStr::new("a"));
+        assert_eq!(place(&mut identity, &later), 1);
+    }
+
+    #[test]
+    fn numbers_that_are_no_cluster_are_replaced() {
+        let mut identity = Identity::default();
+        for (cluster, expected) in [(4095, 1), (4096, 2), (u32::MAX, 3)] {
+            let placement = identity.place(&claim(&cluster.to_string(), cluster, &[])).unwrap();
+            assert_eq!(placement.cluster, expected);
+            assert_eq!(placement.moved, Some(Collision::OutOfRange { cluster }));
+        }
+    }
+
+    #[test]
+    fn when_all_clusters_were_used_the_next_file_is_refused() {
+        let mut identity = Identity::default();
+        for number in 0..MAX_AUTOMATIC {
+            let name = format!("f{number}");
+            place(&mut identity, &claim(&name, 0, &[]));
+            identity.release(OsStr::new(&name));
+        }
+        assert_eq!(identity.place(&claim("last", 0, &[])), Err(Collision::Exhausted));
+        assert_eq!(place(&mut identity, &claim("f7", 0, &[])), 8);
+    }
+}

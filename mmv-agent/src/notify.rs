@@ -1,0 +1,65 @@
+//! Telling systemd how far we are (`sd_notify(3)`, `Type=notify`).
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Says that the agent is harvesting.
+pub(crate) fn ready() {
+    tell("READY=1");
+}
+
+/// Says that the agent is about to end.
+pub(crate) fn stopping() {
+    tell("STOPPING=1");
+}
+
+/// Sends one state line, if there is somebody to send it to.
+fn tell(state: &str) {
+    if let Some(address) = env::var_os("NOTIFY_SOCKET")
+        && let Err(error) = send(&address, state)
+    {
+        tracing::warn!(%error, state, "the service manager cannot be told");
+    }
+}
+
+fn send(address: &OsString, state: &str) -> io::Result<()> {
+    let bytes = address.as_bytes();
+    // A leading @ is systemd's way to write an abstract socket's NUL.
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(address)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_line_arrives_at_a_socket_in_the_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        send(&path.into_os_string(), "READY=1").unwrap();
+        let mut buffer = [0; 16];
+        let len = socket.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], b"READY=1");
+    }
+
+    #[test]
+    fn a_state_line_arrives_at_an_abstract_socket() {
+        let name = format!("mmv-agent-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let socket = UnixDatagram::bind_addr(&address).unwrap();
+        send(&OsString::from(format!("@{name}")), "STOPPING=1").unwrap();
+        let mut buffer = [0; 16];
+        let len = socket.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], b"STOPPING=1");
+    }
+}

@@ -1,0 +1,152 @@
+//! The record of a tick: a prepared template into which values are patched.
+//!
+//! A [`Layout`] says which value of which source stands where; it changes when
+//! the sources do. A [`Recorder`] is made from it for the values that are
+//! present and the lengths that strings have; value sets, instances and block
+//! headers are constant bytes from then on, and a tick writes the stamp and
+//! the values.
+
+use mmv_archive::EncodeError;
+use mmv_archive::prepared::{RecordBuffer, Slot, Template, TemplateBuilder};
+use pcp_types::{InstanceId, Pmid, Timestamp, ValueType};
+
+use crate::harvest::Values;
+use crate::plan::low_half;
+
+/// Where the values of one metric come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ValueSetLayout {
+    /// The metric.
+    pub pmid: Pmid,
+    /// The type of its values.
+    pub value_type: ValueType,
+    /// Its values, by instance.
+    pub places: Vec<Place>,
+}
+
+/// Where one value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The instance; `None` for a singular metric.
+    pub instance: Option<InstanceId>,
+    /// The index of the source.
+    pub source: usize,
+    /// The index of the value in the source's plan.
+    pub value: usize,
+}
+
+/// All value sets of a record, in their order.
+pub(crate) type Layout = Vec<ValueSetLayout>;
+
+#[derive(Debug, Default)]
+struct SourceSlots {
+    narrow: Vec<(u32, Slot)>,
+    wide: Vec<(u32, Slot)>,
+    texts: Vec<(u32, Slot)>,
+}
+
+/// A template and where each present value goes in it.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    template: Template,
+    sources: Vec<SourceSlots>,
+    included: Vec<bool>,
+    values: usize,
+}
+
+impl Recorder {
+    /// A recorder for what is present now. `sources[n]` are the values of
+    /// source `n`, or `None` to leave it out. `None` if there is nothing to
+    /// record.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] when the record would be larger than one can be.
+    pub(crate) fn new(
+        layout: &Layout,
+        sources: &[Option<&Values>],
+    ) -> Result<Option<Self>, EncodeError> {
+        let mut builder = TemplateBuilder::new();
+        let mut pending = Vec::new();
+        for set in layout {
+            let mut begun = false;
+            for place in &set.places {
+                let Some(Some(values)) = sources.get(place.source) else { continue };
+                if !values.is_present(place.value) {
+                    continue;
+                }
+                if !begun {
+                    builder.begin_set(set.pmid, set.value_type);
+                    begun = true;
+                }
+                let slot = builder.value(place.instance, values.text(place.value).len())?;
+                pending.push((*place, set.value_type, slot));
+            }
+        }
+        if pending.is_empty() {
+            return Ok(None);
+        }
+        let template = builder.finish()?;
+        let values = pending.len();
+        let mut slots: Vec<SourceSlots> = sources.iter().map(|_| SourceSlots::default()).collect();
+        for (place, value_type, pending) in pending {
+            let Some(source) = slots.get_mut(place.source) else { continue };
+            let entry = (place.value as u32, template.slot(pending));
+            match value_type.fixed_size() {
+                Some(4) => source.narrow.push(entry),
+                Some(_) => source.wide.push(entry),
+                None => source.texts.push(entry),
+            }
+        }
+        let included = sources.iter().map(Option::is_some).collect();
+        Ok(Some(Self { template, sources: slots, included, values }))
+    }
+
+    /// How many values a record has.
+    pub(crate) fn values(&self) -> usize {
+        self.values
+    }
+
+    /// Whether it was made for the same sources being there.
+    pub(crate) fn is_for(&self, sources: &[Option<&Values>]) -> bool {
+        self.included.len() == sources.len()
+            && self.included.iter().zip(sources).all(|(was, is)| *was == is.is_some())
+    }
+
+    /// The number of the template, by which spent buffers are known.
+    pub(crate) fn template_id(&self) -> u64 {
+        self.template.id()
+    }
+
+    /// A buffer to record into.
+    pub(crate) fn new_buffer(&self) -> RecordBuffer {
+        self.template.new_buffer()
+    }
+
+    /// Writes the stamp and all values into `buffer`, which is one of this
+    /// template, from the sources that it was [made for](Self::is_for). `false`
+    /// if a string no longer has the padded length that it had then.
+    pub(crate) fn record(
+        &self,
+        stamp: Timestamp,
+        sources: &[Option<&Values>],
+        buffer: &mut RecordBuffer,
+    ) -> bool {
+        buffer.set_timestamp(stamp);
+        let mut fits = true;
+        for (slots, values) in self.sources.iter().zip(sources) {
+            let Some(values) = values else { continue };
+            let words = values.words();
+            for &(index, slot) in &slots.narrow {
+                buffer.put_u32(slot, words.get(index as usize).map_or(0, |word| low_half(*word)));
+            }
+            for &(index, slot) in &slots.wide {
+                buffer.put_u64(slot, words.get(index as usize).copied().unwrap_or(0));
+            }
+            for &(index, slot) in &slots.texts {
+                fits &= buffer.put_bytes(slot, values.text(index as usize));
+            }
+        }
+        fits
+    }
+}

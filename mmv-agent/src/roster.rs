@@ -1,0 +1,194 @@
+//! Which files are harvested, and which wait and why.
+//!
+//! No I/O and no clock: directory listings and moments come in, work to do
+//! comes out. Time is counted from the start of the agent.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+/// The first pause before a file that was refused is tried again; doubled at
+/// each further try.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Which file it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
+    /// The device.
+    pub device: u64,
+    /// The inode number.
+    pub inode: u64,
+}
+
+/// One entry of a directory listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// The name within the directory.
+    pub name: OsString,
+    /// The file it names.
+    pub id: FileId,
+}
+
+/// What a listing asks to be done, in byte order of the names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A file not seen before: open it.
+    Appeared(OsString),
+    /// Another file has taken the name: close the old one, open the new one.
+    Replaced(OsString),
+    /// The name is gone: close it.
+    Vanished(OsString),
+}
+
+#[derive(Debug)]
+enum State {
+    Live,
+    Waiting { reason: String, tries: u32, pause: Duration, due: Duration },
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: FileId,
+    state: State,
+}
+
+/// The files of the directory by name.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    entries: BTreeMap<OsString, Entry>,
+}
+
+impl Roster {
+    /// Compares with a listing, which is in byte order. New names wait for
+    /// the outcome of being opened.
+    pub(crate) fn compare(&mut self, listing: &[Listed]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let vanished: Vec<OsString> = self
+            .entries
+            .keys()
+            .filter(|name| listing.binary_search_by(|listed| listed.name.cmp(name)).is_err())
+            .cloned()
+            .collect();
+        for name in vanished {
+            self.entries.remove(&name);
+            changes.push(Change::Vanished(name));
+        }
+        for listed in listing {
+            match self.entries.get(&listed.name) {
+                Some(known) if known.id == listed.id => continue,
+                Some(_) => changes.push(Change::Replaced(listed.name.clone())),
+                None => changes.push(Change::Appeared(listed.name.clone())),
+            }
+            let state = State::Waiting {
+                reason: String::new(),
+                tries: 0,
+                pause: FIRST_PAUSE,
+                due: Duration::ZERO,
+            };
+            self.entries.insert(listed.name.clone(), Entry { id: listed.id, state });
+        }
+        changes
+    }
+
+    /// The file is harvested from now on.
+    pub(crate) fn live(&mut self, name: &OsStr) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.state = State::Live;
+        }
+    }
+
+    /// The file cannot be harvested for now. It is due again after a pause
+    /// that doubles from try to try. Returns how many tries in a row have ended
+    /// for this reason; 0 for a file that is not in the directory.
+    pub(crate) fn wait(&mut self, name: &OsStr, why: &str, now: Duration) -> u32 {
+        let Some(entry) = self.entries.get_mut(name) else { return 0 };
+        let (pause, tries) = match &entry.state {
+            State::Waiting { reason, tries, pause, .. } if reason == why => {
+                ((*pause * 2).min(LONGEST_PAUSE), tries.saturating_add(1))
+            }
+            _ => (FIRST_PAUSE, 1),
+        };
+        entry.state = State::Waiting { reason: why.to_owned(), tries, pause, due: now + pause };
+        tries
+    }
+
+    /// The waiting files whose pause is over.
+    pub(crate) fn due(&self, now: Duration) -> Vec<OsString> {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry.state, State::Waiting { due, .. } if due <= now))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
+        entries
+            .iter()
+            .map(|&(name, inode)| Listed { name: name.into(), id: FileId { device: 1, inode } })
+            .collect()
+    }
+
+    #[test]
+    fn files_appear_are_replaced_and_vanish() {
+        let mut roster = Roster::default();
+        assert_eq!(
+            roster.compare(&listed(&[("a", 1), ("b", 2)])),
+            [Change::Appeared("a".into()), Change::Appeared("b".into())]
+        );
+        assert_eq!(roster.compare(&listed(&[("a", 1), ("b", 2)])), []);
+        assert_eq!(
+            roster.compare(&listed(&[("b", 3)])),
+            [Change::Vanished("a".into()), Change::Replaced("b".into())]
+        );
+    }
+
+    #[test]
+    fn a_refused_file_is_due_after_pauses_that_double_up_to_a_limit() {
+        let mut roster = Roster::default();
+        roster.compare(&listed(&[("a", 1)]));
+        let mut now = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            assert_eq!(roster.due(now), [OsString::from("a")]);
+            roster.wait(OsStr::new("a"), "bad", now);
+            let start = now;
+            while roster.due(now).is_empty() {
+                now += FIRST_PAUSE;
+            }
+            pauses.push(now.saturating_sub(start).as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
+    }
+
+    #[test]
+    fn tries_are_counted_while_the_reason_stays_the_same() {
+        let mut roster = Roster::default();
+        roster.compare(&listed(&[("a", 1)]));
+        let name = OsStr::new("a");
+        assert_eq!(roster.wait(name, "bad", SECOND), 1);
+        assert_eq!(roster.wait(name, "bad", SECOND), 2);
+        assert_eq!(roster.wait(name, "worse", SECOND), 1);
+        roster.live(name);
+        assert!(roster.due(100 * SECOND).is_empty());
+        assert_eq!(roster.wait(name, "worse", SECOND), 1);
+        assert_eq!(roster.wait(OsStr::new("b"), "bad", SECOND), 0);
+    }
+
+    #[test]
+    fn a_replaced_file_is_due_at_once() {
+        let mut roster = Roster::default();
+        roster.compare(&listed(&[("a", 1)]));
+        roster.wait(OsStr::new("a"), "bad", 10 * SECOND);
+        roster.compare(&listed(&[("a", 2)]));
+        assert_eq!(roster.due(10 * SECOND), [OsString::from("a")]);
+    }
+}

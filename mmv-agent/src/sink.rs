@@ -1,0 +1,220 @@
+//! From samples to archives: the writer thread's work.
+//!
+//! Nothing that the disk does ends the agent. An archive that cannot be
+//! written to keeps its whole records; what comes meanwhile is lost and
+//! counted, and a mark says so before the first record that is written again.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use mmv_archive::{ArchiveWriter, Error, WriterLabel, WriterOptions};
+use pcp_types::{Pmid, Timestamp};
+use tracing::{error, info};
+
+use crate::archive_name::ArchiveNames;
+use crate::catalog::Catalog;
+use crate::host::Host;
+use crate::queue::Sample;
+
+/// How long after the last record a mark is stamped, by PCP's custom.
+const MARK_AFTER_NANOS: i128 = 1_000_000;
+
+/// What became of the samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SinkReport {
+    /// Records written.
+    pub written: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// The base names of the archives, in order.
+    pub archives: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Current {
+    base: PathBuf,
+    writer: ArchiveWriter,
+    /// The catalog that was declared last.
+    catalog: Option<u64>,
+    /// The name each metric has in it.
+    names: HashMap<Pmid, String>,
+}
+
+impl Current {
+    /// Whether a metric of `catalog` has another name in this archive.
+    fn renames(&self, catalog: &Catalog) -> bool {
+        catalog
+            .metrics
+            .iter()
+            .any(|(desc, name)| self.names.get(&desc.pmid).is_some_and(|known| known != name))
+    }
+
+    /// Tells the archive what it does not know yet. Descriptors come first:
+    /// they are what may not fit, and then nothing else has been said.
+    fn declare(&mut self, catalog: &Catalog) -> Result<(), Error> {
+        for (desc, name) in &catalog.metrics {
+            self.writer.declare_metric(desc, &[name])?;
+            self.names.entry(desc.pmid).or_insert_with(|| name.clone());
+        }
+        for (indom, instances) in &catalog.indoms {
+            self.writer.declare_indom(*indom, instances)?;
+        }
+        for (target, sets) in &catalog.labels {
+            self.writer.declare_labels(*target, sets)?;
+        }
+        for (target, kind, text) in &catalog.texts {
+            self.writer.declare_text(*target, *kind, text)?;
+        }
+        self.catalog = Some(catalog.id);
+        Ok(())
+    }
+}
+
+/// The archives of one run.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    names: ArchiveNames,
+    label: WriterLabel,
+    current: Option<Current>,
+    mark_due: bool,
+    /// Records lost since writing began to fail.
+    failing: u64,
+    report: SinkReport,
+}
+
+impl Sink {
+    /// Archives named by `names`, labelled with this process and `host`.
+    pub(crate) fn new(names: ArchiveNames, host: &Host) -> Self {
+        let label = WriterLabel {
+            pid: std::process::id().cast_signed(),
+            hostname: host.name.clone(),
+            timezone: host.timezone.clone(),
+            zoneinfo: host.zoneinfo.clone(),
+        };
+        Self {
+            names,
+            label,
+            current: None,
+            mark_due: false,
+            failing: 0,
+            report: SinkReport::default(),
+        }
+    }
+
+    /// Writes a sample, or counts it as lost.
+    pub(crate) fn write(&mut self, sample: &Sample) {
+        self.mark_due |= sample.after_loss;
+        match self.try_write(sample) {
+            Ok(()) => {
+                if self.failing > 0 {
+                    info!(lost = self.failing, "writing again");
+                }
+                self.failing = 0;
+                self.report.written += 1;
+            }
+            Err(error) => {
+                if self.failing == 0 {
+                    error!(%error, "cannot write; sampling goes on");
+                }
+                self.failing += 1;
+                self.mark_due = true;
+                self.report.lost += 1;
+            }
+        }
+    }
+
+    /// Writes the last index entry. All is on its way to the disk afterwards.
+    pub(crate) fn finish(mut self) -> SinkReport {
+        self.close();
+        self.report
+    }
+
+    fn try_write(&mut self, sample: &Sample) -> Result<(), Error> {
+        let last = self.current.as_ref().and_then(|current| current.writer.last_stamp());
+        if last.is_some_and(|last| sample.stamp <= last) {
+            info!("the clock was set back: a new archive begins");
+            self.close();
+            self.names.step();
+        }
+        if self.current.as_ref().is_some_and(|current| current.renames(&sample.catalog)) {
+            self.close_for_change();
+        }
+        match self.try_append(sample) {
+            Err(Error::MetricChanged { .. } | Error::NameTaken { .. }) => {
+                self.close_for_change();
+                self.try_append(sample)
+            }
+            result => result,
+        }
+    }
+
+    fn try_append(&mut self, sample: &Sample) -> Result<(), Error> {
+        let current = match self.current.take() {
+            Some(current) => current,
+            None => self.create(sample.stamp)?,
+        };
+        let current = self.current.insert(current);
+        let last = current.writer.last_stamp();
+        if let (true, Some(last)) = (self.mark_due, last)
+            && let Some(stamp) = mark_stamp(last, sample.stamp)
+        {
+            current.writer.write_mark(stamp)?;
+        }
+        // In an archive without records there is nothing to keep apart.
+        self.mark_due = false;
+        if current.catalog != Some(sample.catalog.id) {
+            current.declare(&sample.catalog)?;
+        }
+        current.writer.write_prepared(&sample.record)?;
+        if last.is_none() {
+            info!(archive = %current.base.display(), "writing");
+            self.report.archives.push(current.base.clone());
+        }
+        Ok(())
+    }
+
+    fn create(&self, start: Timestamp) -> Result<Current, Error> {
+        let base = self.names.next(start).map_err(|source| Error::Io {
+            file: self.names.folder(),
+            operation: "create",
+            source,
+        })?;
+        let writer = ArchiveWriter::create(&base, self.label.clone(), WriterOptions::default())?;
+        Ok(Current { base, writer, catalog: None, names: HashMap::new() })
+    }
+
+    /// A PMID means one thing within an archive.
+    fn close_for_change(&mut self) {
+        info!("a metric changed its meaning: a new archive begins");
+        self.close();
+    }
+
+    fn close(&mut self) {
+        let Some(mut current) = self.current.take() else { return };
+        let base = current.base;
+        if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
+            error!(archive = %base.display(), %error, "the archive's end cannot be written");
+        }
+    }
+}
+
+/// A millisecond after the last record, or half-way to the next one if that
+/// is sooner; `None` if there is no moment between the two.
+fn mark_stamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
+    let between = next.nanos_since(last);
+    let after = MARK_AFTER_NANOS.min(between / 2);
+    (after > 0).then(|| Timestamp::from_nanos(last.as_nanos() + after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_lies_between_the_records_that_it_keeps_apart() {
+        let at = |nanos: i128| Timestamp::from_nanos(1_700_000_000_000_000_000 + nanos);
+        assert_eq!(mark_stamp(at(0), at(1_000_000_000)), Some(at(1_000_000)));
+        assert_eq!(mark_stamp(at(0), at(1_000)), Some(at(500)));
+        assert_eq!(mark_stamp(at(0), at(1)), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! One MMV file under harvest.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use mmv_writer::mapping::ReadMapping;
+use mmv_writer::view::{Contents, Flags, Limits, Refusal};
+
+use crate::directory;
+use crate::harvest::Values;
+use crate::liveness::Process;
+use crate::plan::Plan;
+use crate::roster::FileId;
+
+/// Why a file is not harvested (for now).
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// It cannot be opened.
+    #[error("cannot be opened: {0}")]
+    Open(io::Error),
+    /// Its metadata is refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It cannot be mapped.
+    #[error("cannot be mapped: {0}")]
+    Map(io::Error),
+    /// Its size changed while it was read.
+    #[error("its size changed from {expected} to {found} while it was read")]
+    Resized {
+        /// The size when its metadata was read.
+        expected: u64,
+        /// The size when it was mapped.
+        found: u64,
+    },
+    /// It counts only while a process lives, and that is gone.
+    #[error("its process {pid} is gone")]
+    NoProcess {
+        /// The process number in the header.
+        pid: i32,
+    },
+}
+
+impl Unfit {
+    /// Whether this is how a file looks that is being written: nothing is
+    /// wrong unless it lasts.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => refusal.is_not_ready() || refusal.is_just_created(),
+            Self::Resized { .. } => true,
+            // Unlinked between the listing and now.
+            Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
+            Self::Map(_) | Self::NoProcess { .. } => false,
+        }
+    }
+}
+
+/// Why what was read in a pass may not be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The mapping was cut away under the pass (SIGBUS).
+    #[error("it was truncated while it was read")]
+    Dead,
+    /// The generations are no longer those of the metadata.
+    #[error("its generation changed from {expected} to {generation1} and {generation2}")]
+    Generation {
+        /// The generation that was resolved.
+        expected: u64,
+        /// Generation 1 now.
+        generation1: u64,
+        /// Generation 2 now.
+        generation2: u64,
+    },
+    /// The file is shorter than the mapping.
+    #[error("it was truncated from {expected} to {found} bytes")]
+    Truncated {
+        /// The size when it was mapped.
+        expected: u64,
+        /// The size now.
+        found: u64,
+    },
+    /// The name is gone, or names another file.
+    #[error("it was unlinked")]
+    Unlinked,
+}
+
+/// A file that is mapped and resolved.
+#[derive(Debug)]
+pub(crate) struct Source {
+    file: File,
+    id: FileId,
+    owner: u32,
+    generation: u64,
+    sentinel: bool,
+    mapping: ReadMapping,
+    plan: Plan,
+    process: Option<Process>,
+}
+
+impl Source {
+    /// Opens, reads, maps and resolves the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Unfit`].
+    pub(crate) fn open(path: &Path) -> Result<(Self, Contents), Unfit> {
+        let file = directory::open(path).map_err(Unfit::Open)?;
+        Self::resolve(file)
+    }
+
+    /// The same file again, after its metadata changed.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Unfit`] but [`Unfit::Open`].
+    pub(crate) fn reread(&self) -> Result<(Self, Contents), Unfit> {
+        let file = self.file.try_clone().map_err(Unfit::Open)?;
+        Self::resolve(file)
+    }
+
+    fn resolve(file: File) -> Result<(Self, Contents), Unfit> {
+        let metadata = file.metadata().map_err(Unfit::Open)?;
+        let contents = Contents::read(&file, &Limits::default())?;
+        let header = contents.header;
+        let mapping = ReadMapping::map(&file).map_err(Unfit::Map)?;
+        let resized = Unfit::Resized { expected: header.file_len, found: mapping.len() as u64 };
+        if header.file_len != mapping.len() as u64 {
+            return Err(resized);
+        }
+        let plan = Plan::resolve(&contents, mapping.len()).ok_or(resized)?;
+        let process = match header.pid {
+            pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
+                Some(Process::find(pid).ok_or(Unfit::NoProcess { pid })?)
+            }
+            _ => None,
+        };
+        let source = Self {
+            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            owner: metadata.uid(),
+            generation: header.generation,
+            sentinel: header.flags.contains(Flags::SENTINEL),
+            file,
+            mapping,
+            plan,
+            process,
+        };
+        Ok((source, contents))
+    }
+
+    /// Which file it is.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The user who owns the file.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    /// Where its values are.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The process that it counts with, if any.
+    pub(crate) fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
+    /// Whether its values may still change: the process it counts with lives.
+    pub(crate) fn is_fed(&self) -> bool {
+        self.process.as_ref().is_none_or(Process::is_alive)
+    }
+
+    /// One pass over its values; see [`Values::read`]. They may be used only
+    /// if [`check`](Self::check) has no fault afterwards.
+    pub(crate) fn read(&self, values: &mut Values, micros: i64) -> bool {
+        values.read(&self.plan, &self.mapping, micros, self.sentinel)
+    }
+
+    /// Whether what was read before this call is what the file's producer
+    /// wrote under the metadata that was resolved.
+    ///
+    /// # Errors
+    ///
+    /// The [`Fault`]. Most truncations raise no signal and show by the size
+    /// alone, so that is always asked for.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        let (generation1, generation2) = self.mapping.generations();
+        if self.mapping.is_dead() {
+            return Err(Fault::Dead);
+        }
+        let Ok(stat) = nix::sys::stat::fstat(&self.file) else { return Err(Fault::Unlinked) };
+        if stat.st_nlink == 0 {
+            return Err(Fault::Unlinked);
+        }
+        // A longer file is one that is about to grow: what is mapped stays.
+        let (expected, found) = (self.mapping.len() as u64, stat.st_size.cast_unsigned());
+        if found < expected {
+            return Err(Fault::Truncated { expected, found });
+        }
+        if generation1 != self.generation || generation2 != self.generation {
+            let expected = self.generation;
+            return Err(Fault::Generation { expected, generation1, generation2 });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! All files under harvest: opened, watched, read, given up.
+//!
+//! One bad file never affects another: whatever is wrong with it ends in the
+//! [`Roster`], where it waits for its next try. What changes is logged once.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mmv_writer::view::Contents;
+use pcp_types::Timestamp;
+use tracing::{error, info, warn};
+
+use crate::catalog::Member;
+use crate::directory::Directory;
+use crate::harvest::Values;
+use crate::identity::{Claim, Collision, Identity};
+use crate::liveness::Process;
+use crate::roster::{Change, FileId, Roster};
+use crate::source::{Fault, Source, Unfit};
+use crate::translate::{Translation, items, translate};
+
+/// How many tries a file may look half-written before that is worth a line.
+const PATIENCE: u32 = 5;
+
+/// One file with its metadata and the values of the last pass.
+#[derive(Debug)]
+struct Live {
+    name: OsString,
+    source: Source,
+    translation: Translation,
+    values: Values,
+    /// Whether the checks after the last pass had no fault.
+    usable: bool,
+    /// Whether the last pass read final values: its process has ended.
+    over: bool,
+    /// How many of its entries were left out.
+    left_out: usize,
+}
+
+/// What a pass over all sources found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// Sources have come, gone, or changed their metadata.
+    pub changed: bool,
+    /// The record needs another shape: other values are present, or strings
+    /// have other lengths.
+    pub reshaped: bool,
+}
+
+/// The sources, in byte order of their names.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    directory: Directory,
+    unreadable: bool,
+    roster: Roster,
+    identity: Identity,
+    live: Vec<Live>,
+    /// Files whose process was seen to end, with its start time: another
+    /// process with the same number does not bring them back.
+    ended: HashMap<FileId, (i32, u64)>,
+    changed: bool,
+}
+
+impl Sources {
+    /// The files of the directory at `path`; none until
+    /// [`refresh`](Self::refresh).
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            directory: Directory::new(path),
+            unreadable: false,
+            roster: Roster::default(),
+            identity: Identity::default(),
+            live: Vec::new(),
+            ended: HashMap::new(),
+            changed: false,
+        }
+    }
+
+    /// Notices files that have come and gone, and tries those that are due.
+    pub(crate) fn refresh(&mut self, now: Duration) {
+        self.drop_ended(now);
+        match self.directory.look(now) {
+            Ok(None) => {}
+            Ok(Some(listing)) => {
+                self.unreadable = false;
+                for change in self.roster.compare(&listing) {
+                    match change {
+                        Change::Appeared(_) => {}
+                        Change::Replaced(name) => self.close(&name, "replaced"),
+                        Change::Vanished(name) => self.close(&name, "vanished"),
+                    }
+                }
+                self.ended.retain(|id, _| listing.iter().any(|listed| listed.id == *id));
+            }
+            Err(error) => {
+                if !self.unreadable {
+                    let path = self.directory.path().display();
+                    error!(directory = %path, %error, "the directory cannot be read");
+                }
+                self.unreadable = true;
+            }
+        }
+        let due = self.roster.due(now);
+        if !due.is_empty() {
+            self.open(&due, now);
+        }
+    }
+
+    /// Reads the values of every source and checks what was read; sources that
+    /// grew meanwhile are read again, those that fail are left out.
+    pub(crate) fn harvest(&mut self, now: Duration, stamp: Timestamp) -> Pass {
+        let micros = (stamp.as_nanos() / 1000) as i64;
+        let mut reshaped = false;
+        let mut failed = Vec::new();
+        for live in &mut self.live {
+            // Asked first: what is read after the end of a process is final.
+            live.over = !live.source.is_fed();
+            reshaped |= live.source.read(&mut live.values, micros);
+            let fault = live.source.check().err();
+            live.usable = fault.is_none();
+            failed.extend(fault.map(|fault| (live.name.clone(), fault)));
+        }
+        for (name, fault) in failed {
+            match fault {
+                Fault::Generation { .. } => self.grow(&name, now, micros),
+                fault => self.give_up(&name, &fault, now),
+            }
+        }
+        Pass { changed: std::mem::take(&mut self.changed), reshaped }
+    }
+
+    /// The values of the last pass, in byte order of the names; `None` for a
+    /// source whose values may not be used.
+    pub(crate) fn values(&self) -> Vec<Option<&Values>> {
+        self.live.iter().map(|live| live.usable.then_some(&live.values)).collect()
+    }
+
+    /// The sources for the catalog, in byte order of their names.
+    pub(crate) fn members(&self) -> Vec<Member<'_>> {
+        self.live
+            .iter()
+            .map(|live| Member {
+                file: &live.name,
+                translation: &live.translation,
+                plan: live.source.plan(),
+            })
+            .collect()
+    }
+
+    /// Opens files and gives them their clusters: explicit ones of the whole
+    /// batch first.
+    fn open(&mut self, names: &[OsString], now: Duration) {
+        let mut opened = Vec::new();
+        for name in names {
+            let path = self.directory.path().join(name);
+            let result = Source::open(&path).and_then(|(source, contents)| {
+                match source.process().filter(|process| self.has_ended(source.id(), process)) {
+                    Some(process) => Err(Unfit::NoProcess { pid: process.pid() }),
+                    None => Ok((source, contents)),
+                }
+            });
+            match result {
+                Ok((source, contents)) => {
+                    self.identity.reserve(contents.header.cluster);
+                    opened.push((name, source, contents));
+                }
+                Err(unfit) => self.refuse(name, &unfit, now),
+            }
+        }
+        for (name, source, contents) in opened {
+            if self.admit(name, source, &contents, now) {
+                info!(
+                    file = %name.display(),
+                    version = contents.header.version,
+                    metrics = contents.metrics.len(),
+                    values = contents.values.len(),
+                    "harvested"
+                );
+            }
+        }
+    }
+
+    /// Takes an opened file among the sources, or in the place of its former
+    /// self; `false` if no cluster is left for it.
+    fn admit(&mut self, name: &OsStr, source: Source, contents: &Contents, now: Duration) -> bool {
+        let (items, misnamed) = items(name, contents);
+        let claim = Claim {
+            file: name.to_owned(),
+            cluster: contents.header.cluster,
+            owner: source.owner(),
+            items,
+        };
+        let placement = match self.identity.place(&claim) {
+            Ok(placement) => placement,
+            Err(collision) => {
+                self.reject(name, &collision, now);
+                return false;
+            }
+        };
+        if let Some(collision) = placement.moved {
+            let cluster = placement.cluster;
+            warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
+        }
+        let left_out = contents.skipped.len() + misnamed.len();
+        let at = self.live.binary_search_by(|live| live.name.as_os_str().cmp(name));
+        let known = at.ok().and_then(|at| self.live.get(at)).map_or(0, |live| live.left_out);
+        if left_out != known {
+            report(name, contents.skipped.iter());
+            report(name, misnamed.iter());
+        }
+        let live = Live {
+            name: name.to_owned(),
+            translation: translate(contents, &claim.items, placement.cluster),
+            values: Values::new(source.plan()),
+            source,
+            usable: false,
+            over: false,
+            left_out,
+        };
+        match at {
+            Ok(at) => self.live[at] = live,
+            Err(at) => self.live.insert(at, live),
+        }
+        self.roster.live(name);
+        self.changed = true;
+        true
+    }
+
+    /// A source has new metadata: it is resolved and read again, so that this
+    /// tick has its values.
+    fn grow(&mut self, name: &OsStr, now: Duration, micros: i64) {
+        let Some(live) = self.live.iter().find(|live| live.name == name) else { return };
+        match live.source.reread() {
+            Ok((source, contents)) => {
+                self.identity.reserve(contents.header.cluster);
+                if !self.admit(name, source, &contents, now) {
+                    return;
+                }
+                info!(
+                    file = %name.display(),
+                    metrics = contents.metrics.len(),
+                    values = contents.values.len(),
+                    "its metadata changed"
+                );
+                if let Some(live) = self.live.iter_mut().find(|live| live.name == name) {
+                    live.source.read(&mut live.values, micros);
+                    live.usable = live.source.check().is_ok();
+                }
+            }
+            Err(unfit) => {
+                self.remove(name);
+                self.refuse(name, &unfit, now);
+            }
+        }
+    }
+
+    fn give_up(&mut self, name: &OsStr, fault: &Fault, now: Duration) {
+        self.remove(name);
+        self.roster.wait(name, &fault.to_string(), now);
+        // What applications do when they end or restart is no warning.
+        if *fault == Fault::Unlinked {
+            info!(file = %name.display(), reason = %fault, "no longer harvested");
+        } else {
+            warn!(file = %name.display(), reason = %fault, "no longer harvested");
+        }
+    }
+
+    /// Drops the sources whose last values were read in the last pass.
+    fn drop_ended(&mut self, now: Duration) {
+        let over: Vec<OsString> =
+            self.live.iter().filter(|live| live.over).map(|live| live.name.clone()).collect();
+        for name in over {
+            let Some(live) = self.remove(&name) else { continue };
+            let Some(process) = live.source.process() else { continue };
+            let pid = process.pid();
+            self.ended.insert(live.source.id(), (pid, process.started()));
+            let unfit = Unfit::NoProcess { pid };
+            self.roster.wait(&name, &unfit.to_string(), now);
+            info!(file = %name.display(), reason = %unfit, "no longer harvested");
+        }
+    }
+
+    fn has_ended(&self, id: FileId, process: &Process) -> bool {
+        self.ended
+            .get(&id)
+            .is_some_and(|&(pid, started)| pid == process.pid() && started != process.started())
+    }
+
+    fn close(&mut self, name: &OsStr, reason: &str) {
+        if self.remove(name).is_some() {
+            info!(file = %name.display(), reason, "no longer harvested");
+        }
+    }
+
+    fn remove(&mut self, name: &OsStr) -> Option<Live> {
+        let at = self.live.iter().position(|live| live.name == name)?;
+        self.identity.release(name);
+        self.changed = true;
+        Some(self.live.remove(at))
+    }
+
+    fn refuse(&mut self, name: &OsStr, unfit: &Unfit, now: Duration) {
+        let passing = unfit.may_pass();
+        // The numbers of a file that is being written change from try to try.
+        let key = if passing { "being written".to_owned() } else { unfit.to_string() };
+        let tries = self.roster.wait(name, &key, now);
+        if tries == if passing { PATIENCE } else { 1 } {
+            warn!(file = %name.display(), reason = %unfit, "not harvested");
+        }
+    }
+
+    fn reject(&mut self, name: &OsStr, collision: &Collision, now: Duration) {
+        self.remove(name);
+        if self.roster.wait(name, &collision.to_string(), now) == 1 {
+            warn!(file = %name.display(), reason = %collision, "not harvested");
+        }
+    }
+}
+
+/// How many of a file's flaws are told one by one.
+const FLAWS_TOLD: usize = 5;
+
+/// Says what of a file is left out.
+fn report<F: std::fmt::Display>(name: &OsStr, flaws: impl ExactSizeIterator<Item = F>) {
+    let more = flaws.len().saturating_sub(FLAWS_TOLD);
+    for flaw in flaws.take(FLAWS_TOLD) {
+        warn!(file = %name.display(), reason = %flaw, "an entry is left out");
+    }
+    if more > 0 {
+        warn!(file = %name.display(), more, "more entries are left out");
+    }
+}

@@ -1,0 +1,187 @@
+//! A file's metadata in PCP's terms.
+//!
+//! MMV speaks of items, indom serials and clusters; PCP of PMIDs, indoms and
+//! descriptors (`src/pmdas/mmv/src/mmv.c`):
+//!
+//! | MMV | PCP |
+//! |---|---|
+//! | item `i` of a file with cluster `c` | PMID 70.c.i |
+//! | indom with serial `s` | indom 70.((c << 11) \| s) |
+//! | type ELAPSED | 64-bit counter in microseconds, whatever the file says |
+//! | label of the cluster, an indom, an item, an instance | label set of the same |
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use mmv_archive::{Instance, LabelTarget, MetricDesc};
+use mmv_writer::view::{self, Contents, Flags, Label, LabelClass};
+use pcp_types::{InDom, InstanceId, Pmid, Units};
+
+use crate::identity::{DOMAIN, Item, Items};
+use crate::names::{NameError, complete_name};
+
+/// Bits by which a cluster is shifted into an indom's serial.
+const CLUSTER_SHIFT: u32 = 11;
+
+/// A metric as it is logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedMetric {
+    /// Its descriptor.
+    pub desc: MetricDesc,
+    /// Its complete name.
+    pub name: String,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The full help text.
+    pub long_help: Option<String>,
+}
+
+/// An instance domain as it is logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedIndom {
+    /// Its number.
+    pub indom: InDom,
+    /// Its instances, in the file's order.
+    pub instances: Vec<Instance>,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The full help text.
+    pub long_help: Option<String>,
+}
+
+/// A label as it is logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedLabel {
+    /// What it is attached to.
+    pub target: LabelTarget,
+    /// The instance, for a label of one.
+    pub instance: Option<InstanceId>,
+    /// Its name.
+    pub name: String,
+    /// Its value, in JSON.
+    pub json_value: String,
+    /// Whether it only describes.
+    pub optional: bool,
+}
+
+/// All that is logged of a file but its values.
+#[derive(Debug, Default)]
+pub(crate) struct Translation {
+    /// The metrics, by their index in the file's metadata; `None` for one that
+    /// cannot be logged.
+    pub metrics: Vec<Option<LoggedMetric>>,
+    /// The instance domains.
+    pub indoms: Vec<LoggedIndom>,
+    /// The labels.
+    pub labels: Vec<LoggedLabel>,
+}
+
+/// The metrics of a file by item, for the decision about its cluster, and what
+/// is wrong with those that cannot be logged.
+pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>) {
+    let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
+    let mut items = BTreeMap::new();
+    let mut errors = Vec::new();
+    for metric in &contents.metrics {
+        match complete_name(file, no_prefix, &metric.name) {
+            Ok(name) => {
+                let item = Item {
+                    name,
+                    value_type: metric.kind.value_type(),
+                    semantics: metric.semantics,
+                    units: tidy(metric.units),
+                    indom: metric.indom,
+                };
+                items.entry(metric.item).or_insert(item);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    (Arc::new(items), errors)
+}
+
+/// The file's metadata with `cluster` for its cluster.
+pub(crate) fn translate(contents: &Contents, items: &Items, cluster: u32) -> Translation {
+    let metrics = contents
+        .metrics
+        .iter()
+        .map(|metric| {
+            let item = items.get(&metric.item)?;
+            let indom = match item.indom {
+                Some(serial) => Some(indom(cluster, serial)?),
+                None => None,
+            };
+            Some(LoggedMetric {
+                desc: MetricDesc {
+                    pmid: Pmid::new(DOMAIN, cluster, metric.item).ok()?,
+                    value_type: item.value_type,
+                    indom,
+                    semantics: item.semantics,
+                    units: item.units,
+                },
+                name: item.name.clone(),
+                short_help: metric.short_help.clone(),
+                long_help: metric.long_help.clone(),
+            })
+        })
+        .collect();
+    let indoms = contents
+        .indoms
+        .iter()
+        .filter_map(|found| {
+            let instances = found.instances.iter();
+            let named =
+                |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
+            Some(LoggedIndom {
+                indom: indom(cluster, found.serial)?,
+                instances: instances.map(named).collect(),
+                short_help: found.short_help.clone(),
+                long_help: found.long_help.clone(),
+            })
+        })
+        .collect();
+    Translation { metrics, indoms, labels: labels(contents, cluster) }
+}
+
+/// The indom for a file's serial. Serials above 2047 and clusters above 2047
+/// run into each other, as they do in pmdammv, which cuts to 22 bits.
+fn indom(cluster: u32, serial: u32) -> Option<InDom> {
+    InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
+}
+
+/// The unit without scales of dimensions that it does not have: they mean
+/// nothing, and pmlogcheck complains of them.
+fn tidy(units: Units) -> Units {
+    let mut raw = units.raw();
+    for (dimension, scale) in [
+        (units.space_dimension(), 0x000f_0000),
+        (units.time_dimension(), 0x0000_f000),
+        (units.count_dimension(), 0x0000_0f00),
+    ] {
+        if dimension == 0 {
+            raw &= !scale;
+        }
+    }
+    Units::from_raw(raw)
+}
+
+fn labels(contents: &Contents, cluster: u32) -> Vec<LoggedLabel> {
+    let target = |label: &Label| match label.class {
+        // Whatever cluster the file asked for, it is this one now.
+        LabelClass::Cluster => Some(LabelTarget::Cluster { domain: DOMAIN, cluster }),
+        LabelClass::Indom => indom(cluster, label.identity).map(LabelTarget::InDom),
+        LabelClass::Item => Pmid::new(DOMAIN, cluster, label.identity).ok().map(LabelTarget::Item),
+        LabelClass::Instances => indom(cluster, label.identity).map(LabelTarget::Instances),
+    };
+    let logged = contents.labels.iter().filter_map(|label| {
+        Some(LoggedLabel {
+            target: target(label)?,
+            instance: label.instance,
+            name: label.name.clone(),
+            json_value: label.json_value.clone(),
+            optional: label.optional,
+        })
+    });
+    logged.collect()
+}
