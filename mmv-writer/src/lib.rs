@@ -1,5 +1,77 @@
 //! Instrument a program with metrics in memory-mapped files of Performance
 //! Co-Pilot's MMV format.
+//!
+//! A program registers metrics, gets typed handles, and counts at the price of a
+//! memory access; any process can read the values from the file at any moment.
+//! `mmv-agent` logs them into an archive, and so do PCP's own programs.
+//!
+//! # Vocabulary
+//!
+//! | word | meaning |
+//! |---|---|
+//! | metric | a named, typed quantity: `acme.products.count` |
+//! | counter | a metric that only grows; what matters is its rate |
+//! | gauge | a metric that goes up and down; what matters is its value now (PCP: "instantaneous") |
+//! | discrete | a metric that holds until it is changed: a configuration, a text |
+//! | units | what the number counts: powers and scales of bytes, seconds and events ([`Units`]) |
+//! | instance domain | the set of things that a metric has a value for: the disks, the queues |
+//! | instance | one of them: a number and a name |
+//! | singular metric | one with a single value and no instance domain |
+//! | label | a name and a JSON value that describe a file, a domain, an instance or a metric |
+//! | cluster, item | the file's and the metric's part of a metric's identifier (PMID) |
+//!
+//! # Example
+//!
+//! ```
+//! use mmv_writer::{Counter, Instances, Registry, Units};
+//!
+//! # fn main() -> Result<(), mmv_writer::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! let registry = Registry::builder("acme").directory(directory.path()).cluster(321).build()?;
+//! let total: Counter<u64> = registry
+//!     .counter("products.total")
+//!     .units(Units::count())
+//!     .help("products made by the factory")
+//!     .build()?;
+//! let products = registry.indom("products").names(["anvils", "rockets"]).build()?;
+//! let made: Instances<Counter<u64>> =
+//!     registry.counter("products.count").units(Units::count()).build_instances(&products)?;
+//! let published = registry.publish()?; // from here on readers see it
+//!
+//! if let Some(rockets) = made.by_name("rockets") {
+//!     rockets.inc(); // one atomic instruction; clone handles into threads
+//! }
+//! total.inc();
+//! drop(published); // withdraws the file
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In a library, in an application
+//!
+//! A library takes handles, and has `Counter::noop()` and its like where it is
+//! given none. The application owns the [`Registry`] and keeps the [`Published`]
+//! file until it ends. All that can fail fails at registration or publication,
+//! with an [`Error`] that names the offender; a handle never does.
+//!
+//! # What a reader may see
+//!
+//! Each value is whole: it is loaded and stored in one piece. Two values are
+//! not of the same instant. A text that is read while it changes may be a mixture,
+//! but ends in a NUL. A file is complete or not there: it is filled under a
+//! hidden name and renamed.
+//!
+//! # What this crate is not
+//!
+//! It logs nothing, serves nothing and starts no thread. It needs no PCP, but a
+//! directory to write to.
+//!
+//! # Read the modules in this order
+//!
+//! [`layout`] (every byte of the format) -> [`view`] (a foreign file, checked) ->
+//! [`mapping`] (the only unsafe code) -> [`metric`] (the handles) -> `registry`
+//! (names, numbers and their checks) -> `plan` (from registrations to bytes) ->
+//! `publish` (the file's life).
 
 mod directory;
 mod error;

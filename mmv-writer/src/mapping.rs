@@ -423,3 +423,6 @@ impl fmt::Debug for Cell {
         f.debug_struct("Cell").field("at", &at).field("word", &self.load()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -390,3 +390,6 @@ fn lossy(bytes: Vec<u8>) -> String {
 
 /// Bytes of a header, for the callers that read one.
 const HEADER_BYTES: usize = HeaderBytes::BYTES;
+
+#[cfg(test)]
+mod tests;

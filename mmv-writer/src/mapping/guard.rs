@@ -179,10 +179,13 @@ fn rescue(address: usize) -> bool {
 }
 
 /// Does what would have happened without the guard.
+///
+/// A signal that was sent, and is not ignored, ends the process: std's handler
+/// would swallow it and leave SIGBUS at its default, without the guard.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, is_fault: bool) {
     match PREVIOUS.get().map(SigAction::handler) {
-        Some(SigHandler::Handler(handler)) => handler(signal),
-        Some(SigHandler::SigAction(handler)) => handler(signal, info, context),
+        Some(SigHandler::Handler(handler)) if is_fault => handler(signal),
+        Some(SigHandler::SigAction(handler)) if is_fault => handler(signal, info, context),
         Some(SigHandler::SigIgn) if !is_fault => {}
         _ => die_by_default(is_fault),
     }
@@ -199,3 +202,6 @@ fn die_by_default(is_fault: bool) {
         let _ = raise(Signal::SIGBUS);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -251,7 +251,7 @@ fn check_set(extents: &[Extent]) -> Result<(), Refusal> {
 
 /// Why a whole section is ignored, if it is.
 fn unusable(extent: &Extent, version: Version) -> Option<Problem> {
-    if extent.kind != SectionKind::Labels {
+    if extent.kind != SectionKind::Labels || extent.bytes == 0 {
         return None;
     }
     let found = (extent.bytes / SectionKind::Labels.entry_bytes(version) as u64) as u32;

@@ -1,0 +1,115 @@
+use std::io::Write;
+
+use super::*;
+
+/// A file of `words` words, each with its index.
+fn file(words: u64) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
+    file.write_all(&bytes).unwrap();
+    file
+}
+
+#[test]
+fn a_load_is_inside_and_aligned_or_none() {
+    let map = ReadMapping::map(&file(8)).unwrap();
+    assert_eq!(map.len(), 64);
+    assert_eq!(map.load_u64(56), Some(7));
+    for at in [1, 4, 57, 64, usize::MAX, usize::MAX - 7] {
+        assert_eq!(map.load_u64(at), None, "{at}");
+    }
+    assert_eq!(map.generations(), (1, 2));
+    assert!(!map.is_dead());
+}
+
+#[test]
+fn a_file_shorter_than_a_header_is_not_mapped() {
+    for words in [0, 4] {
+        let error = ReadMapping::map(&file(words)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}
+
+#[test]
+fn copying_out_takes_any_offset_and_length_inside() {
+    let map = ReadMapping::map(&file(8)).unwrap();
+    let bytes: Vec<u8> = (0..8u64).flat_map(u64::to_ne_bytes).collect();
+    for at in 0..=64 {
+        for len in 0..=64 - at {
+            let mut buffer = vec![0xee; len];
+            assert!(map.copy_out(at, &mut buffer));
+            assert_eq!(buffer, bytes[at..at + len], "{len} bytes at {at}");
+        }
+    }
+    let mut buffer = [0xee; 9];
+    for at in [56, 64, usize::MAX] {
+        assert!(!map.copy_out(at, &mut buffer));
+    }
+    assert_eq!(buffer, [0xee; 9], "a refused copy writes nothing");
+}
+
+#[test]
+fn a_plan_is_checked_once_and_for_the_mapping_it_is_used_on() {
+    let long = ReadMapping::map(&file(16)).unwrap();
+    let short = ReadMapping::map(&file(8)).unwrap();
+    let plan = CellPlan::new([120, 40, 0], long.len()).unwrap();
+    let mut words = [0; 3];
+    assert!(long.load_many(&plan, &mut words));
+    assert_eq!(words, [15, 5, 0]);
+    assert!(!short.load_many(&plan, &mut words), "too short for the plan");
+    assert!(!long.load_many(&plan, &mut [0; 2]), "no room for all");
+    for offset in [4, 121, 128, u64::from(u32::MAX) + 1, u64::MAX - 7] {
+        assert!(CellPlan::new([0, offset], long.len()).is_none(), "{offset}");
+    }
+    let nothing = CellPlan::new([], 0).unwrap();
+    assert!(nothing.is_empty() && short.load_many(&nothing, &mut []));
+}
+
+#[test]
+fn a_segment_gives_out_aligned_cells_inside_only() {
+    let segment = Arc::new(Segment::private(4));
+    for at in [1, 4, 25, 32, usize::MAX] {
+        assert!(segment.cell(at).is_none(), "{at}");
+        assert!(!segment.store_u64(at, 1, Ordering::Relaxed));
+    }
+    assert!(!segment.copy_in(24, &[1, 2]));
+    assert!(!segment.copy_in(usize::MAX, &[1]));
+    let cell = segment.cell(24).unwrap();
+    assert_eq!(cell.load(), 0, "a refused copy writes nothing");
+    assert!(segment.copy_in(16, &[8, 9]));
+    assert_eq!(cell.load(), 9);
+}
+
+#[test]
+fn a_cell_outlives_everything_but_itself() {
+    let segment = Arc::new(Segment::private(1));
+    let cell = segment.cell(0).unwrap();
+    let other = cell.clone();
+    drop(segment);
+    cell.add(2);
+    drop(cell);
+    other.update(|word| word * 21);
+    assert_eq!(other.load(), 42);
+}
+
+#[test]
+fn what_a_cell_stores_is_in_the_file_for_every_other_mapping() {
+    let file = file(1024);
+    let segment = Arc::new(Segment::map(&file, 4096, 4096).unwrap());
+    let cell = segment.cell(8).unwrap();
+    assert_eq!(cell.load(), 513);
+    cell.add(1000);
+    let map = ReadMapping::map(&file).unwrap();
+    assert_eq!(map.load_u64(4104), Some(1513));
+    cell.store(u64::MAX);
+    cell.add(1);
+    assert_eq!(map.load_u64(4104), Some(0), "adding wraps around");
+}
+
+#[test]
+fn a_segment_needs_a_length_and_an_aligned_offset() {
+    for (offset, len) in [(0, 0), (4, 8)] {
+        let error = Segment::map(&file(8), offset, len).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}
