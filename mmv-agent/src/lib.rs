@@ -41,6 +41,8 @@ mod harvest;
 mod host;
 mod identity;
 pub mod inspect;
+#[cfg(test)]
+mod lifecycle;
 mod liveness;
 mod logging;
 mod names;

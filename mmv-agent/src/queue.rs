@@ -108,6 +108,12 @@ impl Inlet {
         self.samples.recv().ok()
     }
 
+    /// The next sample, if one is waiting.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> Option<Sample> {
+        self.samples.try_recv().ok()
+    }
+
     /// Gives a sample's buffer back.
     pub(crate) fn done(&self, sample: Sample) {
         self.load.bytes.fetch_sub(sample.record.as_bytes().len(), Ordering::AcqRel);

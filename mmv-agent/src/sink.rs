@@ -123,6 +123,12 @@ impl Sink {
         }
     }
 
+    /// What has been done so far.
+    #[cfg(test)]
+    pub(crate) fn report(&self) -> &SinkReport {
+        &self.report
+    }
+
     /// Writes the last index entry. All is on its way to the disk afterwards.
     pub(crate) fn finish(mut self) -> SinkReport {
         self.close();

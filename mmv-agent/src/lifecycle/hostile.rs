@@ -1,0 +1,172 @@
+//! Files that mean harm, or look as if, beside one that does not.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mmv_archive::OwnedValue;
+use mmv_writer::layout::Header;
+use mmv_writer::{Counter, Registry};
+
+use super::rig::{Log, Rig, counter_file};
+
+/// A file with many values, so that truncation cuts mapped pages away.
+fn large_file(dir: &Path) -> PathBuf {
+    let registry = Registry::builder("large").directory(dir).process(false).build().unwrap();
+    let indom = registry.indom("many").names((0..2000).map(|n| format!("n{n}"))).build().unwrap();
+    let counts = registry.counter::<u64>("count").build_instances(&indom).unwrap();
+    counts.iter().for_each(|count: &Counter<u64>| count.add(1));
+    let published = registry.publish().unwrap();
+    let path = dir.join("kept");
+    fs::copy(published.path(), &path).unwrap();
+    path
+}
+
+fn good_is_whole(log: &Log, ticks: usize) {
+    let expected = vec![Some(OwnedValue::U64(1)); ticks];
+    assert_eq!(log.series("mmv.good.count"), expected);
+    assert_eq!(log.marks(), 0);
+}
+
+#[test]
+fn a_truncated_file_is_left_out_and_its_zeros_are_never_logged() {
+    let workshop = tempfile::tempdir().unwrap();
+    let bytes = fs::read(large_file(workshop.path())).unwrap();
+    for keep in [0, 40, 4096, bytes.len() as u64 / 2, bytes.len() as u64 - 8] {
+        let mut rig = Rig::new();
+        let (good, _good) = counter_file(&rig, "good", "count");
+        good.add(1);
+        let path = rig.mmv_dir().join("victim");
+        fs::write(&path, &bytes).unwrap();
+        rig.tick();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
+        rig.tick();
+        rig.tick();
+        let log = rig.finish();
+        good_is_whole(&log, 3);
+        let victims = log.series("mmv.victim.count[n1999]");
+        assert_eq!(victims, [Some(OwnedValue::U64(1)), None, None], "cut to {keep}");
+    }
+}
+
+/// forall moments of truncation: each logged value is one that was written
+#[test]
+fn truncation_during_the_pass_never_shows_in_the_archive() {
+    const TICKS: usize = 300;
+    let workshop = tempfile::tempdir().unwrap();
+    let bytes = fs::read(large_file(workshop.path())).unwrap();
+    let mut rig = Rig::new();
+    let (good, _good) = counter_file(&rig, "good", "count");
+    good.add(1);
+    let path = rig.mmv_dir().join("victim");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let next = workshop.path().join("next");
+                fs::write(&next, &bytes).unwrap();
+                fs::rename(&next, &path).unwrap();
+                std::thread::yield_now();
+                if let Ok(file) = OpenOptions::new().write(true).open(&path) {
+                    file.set_len(0).unwrap();
+                }
+            }
+        });
+        for _ in 0..TICKS {
+            rig.tick();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let log = rig.finish();
+    good_is_whole(&log, TICKS);
+    for entry in &log.entries {
+        for (key, value) in &entry.values {
+            assert_eq!(*value, OwnedValue::U64(1), "{key}");
+        }
+    }
+}
+
+#[test]
+fn things_that_are_no_files_neither_block_nor_hurt() {
+    let mut rig = Rig::new();
+    let (good, _good) = counter_file(&rig, "good", "count");
+    good.add(1);
+    let dir = rig.mmv_dir();
+    nix::unistd::mkfifo(&dir.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(dir.join("folder")).unwrap();
+    symlink("/etc/passwd", dir.join("outside")).unwrap();
+    symlink(dir.join("good"), dir.join("link")).unwrap();
+    // A terabyte of nothing, and the same behind a good beginning.
+    File::create(dir.join("sparse")).unwrap().set_len(1 << 40).unwrap();
+    let bytes = fs::read(dir.join("good")).unwrap();
+    let huge = File::create(dir.join("long")).unwrap();
+    huge.write_all_at(&bytes, 0).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    for _ in 0..3 {
+        rig.tick();
+    }
+    let log = rig.finish();
+    good_is_whole(&log, 3);
+    assert!(log.keys().iter().all(|key| ["mmv.good.count", "mmv.long.count"].contains(key)));
+}
+
+#[test]
+fn a_file_that_claims_any_process_number_is_survived() {
+    let mut rig = Rig::new();
+    let (good, published) = counter_file(&rig, "good", "count");
+    good.add(1);
+    let bytes = fs::read(published.path()).unwrap();
+    let at = std::mem::offset_of!(Header, pid);
+    for pid in [-1, i32::MIN, i32::MAX] {
+        let mut copy = bytes.clone();
+        copy[at..at + 4].copy_from_slice(&i32::to_ne_bytes(pid));
+        fs::write(rig.mmv_dir().join(format!("p{}", pid.unsigned_abs())), copy).unwrap();
+    }
+    rig.tick();
+    let log = rig.finish();
+    good_is_whole(&log, 1);
+    assert_eq!(log.keys().len(), 1);
+}
+
+/// Where the corpus of damaged files is: `$MMV_CORPUS`, else beside the
+/// workspace. The tests that need it pass without.
+fn corpus() -> Option<PathBuf> {
+    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
+    let bad = named.unwrap_or_else(beside).join("mmv/bad");
+    bad.is_dir().then_some(bad).or_else(|| {
+        eprintln!("skipped: no corpus (set MMV_CORPUS)");
+        None
+    })
+}
+
+#[test]
+fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_beside_a_good_one() {
+    let Some(bad) = corpus() else { return };
+    let expected = fs::read_to_string(bad.join("EXPECTED.json")).unwrap();
+    let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
+    let mut rig = Rig::new();
+    let (good, _good) = counter_file(&rig, "good", "count");
+    good.add(1);
+    for case in &expected {
+        let file = case["file"].as_str().unwrap();
+        // Without its dot, so that a metric name can begin with it.
+        fs::copy(bad.join(file), rig.mmv_dir().join(file.replace('.', "_"))).unwrap();
+    }
+    for _ in 0..3 {
+        rig.tick();
+    }
+    let log = rig.finish();
+    good_is_whole(&log, 3);
+    assert!(expected.len() > 50);
+    for case in &expected {
+        let file = case["file"].as_str().unwrap();
+        let prefix = format!("mmv.{}.", file.replace('.', "_"));
+        let logged = log.keys().iter().any(|key| key.starts_with(&prefix));
+        match case["verdict"].as_str().unwrap() {
+            "reject" | "not-ready" => assert!(!logged, "{file}: {}", case["what"]),
+            _ => {}
+        }
+    }
+}

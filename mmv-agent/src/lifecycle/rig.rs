@@ -1,0 +1,206 @@
+//! An agent in a box: temporary directories and a clock that is moved by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mmv_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
+use mmv_writer::mapping::guard;
+use mmv_writer::{Counter, Published, Registry};
+use pcp_types::Timestamp;
+use tempfile::TempDir;
+
+use crate::archive_name::ArchiveNames;
+use crate::config::Destination;
+use crate::host::Host;
+use crate::queue::{Inlet, queue};
+use crate::sampler::Sampler;
+use crate::sink::Sink;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sampler, queue and sink on one thread.
+pub(super) struct Rig {
+    dir: TempDir,
+    sampler: Sampler,
+    inlet: Inlet,
+    sink: Sink,
+    now: Duration,
+    start: Timestamp,
+    stalled: bool,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self::with_queue(64_000_000)
+    }
+
+    pub(super) fn with_queue(bytes: usize) -> Self {
+        guard::install().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("mmv")).unwrap();
+        let host = Host { name: "box".into(), ..Host::here() };
+        let (outlet, inlet) = queue(bytes);
+        let destination = Destination::Folder(dir.path().join("archives"));
+        Self {
+            sink: Sink::new(ArchiveNames::new(destination, &host.name), &host),
+            sampler: Sampler::new(dir.path().join("mmv"), host, outlet),
+            dir,
+            inlet,
+            now: Duration::ZERO,
+            start: Timestamp::new(1_700_000_000, 0).unwrap(),
+            stalled: false,
+        }
+    }
+
+    pub(super) fn mmv_dir(&self) -> PathBuf {
+        self.dir.path().join("mmv")
+    }
+
+    pub(super) fn archive_dir(&self) -> PathBuf {
+        self.dir.path().join("archives")
+    }
+
+    pub(super) fn host_folder(&self) -> PathBuf {
+        self.archive_dir().join("box")
+    }
+
+    /// One tick, a second after the last one, and what the writer does then.
+    pub(super) fn tick(&mut self) {
+        self.now += INTERVAL;
+        assert!(self.sampler.tick(self.now, self.start.saturating_add(self.now)));
+        if !self.stalled {
+            self.write();
+        }
+    }
+
+    /// Lets time pass without a tick.
+    pub(super) fn skip(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    pub(super) fn set_clock_back(&mut self, by: Duration) {
+        self.start = self.start.saturating_sub(by);
+    }
+
+    /// Does something while the writer does nothing.
+    pub(super) fn stall(&mut self, meanwhile: impl FnOnce(&mut Self)) {
+        self.stalled = true;
+        meanwhile(self);
+        self.stalled = false;
+        self.write();
+    }
+
+    fn write(&mut self) {
+        while let Some(sample) = self.inlet.waiting() {
+            self.sink.write(&sample);
+            self.inlet.done(sample);
+        }
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.sampler.report().dropped
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.sink.report().lost
+    }
+
+    pub(super) fn archives(&self) -> Vec<PathBuf> {
+        self.sink.report().archives.clone()
+    }
+
+    /// The last archive, read back.
+    pub(super) fn finish(self) -> Log {
+        let report = self.sink.finish();
+        let base = report.archives.last().expect("an archive was written");
+        Log {
+            archives: report.archives.len(),
+            entries: entries_of(base),
+            archive: Archive::open(base).unwrap(),
+            _dir: self.dir,
+        }
+    }
+}
+
+/// A published file with one counter, item 1.
+pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>, Published) {
+    let registry = Registry::builder(file).directory(rig.mmv_dir()).build().unwrap();
+    let counter = registry.counter(metric).build().unwrap();
+    (counter, registry.publish().unwrap())
+}
+
+/// One record: values by metric name, or `name[instance]`.
+pub(super) struct Entry {
+    pub(super) mark: bool,
+    pub(super) values: BTreeMap<String, OwnedValue>,
+}
+
+/// All records of an archive.
+pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
+    let archive = Archive::open(base).unwrap();
+    let metadata = archive.metadata();
+    let mut records = archive.records().unwrap();
+    let mut entries = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        let result = record.to_owned(metadata).unwrap();
+        let mut values = BTreeMap::new();
+        for set in &result.value_sets {
+            let metric = metadata.metric(set.pmid).unwrap();
+            for (instance, value) in set.values.as_ref().unwrap() {
+                let mut name = metric.display_name();
+                if let Some(id) = instance {
+                    let known = metadata.indom_at(metric.desc.indom.unwrap(), result.timestamp);
+                    let one = known.unwrap().iter().find(|one| one.id == *id).unwrap();
+                    name = format!("{name}[{}]", one.name);
+                }
+                assert!(values.insert(name, value.clone()).is_none());
+            }
+        }
+        entries.push(Entry { mark: record.is_mark(), values });
+    }
+    entries
+}
+
+/// An archive, read back.
+pub(super) struct Log {
+    pub(super) archives: usize,
+    pub(super) entries: Vec<Entry>,
+    archive: Archive,
+    _dir: TempDir,
+}
+
+impl Log {
+    pub(super) fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    pub(super) fn marks(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.mark).count()
+    }
+
+    pub(super) fn keys(&self) -> BTreeSet<&str> {
+        self.entries.iter().flat_map(|entry| entry.values.keys().map(String::as_str)).collect()
+    }
+
+    /// The values of a metric in all records but marks.
+    pub(super) fn series(&self, key: &str) -> Vec<Option<OwnedValue>> {
+        let records = self.entries.iter().filter(|entry| !entry.mark);
+        records.map(|entry| entry.values.get(key).cloned()).collect()
+    }
+
+    pub(super) fn help(&self, name: &str) -> Option<String> {
+        let metadata = self.archive.metadata();
+        let pmid = metadata.metric_by_name(name)?.desc.pmid;
+        metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).map(str::to_owned)
+    }
+
+    /// Names and values of all labels of a level.
+    pub(super) fn labels(&self, level: &str) -> Vec<(String, String)> {
+        let is_level = |target: LabelTarget| format!("{:?}", target.class()) == level;
+        let histories = self.archive.metadata().labels().filter(|(target, _)| is_level(*target));
+        let sets = histories.flat_map(|(_, history)| history.at(Timestamp::MAX).unwrap_or(&[]));
+        sets.flat_map(|set| set.pairs().map(|(name, value, _)| (name.into(), value.into())))
+            .collect()
+    }
+}
