@@ -1,10 +1,84 @@
 //! Archives of Performance Co-Pilot: write, read and replay them.
+//!
+//! An archive is what many metrics of one host were over some time, in files
+//! that every PCP tool reads. This crate reads versions 2 and 3 of the format
+//! and writes version 3. It is not a PMAPI client: it speaks with no daemon,
+//! and it does not expand compressed files.
+//!
+//! ```text
+//! base.meta    label | desc  indom  labels  text ...     what there is to know
+//! base.0       label | result  result  mark  result ...  what was measured
+//! base.1       label | result ...                        further volumes
+//! base.index   label | (time, volume, offsets) ...       where a time is
+//! ```
+//!
+//! ```
+//! use mmv_archive::{
+//!     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+//!     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! let base = directory.path().join("20261120.12.00");
+//! let label = WriterLabel {
+//!     pid: 1,
+//!     hostname: "host".to_owned(),
+//!     timezone: "UTC".to_owned(),
+//!     zoneinfo: String::new(),
+//! };
+//! let desc = MetricDesc {
+//!     pmid: Pmid::new(70, 1, 1)?,
+//!     value_type: ValueType::U64,
+//!     indom: None,
+//!     semantics: Semantics::Counter,
+//!     units: Units::count(),
+//! };
+//! let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+//! writer.declare_metric(&desc, &["acme.requests"])?;
+//! writer.write_result(&FetchResult {
+//!     timestamp: Timestamp::new(1_700_000_000, 0)?,
+//!     value_sets: vec![ValueSet {
+//!         pmid: desc.pmid,
+//!         values: Ok(vec![(None, OwnedValue::U64(42))]),
+//!     }],
+//! })?;
+//! writer.finish()?;
+//!
+//! let archive = Archive::open(&base)?;
+//! let mut records = archive.records()?;
+//! while let Some(record) = records.next()? {
+//!     for set in record.value_sets() {
+//!         println!("{} {}: {} values", record.timestamp(), set.pmid(), set.len());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read the modules in the order of the data: `format` (one record a file),
+//! `writer` and [`prepared`] (records whose shape stays the same), `reader`,
+//! `replay` (values at any time). The bytes are described in
+//! `docs/archive-format.md`.
+//!
+//! What always holds:
+//!
+//! | | |
+//! |---|---|
+//! | parsing | never panics; allocates nothing that the bytes at hand do not justify |
+//! | a record that was parsed | is whole: lengths, blocks and instances were checked once |
+//! | a failed write | leaves the files as they were, and can be tried again |
+//! | metadata of ours | lies before the first data that needs it, has its time, is written once |
+//! | times of ours | never decrease; nothing is later than the last record |
+
 #![forbid(unsafe_code)]
 
 mod error;
 mod format;
 pub mod prepared;
 mod reader;
+#[cfg(test)]
+mod test_support;
 mod value;
 mod writer;
 

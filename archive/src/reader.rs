@@ -199,7 +199,12 @@ impl Archive {
     fn find_end(&mut self) -> Result<()> {
         for at in (0..self.volumes.len()).rev() {
             let mut records = Records::new(self, self.end_of_volume(at)?);
-            let Some(end) = records.find_end(at) else { continue };
+            let Some(end) = records.find_end(at) else {
+                let first = Position { volume: at, ..Position::start(self.version()) };
+                let torn = records.torn_at(first);
+                self.torn_tail = torn.or(self.torn_tail.take());
+                continue;
+            };
             self.end = end.stamp;
             self.end_position = end.position;
             self.torn_tail = end.torn.or(self.torn_tail.take());

@@ -379,3 +379,6 @@ fn mismatch(desc: &MetricDesc) -> Result<()> {
 fn undeclared(pmid: Pmid) -> Error {
     Error::Undeclared { pmid }
 }
+
+#[cfg(test)]
+mod tests;

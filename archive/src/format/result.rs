@@ -410,3 +410,6 @@ fn in_place(value_type: ValueType, word: u32) -> Option<Value<'static>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,17 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// Metadata of metrics alone.
+    #[cfg(test)]
+    pub(crate) fn of_metrics(descs: &[MetricDesc]) -> Self {
+        let mut metadata = Self::default();
+        for (at, desc) in descs.iter().enumerate() {
+            metadata.by_pmid.insert(desc.pmid, at);
+            metadata.metrics.push(Metric { desc: *desc, names: Vec::new() });
+        }
+        metadata
+    }
+
     /// All metrics in file order, each PMID once.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics

@@ -230,6 +230,18 @@ impl<'a> Records<'a> {
         })
     }
 
+    /// The unfinished record at a position, if there is one.
+    pub(super) fn torn_at(&mut self, position: Position) -> Option<TornTail> {
+        self.open(position.volume).ok()?;
+        let (_, file) = self.file.as_ref()?;
+        match self.window.forward(file, position.offset) {
+            Ok(Next::Torn { left, .. }) => {
+                Some(TornTail { file: file.path.clone(), offset: position.offset, bytes: left })
+            }
+            _ => None,
+        }
+    }
+
     /// Where a forward search for the end of a volume can start: its last
     /// indexed record, or else its first.
     fn scan_starts(&self, volume: usize) -> impl Iterator<Item = Position> + use<> {
@@ -255,13 +267,6 @@ impl<'a> Records<'a> {
             }
         }
         let (stamp, position) = found?;
-        let (_, file) = self.file.as_ref()?;
-        let torn = match self.window.forward(file, position.offset) {
-            Ok(Next::Torn { left, .. }) => {
-                Some(TornTail { file: file.path.clone(), offset: position.offset, bytes: left })
-            }
-            _ => None,
-        };
-        Some(End { stamp, position, torn })
+        Some(End { stamp, position, torn: self.torn_at(position) })
     }
 }

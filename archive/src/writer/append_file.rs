@@ -91,6 +91,12 @@ impl AppendFile {
         let _ = fs::remove_file(&self.path);
     }
 
+    /// Puts another handle in place of the file's.
+    #[cfg(test)]
+    pub(super) fn swap(&mut self, file: File) -> File {
+        std::mem::replace(&mut self.file, file)
+    }
+
     fn error(&self, operation: &'static str, source: io::Error) -> Error {
         Error::Io { file: self.path.clone(), operation, source }
     }

@@ -171,6 +171,20 @@ impl FileSet {
         Ok(())
     }
 
+    /// From now on a file cannot be written; returns what mends it.
+    #[cfg(test)]
+    pub(super) fn break_file(&mut self, name: &str) -> File {
+        let file = if name == "data" { &mut self.data } else { &mut self.index };
+        let read_only = File::open(file.path()).unwrap();
+        file.swap(read_only)
+    }
+
+    #[cfg(test)]
+    pub(super) fn mend_file(&mut self, name: &str, whole: File) {
+        let file = if name == "data" { &mut self.data } else { &mut self.index };
+        file.swap(whole);
+    }
+
     fn sync_directory(&self) -> Result<()> {
         let parent = self.data.path().parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = parent.unwrap_or(Path::new("."));

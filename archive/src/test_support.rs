@@ -1,0 +1,95 @@
+//! Random metrics and results for the property tests.
+
+use pcp_types::{ErrorCode, InDom, InstanceId, Pmid, Semantics, Units, ValueType};
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+
+use crate::format::desc::MetricDesc;
+use crate::reader::Metadata;
+use crate::value::{OwnedValue, ValueSet};
+
+/// The types that values can have.
+const TYPES: [ValueType; 11] = [
+    ValueType::I32,
+    ValueType::U32,
+    ValueType::I64,
+    ValueType::U64,
+    ValueType::Float,
+    ValueType::Double,
+    ValueType::String,
+    ValueType::Aggregate,
+    ValueType::AggregateStatic,
+    ValueType::Event,
+    ValueType::HighresEvent,
+];
+
+/// The domain of all test metrics that have one.
+pub(crate) fn indom() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+/// Two metrics of each type: even items are singular, odd ones have
+/// instances.
+pub(crate) fn descs() -> Vec<MetricDesc> {
+    let desc = |item: u32| MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type: TYPES[item as usize / 2],
+        indom: (item % 2 == 1).then(indom),
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    };
+    (0..2 * TYPES.len() as u32).map(desc).collect()
+}
+
+/// Metadata with [`descs`] and nothing else.
+pub(crate) fn metadata() -> Metadata {
+    Metadata::of_metrics(&descs())
+}
+
+/// Value sets of some of [`descs`], at least one.
+pub(crate) fn value_sets() -> impl Strategy<Value = Vec<ValueSet>> {
+    vec(any::<prop::sample::Index>(), 1..6).prop_flat_map(|indexes| {
+        let descs = descs();
+        let sets: Vec<_> = indexes.iter().map(|index| value_set(*index.get(&descs))).collect();
+        sets
+    })
+}
+
+fn value_set(desc: MetricDesc) -> BoxedStrategy<ValueSet> {
+    let pmid = desc.pmid;
+    let one = value(desc.value_type);
+    let values = if desc.indom.is_some() {
+        let ids = btree_set(0..i32::MAX, 0..5);
+        let instances = (ids, vec(one, 5)).prop_map(|(ids, values)| {
+            let ids = ids.into_iter().map(|id| InstanceId::new(id).ok());
+            ids.zip(values).collect::<Vec<_>>()
+        });
+        instances.boxed()
+    } else {
+        vec(one.prop_map(|value| (None, value)), 0..2).boxed()
+    };
+    prop_oneof![
+        8 => values.prop_map(move |values| ValueSet { pmid, values: Ok(values) }),
+        1 => (i32::MIN..0).prop_map(move |code| {
+            ValueSet { pmid, values: Err(ErrorCode::new(code).unwrap()) }
+        }),
+    ]
+    .boxed()
+}
+
+fn value(value_type: ValueType) -> BoxedStrategy<OwnedValue> {
+    match value_type {
+        ValueType::I32 => any::<i32>().prop_map(OwnedValue::I32).boxed(),
+        ValueType::U32 => any::<u32>().prop_map(OwnedValue::U32).boxed(),
+        ValueType::I64 => any::<i64>().prop_map(OwnedValue::I64).boxed(),
+        ValueType::U64 => any::<u64>().prop_map(OwnedValue::U64).boxed(),
+        ValueType::Float => prop::num::f32::NORMAL.prop_map(OwnedValue::Float).boxed(),
+        ValueType::Double => prop::num::f64::NORMAL.prop_map(OwnedValue::Double).boxed(),
+        ValueType::String => vec(1u8.., 0..9).prop_map(OwnedValue::String).boxed(),
+        ValueType::Event => vec(any::<u8>(), 4..9).prop_map(OwnedValue::Event).boxed(),
+        ValueType::HighresEvent => {
+            vec(any::<u8>(), 4..9).prop_map(OwnedValue::HighresEvent).boxed()
+        }
+        _ => vec(any::<u8>(), 0..9).prop_map(OwnedValue::Aggregate).boxed(),
+    }
+}

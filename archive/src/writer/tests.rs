@@ -1,0 +1,496 @@
+use std::collections::BTreeSet;
+use std::fs;
+
+use pcp_types::{InstanceId, Semantics, Units};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::prepared::TemplateBuilder;
+use crate::reader::Archive;
+use crate::test_support::{descs, indom, value_sets};
+use crate::value::{OwnedValue, Value};
+
+fn label() -> WriterLabel {
+    WriterLabel {
+        pid: 42,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: ":Europe/Berlin".to_owned(),
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap()
+}
+
+/// A writer that knows all test metrics, in a directory of its own.
+fn writer(options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a.b");
+    let mut writer = ArchiveWriter::create(&base, label(), options).unwrap();
+    for desc in descs() {
+        writer.declare_metric(&desc, &[&format!("test.m{}", desc.pmid.item())]).unwrap();
+    }
+    (directory, base, writer)
+}
+
+fn one_value(seconds: i64, value: u32) -> FetchResult {
+    let values = Ok(vec![(None, OwnedValue::U32(value))]);
+    FetchResult {
+        timestamp: at(seconds),
+        value_sets: vec![ValueSet { pmid: descs()[2].pmid, values }],
+    }
+}
+
+fn instances(ids: &BTreeSet<i32>) -> Vec<Instance> {
+    let instance = |id: &i32| Instance {
+        id: InstanceId::new(*id).unwrap(),
+        name: format!("instance {id}").into(),
+    };
+    ids.iter().map(instance).collect()
+}
+
+fn forward(archive: &Archive) -> Vec<FetchResult> {
+    let mut records = archive.records().unwrap();
+    let mut all = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        all.push(record.to_owned(archive.metadata()).unwrap());
+    }
+    all
+}
+
+#[test]
+fn the_label_has_the_time_of_the_first_record() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    writer.write_result(&one_value(5, 1)).unwrap();
+    let summary = writer.finish().unwrap();
+    assert_eq!((summary.records, summary.volumes), (1, 1));
+    let archive = Archive::open(&base).unwrap();
+    let expected = label().at(at(5));
+    assert_eq!(*archive.label(), expected);
+    assert_eq!(archive.end(), at(5));
+}
+
+#[test]
+fn without_a_record_there_are_no_files() {
+    let (directory, _, writer) = writer(WriterOptions::default());
+    assert_eq!(writer.finish().unwrap().span, None);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_archive_is_never_overwritten() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let again = ArchiveWriter::create(&base, label(), WriterOptions::default());
+    assert!(matches!(again, Err(Error::Exists { .. })));
+}
+
+#[test]
+fn time_may_stand_still_but_not_go_back_and_a_mark_must_be_later() {
+    let (_directory, _, mut writer) = writer(WriterOptions::default());
+    assert!(matches!(writer.write_mark(at(0)), Err(Error::EmptyStart)));
+    writer.write_result(&one_value(10, 1)).unwrap();
+    writer.write_result(&one_value(10, 2)).unwrap();
+    assert!(matches!(writer.write_result(&one_value(9, 3)), Err(Error::TimeBackwards { .. })));
+    assert!(matches!(writer.write_mark(at(10)), Err(Error::TimeBackwards { .. })));
+    writer.write_mark(at(11)).unwrap();
+    assert_eq!(writer.records(), 3);
+}
+
+#[test]
+fn values_must_fit_what_was_declared() {
+    let (_directory, _, mut writer) = writer(WriterOptions::default());
+    let mut result = one_value(0, 1);
+    result.value_sets[0].pmid = descs()[4].pmid;
+    assert!(matches!(writer.write_result(&result), Err(Error::ValueMismatch { .. })));
+    result.value_sets[0].pmid = descs()[3].pmid;
+    assert!(matches!(writer.write_result(&result), Err(Error::ValueMismatch { .. })));
+    result.value_sets[0].pmid = Pmid::new(1, 1, 1).unwrap();
+    assert!(matches!(writer.write_result(&result), Err(Error::Undeclared { .. })));
+    result.value_sets.clear();
+    assert!(matches!(writer.write_result(&result), Err(Error::EmptyStart)));
+}
+
+#[test]
+fn a_metric_keeps_its_descriptor_and_its_name() {
+    let (_directory, _, mut writer) = writer(WriterOptions::default());
+    let mut desc = descs()[2];
+    desc.semantics = Semantics::Counter;
+    let changed = writer.declare_metric(&desc, &["test.m2"]);
+    assert!(matches!(changed, Err(Error::MetricChanged { field: "semantics", .. })));
+    desc.pmid = Pmid::new(70, 2, 1).unwrap();
+    let taken = writer.declare_metric(&desc, &["test.m2"]);
+    assert!(matches!(taken, Err(Error::NameTaken { .. })));
+    let nameless = writer.declare_metric(&desc, &[]);
+    assert!(matches!(nameless, Err(Error::Encode { source: _ })));
+}
+
+#[test]
+fn metadata_is_written_once_and_with_the_next_record() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let ids = BTreeSet::from([1, 2]);
+    let set = LabelSet::from_pairs(crate::LabelClass::Context, [("a", "1", false)]).unwrap();
+    let text = TextTarget::Metric(descs()[2].pmid);
+    let size = || fs::metadata(base.with_extension("b.meta")).unwrap().len();
+    let mut sizes = Vec::new();
+    for seconds in 0..3 {
+        writer.declare_metric(&descs()[2], &["test.m2"]).unwrap();
+        writer.declare_indom(indom(), &instances(&ids)).unwrap();
+        writer.declare_labels(LabelTarget::Context, std::slice::from_ref(&set)).unwrap();
+        writer.declare_text(text, TextKind::OneLine, "help").unwrap();
+        writer.write_result(&one_value(seconds, 1)).unwrap();
+        sizes.push(size());
+    }
+    assert_eq!(sizes, [sizes[0]; 3]);
+    writer.declare_text(text, TextKind::Full, "never written").unwrap();
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    let metadata = archive.metadata();
+    assert_eq!(metadata.indom_at(indom(), at(0)), Some(&*instances(&ids)));
+    assert_eq!(metadata.labels_at(LabelTarget::Context, at(0)), Some(&[set][..]));
+    assert_eq!(metadata.text(text, TextKind::OneLine), Some("help"));
+    assert_eq!(metadata.text(text, TextKind::Full), None);
+}
+
+#[test]
+fn a_domain_that_changes_twice_at_one_time_is_written_whole() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    for ids in [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]] {
+        let ids = BTreeSet::from(ids);
+        writer.declare_indom(indom(), &instances(&ids)).unwrap();
+        writer.write_result(&one_value(0, 1)).unwrap();
+    }
+    let archive = Archive::open(&base).unwrap();
+    let expected = instances(&BTreeSet::from([1, 2, 3, 6]));
+    assert_eq!(archive.metadata().indom_at(indom(), at(0)), Some(&*expected));
+}
+
+#[test]
+fn a_volume_that_cannot_be_created_leaves_everything_as_it_was() {
+    let (directory, base, mut writer) = writer(WriterOptions::default());
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let before = (writer.bytes(), writer.volume());
+    let in_the_way = directory.path().join("a.b.1");
+    fs::write(&in_the_way, "").unwrap();
+    writer.switch_volume();
+    writer.declare_indom(indom(), &instances(&BTreeSet::from([1]))).unwrap();
+    assert!(matches!(writer.write_result(&one_value(1, 2)), Err(Error::Exists { .. })));
+    assert_eq!((writer.bytes(), writer.volume()), before);
+    fs::remove_file(&in_the_way).unwrap();
+    writer.write_result(&one_value(2, 3)).unwrap();
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.volumes().collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(forward(&archive), [one_value(0, 1), one_value(2, 3)]);
+    assert_eq!(archive.metadata().indom_history(indom()).unwrap().states()[0].stamp, at(2));
+}
+
+#[test]
+fn a_write_that_fails_is_cut_back_and_the_next_one_succeeds() {
+    for broken in ["data", "index"] {
+        let (_directory, base, mut writer) = writer(WriterOptions::default());
+        writer.write_result(&one_value(0, 1)).unwrap();
+        let before = writer.bytes();
+        writer.declare_indom(indom(), &instances(&BTreeSet::from([1]))).unwrap();
+        let files = writer.files.as_mut().unwrap();
+        let file = files.break_file(broken);
+        assert!(matches!(writer.write_result(&one_value(1, 2)), Err(Error::Io { .. })));
+        assert_eq!(writer.bytes(), before);
+        writer.files.as_mut().unwrap().mend_file(broken, file);
+        writer.write_result(&one_value(2, 3)).unwrap();
+        writer.finish().unwrap();
+        let archive = Archive::open(&base).unwrap();
+        assert_eq!(forward(&archive), [one_value(0, 1), one_value(2, 3)]);
+        let stamps: Vec<_> = archive.index().entries().iter().map(|entry| entry.stamp).collect();
+        assert_eq!(stamps, [at(0), at(2)]);
+    }
+}
+
+#[test]
+fn an_archive_that_is_cut_at_any_byte_of_its_last_record_reads_up_to_there() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let start = writer.volume_bytes();
+    writer.write_result(&one_value(1, 2)).unwrap();
+    let end = writer.volume_bytes();
+    let volume = fs::OpenOptions::new().write(true).open(base.with_extension("b.0")).unwrap();
+    for len in (start..end).rev() {
+        volume.set_len(len).unwrap();
+        let archive = Archive::open(&base).unwrap();
+        assert_eq!(forward(&archive), [one_value(0, 1)]);
+        assert_eq!(archive.end(), at(0));
+        let torn = archive.torn_tail().map(|torn| (torn.offset, torn.bytes));
+        assert_eq!(torn, (len > start).then_some((start, len - start)));
+        let mut back = archive.records_back_from(at(9)).unwrap();
+        assert_eq!(back.previous().unwrap().unwrap().timestamp(), at(0));
+    }
+}
+
+#[test]
+fn a_last_volume_that_is_only_begun_does_not_hide_the_others() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    writer.write_result(&one_value(0, 1)).unwrap();
+    writer.switch_volume();
+    writer.write_result(&one_value(1, 2)).unwrap();
+    let end = writer.volume_bytes();
+    let volume = fs::OpenOptions::new().write(true).open(base.with_extension("b.1")).unwrap();
+    for len in (0..end).rev() {
+        volume.set_len(len).unwrap();
+        let archive = Archive::open(&base).unwrap();
+        assert_eq!(forward(&archive), [one_value(0, 1)], "{len}");
+        assert_eq!(archive.end(), at(0));
+        assert_eq!(archive.torn_tail().is_some(), len != 808, "{len}");
+    }
+}
+
+#[test]
+fn prepared_records_are_the_records_that_results_give() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let (descs, id) = (descs(), InstanceId::new(7).unwrap());
+    let values = [
+        (2, None, OwnedValue::U32(5)),
+        (9, Some(id), OwnedValue::Float(2.5)),
+        (6, None, OwnedValue::U64(u64::MAX)),
+        (12, None, OwnedValue::String(b"text".to_vec())),
+        (14, None, OwnedValue::Aggregate(b"12345".to_vec())),
+    ];
+    let mut builder = TemplateBuilder::new();
+    let mut slots = Vec::new();
+    for (item, instance, value) in &values {
+        builder.begin_set(descs[*item].pmid, descs[*item].value_type);
+        let payload = match value {
+            OwnedValue::String(bytes) | OwnedValue::Aggregate(bytes) => bytes.len(),
+            _ => 0,
+        };
+        slots.push(builder.value(*instance, payload).unwrap());
+    }
+    builder.empty_set(descs[0].pmid);
+    let template = builder.finish().unwrap();
+    let mut buffer = template.new_buffer();
+    buffer.set_timestamp(at(0));
+    for ((_, _, value), slot) in values.iter().zip(slots) {
+        let slot = template.slot(slot);
+        match value.as_value() {
+            Value::U32(v) => buffer.put_u32(slot, v),
+            Value::Float(v) => buffer.put_u32(slot, v.to_bits()),
+            Value::U64(v) => buffer.put_u64(slot, v),
+            Value::String(v) | Value::Aggregate(v) => assert!(buffer.put_bytes(slot, v)),
+            other => panic!("{other:?}"),
+        }
+    }
+    writer.write_prepared(&buffer).unwrap();
+    let set = |(item, instance, value): (usize, _, _)| ValueSet {
+        pmid: descs[item].pmid,
+        values: Ok(vec![(instance, value)]),
+    };
+    let mut value_sets: Vec<_> = values.into_iter().map(set).collect();
+    value_sets.push(ValueSet { pmid: descs[0].pmid, values: Ok(Vec::new()) });
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(forward(&archive), [FetchResult { timestamp: at(0), value_sets }]);
+}
+
+#[test]
+fn prepared_records_must_fit_what_was_declared_too() {
+    let (_directory, _, mut writer) = writer(WriterOptions::default());
+    let mut shape = |item: usize, value_type, instance: Option<InstanceId>, values| {
+        let mut builder = TemplateBuilder::new();
+        builder.begin_set(descs()[item].pmid, value_type);
+        for _ in 0..values {
+            builder.value(instance, 0).unwrap();
+        }
+        let mut buffer = builder.finish().unwrap().new_buffer();
+        buffer.set_timestamp(at(0));
+        writer.write_prepared(&buffer).is_ok()
+    };
+    let id = InstanceId::new(1).ok();
+    assert!(!shape(2, ValueType::I32, None, 1));
+    assert!(!shape(2, ValueType::U32, None, 2));
+    assert!(!shape(2, ValueType::U32, id, 1));
+    assert!(!shape(3, ValueType::U32, None, 1));
+    assert!(shape(2, ValueType::U32, None, 1));
+    assert!(shape(3, ValueType::U32, id, 2));
+}
+
+/// What happens to an archive between its first and last record.
+#[derive(Debug, Clone)]
+enum Step {
+    Result { after: i64, sets: Vec<ValueSet> },
+    Mark { after: i64 },
+    Instances(BTreeSet<i32>),
+    Switch,
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0i64..3, value_sets()).prop_map(|(after, sets)| Step::Result { after, sets }),
+        1 => (1i64..3).prop_map(|after| Step::Mark { after }),
+        3 => prop::collection::btree_set(0..12, 1..10).prop_map(Step::Instances),
+        1 => Just(Step::Switch),
+        1 => Just(Step::Sync),
+    ]
+}
+
+/// What an archive must give back.
+#[derive(Debug, Default)]
+struct Model {
+    records: Vec<FetchResult>,
+    /// The instances at each record; none before they are declared.
+    domains: Vec<Option<Vec<Instance>>>,
+}
+
+fn play(steps: &[Step], writer: &mut ArchiveWriter) -> Model {
+    let (mut model, mut now, mut domain) = (Model::default(), 0, None);
+    for step in steps {
+        let record = match step {
+            Step::Result { after, sets } => {
+                now += after;
+                FetchResult { timestamp: at(now), value_sets: sets.clone() }
+            }
+            Step::Mark { after } if !model.records.is_empty() => {
+                now += after;
+                FetchResult { timestamp: at(now), value_sets: Vec::new() }
+            }
+            Step::Mark { .. } => continue,
+            Step::Instances(ids) => {
+                domain = Some(instances(ids));
+                writer.declare_indom(indom(), &instances(ids)).unwrap();
+                continue;
+            }
+            Step::Switch => {
+                writer.switch_volume();
+                continue;
+            }
+            Step::Sync => {
+                writer.sync().unwrap();
+                continue;
+            }
+        };
+        if record.value_sets.is_empty() {
+            writer.write_mark(record.timestamp).unwrap();
+        } else {
+            writer.write_result(&record).unwrap();
+        }
+        model.records.push(record);
+        model.domains.push(domain.clone());
+    }
+    model
+}
+
+/// The rules that every index of ours obeys.
+fn check_index(archive: &Archive) {
+    let entries = archive.index().entries();
+    for (entry, next) in entries.iter().zip(entries.iter().skip(1)) {
+        assert!(entry.stamp < next.stamp);
+    }
+    let mut records = archive.records().unwrap();
+    let mut starts = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        starts.push((record.volume(), record.offset(), record.timestamp()));
+    }
+    for entry in entries {
+        let start = (entry.volume, entry.data_offset, entry.stamp);
+        assert!(starts.contains(&start), "{entry:?}");
+    }
+    let first = entries.first().unwrap();
+    assert_eq!((first.metadata_offset, first.data_offset), (808, 808));
+    assert_eq!(entries.last().unwrap().stamp, archive.end());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// forall histories: what was written is read, forwards, backwards, and
+    /// from every time; instance domains are as they were at every record
+    #[test]
+    fn an_archive_gives_back_what_was_written(
+        steps in prop::collection::vec(step(), 1..40),
+        index_bytes in 0u64..2000,
+        volume_bytes in prop::option::of(900u64..3000),
+    ) {
+        let (_directory, base, mut writer) = writer(WriterOptions { index_bytes, volume_bytes });
+        let model = play(&steps, &mut writer);
+        let summary = writer.finish().unwrap();
+        prop_assert_eq!(summary.records, model.records.len() as u64);
+        if model.records.is_empty() {
+            return Ok(());
+        }
+        let archive = Archive::open(&base).unwrap();
+        prop_assert_eq!(&forward(&archive), &model.records);
+        prop_assert!(archive.torn_tail().is_none());
+        check_index(&archive);
+        check_backward(&archive, &model);
+        check_seek(&archive, &model);
+        check_domains(&archive, &model);
+    }
+}
+
+fn check_backward(archive: &Archive, model: &Model) {
+    let mut back = archive.records_back_from(archive.end()).unwrap();
+    for expected in model.records.iter().rev() {
+        let record = back.previous().unwrap().unwrap();
+        assert_eq!(record.to_owned(archive.metadata()).unwrap(), *expected);
+    }
+    assert!(back.previous().unwrap().is_none());
+    // And forwards again from there.
+    let first = back.next().unwrap().unwrap();
+    assert_eq!(first.timestamp(), model.records[0].timestamp);
+}
+
+fn check_seek(archive: &Archive, model: &Model) {
+    let end = archive.end().seconds() - at(0).seconds();
+    for seconds in -1..=end + 1 {
+        let expected = model.records.iter().find(|record| record.timestamp >= at(seconds));
+        let mut records = archive.records_from(at(seconds)).unwrap();
+        let found = records.next().unwrap();
+        let found = found.map(|record| record.to_owned(archive.metadata()).unwrap());
+        assert_eq!(found.as_ref(), expected);
+    }
+}
+
+fn check_domains(archive: &Archive, model: &Model) {
+    for (n, domain) in model.domains.iter().enumerate() {
+        let stamp = model.records[n].timestamp;
+        // Of several records with one time the last one's domain holds.
+        if model.records.get(n + 1).is_some_and(|next| next.timestamp == stamp) {
+            continue;
+        }
+        assert_eq!(archive.metadata().indom_at(indom(), stamp), domain.as_deref());
+    }
+}
+
+#[test]
+fn an_empty_domain_is_read_back_as_empty() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    for (seconds, ids) in [(0, &[1, 2][..]), (1, &[]), (2, &[3])] {
+        let ids = ids.iter().copied().collect();
+        writer.declare_indom(indom(), &instances(&ids)).unwrap();
+        writer.write_result(&one_value(seconds, 1)).unwrap();
+    }
+    let archive = Archive::open(&base).unwrap();
+    let sizes = [0, 1, 2]
+        .map(|seconds| archive.metadata().indom_at(indom(), at(seconds)).map(<[Instance]>::len));
+    assert_eq!(sizes, [Some(2), Some(0), Some(1)]);
+}
+
+#[test]
+fn units_and_the_rest_of_a_descriptor_read_back() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 3, 1).unwrap(),
+        value_type: ValueType::Double,
+        indom: Some(indom()),
+        semantics: Semantics::Counter,
+        units: Units::bytes().per_second(),
+    };
+    writer.declare_metric(&desc, &["a.b", "c"]).unwrap();
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    let metric = archive.metadata().metric_by_name("c").unwrap();
+    assert_eq!(
+        (metric.desc, metric.names.as_slice()),
+        (desc, &["a.b".to_owned(), "c".to_owned()][..])
+    );
+}
