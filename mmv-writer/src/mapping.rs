@@ -4,7 +4,7 @@
 //! The memory of a mapped MMV file belongs to several processes. No reference
 //! to its bytes exists here, ever: every access is an atomic one of eight
 //! bytes (or of one byte, at the ragged ends of a copy), through a pointer
-//! that one of two private functions, [`word_at`] and [`byte_at`], has checked
+//! that one of two private functions, `word_at` and `byte_at`, has checked
 //! against the mapping's bounds and alignment. Metadata is not read through a
 //! mapping at all but by `pread` into private memory (see [`crate::view`]).
 //!
