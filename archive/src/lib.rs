@@ -73,6 +73,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chart;
 mod error;
 mod format;
 pub mod prepared;

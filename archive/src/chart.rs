@@ -1,0 +1,271 @@
+//! Charts for a terminal: a line of Braille dots over an axis of times, and a
+//! one-line sparkline.
+//!
+//! Size and labels are the caller's: nothing here asks what terminal there is,
+//! what locale, or what time zone, so the same points always give the same
+//! text. Missing values are gaps in the line, never zeros and never bridged.
+//!
+//! ```
+//! use mmv_archive::chart::{Chart, Point};
+//!
+//! let points: Vec<Point> = (0..60).map(|s| (f64::from(s), Some(f64::from(s * s)))).collect();
+//! let text = Chart::new(60, 12).title("requests: count / sec").render(&points);
+//! assert!(text.starts_with("requests: count / sec\n"));
+//! assert_eq!(text.lines().count(), 12);
+//! ```
+
+mod axis;
+mod canvas;
+
+use std::fmt::Write as _;
+
+use axis::{Scale, TimeTicks, elapsed};
+use canvas::Canvas;
+
+/// One point of a line: seconds on any clock, and the value, `None` where
+/// there is none and the line breaks.
+pub type Point = (f64, Option<f64>);
+
+/// How a chart is drawn.
+pub struct Chart<'a> {
+    width: usize,
+    height: usize,
+    title: &'a str,
+    from_zero: bool,
+    time_label: Option<Box<dyn Fn(f64) -> String + 'a>>,
+}
+
+impl std::fmt::Debug for Chart<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chart")
+            .field("width", &self.width)
+            .field("height", &self.height)
+            .field("title", &self.title)
+            .field("from_zero", &self.from_zero)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Chart<'a> {
+    /// A chart of `width` columns and `height` lines in all: title, drawing,
+    /// axis and times. Fewer than 24 columns or 6 lines are taken as those.
+    pub fn new(width: usize, height: usize) -> Self {
+        Self {
+            width: width.max(24),
+            height: height.max(6),
+            title: "",
+            from_zero: false,
+            time_label: None,
+        }
+    }
+
+    /// The text above the drawing: what is shown, and in which unit.
+    #[must_use]
+    pub fn title(mut self, title: &'a str) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// Whether the values' axis begins at zero even where all values are far
+    /// from it, which rates and sizes need so as not to mislead.
+    #[must_use]
+    pub fn from_zero(mut self, from_zero: bool) -> Self {
+        self.from_zero = from_zero;
+        self
+    }
+
+    /// How a time is written below the drawing, given its seconds. Without
+    /// this, times are counted from the first point: `0s`, `90s`, `5m`.
+    #[must_use]
+    pub fn time_labels(mut self, label: impl Fn(f64) -> String + 'a) -> Self {
+        self.time_label = Some(Box::new(label));
+        self
+    }
+
+    /// Draws one line through `points`, which are ordered by time.
+    ///
+    /// Every line of the result is at most as wide as asked and ends in a
+    /// newline. Numbers that are not finite count as missing. Where there is
+    /// no value at all, the result says so in one line.
+    pub fn render(&self, points: &[Point]) -> String {
+        let points = &finite(points);
+        let mut out = self.heading();
+        let Some(range) = axis::range(points.iter().filter_map(|&(_, value)| value)) else {
+            out.push_str("(no values)\n");
+            return out;
+        };
+        let range = if self.from_zero { (range.0.min(0.0), range.1.max(0.0)) } else { range };
+        let rows = self.height - 2 - usize::from(!self.title.is_empty());
+        let scale = Scale::new(range, rows);
+        let labels = scale.labels(rows);
+        let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
+        let columns = self.width.saturating_sub(margin + 2).max(8);
+        let span = axis::time_span(points);
+        let canvas = draw(points, &scale, span, columns, rows);
+        for (row, label) in labels.iter().enumerate() {
+            let edge = if label.is_some() { '\u{2524}' } else { '\u{2502}' };
+            let line =
+                format!("{:>margin$} {edge}{}", label.as_deref().unwrap_or(""), canvas.row(row));
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        self.push_times(&mut out, span, margin, columns);
+        out
+    }
+
+    fn heading(&self) -> String {
+        if self.title.is_empty() {
+            return String::new();
+        }
+        let title: String = self.title.chars().take(self.width).collect();
+        format!("{title}\n")
+    }
+
+    /// The bottom line with its ticks, and the times under them.
+    fn push_times(&self, out: &mut String, span: (f64, f64), margin: usize, columns: usize) {
+        let ticks = match &self.time_label {
+            Some(label) => TimeTicks::new(span, 0.0, columns, label),
+            None => TimeTicks::new(span, span.0, columns, &elapsed),
+        };
+        let _ = writeln!(out, "{:margin$} \u{2514}{}", "", ticks.line());
+        let _ = writeln!(out, "{:margin$}  {}", "", ticks.labels());
+    }
+}
+
+fn finite(points: &[Point]) -> Vec<Point> {
+    let moments = points.iter().filter(|(time, _)| time.is_finite());
+    moments.map(|&(time, value)| (time, value.filter(|v| v.is_finite()))).collect()
+}
+
+fn draw(points: &[Point], scale: &Scale, span: (f64, f64), columns: usize, rows: usize) -> Canvas {
+    let mut canvas = Canvas::new(columns, rows);
+    let mut pen: Option<(usize, usize)> = None;
+    for &(time, value) in points {
+        let place = value.map(|value| {
+            (axis::position(time, span, canvas.dots_wide()), scale.dot(value, canvas.dots_high()))
+        });
+        if let Some(to) = place {
+            canvas.line(pen.unwrap_or(to), to);
+        }
+        pen = place;
+    }
+    canvas
+}
+
+/// A line of `width` block characters whose height follows the values, from
+/// zero or the smallest value, whichever is lower, to the largest.
+///
+/// Points are gathered into columns by time and each column shows their mean;
+/// a column without a value is a blank.
+///
+/// ```
+/// use mmv_archive::chart::sparkline;
+///
+/// let points = [(0.0, Some(0.0)), (1.0, Some(4.0)), (2.0, None), (3.0, Some(8.0))];
+/// assert_eq!(sparkline(&points, 4), "\u{2581}\u{2584} \u{2588}");
+/// ```
+pub fn sparkline(points: &[Point], width: usize) -> String {
+    let points = finite(points);
+    let Some((low, high)) = axis::range(points.iter().filter_map(|&(_, value)| value)) else {
+        return " ".repeat(width);
+    };
+    let low = low.min(0.0);
+    let span = axis::time_span(&points);
+    let mut columns = vec![(0.0, 0u32); width];
+    for (time, value) in points {
+        if let (Some(value), Some((sum, count))) =
+            (value, columns.get_mut(axis::position(time, span, width)))
+        {
+            *sum += value;
+            *count += 1;
+        }
+    }
+    let block = |&(sum, count): &(f64, u32)| {
+        if count == 0 {
+            return ' ';
+        }
+        let part = (sum / f64::from(count) - low) / (high - low);
+        let eighths = (part * 8.0).round().clamp(1.0, 8.0);
+        char::from_u32(0x2580 + eighths as u32).unwrap_or(' ')
+    };
+    columns.iter().map(block).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(count: u32) -> Vec<Point> {
+        (0..count)
+            .map(|i| (f64::from(i), Some((f64::from(i) / 10.0).sin() * 50.0 + 50.0)))
+            .collect()
+    }
+
+    fn is_dots(c: char) -> bool {
+        ('\u{2801}'..='\u{28ff}').contains(&c)
+    }
+
+    #[test]
+    fn no_line_is_wider_or_more_than_asked() {
+        for (width, height) in [(24, 6), (60, 12), (100, 30)] {
+            let text = Chart::new(width, height).title("load").render(&wave(200));
+            assert_eq!(text.lines().count(), height);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_value_is_a_gap_as_wide_as_its_time() {
+        let mut points = wave(100);
+        for point in &mut points[40..60] {
+            point.1 = None;
+        }
+        let text = Chart::new(80, 10).render(&points);
+        let drawn =
+            |column: usize| text.lines().any(|line| line.chars().nth(column).is_some_and(is_dots));
+        let left = text.lines().next().unwrap().chars().position(|c| c == '\u{2524}').unwrap() + 1;
+        let columns = 80 - left;
+        let at = |part: f64| left + (part * (columns as f64 - 1.0)) as usize;
+        assert!(drawn(at(0.3)) && drawn(at(0.7)));
+        assert!(!drawn(at(0.45)) && !drawn(at(0.5)) && !drawn(at(0.55)), "{text}");
+    }
+
+    #[test]
+    fn the_largest_value_is_on_top_and_the_smallest_at_the_bottom() {
+        let points = [(0.0, Some(0.0)), (1.0, Some(100.0))];
+        let text = Chart::new(40, 8).render(&points);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("100 "), "{text}");
+        assert!(lines[0].chars().last().is_some_and(is_dots), "{text}");
+        assert!(lines[5].starts_with("  0 \u{2524}"), "{text}");
+        assert!(lines[5].chars().nth(5).is_some_and(is_dots), "{text}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_said() {
+        assert_eq!(Chart::new(40, 8).title("x").render(&[(0.0, None)]), "x\n(no values)\n");
+        assert_eq!(Chart::new(40, 8).render(&[(0.0, Some(f64::NAN))]), "(no values)\n");
+    }
+
+    #[test]
+    fn a_constant_is_a_level_line() {
+        let points = [(0.0, Some(7.0)), (10.0, Some(7.0))];
+        let text = Chart::new(40, 8).render(&points);
+        let drawn = text.lines().filter(|line| line.chars().any(is_dots)).count();
+        assert_eq!(drawn, 1, "{text}");
+    }
+
+    #[test]
+    fn extreme_numbers_do_not_break_the_drawing() {
+        for values in [[f64::MAX, f64::MIN], [5e-324, 0.0], [1e300, 1e300], [-0.0, 0.0]] {
+            let points = [(0.0, Some(values[0])), (1e12, Some(values[1]))];
+            let text = Chart::new(40, 8).from_zero(true).render(&points);
+            assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sparkline_is_as_wide_as_asked() {
+        assert_eq!(sparkline(&wave(100), 30).chars().count(), 30);
+        assert_eq!(sparkline(&[], 3), "   ");
+    }
+}
