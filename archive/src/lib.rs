@@ -58,7 +58,7 @@
 //!
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`,
-//! `replay` (values at any time). The bytes are described in
+//! [`replay`] (values at any time). The bytes are described in
 //! `docs/archive-format.md`.
 //!
 //! What always holds:
@@ -78,6 +78,7 @@ mod error;
 mod format;
 pub mod prepared;
 mod reader;
+pub mod replay;
 #[cfg(test)]
 mod test_support;
 mod value;

@@ -1,0 +1,119 @@
+//! From when to when an instance can have values.
+//!
+//! PCP gives every instance of a large domain a lifetime, so that a process
+//! that ended is not replayed for ever: from the first record of the domain
+//! that lists it to the first one, after the last that lists it, that does
+//! not. Gaps in between do not count. Domains that never reach
+//! [`LARGE`] instances have no lifetimes: there a value that is not followed
+//! by another stays (discrete) or is joined to the next over any absence.
+//!
+//! An instance that no record of the domain names is never replayed, whatever
+//! values it has.
+
+use hashbrown::HashMap;
+use pcp_types::{InstanceId, Timestamp};
+
+use crate::{IndomState, Instance};
+
+/// A domain that once had so many instances gives them lifetimes
+/// (`src/libpcp/src/interp.c`, 7.2.1).
+const LARGE: usize = 16;
+
+/// The lifetime of one instance, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lifetime {
+    birth: Timestamp,
+    death: Timestamp,
+}
+
+impl Lifetime {
+    /// From the beginning to the end of time.
+    pub(crate) const ALWAYS: Self =
+        Self { birth: Timestamp::from_nanos(i128::MIN), death: Timestamp::MAX };
+
+    /// Whether values exist at a moment. At the moment of death they do.
+    pub(crate) fn contains(self, at: Timestamp) -> bool {
+        self.birth <= at && at <= self.death
+    }
+}
+
+/// The lifetimes of all instances that the states of a domain name.
+pub(crate) fn lifetimes(states: &[IndomState]) -> HashMap<InstanceId, Lifetime> {
+    let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
+    let mut listed_last: HashMap<InstanceId, usize> = HashMap::new();
+    let mut largest = 0;
+    let mut previous: &[Instance] = &[];
+    for (number, state) in states.iter().enumerate() {
+        let (stamp, instances) = (state.stamp, &state.instances);
+        largest = largest.max(instances.len());
+        for instance in instances {
+            let life =
+                lives.entry(instance.id).or_insert(Lifetime { birth: stamp, ..Lifetime::ALWAYS });
+            life.death = Timestamp::MAX;
+            listed_last.insert(instance.id, number);
+        }
+        for instance in previous {
+            if listed_last.get(&instance.id) != Some(&number)
+                && let Some(life) = lives.get_mut(&instance.id)
+            {
+                life.death = stamp;
+            }
+        }
+        previous = instances;
+    }
+    if largest < LARGE {
+        lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
+    }
+    lives
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(seconds, 0).unwrap()
+    }
+
+    fn domain(ids: impl IntoIterator<Item = u32>) -> Vec<Instance> {
+        let instance = |id: u32| Instance {
+            id: InstanceId::new(id as i32).unwrap(),
+            name: id.to_string().into(),
+        };
+        ids.into_iter().map(instance).collect()
+    }
+
+    fn life(records: &[(i64, Vec<Instance>)], id: i32) -> Option<Lifetime> {
+        let state = |(seconds, domain): &(i64, Vec<Instance>)| IndomState {
+            stamp: at(*seconds),
+            instances: domain.clone(),
+        };
+        let states: Vec<_> = records.iter().map(state).collect();
+        lifetimes(&states).get(&InstanceId::new(id).unwrap()).copied()
+    }
+
+    #[test]
+    fn an_instance_of_a_large_domain_lives_while_it_is_listed() {
+        let records =
+            [(0, domain(0..15)), (10, domain(0..16)), (20, domain(0..15)), (30, domain(0..15))];
+        let sixteenth = life(&records, 15).unwrap();
+        assert_eq!(sixteenth, Lifetime { birth: at(10), death: at(20) });
+        assert!(!sixteenth.contains(at(9)) && sixteenth.contains(at(10)));
+        assert!(sixteenth.contains(at(20)) && !sixteenth.contains(at(21)));
+        assert_eq!(life(&records, 0).unwrap().death, Timestamp::MAX);
+    }
+
+    #[test]
+    fn an_absence_in_between_does_not_end_a_life() {
+        let records =
+            [(0, domain(0..16)), (10, domain(0..15)), (20, domain(0..16)), (30, domain(0..2))];
+        assert_eq!(life(&records, 15).unwrap(), Lifetime { birth: at(0), death: at(30) });
+    }
+
+    #[test]
+    fn a_small_domain_has_no_lifetimes_but_still_names_its_instances() {
+        let records = [(10, domain(0..15)), (20, domain(0..1))];
+        assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
+        assert_eq!(life(&records, 15), None);
+    }
+}

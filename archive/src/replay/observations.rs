@@ -1,0 +1,71 @@
+//! What was logged, record by record.
+
+use pcp_types::Timestamp;
+
+use super::{Replay, Sample};
+
+/// The logged values of the selected metrics in the order of their records.
+///
+/// An iterator of [`Sample`]s; made by [`Replay::observations`].
+#[derive(Debug)]
+pub struct Observations<'r> {
+    replay: &'r Replay<'r>,
+    /// Every observation, by record, metric, instance.
+    order: Vec<Place>,
+    /// The first one not yet returned.
+    next: usize,
+}
+
+/// Where one observation is, ordered as it is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    record: u32,
+    /// `None` for a mark.
+    metric: Option<u32>,
+    series: u32,
+    observation: u32,
+}
+
+impl<'r> Observations<'r> {
+    pub(super) fn new(replay: &'r Replay<'_>) -> Self {
+        let mut order = Vec::new();
+        for &record in replay.timeline.marks() {
+            order.push(Place { record, metric: None, series: 0, observation: 0 });
+        }
+        for (metric, track) in (0u32..).zip(&replay.tracks) {
+            for (number, series) in (0u32..).zip(&track.series) {
+                for (observation, record) in (0u32..).zip(series.records()) {
+                    order.push(Place { record, metric: Some(metric), series: number, observation });
+                }
+            }
+        }
+        order.sort_unstable();
+        Self { replay, order, next: 0 }
+    }
+
+    fn stamp(&self, place: Place) -> Option<Timestamp> {
+        self.replay.timeline.stamp(place.record)
+    }
+}
+
+impl<'r> Iterator for Observations<'r> {
+    type Item = Sample<'r>;
+
+    fn next(&mut self) -> Option<Sample<'r>> {
+        let first = *self.order.get(self.next)?;
+        let mut sample = Sample {
+            timestamp: self.stamp(first)?,
+            is_mark: first.metric.is_none(),
+            values: vec![Vec::new(); self.replay.tracks.len()],
+        };
+        while let Some(place) = self.order.get(self.next).filter(|p| p.record == first.record) {
+            self.next += 1;
+            let Some(metric) = place.metric else { continue };
+            let series =
+                self.replay.tracks.get(metric as usize)?.series.get(place.series as usize)?;
+            let (_, value) = series.get(place.observation as usize)?;
+            sample.values.get_mut(metric as usize)?.push((series.instance(), value));
+        }
+        Some(sample)
+    }
+}
