@@ -74,6 +74,8 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod error;
 mod format;
 pub mod prepared;

@@ -1,3 +1,7 @@
-//! Work begins here.
+//! The `mmv-archive` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mmv_archive::cli::main(std::env::args_os())
+}

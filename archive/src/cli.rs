@@ -1,0 +1,117 @@
+//! The `mmv-archive` command: what it takes and where it goes.
+//!
+//! A subcommand a file. Each opens the archive, asks the library and prints;
+//! nothing here knows a byte of the format or a rule of replay. Data goes to
+//! standard output, everything else to standard error. Exit status: 0 fine,
+//! 1 the archive holds nothing of what was asked for, 2 usage, 65 the archive
+//! is damaged, 74 it cannot be read or the output cannot be written.
+
+mod dump;
+mod failure;
+mod info;
+mod metrics;
+mod number;
+mod output;
+mod report;
+mod time;
+mod value;
+mod window;
+mod zone;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::Archive;
+use failure::Failure;
+
+/// Read and replay archives of performance metrics (Performance Co-Pilot,
+/// versions 2 and 3).
+#[derive(Debug, Parser)]
+#[command(name = "mmv-archive", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what an archive is: host, time span, volumes, counts.
+    Info(info::Arguments),
+    /// Print the metrics of an archive: descriptors, instances, labels, help.
+    Metrics(metrics::Arguments),
+    /// Print an archive record by record, in the form of pmdumplog.
+    Dump(dump::Arguments),
+    /// Print the values of metrics at even steps of time, or as logged.
+    Report(report::Arguments),
+}
+
+/// Which archive a command works on.
+#[derive(Debug, Clone, clap::Args)]
+struct ArchiveArgument {
+    /// The archive: its base name, any of its files, or a directory that holds
+    /// a single archive.
+    archive: PathBuf,
+}
+
+impl ArchiveArgument {
+    fn open(&self) -> Result<Archive, Failure> {
+        Ok(Archive::open(&self.archive)?)
+    }
+}
+
+/// Runs the command with the arguments of the process, its own name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors and go to standard output.
+            let status = if error.use_stderr() { 2 } else { 0 };
+            let printed = error.print();
+            return ExitCode::from(if printed.is_ok() { status } else { 74 });
+        }
+    };
+    let result = match &arguments.command {
+        Command::Info(info) => info.run(),
+        Command::Metrics(metrics) => metrics.run(),
+        Command::Dump(dump) => dump.run(),
+        Command::Report(report) => report.run(),
+    };
+    match result {
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            warn(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+/// A line on standard error. That nobody reads it is no reason to fail.
+fn warn(message: &dyn std::fmt::Display) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "mmv-archive: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_explained() {
+        for command in Arguments::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                let name = (command.get_name(), argument.get_id());
+                assert!(argument.get_help().is_some(), "{name:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Records as JSON Lines.
+
+use pcp_types::{InstanceId, Pmid};
+use serde::Serialize;
+
+use super::super::failure::Failure;
+use super::super::value::Json;
+use super::super::window::Window;
+use super::Dump;
+use crate::Record;
+use crate::replay::damaged;
+
+/// One record.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: (i64, u32),
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    mark: bool,
+    sets: Vec<Set<'a>>,
+}
+
+/// One metric in it: its values by instance, or the error in their place.
+#[derive(Serialize)]
+struct Set<'a> {
+    pmid: String,
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    values: Vec<(Option<i32>, Json<'a>)>,
+}
+
+/// Prints the records of the window; of the chosen metrics or all.
+pub(super) fn records(
+    dump: &mut Dump<'_>,
+    chosen: Option<&[Pmid]>,
+    window: Window,
+) -> Result<(), Failure> {
+    let archive = dump.archive;
+    let mut records = archive.records_from(window.start)?;
+    while let Some(record) = records.next()? {
+        if record.timestamp() > window.end {
+            break;
+        }
+        let sets = sets(dump, &record, chosen)?;
+        if sets.is_empty() && !record.is_mark() {
+            continue;
+        }
+        let at = record.timestamp();
+        let time = (at.seconds(), at.nanoseconds());
+        dump.out.json_line(&Line { time, mark: record.is_mark(), sets })?;
+    }
+    Ok(())
+}
+
+fn sets<'r>(
+    dump: &Dump<'r>,
+    record: &Record<'r>,
+    chosen: Option<&[Pmid]>,
+) -> Result<Vec<Set<'r>>, Failure> {
+    let mut sets = Vec::new();
+    for view in record.value_sets() {
+        if chosen.is_some_and(|chosen| !chosen.contains(&view.pmid())) {
+            continue;
+        }
+        let metric = dump.archive.metadata().metric(view.pmid());
+        let mut set = Set {
+            pmid: view.pmid().to_string(),
+            metric: metric.and_then(|metric| metric.names.first()).map(AsRef::as_ref),
+            error: view.error().map(|error| error.to_string()),
+            values: Vec::with_capacity(view.len()),
+        };
+        if let Some(metric) = metric {
+            for observed in view.values(metric.desc.value_type) {
+                let (instance, value) =
+                    observed.map_err(|source| damaged(dump.archive, record, source))?;
+                set.values.push((instance.map(InstanceId::get), Json(value)));
+            }
+        }
+        sets.push(set);
+    }
+    Ok(sets)
+}

@@ -1,0 +1,206 @@
+//! The sections of an archive's metadata: label, descriptors, labels, help
+//! text, instance domains.
+
+use pcp_types::{Timestamp, Units};
+
+use super::super::failure::Failure;
+use super::Dump;
+use crate::{LabelClass, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget, Version};
+
+/// Bit of a label's flags: the name has several parts (`PM_LABEL_COMPOUND`).
+const COMPOUND: u8 = 0x40;
+/// Bit of a label's flags: the label says nothing about identity
+/// (`PM_LABEL_OPTIONAL`).
+const OPTIONAL: u8 = 0x80;
+
+/// The archive's label, with time zone and process if `long`.
+pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
+    let archive = dump.archive;
+    let label = archive.label();
+    let version = if archive.version() == Version::V3 { 3 } else { 2 };
+    dump.text(&format!("Log Label (Log Format Version {version})\n"));
+    dump.text(&format!("Performance metrics from host {}\n", label.hostname));
+    for (title, at) in [("commencing", label.start), ("ending    ", archive.end())] {
+        dump.text(&format!("    {title} "));
+        dump.zone.push_day(&mut dump.out.text, at);
+        dump.text(" ");
+        dump.push_time(at);
+        let year = dump.zone.year(at);
+        dump.text(&format!(" {year:>4}"));
+        if dump.dates >= 3 {
+            dump.text(&format!(" {}", at.seconds()));
+        }
+        dump.text("\n");
+    }
+    if !long {
+        return;
+    }
+    if !label.timezone.is_empty() {
+        dump.text(&format!("Archive timezone: {}\n", label.timezone));
+    }
+    if !label.zoneinfo.is_empty() {
+        dump.text(&format!("Archive zoneinfo: {}\n", label.zoneinfo));
+    }
+    dump.text(&format!("PID for pmlogger: {}\n", label.pid));
+}
+
+/// The descriptors in the order of their metric identifiers.
+pub(super) fn descriptors(dump: &mut Dump<'_>) -> Result<(), Failure> {
+    dump.text("\nDescriptions for Metrics in the Log ...\n");
+    let mut metrics: Vec<_> = dump.archive.metadata().metrics().iter().collect();
+    metrics.sort_by_key(|metric| metric.desc.pmid);
+    for metric in metrics {
+        dump.text(&format!("PMID: {} ({})\n", metric.desc.pmid, metric.names.join(" or ")));
+        dump.text(&descriptor(&metric.desc));
+        dump.out.spill()?;
+    }
+    Ok(())
+}
+
+/// Two lines about a metric, as `pmPrintDesc(3)` writes them.
+pub(in crate::cli) fn descriptor(desc: &MetricDesc) -> String {
+    if desc.value_type == pcp_types::ValueType::NoSupport {
+        return format!("    Data Type: {}\n", desc.value_type);
+    }
+    let indom = match desc.indom {
+        Some(indom) => format!("{indom} 0x{:x}", indom.raw()),
+        None => "PM_INDOM_NULL 0xffffffff".to_owned(),
+    };
+    let units = units(desc.units);
+    format!(
+        "    Data Type: {}  InDom: {indom}\n    Semantics: {}  Units: {units}\n",
+        desc.value_type, desc.semantics
+    )
+}
+
+/// Units as text; the tools write "none" where there is no dimension.
+pub(in crate::cli) fn units(units: Units) -> String {
+    let text = units.to_string();
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// All label records, ordered by time, class and identifier.
+pub(super) fn labels(dump: &mut Dump<'_>) -> Result<(), Failure> {
+    dump.text("\nMetric Labels in the Log ...\n");
+    let archive = dump.archive;
+    let mut records = Vec::new();
+    for (target, history) in archive.metadata().labels() {
+        let states = history.states();
+        // pmlogger repeats the labels of instances whenever the instances
+        // change; PCP's readers drop those that say nothing new.
+        let is_news = |&place: &usize| {
+            place == 0
+                || states.get(place - 1).map(|s| &s.sets) != states.get(place).map(|s| &s.sets)
+        };
+        let news = (0..states.len()).filter(is_news).filter_map(|place| states.get(place));
+        records.extend(news.map(|state| (target, state)));
+    }
+    records.sort_by_key(|(target, state)| (state.stamp, order(target)));
+    let mut last: Option<Timestamp> = None;
+    for (target, state) in records {
+        if last != Some(state.stamp) {
+            dump.push_stamp(state.stamp);
+            dump.text("\n");
+            last = Some(state.stamp);
+        }
+        for set in &state.sets {
+            label_set(dump, &target, set);
+        }
+        dump.out.spill()?;
+    }
+    Ok(())
+}
+
+/// The order of classes within one time, and of identifiers within a class.
+fn order(target: &LabelTarget) -> (u8, u32) {
+    match *target {
+        LabelTarget::Context => (0, 0),
+        LabelTarget::Domain(domain) => (1, domain),
+        LabelTarget::Cluster { domain, cluster } => (2, domain << 22 | cluster << 10),
+        LabelTarget::Item(pmid) => (3, pmid.raw()),
+        LabelTarget::InDom(indom) => (4, indom.raw()),
+        LabelTarget::Instances(indom) => (5, indom.raw()),
+    }
+}
+
+fn label_set(dump: &mut Dump<'_>, target: &LabelTarget, set: &LabelSet) {
+    let owner = match target {
+        LabelTarget::Context => "Context".to_owned(),
+        LabelTarget::Domain(domain) => format!("Domain {domain}"),
+        LabelTarget::Cluster { domain, cluster } => format!("Cluster {domain}.{cluster}"),
+        LabelTarget::Item(pmid) => format!("PMID {pmid}"),
+        LabelTarget::InDom(indom) => format!("InDom {indom}"),
+        LabelTarget::Instances(indom) => {
+            let id = set.instance.map_or(u32::MAX, |id| id.get() as u32);
+            format!("InDom {indom}[{id}]")
+        }
+    };
+    dump.text(&format!("    {owner} labels ({} bytes): {}\n", set.json.len(), set.json));
+    for (place, label) in set.labels.iter().enumerate() {
+        let class = class_name(target);
+        let compound = if label.flags & COMPOUND != 0 { ",compound" } else { "" };
+        let optional = if label.flags & OPTIONAL != 0 { ",optional" } else { "" };
+        dump.text(&format!(
+            "        [{place}] name({},{}) : value({},{}) [{class}{compound}{optional}]\n",
+            label.name.start,
+            label.name.len(),
+            label.value.start,
+            label.value.len(),
+        ));
+    }
+}
+
+fn class_name(target: &LabelTarget) -> &'static str {
+    match target.class() {
+        LabelClass::Context => "context",
+        LabelClass::Domain => "domain",
+        LabelClass::InDom => "indom",
+        LabelClass::Cluster => "cluster",
+        LabelClass::Item => "pmid",
+        LabelClass::Instances => "instances",
+    }
+}
+
+/// All help text: of metrics by identifier, then of instance domains.
+pub(super) fn help_text(dump: &mut Dump<'_>) -> Result<(), Failure> {
+    dump.text("\nMetric Help Text in the Log ...\n");
+    let archive = dump.archive;
+    let mut texts: Vec<_> = archive.metadata().texts().collect();
+    texts.sort_by_key(|(target, kind, _)| {
+        let target = match target {
+            TextTarget::Metric(pmid) => (0, pmid.raw()),
+            TextTarget::InDom(indom) => (1, indom.raw()),
+        };
+        (target, *kind == TextKind::Full)
+    });
+    for (target, kind, text) in texts {
+        let owner = match target {
+            TextTarget::Metric(pmid) => format!("PMID: {pmid}"),
+            TextTarget::InDom(indom) => format!("InDom: {indom}"),
+        };
+        dump.text(&match kind {
+            TextKind::OneLine => format!("{owner} [{text}]\n"),
+            TextKind::Full => format!("{owner}\n{text}\n"),
+        });
+        dump.out.spill()?;
+    }
+    Ok(())
+}
+
+/// The instance domains, complete after each change.
+pub(super) fn instances(dump: &mut Dump<'_>) -> Result<(), Failure> {
+    dump.text("\nInstance Domains in the Log ...\n");
+    let archive = dump.archive;
+    for (indom, history) in archive.metadata().indoms() {
+        dump.text(&format!("InDom: {indom}\n"));
+        for state in history.states() {
+            dump.push_stamp(state.stamp);
+            dump.text(&format!(" {} instances\n", state.instances.len()));
+            for instance in &state.instances {
+                dump.text(&format!("   {} or \"{}\"\n", instance.id.get(), instance.name));
+            }
+            dump.out.spill()?;
+        }
+    }
+    Ok(())
+}

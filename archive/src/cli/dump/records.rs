@@ -1,0 +1,243 @@
+//! The records: times, metrics, instances, values.
+//!
+//! This is where the time goes, so what stays the same from record to record
+//! (a metric's identifier and names) is made into text once.
+
+use hashbrown::HashMap;
+use pcp_types::{InDom, InstanceId, Pmid, ValueType};
+
+use super::super::failure::Failure;
+use super::super::window::Window;
+use super::super::{number, value};
+use super::{Dump, event};
+use crate::replay::damaged;
+use crate::{Instance, Record, Value, ValueSetView};
+
+/// Which records are printed, and how.
+pub(super) struct Options<'a> {
+    /// The metrics asked for, in the order asked for; `None` for all.
+    pub(super) chosen: Option<&'a [Pmid]>,
+    pub(super) window: Window,
+    pub(super) marks: bool,
+    pub(super) sizes: bool,
+}
+
+/// What is printed of a metric in every record.
+struct Known<'a> {
+    /// `    29.0.5 (sample.colour` without the closing parenthesis.
+    title: Vec<u8>,
+    value_type: ValueType,
+    indom: Option<InDom>,
+    /// The domain as it was for the last record.
+    instances: &'a [Instance],
+}
+
+/// Prints the records of the window.
+pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
+    let archive = dump.archive;
+    let mut known: HashMap<Pmid, Known<'_>> = HashMap::new();
+    for metric in archive.metadata().metrics() {
+        let pmid = metric.desc.pmid;
+        let title = format!("    {pmid} ({}", metric.names.join(" or "));
+        known.insert(
+            pmid,
+            Known {
+                title: title.into_bytes(),
+                value_type: metric.desc.value_type,
+                indom: metric.desc.indom,
+                instances: &[],
+            },
+        );
+    }
+    let mut records = archive.records_from(options.window.start)?;
+    while let Some(record) = records.next()? {
+        if record.timestamp() > options.window.end {
+            break;
+        }
+        print_record(dump, options, &mut known, &record)?;
+        dump.out.spill()?;
+    }
+    Ok(())
+}
+
+fn print_record<'a>(
+    dump: &mut Dump<'a>,
+    options: &Options<'_>,
+    known: &mut HashMap<Pmid, Known<'a>>,
+    record: &Record<'_>,
+) -> Result<(), Failure> {
+    let sets = picked(record, options.chosen);
+    if sets.is_empty() && !(record.is_mark() && options.marks) {
+        return Ok(());
+    }
+    dump.text("\n");
+    if options.sizes {
+        dump.text("[");
+        number::integer(&mut dump.out.text, record.size());
+        dump.text(" bytes]\n");
+    }
+    dump.push_stamp(record.timestamp());
+    if record.is_mark() {
+        dump.text("  <mark>\n");
+        return Ok(());
+    }
+    dump.text(" ");
+    number::integer(&mut dump.out.text, sets.len());
+    dump.text(if sets.len() == 1 { " metric\n" } else { " metrics\n" });
+    for set in sets {
+        print_set(dump, known.get_mut(&set.pmid()), record, &set)?;
+    }
+    Ok(())
+}
+
+/// The value sets asked for: all in file order, or the chosen ones in the
+/// order in which they were chosen, as pmdumplog prints them.
+fn picked<'r>(record: &Record<'r>, chosen: Option<&[Pmid]>) -> Vec<ValueSetView<'r>> {
+    let sets = record.value_sets();
+    let Some(chosen) = chosen else { return sets.collect() };
+    let place = |set: &ValueSetView<'_>| chosen.iter().position(|pmid| *pmid == set.pmid());
+    let mut sets: Vec<_> = sets.filter_map(|set| Some((place(&set)?, set))).collect();
+    sets.sort_by_key(|(place, _)| *place);
+    sets.into_iter().map(|(_, set)| set).collect()
+}
+
+/// One metric of a record: on one line, or with a line a value if there are
+/// several.
+fn print_set<'a>(
+    dump: &mut Dump<'a>,
+    known: Option<&mut Known<'a>>,
+    record: &Record<'_>,
+    set: &ValueSetView<'_>,
+) -> Result<(), Failure> {
+    let Some(known) = known else {
+        // Its values cannot be read without its type.
+        dump.text(&format!("    {} (<nonames>): no descriptor\n", set.pmid()));
+        return Ok(());
+    };
+    if let Some(error) = set.error() {
+        dump.out.text.extend_from_slice(&known.title);
+        dump.text(&format!("): {error}\n"));
+        return Ok(());
+    }
+    if set.is_empty() {
+        dump.out.text.extend_from_slice(&known.title);
+        dump.text("): No values returned!\n");
+        return Ok(());
+    }
+    if let Some(indom) = known.indom {
+        known.instances =
+            dump.archive.metadata().indom_at(indom, record.timestamp()).unwrap_or_default();
+    }
+    if known.value_type.is_event() {
+        return print_events(dump, known, record, set);
+    }
+    let several = set.len() > 1;
+    dump.out.text.extend_from_slice(&known.title);
+    dump.text(if several { "):\n" } else { "):" });
+    for (place, observed) in set.values(known.value_type).enumerate() {
+        let (instance, value) = observed.map_err(|source| damaged(dump.archive, record, source))?;
+        let out = &mut dump.out.text;
+        if several {
+            out.extend_from_slice(b"       ");
+        }
+        if known.indom.is_some() {
+            out.extend_from_slice(b" inst [");
+            push_instance(out, known.instances, instance, place);
+            out.push(b']');
+        }
+        out.extend_from_slice(b" value ");
+        value::push(out, value);
+        out.push(b'\n');
+    }
+    Ok(())
+}
+
+/// `1 or "Anvils"`, or `1 or ???` if the domain does not have the instance.
+fn push_instance(out: &mut Vec<u8>, domain: &[Instance], id: Option<InstanceId>, place: usize) {
+    match id {
+        Some(id) => number::integer(out, id.get()),
+        None => out.extend_from_slice(b"-1"),
+    }
+    // Records list instances in the order of the domain nearly always.
+    let same_place = domain.get(place).filter(|instance| Some(instance.id) == id);
+    let found = same_place.or_else(|| domain.iter().find(|instance| Some(instance.id) == id));
+    match found {
+        Some(instance) => {
+            out.extend_from_slice(b" or \"");
+            out.extend_from_slice(instance.name.as_bytes());
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(b" or ???"),
+    }
+}
+
+fn print_events(
+    dump: &mut Dump<'_>,
+    known: &Known<'_>,
+    record: &Record<'_>,
+    set: &ValueSetView<'_>,
+) -> Result<(), Failure> {
+    for (place, observed) in set.values(known.value_type).enumerate() {
+        let (instance, value) = observed.map_err(|source| damaged(dump.archive, record, source))?;
+        let out = &mut dump.out.text;
+        out.extend_from_slice(&known.title);
+        if known.indom.is_some() {
+            out.push(b'[');
+            push_instance(out, known.instances, instance, place);
+            out.push(b']');
+        }
+        out.extend_from_slice(b"): ");
+        match event::unpack(value) {
+            None => dump.text("damaged event array\n"),
+            Some(records) if records.is_empty() => dump.text("No event records\n"),
+            Some(records) => print_event_records(dump, &records, value),
+        }
+    }
+    Ok(())
+}
+
+fn print_event_records(dump: &mut Dump<'_>, records: &[event::EventRecord<'_>], array: Value<'_>) {
+    let missed: u64 = records.iter().filter_map(|record| record.missed).map(u64::from).sum();
+    dump.text(&records.len().to_string());
+    if missed > 0 {
+        dump.text(&format!(" (and {missed} missed)"));
+    }
+    dump.text(if records.len() as u64 + missed == 1 {
+        " event record\n"
+    } else {
+        " event records\n"
+    });
+    for (place, record) in records.iter().enumerate() {
+        dump.text(&format!("        --- event record [{place}] timestamp "));
+        if matches!(array, Value::HighresEvent(_)) {
+            dump.zone.push_time(&mut dump.out.text, record.timestamp, 9);
+        } else {
+            dump.push_dated(record.timestamp, 6);
+        }
+        print_event_record(dump, record);
+    }
+}
+
+fn print_event_record(dump: &mut Dump<'_>, record: &event::EventRecord<'_>) {
+    if record.flags != 0 {
+        let names = event::flag_names(record.flags);
+        dump.text(&format!(" flags 0x{:x} ({names})", record.flags));
+    }
+    dump.text(" ---\n");
+    if let Some(missed) = record.missed {
+        dump.text(&format!("        ==> {missed} missed event records\n"));
+    } else if record.flags == 0 && record.parameters.is_empty() {
+        dump.text("\t          No parameters\n");
+    }
+    for &(pmid, parameter) in &record.parameters {
+        match dump.archive.metadata().metric(pmid) {
+            Some(metric) => {
+                let names = metric.names.join(" or ");
+                dump.text(&format!("        {pmid} ({names}): value "));
+            }
+            None => dump.text(&format!("        PMID: {pmid}: value ")),
+        }
+        value::push(&mut dump.out.text, parameter);
+        dump.text("\n");
+    }
+}

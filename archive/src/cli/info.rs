@@ -1,0 +1,153 @@
+//! `mmv-archive info`: what an archive is.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::ArchiveArgument;
+use super::failure::Failure;
+use super::output::Output;
+use super::zone::{Zone, ZoneOptions};
+use crate::{Archive, Version};
+use pcp_types::Timestamp;
+
+/// Options of `info`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Print one JSON object instead of text, with times as [seconds, nanoseconds].
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Serialize)]
+struct Info<'a> {
+    version: u32,
+    host: &'a str,
+    timezone: &'a str,
+    zoneinfo: &'a str,
+    pid: i32,
+    start: (i64, u32),
+    end: (i64, u32),
+    volumes: Vec<u32>,
+    index_entries: usize,
+    metrics: usize,
+    instance_domains: usize,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// What a pass over all records counts.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    records: u64,
+    marks: u64,
+    values: u64,
+    data_bytes: u64,
+}
+
+impl Counts {
+    fn of(archive: &Archive) -> Result<Self, Failure> {
+        let mut counts = Self::default();
+        let mut records = archive.records()?;
+        while let Some(record) = records.next()? {
+            counts.records += 1;
+            counts.marks += u64::from(record.is_mark());
+            counts.values += record.value_sets().map(|set| set.len() as u64).sum::<u64>();
+            counts.data_bytes += record.size() as u64;
+        }
+        Ok(counts)
+    }
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let archive = self.archive.open()?;
+        let zone = self.zone.zone(archive.label())?;
+        let label = archive.label();
+        let info = Info {
+            version: if archive.version() == Version::V3 { 3 } else { 2 },
+            host: &label.hostname,
+            timezone: &label.timezone,
+            zoneinfo: &label.zoneinfo,
+            pid: label.pid,
+            start: (label.start.seconds(), label.start.nanoseconds()),
+            end: (archive.end().seconds(), archive.end().nanoseconds()),
+            volumes: archive.volumes().collect(),
+            index_entries: archive.index().entries().len(),
+            metrics: archive.metadata().metrics().len(),
+            instance_domains: archive.metadata().indoms().len(),
+            counts: Counts::of(&archive)?,
+        };
+        let mut out = Output::new();
+        if self.json {
+            out.json_line(&info)?;
+        } else {
+            out.text.extend_from_slice(info.text(&archive, &zone).as_bytes());
+        }
+        out.finish()
+    }
+}
+
+impl Info<'_> {
+    fn text(&self, archive: &Archive, zone: &Zone) -> String {
+        let (start, end) = (archive.label().start, archive.end());
+        let unless_empty =
+            |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+        let volumes: Vec<String> = self.volumes.iter().map(ToString::to_string).collect();
+        let lines = [
+            ("format", format!("PCP archive, version {}", self.version)),
+            ("host", self.host.to_owned()),
+            ("written by", format!("process {}", self.pid)),
+            ("start", zone.long(start)),
+            ("end", zone.long(end)),
+            ("span", span(start, end)),
+            ("host's time zone", unless_empty(self.timezone)),
+            ("host's zone name", unless_empty(self.zoneinfo)),
+            ("volumes", format!("{} ({})", volumes.len(), volumes.join(", "))),
+            ("index entries", self.index_entries.to_string()),
+            ("metrics", self.metrics.to_string()),
+            ("instance domains", self.instance_domains.to_string()),
+            ("records", format!("{}, of these {} marks", self.counts.records, self.counts.marks)),
+            ("values", self.counts.values.to_string()),
+            ("bytes in records", self.counts.data_bytes.to_string()),
+        ];
+        let lines = lines.iter().map(|(title, text)| format!("{title:<18}{text}"));
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    }
+}
+
+/// A length of time with its largest units first: `1d 2h 3m 4.500s`.
+fn span(start: Timestamp, end: Timestamp) -> String {
+    let millis = end.nanos_since(start).max(0) / 1_000_000;
+    let seconds = millis / 1000;
+    let mut text = String::new();
+    for (unit, size, within) in [("d", 86_400, i128::MAX), ("h", 3600, 24), ("m", 60, 60)] {
+        if seconds >= size {
+            let _ = write!(text, "{}{unit} ", seconds / size % within);
+        }
+    }
+    text + &format!("{}.{:03}s", seconds % 60, millis % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_begins_with_its_largest_unit() {
+        let span = |millis: i128| span(Timestamp::EPOCH, Timestamp::from_nanos(millis * 1_000_000));
+        assert_eq!(span(0), "0.000s");
+        assert_eq!(span(61_500), "1m 1.500s");
+        assert_eq!(span(3_600_000), "1h 0m 0.000s");
+        assert_eq!(span(90_061_001), "1d 1h 1m 1.001s");
+        assert_eq!(span(-5), "0.000s");
+    }
+}

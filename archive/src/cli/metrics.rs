@@ -1,0 +1,211 @@
+//! `mmv-archive metrics`: what an archive says about its metrics.
+
+use std::io::Write as _;
+
+use clap::Args;
+use pcp_types::{InDom, Timestamp, ValueType};
+use serde::Serialize;
+use serde_json::{Map, Value as JsonValue};
+
+use super::ArchiveArgument;
+use super::dump::{descriptor, units};
+use super::failure::Failure;
+use super::output::Output;
+use crate::{Archive, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget};
+
+/// Options of `metrics`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Print only these metrics, and those below these names.
+    metrics: Vec<String>,
+
+    /// Print names only, one a line.
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
+
+    /// Print one JSON object a metric instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that the archive says about one metric, at its end.
+#[derive(Debug, Serialize)]
+struct Known<'a> {
+    metric: &'a str,
+    pmid: String,
+    #[serde(rename = "type")]
+    value_type: &'static str,
+    semantics: String,
+    units: String,
+    indom: Option<String>,
+    oneline: Option<&'a str>,
+    help: Option<&'a str>,
+    labels: Map<String, JsonValue>,
+    instances: Vec<KnownInstance<'a>>,
+}
+
+/// One instance of a metric.
+#[derive(Debug, Serialize)]
+struct KnownInstance<'a> {
+    id: i32,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    labels: Map<String, JsonValue>,
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let archive = self.archive.open()?;
+        let mut out = Output::new();
+        let all = [String::new()];
+        let names = if self.metrics.is_empty() { &all[..] } else { &self.metrics };
+        let mut missing = 0;
+        for name in names {
+            let mut found = false;
+            for (leaf, metric) in archive.metadata().subtree(name) {
+                found = true;
+                self.print(&mut out, &archive, leaf, &metric.desc)?;
+            }
+            if !found {
+                missing += 1;
+                super::warn(&format_args!("{name}: no metric of this name in the archive"));
+            }
+        }
+        out.finish()?;
+        if missing == names.len() {
+            return Err(Failure::NoData("no metric to print".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        out: &mut Output,
+        archive: &Archive,
+        name: &str,
+        desc: &MetricDesc,
+    ) -> Result<(), Failure> {
+        if self.names {
+            out.text.extend_from_slice(format!("{name}\n").as_bytes());
+            return out.spill();
+        }
+        let known = Known::new(archive, name, desc);
+        if self.json {
+            return out.json_line(&known);
+        }
+        known.push_text(&mut out.text, desc)?;
+        out.spill()
+    }
+}
+
+impl<'a> Known<'a> {
+    fn new(archive: &'a Archive, name: &'a str, desc: &MetricDesc) -> Self {
+        let metadata = archive.metadata();
+        let target = TextTarget::Metric(desc.pmid);
+        Self {
+            metric: name,
+            pmid: desc.pmid.to_string(),
+            value_type: type_name(desc.value_type),
+            semantics: desc.semantics.to_string(),
+            units: units(desc.units),
+            indom: desc.indom.map(|indom| indom.to_string()),
+            oneline: metadata.text(target, TextKind::OneLine),
+            help: metadata.text(target, TextKind::Full),
+            labels: metric_labels(metadata, desc, archive.end()),
+            instances: desc.indom.map_or_else(Vec::new, |indom| instances(archive, indom)),
+        }
+    }
+
+    fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
+        write!(out, "{}  PMID: {}", self.metric, self.pmid)?;
+        if let Some(oneline) = self.oneline {
+            write!(out, "  [{oneline}]")?;
+        }
+        write!(out, "\n{}", descriptor(desc))?;
+        if !self.labels.is_empty() {
+            writeln!(out, "    Labels: {}", text_of(&self.labels))?;
+        }
+        for line in self.help.unwrap_or("").lines() {
+            writeln!(out, "    | {line}")?;
+        }
+        for instance in &self.instances {
+            write!(out, "    inst [{} or \"{}\"]", instance.id, instance.name)?;
+            if !instance.labels.is_empty() {
+                write!(out, " {}", text_of(&instance.labels))?;
+            }
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Labels as a JSON object.
+fn text_of(labels: &Map<String, JsonValue>) -> String {
+    serde_json::to_string(labels).unwrap_or_default()
+}
+
+/// The name of a type in JSON.
+pub(super) fn type_name(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::NoSupport => "nosupport",
+        ValueType::I32 => "32",
+        ValueType::U32 => "u32",
+        ValueType::I64 => "64",
+        ValueType::U64 => "u64",
+        ValueType::Float => "float",
+        ValueType::Double => "double",
+        ValueType::String => "string",
+        ValueType::Aggregate => "aggregate",
+        ValueType::AggregateStatic => "aggregate_static",
+        ValueType::Event => "event",
+        ValueType::HighresEvent => "highres_event",
+    }
+}
+
+/// The labels of a metric: of the context, its domain, indom, cluster and
+/// item; the more specific wins.
+fn metric_labels(metadata: &Metadata, desc: &MetricDesc, at: Timestamp) -> Map<String, JsonValue> {
+    let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
+    let targets = [
+        Some(LabelTarget::Context),
+        Some(LabelTarget::Domain(domain)),
+        desc.indom.map(LabelTarget::InDom),
+        Some(LabelTarget::Cluster { domain, cluster }),
+        Some(LabelTarget::Item(desc.pmid)),
+    ];
+    let mut merged = Map::new();
+    for target in targets.into_iter().flatten() {
+        for set in metadata.labels_at(target, at).unwrap_or_default() {
+            merged.extend(object(&set.json));
+        }
+    }
+    merged
+}
+
+/// The instances at the end of the archive, with their own labels.
+fn instances(archive: &Archive, indom: InDom) -> Vec<KnownInstance<'_>> {
+    let metadata = archive.metadata();
+    let at = archive.end();
+    let sets = metadata.labels_at(LabelTarget::Instances(indom), at).unwrap_or_default();
+    let known = metadata.indom_at(indom, at).unwrap_or_default().iter();
+    known
+        .map(|instance| KnownInstance {
+            id: instance.id.get(),
+            name: &instance.name,
+            labels: sets
+                .iter()
+                .filter(|set| set.instance == Some(instance.id))
+                .flat_map(|set| object(&set.json))
+                .collect(),
+        })
+        .collect()
+}
+
+/// The members of a JSON object; none if the text is not one.
+fn object(json: &str) -> Map<String, JsonValue> {
+    serde_json::from_str(json).unwrap_or_default()
+}

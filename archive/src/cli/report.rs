@@ -1,0 +1,235 @@
+//! `mmv-archive report`: the values of metrics over time.
+
+mod columns;
+mod csv;
+mod jsonl;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pcp_types::Timestamp;
+
+use super::failure::Failure;
+use super::output::Output;
+use super::time::{self, Frame};
+use super::window::{Window, WindowOptions};
+use super::zone::{Zone, ZoneOptions};
+use super::{ArchiveArgument, warn};
+use crate::replay::interpolate::Decrease;
+use crate::replay::{Replay, Sample};
+use crate::{Archive, Value};
+use columns::Column;
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// The metrics to report, or names below which all metrics are reported.
+    #[arg(required = true, value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Report these instances only, by name; may be repeated. Without it all are.
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+
+    /// Report the values as they were logged, at the times they were logged.
+    #[arg(long, conflicts_with_all = ["at", "times", "interval", "samples", "align", "origin"])]
+    raw: bool,
+
+    /// Report the values at this time, a date or SECONDS.NANOSECONDS since 1970;
+    /// may be repeated.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    at: Vec<String>,
+
+    /// Report the values at the times in this file, one a line.
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
+
+    /// The time between samples: 1s (the default), 250ms, 5min, 1h30m.
+    #[arg(short = 't', long, value_name = "INTERVAL", conflicts_with_all = ["at", "times"])]
+    interval: Option<String>,
+
+    /// Stop after this many samples.
+    #[arg(short = 's', long, value_name = "COUNT")]
+    samples: Option<usize>,
+
+    /// Take an integer counter that goes down for one that ran over its end,
+    /// not for one that was set back.
+    #[arg(long)]
+    counter_wrap: bool,
+
+    /// How the values are written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Write JSON Lines; the same as --format jsonl.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// The width of a table in columns; by default that of the terminal as
+    /// COLUMNS says, or 100.
+    #[arg(long, value_name = "COLUMNS")]
+    width: Option<usize>,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line a time, a column an instance, for reading.
+    Table,
+    /// Comma-separated values (RFC 4180), times in RFC 3339.
+    Csv,
+    /// A JSON object a value, with its type kept.
+    Jsonl,
+}
+
+/// What the writers of all formats work on.
+struct Report<'a> {
+    replay: &'a Replay<'a>,
+    columns: Vec<Column>,
+    zone: Zone,
+    /// Places of the second that times in a table have.
+    places: usize,
+    width: usize,
+}
+
+/// The value in a column of a sample.
+fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
+    let values = sample.values.get(column.metric)?;
+    let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
+    values.get(place).map(|(_, value)| *value)
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let archive = self.archive.open()?;
+        let zone = self.zone.zone(archive.label())?;
+        let replay = self.load(&archive)?;
+        let columns = columns::columns(&archive, &replay, &self.instances);
+        if columns.is_empty() {
+            return Err(Failure::NoData("the metrics have no values in the archive".to_owned()));
+        }
+        let frame = Frame {
+            start: archive.label().start,
+            end: archive.end(),
+            zone: zone.time_zone().clone(),
+        };
+        let window = self.window.window(frame.start, frame.end, &frame.zone)?;
+        if window.unaligned {
+            warn(&"the alignment leads out of the archive and is ignored");
+        }
+        let width = self.width.unwrap_or_else(terminal_width);
+        let report = Report { replay: &replay, columns, zone, places: self.places(window)?, width };
+        let samples = self.samples(&replay, window, &frame)?;
+        let samples = samples.take(self.samples.unwrap_or(usize::MAX));
+        let mut out = Output::new();
+        let values = match if self.json { Format::Jsonl } else { self.format } {
+            Format::Table => table::write(&mut out, &report, samples)?,
+            Format::Csv => csv::write(&mut out, &report, samples)?,
+            Format::Jsonl => jsonl::write(&mut out, &report, samples)?,
+        };
+        out.finish()?;
+        if values == 0 {
+            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The selected metrics with their observations.
+    fn load<'a>(&self, archive: &'a Archive) -> Result<Replay<'a>, Failure> {
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        let mut selection = Replay::open(archive).decrease(decrease);
+        for name in &self.metrics {
+            if selection.select(name) == 0 {
+                warn(&format_args!("{name}: no metric of this name in the archive"));
+            }
+        }
+        if selection.metrics().is_empty() {
+            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+        }
+        let replay = selection.load()?;
+        if replay.backward_records() > 0 {
+            let count = replay.backward_records();
+            warn(&format_args!("{count} records go back in time and are left out"));
+        }
+        Ok(replay)
+    }
+
+    /// The samples that the options ask for.
+    fn samples<'r>(
+        &self,
+        replay: &'r Replay<'r>,
+        window: Window,
+        frame: &Frame,
+    ) -> Result<Box<dyn Iterator<Item = Sample<'r>> + 'r>, Failure> {
+        if self.raw {
+            let is_within = move |sample: &Sample<'_>| {
+                window.start <= sample.timestamp && sample.timestamp <= window.end
+            };
+            return Ok(Box::new(replay.observations().filter(is_within)));
+        }
+        if self.at.is_empty() && self.times.is_none() {
+            return Ok(Box::new(replay.window(window.origin, window.end, self.step()?)));
+        }
+        let mut times = Vec::new();
+        for text in &self.at {
+            times.push(time::stamp(text, frame)?);
+        }
+        if let Some(path) = &self.times {
+            times.extend(times_in(path, frame)?);
+        }
+        let count = replay.metrics().len();
+        // A time outside the archive is a line without values: as many lines
+        // come out as times went in.
+        let nothing = move |timestamp| {
+            let values = vec![Vec::new(); count];
+            Sample { timestamp, is_mark: false, values }
+        };
+        Ok(Box::new(times.into_iter().map(move |at| replay.at(at).unwrap_or_else(|| nothing(at)))))
+    }
+
+    fn step(&self) -> Result<Duration, Failure> {
+        let step = time::interval(self.interval.as_deref().unwrap_or("1s"))?;
+        if step.is_zero() {
+            return Err(Failure::Usage("the interval between samples is zero".to_owned()));
+        }
+        Ok(step)
+    }
+
+    /// Places of the second in a table: none if all times are full seconds,
+    /// else three, else as many as the step has.
+    fn places(&self, window: Window) -> Result<usize, Failure> {
+        let step = self.step()?;
+        let even_times = !self.raw && self.at.is_empty() && self.times.is_none();
+        if even_times && window.origin.nanoseconds() == 0 && step.subsec_nanos() == 0 {
+            return Ok(0);
+        }
+        Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
+    }
+}
+
+/// The times in a file, one a line; empty lines and those from a `#` on are
+/// passed over.
+fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| time::stamp(line, frame).map_err(Failure::from)).collect()
+}
+
+/// What COLUMNS says, else a width that most terminals have.
+fn terminal_width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    columns.filter(|width| *width >= 20).unwrap_or(100)
+}

@@ -1,0 +1,74 @@
+//! Comma-separated values, RFC 4180: lines end in CR LF, a field with a comma,
+//! a quote or a line end is quoted, quotes are doubled.
+
+use super::columns::push_plain;
+use super::{Failure, Output, Report, Sample, cell};
+
+/// Writes a line of names and a line a sample; returns the number of values.
+/// Marks have no line.
+pub(super) fn write<'a>(
+    out: &mut Output,
+    report: &Report<'a>,
+    samples: impl Iterator<Item = Sample<'a>>,
+) -> Result<u64, Failure> {
+    out.text.extend_from_slice(b"Time");
+    for column in &report.columns {
+        let name = match &column.instance_name {
+            Some(instance) => format!("{}[{instance}]", column.name),
+            None => column.name.clone(),
+        };
+        out.text.push(b',');
+        push_field(&mut out.text, name.as_bytes());
+    }
+    out.text.extend_from_slice(b"\r\n");
+    let mut values = 0;
+    let mut field = Vec::new();
+    for sample in samples.filter(|sample| !sample.is_mark) {
+        out.text.extend_from_slice(report.zone.rfc3339(sample.timestamp).as_bytes());
+        for column in &report.columns {
+            out.text.push(b',');
+            if let Some(value) = cell(&sample, column) {
+                values += 1;
+                field.clear();
+                push_plain(&mut field, value);
+                push_field(&mut out.text, &field);
+            }
+        }
+        out.text.extend_from_slice(b"\r\n");
+        out.spill()?;
+    }
+    Ok(values)
+}
+
+fn push_field(out: &mut Vec<u8>, field: &[u8]) {
+    if !field.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        out.extend_from_slice(field);
+        return;
+    }
+    out.push(b'"');
+    for &byte in field {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        let field = |text: &str| {
+            let mut out = Vec::new();
+            push_field(&mut out, text.as_bytes());
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(field("plain text"), "plain text");
+        assert_eq!(field("a,b"), "\"a,b\"");
+        assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");
+        assert_eq!(field("two\nlines"), "\"two\nlines\"");
+    }
+}

@@ -1,0 +1,55 @@
+//! A JSON object a value.
+
+use pcp_types::InstanceId;
+use serde::Serialize;
+
+use super::{Failure, Output, Report, Sample, cell};
+use crate::cli::value::Json;
+
+/// One value, or a mark.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: (i64, u32),
+    metric: &'a str,
+    pmid: String,
+    instance: Option<i32>,
+    name: Option<&'a str>,
+    value: Json<'a>,
+}
+
+/// A mark in the raw values: nothing before it continues after it.
+#[derive(Serialize)]
+struct Mark {
+    time: (i64, u32),
+    mark: bool,
+}
+
+/// Writes a line a value; returns their number.
+pub(super) fn write<'a>(
+    out: &mut Output,
+    report: &Report<'a>,
+    samples: impl Iterator<Item = Sample<'a>>,
+) -> Result<u64, Failure> {
+    let pmids: Vec<String> =
+        report.replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
+    let mut values = 0;
+    for sample in samples {
+        let time = (sample.timestamp.seconds(), sample.timestamp.nanoseconds());
+        if sample.is_mark {
+            out.json_line(&Mark { time, mark: true })?;
+        }
+        for column in &report.columns {
+            let Some(value) = cell(&sample, column) else { continue };
+            values += 1;
+            out.json_line(&Line {
+                time,
+                metric: &column.name,
+                pmid: pmids.get(column.metric).cloned().unwrap_or_default(),
+                instance: column.instance.map(InstanceId::get),
+                name: column.instance_name.as_deref(),
+                value: Json(value),
+            })?;
+        }
+    }
+    Ok(values)
+}

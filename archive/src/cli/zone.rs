@@ -1,0 +1,173 @@
+//! The time zone of a report, and moments as text in it.
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use pcp_types::Timestamp;
+
+use super::failure::Failure;
+use super::number::padded;
+use super::time::to_jiff;
+use crate::ArchiveLabel;
+
+/// Which time zone times are read and written in.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ZoneOptions {
+    /// Use the time zone of the host that was logged, as the archive's label
+    /// has it, instead of the local one.
+    #[arg(short = 'z', long = "hostzone", conflicts_with = "timezone")]
+    host_zone: bool,
+
+    /// Use this time zone: a name such as Europe/Berlin or UTC, or a POSIX
+    /// form such as EST5EDT or AEST-10.
+    #[arg(short = 'Z', long = "timezone", value_name = "ZONE")]
+    timezone: Option<String>,
+}
+
+/// A time zone chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    zone: TimeZone,
+    /// The offset from UTC in seconds of the hour it was last asked for; zones
+    /// change their offset at full hours of UTC only, or nearly so: the hour
+    /// is a quarter of one.
+    cached: std::cell::Cell<Option<(i64, i64)>>,
+}
+
+impl ZoneOptions {
+    /// The zone that the options name.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] for a zone that does not exist.
+    pub(crate) fn zone(&self, label: &ArchiveLabel) -> Result<Zone, Failure> {
+        let zone = match (&self.timezone, self.host_zone) {
+            (Some(name), _) => named(name)?,
+            (None, true) => named(&label.timezone)?,
+            (None, false) => TimeZone::system(),
+        };
+        Ok(Zone::new(zone))
+    }
+}
+
+/// A zone by its name in the time zone database, or by a POSIX rule. PCP's
+/// labels also have `:Area/City`, and bare abbreviations for an offset of zero.
+fn named(name: &str) -> Result<TimeZone, Failure> {
+    let plain = name.strip_prefix(':').unwrap_or(name);
+    TimeZone::get(plain)
+        .or_else(|_| TimeZone::posix(plain))
+        .or_else(|_| TimeZone::posix(&format!("{plain}+0")))
+        .map_err(|_| Failure::Usage(format!("\"{name}\" is not a time zone")))
+}
+
+/// Seconds in the unit by which offsets are remembered.
+const QUARTER: i64 = 900;
+
+impl Zone {
+    pub(crate) fn new(zone: TimeZone) -> Self {
+        Self { zone, cached: std::cell::Cell::new(None) }
+    }
+
+    pub(crate) fn time_zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// Seconds that the zone's clock is ahead of UTC at a moment.
+    fn offset(&self, at: Timestamp) -> i64 {
+        let quarter = at.seconds().div_euclid(QUARTER);
+        if let Some((known, offset)) = self.cached.get()
+            && known == quarter
+        {
+            return offset;
+        }
+        let offset =
+            to_jiff(at).map_or(0, |instant| i64::from(self.zone.to_offset(instant).seconds()));
+        self.cached.set(Some((quarter, offset)));
+        offset
+    }
+
+    /// Appends `HH:MM:SS.fraction` with so many places of the second, cut.
+    pub(crate) fn push_time(&self, out: &mut Vec<u8>, at: Timestamp, places: usize) {
+        let of_day = (at.seconds().wrapping_add(self.offset(at))).rem_euclid(86_400) as u32;
+        padded(out, of_day / 3600, 2);
+        out.push(b':');
+        padded(out, of_day / 60 % 60, 2);
+        out.push(b':');
+        padded(out, of_day % 60, 2);
+        if places > 0 {
+            out.push(b'.');
+            padded(
+                out,
+                at.nanoseconds() / 10u32.pow(9u32.saturating_sub(places as u32)),
+                places.min(9),
+            );
+        }
+    }
+
+    /// Appends `Tue Nov 14`, the day part of ctime.
+    pub(crate) fn push_day(&self, out: &mut Vec<u8>, at: Timestamp) {
+        out.extend_from_slice(self.strftime(at, "%a %b %e").as_bytes());
+    }
+
+    /// The year.
+    pub(crate) fn year(&self, at: Timestamp) -> String {
+        self.strftime(at, "%Y")
+    }
+
+    /// A date and time such as `2023-11-14 22:13:20.123456789 UTC`.
+    pub(crate) fn long(&self, at: Timestamp) -> String {
+        self.strftime(at, "%Y-%m-%d %H:%M:%S%.9f %Z")
+    }
+
+    /// RFC 3339 with nanoseconds and the offset, which reads back exactly.
+    pub(crate) fn rfc3339(&self, at: Timestamp) -> String {
+        self.strftime(at, "%Y-%m-%dT%H:%M:%S%.9f%:z")
+    }
+
+    /// jiff's strftime; moments outside its years are written in seconds.
+    pub(crate) fn strftime(&self, at: Timestamp, format: &str) -> String {
+        match to_jiff(at) {
+            Some(instant) => instant.to_zoned(self.zone.clone()).strftime(format).to_string(),
+            None => at.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(zone: &str, at: Timestamp, places: usize) -> String {
+        let mut out = Vec::new();
+        Zone::new(named(zone).unwrap()).push_time(&mut out, at, places);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_moment_is_written_in_the_zone_asked_for() {
+        let at = Timestamp::new(1_700_000_000, 123_456_789).unwrap();
+        assert_eq!(time("UTC", at, 9), "22:13:20.123456789");
+        assert_eq!(time("AEST-10", at, 6), "08:13:20.123456");
+        assert_eq!(time("IST-5:30", at, 0), "03:43:20");
+        assert_eq!(time(":Europe/Berlin", at, 0), "23:13:20");
+        assert_eq!(Zone::new(named("UTC").unwrap()).long(at), "2023-11-14 22:13:20.123456789 UTC");
+    }
+
+    #[test]
+    fn the_offset_follows_the_change_to_summer_time() {
+        let zone = Zone::new(named("Europe/Berlin").unwrap());
+        let change = 1_711_846_800; // 2024-03-31 01:00 UTC
+        let text = |seconds| {
+            let mut out = Vec::new();
+            zone.push_time(&mut out, Timestamp::new(seconds, 0).unwrap(), 0);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(change - 1), "01:59:59");
+        assert_eq!(text(change), "03:00:00");
+        assert_eq!(text(change - 2), "01:59:58");
+    }
+
+    #[test]
+    fn what_is_no_zone_is_refused() {
+        assert!(matches!(named("Mars/Olympus"), Err(Failure::Usage(_))));
+    }
+}
