@@ -10,8 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use mmv_writer::mmv_directory;
 
 use crate::config::{Destination, DurationError, Settings, default_archive_dir, parse_duration};
-use crate::error::{EXIT_IO, EXIT_OK, EXIT_PERMISSION};
-use crate::{inspect, logging, run};
+use crate::error::{EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::{demo, inspect, logging, run};
 
 /// Harvests the MMV files of instrumented programs and logs their metrics
 /// into archives of Performance Co-Pilot.
@@ -30,6 +30,9 @@ enum Command {
     ///
     /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
     Inspect(InspectOptions),
+    /// Show the whole road in five seconds: an instrumented program, the agent,
+    /// and a report of what was logged. Needs no set-up and no root.
+    Demo,
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +77,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => match cli.command {
             Command::Run(options) => run_command(options),
             Command::Inspect(options) => inspect_command(&options),
+            Command::Demo => demo_command(),
         },
         Err(error) => {
             // Help and version go to stdout and are no error; if nobody reads
@@ -128,6 +132,20 @@ fn inspect_command(options: &InspectOptions) -> ExitCode {
             ExitCode::from(EXIT_IO)
         }
         _ => ExitCode::from(inspect::exit_code(&report)),
+    }
+}
+
+fn demo_command() -> ExitCode {
+    match demo::demo() {
+        // Whoever stopped reading has seen enough.
+        Err(demo::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::from(EXIT_OK)
+        }
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::from(EXIT_INTERNAL)
+        }
+        Ok(()) => ExitCode::from(EXIT_OK),
     }
 }
 

@@ -35,6 +35,7 @@ mod archive_name;
 mod catalog;
 pub mod cli;
 pub mod config;
+pub mod demo;
 mod directory;
 pub mod error;
 mod harvest;
