@@ -321,3 +321,121 @@ fn push_texts(
     texts.extend(short.map(|text| (target, TextKind::OneLine, text)));
     texts.extend(long.map(|text| (target, TextKind::Full, text)));
 }
+
+#[cfg(test)]
+mod tests {
+    use pcp_types::{Semantics, Units, ValueType};
+
+    use super::*;
+
+    fn metric(item: u32, name: &str, value_type: ValueType) -> Option<LoggedMetric> {
+        Some(LoggedMetric {
+            desc: MetricDesc {
+                pmid: Pmid::new(DOMAIN, 1, item).unwrap(),
+                value_type,
+                indom: None,
+                semantics: Semantics::Instant,
+                units: Units::NONE,
+            },
+            name: name.to_owned(),
+            short_help: Some(format!("help of {item}")),
+            long_help: None,
+        })
+    }
+
+    fn indom(instances: &[(i32, &str)], help: &str) -> LoggedIndom {
+        let instance = |&(id, name): &(i32, &str)| Instance {
+            id: InstanceId::new(id).unwrap(),
+            name: name.into(),
+        };
+        LoggedIndom {
+            indom: InDom::new(DOMAIN, 2049).unwrap(),
+            instances: instances.iter().map(instance).collect(),
+            short_help: Some(help.to_owned()),
+            long_help: None,
+        }
+    }
+
+    fn label(target: LabelTarget, name: &str, json_value: &str) -> LoggedLabel {
+        LoggedLabel {
+            target,
+            instance: None,
+            name: name.to_owned(),
+            json_value: json_value.to_owned(),
+            optional: false,
+        }
+    }
+
+    fn merged(translations: &[Translation]) -> Merged {
+        let plan = Plan::default();
+        let files = ["a", "b", "c"];
+        let members: Vec<Member<'_>> = translations
+            .iter()
+            .zip(files)
+            .map(|(translation, file)| Member { file: OsStr::new(file), translation, plan: &plan })
+            .collect();
+        merge(7, &members, &Host::here())
+    }
+
+    #[test]
+    fn the_first_file_wins_a_name_and_a_pmid() {
+        let of = |metrics| Translation { metrics, ..Translation::default() };
+        let result = merged(&[
+            of(vec![metric(1, "mmv.x", ValueType::U32)]),
+            of(vec![metric(1, "mmv.x", ValueType::U32), metric(2, "mmv.x", ValueType::U32)]),
+            of(vec![metric(1, "mmv.x", ValueType::Double), metric(3, "mmv.x.y", ValueType::U32)]),
+        ]);
+        assert_eq!(result.catalog.id, 7);
+        assert_eq!(result.catalog.metrics.len(), 1);
+        assert_eq!(result.catalog.metrics[0].0.value_type, ValueType::U32);
+        assert!(matches!(
+            &result.conflicts[..],
+            [
+                (b, Conflict::Name(NameError::Taken { .. })),
+                (c, Conflict::Metric { .. }),
+                (_, Conflict::Name(NameError::LeafAndFolder { .. })),
+            ] if b == "b" && c == "c"
+        ));
+    }
+
+    #[test]
+    fn instances_of_all_files_are_one_domain_and_a_second_name_is_refused() {
+        let of = |indom| Translation { indoms: vec![indom], ..Translation::default() };
+        let result = merged(&[
+            of(indom(&[(3, "three"), (1, "one")], "first")),
+            of(indom(&[(2, "two"), (1, "uno"), (3, "three")], "second")),
+        ]);
+        let names: Vec<&str> =
+            result.catalog.indoms[0].1.iter().map(|instance| &*instance.name).collect();
+        assert_eq!(names, ["one", "two", "three"]);
+        assert_eq!(result.conflicts.len(), 1);
+        let texts: Vec<&str> = result.catalog.texts.iter().map(|(.., text)| &**text).collect();
+        assert_eq!(texts, ["first"]);
+    }
+
+    #[test]
+    fn an_empty_domain_is_not_declared() {
+        let translation =
+            Translation { indoms: vec![indom(&[], "empty")], ..Translation::default() };
+        assert!(merged(&[translation]).catalog.indoms.is_empty());
+    }
+
+    #[test]
+    fn the_first_file_wins_a_label_and_bad_ones_are_left_out() {
+        let cluster = LabelTarget::Cluster { domain: DOMAIN, cluster: 1 };
+        let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
+        let of = |labels| Translation { labels, ..Translation::default() };
+        let result = merged(&[
+            of(vec![label(cluster, "x", "1")]),
+            of(vec![
+                label(cluster, "x", "2"),
+                label(cluster, "a", "3"),
+                label(item, "b", "nonsense"),
+            ]),
+        ]);
+        let sets = result.catalog.labels.iter().find(|(target, _)| *target == cluster).unwrap();
+        assert_eq!(sets.1[0].json, "{\"a\":3,\"x\":1}");
+        assert!(result.catalog.labels.iter().all(|(target, _)| *target != item));
+        assert!(matches!(&result.conflicts[..], [(_, Conflict::Labels { .. })]));
+    }
+}

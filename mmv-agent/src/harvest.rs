@@ -40,6 +40,12 @@ impl Values {
         }
     }
 
+    /// Values that are these words, all present.
+    #[cfg(test)]
+    pub(crate) fn of_words(words: &[u64]) -> Self {
+        Self { words: words.to_vec(), ..Self::default() }
+    }
+
     /// Reads every value. `micros` is the time since 1970 in microseconds, for
     /// timers that run; with `sentinel` some cells mean "no value".
     ///
@@ -149,4 +155,93 @@ fn read_elapsed(from: &ReadMapping, at: Elapsed) -> (u64, i64) {
         open = again;
     }
     (load(at.cell), open.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+
+    use mmv_writer::layout::{Header, SectionKind, TocEntry};
+    use mmv_writer::view::Contents;
+    use mmv_writer::{Counter, Registry, Text};
+    use zerocopy::{FromBytes, IntoBytes};
+
+    use super::*;
+
+    /// A file with the counter "busy" turned into a timer, whose two words are
+    /// `value` and `open`, and the string "text".
+    fn timer_file(value: u64, open: i64) -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::builder("f").directory(dir.path()).build().unwrap();
+        let _busy: Counter<u64> = registry.counter("busy").build().unwrap();
+        let text: Text = registry.text("text").build().unwrap();
+        let published = registry.publish().unwrap();
+        text.set("words");
+        let mut bytes = fs::read(published.path()).unwrap();
+        let toc = |bytes: &[u8], kind: SectionKind| {
+            let entries = bytes[Header::BYTES..].chunks_exact(TocEntry::BYTES);
+            let mut entries = entries.map(|entry| TocEntry::read_from_bytes(entry).unwrap());
+            entries.find(|entry| entry.kind == kind.code()).unwrap().offset as usize
+        };
+        let kind_at = toc(&bytes, SectionKind::Metrics) + 68;
+        bytes[kind_at..kind_at + 4].copy_from_slice(9i32.as_bytes());
+        let value_at = toc(&bytes, SectionKind::Values);
+        bytes[value_at..value_at + 8].copy_from_slice(value.as_bytes());
+        bytes[value_at + 8..value_at + 16].copy_from_slice(open.as_bytes());
+        let path = dir.path().join("timer");
+        fs::write(&path, &bytes).unwrap();
+        (dir, File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    fn read(file: &File, micros: i64, sentinel: bool) -> (Values, Plan, ReadMapping) {
+        let bytes = fs::read(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file)));
+        let contents = Contents::parse(&bytes.unwrap()).unwrap();
+        let mapping = ReadMapping::map(file).unwrap();
+        let plan = Plan::resolve(&contents, mapping.len()).unwrap();
+        let mut values = Values::new(&plan);
+        assert!(values.read(&plan, &mapping, micros, sentinel));
+        (values, plan, mapping)
+    }
+
+    #[test]
+    fn a_timer_counts_its_open_interval_up_to_now() {
+        let (_dir, file) = timer_file(100, -1_000_000);
+        let (values, ..) = read(&file, 1_000_250, false);
+        assert_eq!(values.words(), [350]);
+        let (_dir, file) = timer_file(100, 0);
+        let (values, ..) = read(&file, 1_000_250, false);
+        assert_eq!(values.words(), [100]);
+    }
+
+    #[test]
+    fn a_timer_of_all_ones_is_no_value_with_the_flag_only() {
+        let (_dir, file) = timer_file(u64::MAX, 0);
+        assert!(read(&file, 0, false).0.is_present(0));
+        assert!(!read(&file, 0, true).0.is_present(0));
+    }
+
+    #[test]
+    fn strings_end_at_their_nul_or_before_the_last_byte() {
+        let (_dir, file) = timer_file(0, 0);
+        let (mut values, plan, mapping) = read(&file, 0, false);
+        assert_eq!(values.text(1), b"words");
+        assert!(!values.read(&plan, &mapping, 0, false), "nothing has changed");
+        file.write_all_at(&[b'x'; TEXT_BYTES], plan.strings[0] as u64).unwrap();
+        assert!(values.read(&plan, &mapping, 0, false), "its length has changed");
+        assert_eq!(values.text(1), [b'x'; TEXT_BYTES - 1]);
+    }
+
+    #[test]
+    fn only_another_padded_length_needs_another_shape() {
+        let (_dir, file) = timer_file(0, 0);
+        let (mut values, plan, mapping) = read(&file, 0, false);
+        let at = plan.strings[0] as u64;
+        for (text, reshaped) in
+            [(&b"sevens\0"[..], false), (b"seven77\0", false), (b"eight888\0", true)]
+        {
+            file.write_all_at(text, at).unwrap();
+            assert_eq!(values.read(&plan, &mapping, 0, false), reshaped, "{text:?}");
+        }
+    }
 }

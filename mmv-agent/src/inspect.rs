@@ -56,3 +56,6 @@ pub fn exit_code(report: &Report) -> u8 {
         EXIT_FINDINGS
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -170,3 +170,61 @@ fn inside(offset: u64, bytes: usize, len: usize) -> Option<usize> {
     let end = at.checked_add(bytes)?;
     (end <= len).then_some(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use mmv_writer::{Counter, Gauge, Registry, Text};
+
+    use super::*;
+
+    /// A file with a metric of each class, not in the order of the classes.
+    fn contents() -> (Contents, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::builder("f").directory(dir.path()).build().unwrap();
+        let _text: Text = registry.text("text").build().unwrap();
+        let _double: Gauge<f64> = registry.gauge("double").build().unwrap();
+        let _wide: Counter<u64> = registry.counter("u64").build().unwrap();
+        let _float: Gauge<f32> = registry.gauge("float").build().unwrap();
+        let _narrow: Gauge<i32> = registry.gauge("i32").build().unwrap();
+        let published = registry.publish().unwrap();
+        let bytes = fs::read(published.path()).unwrap();
+        (Contents::parse(&bytes).unwrap(), bytes.len())
+    }
+
+    #[test]
+    fn values_are_sorted_by_how_they_are_encoded() {
+        let (contents, len) = contents();
+        let plan = Plan::resolve(&contents, len).unwrap();
+        let names: Vec<&str> =
+            plan.keys().iter().map(|key| contents.metrics[key.metric].name.as_str()).collect();
+        assert_eq!(names, ["i32", "float", "u64", "double", "text"]);
+        assert_eq!((plan.narrow(), plan.wide(), plan.texts()), (0..2, 2..4, 4..5));
+        assert_eq!((plan.len(), plan.cells.len(), plan.strings.len()), (5, 4, 1));
+    }
+
+    #[test]
+    fn there_is_no_plan_for_a_mapping_that_ends_before_a_value() {
+        let (mut contents, len) = contents();
+        assert!(Plan::resolve(&contents, len).is_some());
+        for entry in &mut contents.values {
+            entry.cell = len as u64 - 4;
+        }
+        assert!(Plan::resolve(&contents, len).is_none());
+    }
+
+    #[test]
+    fn a_cell_says_no_value_by_its_type() {
+        let (contents, len) = contents();
+        let plan = Plan::resolve(&contents, len).unwrap();
+        let (narrow, float, wide, double) = (0, 1, 2, 3);
+        assert!(plan.is_sentinel(narrow, u64::MAX));
+        assert!(!plan.is_sentinel(narrow, u64::from(u32::MAX)));
+        assert!(plan.is_sentinel(float, u64::from(f32::NAN.to_bits())));
+        assert!(!plan.is_sentinel(float, u64::from(1f32.to_bits())));
+        assert!(plan.is_sentinel(wide, u64::MAX));
+        assert!(!plan.is_sentinel(wide, f64::NAN.to_bits()));
+        assert!(plan.is_sentinel(double, f64::NAN.to_bits()));
+    }
+}

@@ -150,3 +150,76 @@ impl Recorder {
         fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pmid(item: u32) -> Pmid {
+        Pmid::new(70, 1, item).unwrap()
+    }
+
+    /// Two metrics: 1 has an instance of each of two sources, 2 is of the
+    /// second source alone.
+    fn layout() -> Layout {
+        let place = |id, source, value| Place {
+            instance: Some(InstanceId::new(id).unwrap()),
+            source,
+            value,
+        };
+        vec![
+            ValueSetLayout {
+                pmid: pmid(1),
+                value_type: ValueType::U32,
+                places: vec![place(0, 0, 0), place(1, 1, 0)],
+            },
+            ValueSetLayout {
+                pmid: pmid(2),
+                value_type: ValueType::Double,
+                places: vec![place(0, 1, 1)],
+            },
+        ]
+    }
+
+    fn values(words: &[u64]) -> Values {
+        Values::of_words(words)
+    }
+
+    /// Bytes of a record with so many sets, in-place values and blocks of 8.
+    fn size(sets: usize, values: usize, blocks: usize) -> usize {
+        24 + 12 * sets + 8 * values + 12 * blocks
+    }
+
+    #[test]
+    fn a_record_has_the_values_of_all_sources_that_are_there() {
+        let (first, second) = (values(&[7]), values(&[8, 0]));
+        let all = [Some(&first), Some(&second)];
+        let recorder = Recorder::new(&layout(), &all).unwrap().unwrap();
+        assert_eq!(recorder.values(), 3);
+        assert_eq!(recorder.new_buffer().as_bytes().len(), size(2, 3, 1));
+
+        let some = [Some(&first), None];
+        assert!(recorder.is_for(&all) && !recorder.is_for(&some));
+        let recorder = Recorder::new(&layout(), &some).unwrap().unwrap();
+        assert_eq!(recorder.values(), 1);
+        assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0));
+    }
+
+    #[test]
+    fn values_stand_big_endian_behind_their_instances() {
+        let first = values(&[0x0102_0304]);
+        let recorder = Recorder::new(&layout(), &[Some(&first), None]).unwrap().unwrap();
+        let mut buffer = recorder.new_buffer();
+        let stamp = Timestamp::new(1_700_000_000, 5).unwrap();
+        assert!(recorder.record(stamp, &[Some(&first), None], &mut buffer));
+        assert_eq!(buffer.timestamp(), stamp);
+        let expected = [0x0102_0304u32.to_be_bytes(), (size(1, 1, 0) as u32).to_be_bytes()];
+        assert!(buffer.as_bytes().ends_with(&expected.concat()));
+    }
+
+    #[test]
+    fn without_a_value_there_is_no_recorder() {
+        assert!(Recorder::new(&layout(), &[None, None]).unwrap().is_none());
+        assert!(Recorder::new(&Layout::new(), &[]).unwrap().is_none());
+    }
+}

@@ -185,3 +185,82 @@ fn labels(contents: &Contents, cluster: u32) -> Vec<LoggedLabel> {
     });
     logged.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use mmv_writer::view::{Header, Metric, MetricKind};
+    use pcp_types::{Semantics, ValueType};
+
+    use super::*;
+
+    fn contents(metrics: Vec<Metric>) -> Contents {
+        Contents {
+            header: Header {
+                version: 1,
+                generation: 1,
+                flags: Flags::default(),
+                pid: 0,
+                cluster: 0,
+                file_len: 0,
+            },
+            indoms: Vec::new(),
+            metrics,
+            values: Vec::new(),
+            labels: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    fn metric(name: &str, item: u32, kind: MetricKind) -> Metric {
+        Metric {
+            name: name.into(),
+            item,
+            kind,
+            semantics: Semantics::Counter,
+            units: Units::NONE,
+            indom: Some(3),
+            short_help: None,
+            long_help: None,
+        }
+    }
+
+    #[test]
+    fn items_and_serials_become_pmids_and_indoms_as_in_pmdammv() {
+        let kind = MetricKind::Numeric(ValueType::U32);
+        let contents = contents(vec![metric("a", 17, kind)]);
+        let (items, errors) = items(OsStr::new("f"), &contents);
+        assert_eq!(errors, []);
+        let translation = translate(&contents, &items, 1);
+        let logged = translation.metrics[0].as_ref().unwrap();
+        assert_eq!(logged.name, "mmv.f.a");
+        assert_eq!(logged.desc.pmid.to_string(), "70.1.17");
+        assert_eq!(logged.desc.indom.unwrap().to_string(), "70.2051");
+        assert_eq!(logged.desc.value_type, ValueType::U32);
+    }
+
+    #[test]
+    fn serials_and_clusters_too_large_for_an_indom_are_cut_to_its_bits() {
+        assert_eq!(indom(1, 2048).unwrap().serial(), 2048);
+        assert_eq!(indom(2, 0).unwrap().serial(), 4096);
+        assert_eq!(indom(2049, 1).unwrap().serial(), 2049);
+        assert_eq!(indom(4094, InDom::MAX_SERIAL).unwrap().serial(), InDom::MAX_SERIAL);
+    }
+
+    #[test]
+    fn a_metric_whose_complete_name_is_none_is_told_and_left_out() {
+        let contents = contents(vec![metric("a", 1, MetricKind::Elapsed)]);
+        let (items, errors) = items(OsStr::new("my-app"), &contents);
+        assert_eq!(errors.len(), 1);
+        assert!(translate(&contents, &items, 1).metrics[0].is_none());
+    }
+
+    #[test]
+    fn scales_of_dimensions_that_a_unit_does_not_have_are_dropped() {
+        let seconds = Units::seconds();
+        assert_eq!(tidy(seconds), seconds);
+        assert_eq!(tidy(Units::kilobytes().per_second()), Units::kilobytes().per_second());
+        assert_eq!(tidy(Units::from_raw(seconds.raw() | 0x0002_0100)), seconds);
+        // Count 1 with a count scale of 4; the scales of space and time mean nothing.
+        assert_eq!(tidy(Units::from_raw(0x0012_3400)), Units::from_raw(0x0010_0400));
+    }
+}
