@@ -20,6 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, posix_fallocate};
+use nix::libc::O_NONBLOCK;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::Error;
@@ -90,12 +91,8 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The cells of the `count` values from index `first` on.
-    pub(crate) fn cells(&mut self, first: usize, count: usize) -> Result<Vec<Cell>, Error> {
-        (first..first + count).map(|index| self.cell(index)).collect()
-    }
-
-    fn cell(&mut self, index: usize) -> Result<Cell, Error> {
+    /// The cell of the value of an index, in a file that grows to hold it.
+    pub(crate) fn cell(&mut self, index: usize) -> Result<Cell, Error> {
         loop {
             if let Some((chunk, at)) = self.locate(value_at(index)) {
                 let missing = || io::Error::from(io::ErrorKind::InvalidInput);
@@ -317,7 +314,9 @@ fn next_generation(path: &Path) -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = since_epoch.as_nanos() as u64;
     let mut bytes = [0; Header::BYTES];
-    let read = File::open(path).and_then(|file| file.read_exact_at(&mut bytes, 0));
+    // Not blocking, in case somebody put a FIFO there.
+    let old = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
+    let read = old.and_then(|file| file.read_exact_at(&mut bytes, 0));
     let old = read.ok().and_then(|()| Header::read_from_bytes(&bytes).ok());
     match old {
         Some(header) if header.generation1 == now => now + 1,

@@ -35,7 +35,7 @@ use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use crate::layout::Flags;
 use crate::layout::{Header as HeaderBytes, SectionKind, Version};
 use budget::{Budget, Source};
-pub use defect::{Defect, Problem};
+pub use defect::{Defect, Place, Problem};
 pub use refusal::Refusal;
 use sections::Sections;
 
@@ -273,7 +273,8 @@ impl Contents {
         self.indoms.iter().find(|indom| indom.serial == serial)
     }
 
-    /// The values of a metric, by its index, in file order.
+    /// The values of a metric, by its index, in file order. Goes through all
+    /// values: for one metric, not for each in turn.
     pub fn values_of(&self, metric: usize) -> impl Iterator<Item = &ValueEntry> {
         self.values.iter().filter(move |value| value.metric == metric)
     }
@@ -288,6 +289,7 @@ struct Parser<'a, S: Source + ?Sized> {
 
 impl<S: Source + ?Sized> Parser<'_, S> {
     fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {
+        let section = Place::Section(section);
         self.skipped.push(Defect { section, index, offset, problem });
     }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use pcp_types::Units;
+use pcp_types::{Semantics, Units};
 
 use super::Registry;
 use super::indom::Indom;
@@ -14,6 +14,8 @@ use crate::{Error, Label};
 #[derive(Debug)]
 pub(super) struct MetricSpec {
     pub(super) name: String,
+    pub(super) type_code: i32,
+    pub(super) semantics: Semantics,
     pub(super) item: Option<u32>,
     pub(super) units: Units,
     pub(super) help: Help,
@@ -33,6 +35,8 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     pub(super) fn new(registry: &'r Registry, name: String) -> Self {
         let spec = MetricSpec {
             name,
+            type_code: H::TYPE_CODE,
+            semantics: H::SEMANTICS,
             item: None,
             units: Units::NONE,
             help: Help::default(),
@@ -81,12 +85,8 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
     /// label, and [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<H, Error> {
-        let handles = self.register(None)?;
-        handles.into_iter().next().ok_or(Error::Full {
-            what: "values",
-            max: 0,
-            name: String::new(),
-        })
+        let seat = self.registry.state().add_singular(self.spec)?;
+        Ok(<H as sealed::Handle>::on(seat))
     }
 
     /// Registers the metric on a domain: a value and a handle for each instance.
@@ -96,14 +96,9 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
         let members = indom.members.clone();
-        Ok(Instances::new(members, self.register(Some(indom))?))
-    }
-
-    fn register(self, indom: Option<&Indom>) -> Result<Vec<H>, Error> {
-        let mut state = self.registry.state();
-        let (type_code, semantics) = (H::TYPE_CODE, H::SEMANTICS);
-        let seats = state.add_metric(self.spec, type_code, semantics, indom)?;
-        Ok(seats.into_iter().map(<H as sealed::Handle>::on).collect())
+        let seats = self.registry.state().add_instances(self.spec, indom)?;
+        let handles = seats.into_iter().map(<H as sealed::Handle>::on).collect();
+        Ok(Instances::new(members, handles))
     }
 
     fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use pcp_types::{InstanceId, Semantics};
+use pcp_types::{InstanceId, ValueType};
 
 use super::check;
 use super::indom::{Indom, IndomBuilder, Members};
@@ -16,7 +16,6 @@ use crate::layout::{
     LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS,
     MAX_SERIAL, Version,
 };
-use crate::metric::TextSlot;
 use crate::metric::sealed::Seat;
 use crate::publish::Draft;
 use crate::{Error, Label};
@@ -108,52 +107,70 @@ impl State {
         Ok(Members::new(list))
     }
 
-    /// Registers a metric and its values: one, or one for each instance.
-    pub(super) fn add_metric(
+    /// Registers a metric with one value.
+    pub(super) fn add_singular(&mut self, spec: MetricSpec) -> Result<Seat, Error> {
+        let metric = self.check_metric(spec, None)?;
+        let seat = self.seat(0, metric.record.type_code)?;
+        self.adopt(metric, None, std::slice::from_ref(&seat));
+        Ok(seat)
+    }
+
+    /// Registers a metric with one value for each instance of a domain.
+    pub(super) fn add_instances(
         &mut self,
         spec: MetricSpec,
-        type_code: i32,
-        semantics: Semantics,
-        indom: Option<&Indom>,
+        indom: &Indom,
     ) -> Result<Vec<Seat>, Error> {
-        if let Some(indom) = indom.filter(|indom| indom.registry != self.id) {
+        if indom.registry != self.id {
             return Err(Error::OtherRegistry { name: indom.name.clone() });
         }
+        let metric = self.check_metric(spec, Some(indom.serial))?;
+        let count = indom.members.list().len();
+        let seats = (0..count).map(|index| self.seat(index, metric.record.type_code));
+        let seats = seats.collect::<Result<Vec<_>, _>>()?;
+        self.adopt(metric, Some(indom.index), &seats);
+        Ok(seats)
+    }
+
+    fn check_metric(&self, spec: MetricSpec, indom: Option<u32>) -> Result<Checked, Error> {
         self.check_name(&spec.name)?;
         check::help(&spec.name, &spec.help)?;
         let item = self.choose_item(&spec.name, spec.item)?;
         let label = |label| label_record(LABEL_ITEM, item, None, label);
         let labels = spec.labels.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
         self.check_labels(&labels)?;
-        let seats = self.allocate(type_code, indom)?;
-        self.names.insert(spec.name.clone());
-        self.items.insert(item);
-        self.model.labels.extend(labels);
-        let metric = self.model.metrics.len();
-        self.model.metrics.push(MetricRecord {
+        let record = MetricRecord {
             name: spec.name,
             item,
-            type_code,
-            semantics,
+            type_code: spec.type_code,
+            semantics: spec.semantics,
             units: spec.units,
-            indom: indom.map(|indom| indom.serial),
+            indom,
             help: spec.help,
-        });
-        for (index, seat) in seats.iter().enumerate() {
-            let instance = indom.map(|indom| (indom.index, index));
-            let text = seat.text.clone();
-            self.model.values.push(ValueRecord { metric, instance, text });
-        }
-        Ok(seats)
+        };
+        Ok(Checked { record, labels })
     }
 
-    /// Cells for a metric's values, the last thing that can fail.
-    fn allocate(&mut self, type_code: i32, indom: Option<&Indom>) -> Result<Vec<Seat>, Error> {
-        let count = indom.map_or(1, |indom| indom.members.list().len());
-        let is_text = type_code == pcp_types::ValueType::String.code();
-        let cells = self.draft.cells(self.model.values.len(), count)?;
-        let text = || is_text.then(|| Arc::new(TextSlot::default()));
-        Ok(cells.into_iter().map(|cell| Seat { cell, text: text() }).collect())
+    /// The place of a value, counted from the last one registered; the last thing
+    /// that can fail.
+    fn seat(&mut self, ahead: usize, type_code: i32) -> Result<Seat, Error> {
+        let cell = self.draft.cell(self.model.values.len() + ahead)?;
+        let is_text = type_code == ValueType::String.code();
+        Ok(Seat { cell, text: is_text.then(Arc::default) })
+    }
+
+    fn adopt(&mut self, metric: Checked, indom: Option<usize>, seats: &[Seat]) {
+        self.names.insert(metric.record.name.clone());
+        self.items.insert(metric.record.item);
+        self.model.labels.extend(metric.labels);
+        self.model.metrics.push(metric.record);
+        for (index, seat) in seats.iter().enumerate() {
+            self.model.values.push(ValueRecord {
+                metric: self.model.metrics.len() - 1,
+                instance: indom.map(|indom| (indom, index)),
+                text: seat.text.clone(),
+            });
+        }
     }
 
     fn check_name(&self, name: &str) -> Result<(), Error> {
@@ -232,6 +249,12 @@ impl State {
             _ => Ok(()),
         }
     }
+}
+
+/// A metric that may be registered.
+struct Checked {
+    record: MetricRecord,
+    labels: Vec<LabelRecord>,
 }
 
 fn label_record(

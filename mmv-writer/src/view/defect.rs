@@ -8,8 +8,8 @@ use crate::layout::{MAX_INDOMS, MAX_ITEM, MAX_LABELS, SectionKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{section} entry {index} at {offset}: {problem}")]
 pub struct Defect {
-    /// The section that the entry is in.
-    pub section: SectionKind,
+    /// The array that the entry is in.
+    pub section: Place,
     /// Its index there, from 0.
     pub index: usize,
     /// Where it starts, in bytes from the start of the file.
@@ -18,11 +18,29 @@ pub struct Defect {
     pub problem: Problem,
 }
 
+/// An array of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The table of contents.
+    Toc,
+    /// A section.
+    Section(SectionKind),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Toc => f.pad("table of contents"),
+            Self::Section(section) => section.fmt(f),
+        }
+    }
+}
+
 /// What is wrong with an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A section of no known kind; the index is that of the table of contents.
+    /// A section of no known kind.
     #[error("unknown section kind {found}")]
     UnknownSection {
         /// The code.

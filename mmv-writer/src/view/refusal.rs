@@ -180,10 +180,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the producer is in the middle of writing: nothing is wrong, look
-    /// again.
+    /// Whether the producer is in the middle of writing, or cut the file while it
+    /// was read: nothing is known to be wrong, look again.
     pub fn is_not_ready(&self) -> bool {
-        matches!(self, Self::NotReady { .. } | Self::Changed { .. })
+        match self {
+            Self::NotReady { .. } | Self::Changed { .. } => true,
+            Self::Io(error) => error.kind() == std::io::ErrorKind::UnexpectedEof,
+            _ => false,
+        }
     }
 
     /// Whether the file looks like one that a producer has only just created:

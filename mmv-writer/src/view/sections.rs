@@ -2,7 +2,9 @@
 
 use zerocopy::FromBytes;
 
-use super::{Budget, Defect, Flags, HEADER_BYTES, Header, Problem, Refusal, Source, Trouble};
+use super::{
+    Budget, Defect, Flags, HEADER_BYTES, Header, Place, Problem, Refusal, Source, Trouble,
+};
 use crate::layout::{
     Header as HeaderBytes, MAGIC, MAX_CLUSTER, MAX_INDOMS, MAX_LABELS, MAX_METRICS, STRING_BYTES,
     SectionKind, TocEntry, Version, until_nul,
@@ -116,7 +118,7 @@ impl Sections {
         for (index, offset, entry) in toc.entries::<TocEntry>() {
             let Some(kind) = SectionKind::from_code(entry.kind) else {
                 let problem = Problem::UnknownSection { found: entry.kind };
-                skipped.push(Defect { section: SectionKind::Indoms, index, offset, problem });
+                skipped.push(Defect { section: Place::Toc, index, offset, problem });
                 continue;
             };
             if extents.iter().any(|extent| extent.kind == kind) {
@@ -130,7 +132,7 @@ impl Sections {
         for extent in extents {
             let Extent { kind, offset, bytes } = extent;
             if let Some(problem) = unusable(&extent, version) {
-                skipped.push(Defect { section: kind, index: 0, offset, problem });
+                skipped.push(Defect { section: Place::Section(kind), index: 0, offset, problem });
                 continue;
             }
             if let Some(part) = parts.get_mut(kind as usize) {

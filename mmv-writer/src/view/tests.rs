@@ -338,6 +338,15 @@ fn a_bad_help_text_is_none_and_the_entry_stays() {
 }
 
 #[test]
+fn an_unknown_section_is_passed_over_with_a_word() {
+    let (contents, problem) = defect(|file| file.toc[5].kind = 99);
+    assert_eq!(problem, Problem::UnknownSection { found: 99 });
+    let message = contents.skipped[0].to_string();
+    assert_eq!(message, "table of contents entry 5 at 120: unknown section kind 99");
+    assert_eq!(contents.values.len(), 4);
+}
+
+#[test]
 fn labels_belong_to_version_3() {
     let (contents, problem) = defect(|file| file.toc[5].count = 1);
     assert_eq!(problem, Problem::LabelsInVersion { found: 1 });

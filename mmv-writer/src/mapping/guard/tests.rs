@@ -4,10 +4,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use memmap2::MmapOptions;
-
 use super::*;
-use crate::mapping::{CellPlan, ReadMapping};
+use crate::mapping::{CellPlan, ReadMapping, Segment};
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 4;
@@ -126,12 +124,10 @@ fn child_faults_elsewhere() {
     truncate_under_harvest(10);
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGE).unwrap();
-    let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
+    let segment = Arc::new(Segment::map(&file, 0, PAGE as usize).unwrap());
+    let cell = segment.cell(0).unwrap();
     file.set_len(0).unwrap();
-    // SAFETY: the pointer is the start of a live mapping of one page; that
-    // reading it faults is the point.
-    let byte = unsafe { map.as_ptr().read_volatile() };
-    unreachable!("read {byte} beyond the end of a file");
+    unreachable!("read {} beyond the end of a file", cell.load());
 }
 
 #[test]
