@@ -76,6 +76,12 @@ fn parse_entry(
 /// Reads an index file of the archive whose metadata has `label`.
 pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result<TemporalIndex> {
     let file = RecordFile::open(path)?;
+    if file.len < label.version.label_size() {
+        // The archive was being created when its writer died.
+        let (needed, left) = (label.version.label_size(), file.len);
+        let defect = RecordError::Truncated { field: "label", needed, left };
+        return Ok(TemporalIndex { entries: Vec::new(), defect: Some((0, defect)) });
+    }
     let own = file.read_label(Role::Index)?;
     check_labels(&own, path, label, metadata)?;
     Ok(TemporalIndex::parse(label.version, &file.read_from(label.version.label_size())?))
