@@ -373,3 +373,32 @@ fn a_domain_of_another_registry_is_refused() {
     let error = refused(other.counter::<u64>("a").build_instances(&indom), "disks");
     assert!(matches!(error, Error::OtherRegistry { .. }));
 }
+
+#[test]
+fn no_increment_is_lost_while_the_file_is_published() {
+    const EACH: u64 = 1_000_000;
+    let directory = directory();
+    let registry = registry(&directory);
+    let total = registry.counter::<u64>("total").build().unwrap();
+    let writers: Vec<_> = (0..2)
+        .map(|_| {
+            let total = total.clone();
+            std::thread::spawn(move || (0..EACH).for_each(|_| total.inc()))
+        })
+        .collect();
+    let published = registry.publish().unwrap();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(cell(&published, 0), 2 * EACH);
+}
+
+#[test]
+fn registries_and_handles_go_to_other_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Registry>();
+    shared::<Published>();
+    shared::<Counter<f32>>();
+    shared::<Text>();
+    shared::<crate::Instances<Gauge<i64>>>();
+}
