@@ -145,7 +145,8 @@ impl ArchiveWriter {
 
     /// Makes the instances of a domain known, all of them, in any order. What
     /// is written is the whole domain, the difference, or nothing, by PCP's
-    /// rule (`pmaDeltaInDom`).
+    /// rule (`pmaDeltaInDom`). Of several changes at one time the first is
+    /// written; the last follows with the first record that is later.
     ///
     /// # Errors
     ///

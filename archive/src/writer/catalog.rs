@@ -172,12 +172,10 @@ impl Catalog {
         let change = match &domain.written {
             None if domain.now.is_empty() => Change::Nothing,
             None => Change::Full,
-            // Readers may take two records of one time in either order; only
-            // a whole domain does not depend on the one before.
-            Some((last, old)) => match indom_change::between(old, &domain.now) {
-                Change::Delta(_) if *last == stamp && !domain.now.is_empty() => Change::Full,
-                change => change,
-            },
+            // It goes on waiting: PCP's readers mix up two records of one
+            // domain with one time if a difference is among them.
+            Some((last, _)) if *last == stamp => Change::Nothing,
+            Some((_, old)) => indom_change::between(old, &domain.now),
         };
         match change {
             Change::Nothing => return Ok(false),
@@ -205,23 +203,26 @@ impl Catalog {
         if same { Ok(()) } else { labelset::encode(stamp, target, &labels.now, out) }
     }
 
-    /// All that waited is in the archive, with this time.
+    /// What waited is in the archive, with this time; a domain that changed
+    /// twice at this time waits for the next.
     pub(super) fn written(&mut self, stamp: Timestamp) {
-        for item in self.pending.drain(..) {
-            match item {
-                Pending::Indom(indom) => {
-                    if let Some(domain) = self.indoms.get_mut(&indom) {
-                        settle(domain, stamp);
-                    }
+        let Self { pending, indoms, labels, .. } = self;
+        pending.retain(|item| match item {
+            Pending::Indom(indom) => indoms.get_mut(indom).is_some_and(|domain| {
+                let again = domain.written.as_ref().is_some_and(|(last, _)| *last == stamp);
+                if !again {
+                    settle(domain, stamp);
                 }
-                Pending::Labels(target) => {
-                    if let Some(labels) = self.labels.get_mut(&target) {
-                        settle(labels, stamp);
-                    }
+                again
+            }),
+            Pending::Labels(target) => {
+                if let Some(labels) = labels.get_mut(target) {
+                    settle(labels, stamp);
                 }
-                Pending::Desc(..) | Pending::Text(..) => {}
+                false
             }
-        }
+            Pending::Desc(..) | Pending::Text(..) => false,
+        });
     }
 }
 
