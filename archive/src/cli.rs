@@ -58,7 +58,12 @@ struct ArchiveArgument {
 
 impl ArchiveArgument {
     fn open(&self) -> Result<Archive, Failure> {
-        Ok(Archive::open(&self.archive)?)
+        let archive = Archive::open(&self.archive)?;
+        if let Some(tail) = archive.torn_tail() {
+            let file = tail.file.display();
+            warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
+        }
+        Ok(archive)
     }
 }
 

@@ -47,7 +47,7 @@ mod timeline;
 
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Pmid, Semantics, Timestamp};
 
 use crate::{Archive, Error, IndomHistory, MetricDesc, Record, RecordError, Result, Value};
@@ -75,6 +75,7 @@ pub struct SelectedMetric {
 pub struct Selection<'a> {
     archive: &'a Archive,
     metrics: Vec<SelectedMetric>,
+    selected: HashSet<Pmid>,
     decrease: Decrease,
 }
 
@@ -90,7 +91,7 @@ impl<'a> Selection<'a> {
         let mut found = 0;
         for (leaf, metric) in archive.metadata().subtree(name) {
             found += 1;
-            if self.metrics.iter().all(|selected| selected.desc.pmid != metric.desc.pmid) {
+            if self.selected.insert(metric.desc.pmid) {
                 self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
             }
         }
@@ -245,7 +246,12 @@ pub struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// Begins the selection of metrics of an archive.
     pub fn open(archive: &'a Archive) -> Selection<'a> {
-        Selection { archive, metrics: Vec::new(), decrease: Decrease::Reset }
+        Selection {
+            archive,
+            metrics: Vec::new(),
+            selected: HashSet::new(),
+            decrease: Decrease::Reset,
+        }
     }
 
     /// The selected metrics, in the order of their selection.
@@ -343,3 +349,6 @@ pub(crate) fn damaged(archive: &Archive, record: &Record<'_>, source: RecordErro
     let file = archive.volume_path(record.volume()).unwrap_or(archive.base()).to_owned();
     Error::Corrupt { file, offset: record.offset(), source }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! tests say so on stderr and pass. Its README describes the golden files.
 
 mod golden;
+mod replay;
 
 use golden::{Case, cases};
 use mmv_archive::{

@@ -1,0 +1,201 @@
+//! Replay of archives that our writer wrote.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    ArchiveWriter, FetchResult, InDom, Instance, OwnedValue, Units, ValueSet, ValueType,
+    WriterLabel, WriterOptions,
+};
+
+/// Milliseconds after the archive's start.
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
+}
+
+fn desc(item: u32, semantics: Semantics) -> MetricDesc {
+    MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type: ValueType::U32,
+        indom: None,
+        semantics,
+        units: Units::count(),
+    }
+}
+
+/// A metric of each semantics: the items 1, 2, 3.
+fn descs() -> [MetricDesc; 3] {
+    [desc(1, Semantics::Counter), desc(2, Semantics::Instant), desc(3, Semantics::Discrete)]
+}
+
+/// An archive with these records, times in milliseconds; `None` is a mark.
+fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    for (desc, name) in descs().iter().zip(["t.counter", "t.instant", "t.discrete"]) {
+        writer.declare_metric(desc, &[name]).unwrap();
+    }
+    for &(millis, value) in records {
+        let Some(value) = value else {
+            writer.write_mark(at(millis)).unwrap();
+            continue;
+        };
+        let set = |desc: &MetricDesc| ValueSet {
+            pmid: desc.pmid,
+            values: Ok(vec![(None, OwnedValue::U32(value))]),
+        };
+        let value_sets = descs().iter().map(set).collect();
+        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    (directory, archive)
+}
+
+/// Counter, instant and discrete value at a time; `None` outside the archive.
+fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {
+    let sample = replay.at(at(millis))?;
+    let value = |place: usize| match sample.values[place].first() {
+        Some((None, Value::U32(value))) => Some(*value),
+        _ => None,
+    };
+    Some([value(0), value(1), value(2)])
+}
+
+fn load(archive: &Archive) -> Replay<'_> {
+    let mut selection = Replay::open(archive);
+    // The order of selection is the order of the answers.
+    for name in ["t.counter", "t.instant", "t.discrete", "t"] {
+        assert!(selection.select(name) > 0);
+    }
+    assert_eq!(selection.select("u"), 0);
+    assert_eq!(selection.metrics().len(), 3, "none twice");
+    selection.load().unwrap()
+}
+
+const WORKED_EXAMPLE: [(i64, Option<u32>); 6] = [
+    (0, Some(100)),
+    (10_000, Some(203)),
+    (20_000, Some(50)),
+    (20_001, None),
+    (40_000, Some(60)),
+    (50_000, Some(81)),
+];
+
+#[test]
+fn the_example_of_the_module_comes_out_as_worked_by_hand() {
+    let (_directory, archive) = archive(&WORKED_EXAMPLE);
+    let replay = load(&archive);
+    let expected = [
+        (0, Some([Some(100), Some(100), Some(100)])),
+        (5_000, Some([Some(152), Some(100), Some(100)])),
+        (7_000, Some([Some(172), Some(203), Some(203)])),
+        (10_000, Some([Some(203), Some(203), Some(203)])),
+        (15_000, Some([Some(127), Some(203), Some(203)])),
+        (20_000, Some([Some(50), Some(50), Some(50)])),
+        (20_001, Some([None, None, None])),
+        (25_000, Some([None, None, None])),
+        (40_000, Some([Some(60), Some(60), Some(60)])),
+        (45_000, Some([Some(71), Some(60), Some(60)])),
+        (50_000, Some([Some(81), Some(81), Some(81)])),
+        (51_000, None),
+        (-1, Some([None, None, None])),
+        (-2, None),
+    ];
+    for (millis, values) in expected {
+        assert_eq!(answer(&replay, millis), values, "{millis} ms");
+    }
+    let between = Timestamp::from_nanos(at(20_000).as_nanos() + 500_000);
+    let sample = replay.at(between).unwrap();
+    let counts: Vec<usize> = sample.values.iter().map(Vec::len).collect();
+    assert_eq!(counts, [0, 0, 1], "before the mark only the discrete value holds");
+}
+
+#[test]
+fn observations_are_the_records_and_the_marks() {
+    let (_directory, archive) = archive(&WORKED_EXAMPLE);
+    let replay = load(&archive);
+    let seen: Vec<_> = replay
+        .observations()
+        .map(|sample| (sample.timestamp, sample.is_mark, sample.values.iter().flatten().count()))
+        .collect();
+    let expected = WORKED_EXAMPLE
+        .map(|(millis, value)| (at(millis), value.is_none(), if value.is_some() { 3 } else { 0 }));
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_window_has_both_ends_and_nothing_outside_the_archive() {
+    let (_directory, archive) = archive(&WORKED_EXAMPLE);
+    let replay = load(&archive);
+    let times = |start, end, step| -> Vec<Timestamp> {
+        let window = replay.window(at(start), at(end), Duration::from_millis(step));
+        window.map(|sample| sample.timestamp).collect()
+    };
+    assert_eq!(times(0, 50_000, 25_000), [at(0), at(25_000), at(50_000)]);
+    assert_eq!(times(40_000, 90_000, 20_000), [at(40_000)]);
+    assert_eq!(times(10, 5, 1), []);
+    assert_eq!(times(10, 50, 0), [at(10)]);
+}
+
+#[test]
+fn an_instance_that_the_domain_never_names_is_not_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let indom = InDom::new(70, 2).unwrap();
+    let by_instance = MetricDesc { indom: Some(indom), ..desc(4, Semantics::Instant) };
+    writer.declare_metric(&by_instance, &["t.by"]).unwrap();
+    let id = |id| InstanceId::new(id).unwrap();
+    writer.declare_indom(indom, &[Instance { id: id(1), name: "one".into() }]).unwrap();
+    // Instance 2 has a value, but the domain does not name it.
+    let values = [1, 2].map(|n| (Some(id(n)), OwnedValue::U32(n as u32)));
+    let set = ValueSet { pmid: by_instance.pmid, values: Ok(values.to_vec()) };
+    writer.write_result(&FetchResult { timestamp: at(0), value_sets: vec![set] }).unwrap();
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    let mut selection = Replay::open(&archive);
+    selection.select("t.by");
+    let replay = selection.load().unwrap();
+    let sample = replay.at(at(0)).unwrap();
+    assert_eq!(sample.values, [vec![(Some(id(1)), Value::U32(1))]]);
+}
+
+proptest! {
+    /// forall records, times: the answer to a time does not depend on the
+    /// times asked for before, and is the stored value at a record.
+    #[test]
+    fn answers_do_not_depend_on_the_order_of_the_questions(
+        steps in proptest::collection::vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..20),
+        asked in proptest::collection::vec(0i64..60_000, 1..20),
+    ) {
+        let mut millis = 0;
+        let mut records = vec![(0, Some(7))];
+        for (step, value) in steps {
+            millis += step;
+            records.push((millis, value));
+        }
+        let (_directory, archive) = archive(&records);
+        let replay = load(&archive);
+        let forwards: Vec<_> = asked.iter().map(|t| answer(&replay, *t)).collect();
+        let mut backwards: Vec<_> = asked.iter().rev().map(|t| answer(&load(&archive), *t)).collect();
+        backwards.reverse();
+        prop_assert_eq!(forwards, backwards);
+        for (millis, value) in records {
+            prop_assert_eq!(answer(&replay, millis), Some([value; 3]));
+        }
+    }
+}
