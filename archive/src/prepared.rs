@@ -264,3 +264,81 @@ impl RecordBuffer {
         debug_assert!(stored, "offset {at} lies outside the record");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::result::Record;
+    use crate::value::Value;
+
+    const PMID: Pmid = Pmid::from_raw(0x1180_0401);
+
+    fn template(value_type: ValueType, payload: usize) -> (Template, Slot) {
+        let mut builder = TemplateBuilder::new();
+        builder.begin_set(PMID, value_type);
+        let pending = builder.value(None, payload).unwrap();
+        let template = builder.finish().unwrap();
+        let slot = template.slot(pending);
+        (template, slot)
+    }
+
+    fn value(buffer: &RecordBuffer, value_type: ValueType) -> Value<'_> {
+        let record = Record::parse(Version::V3, buffer.as_bytes(), 0, 0).unwrap();
+        let set = record.value_sets().next().unwrap();
+        set.values(value_type).next().unwrap().unwrap().1
+    }
+
+    #[test]
+    fn a_string_may_change_its_length_within_its_words() {
+        let (template, slot) = template(ValueType::String, 4);
+        let mut buffer = template.new_buffer();
+        for (text, fits) in [("abcd", true), ("abcdefg", true), ("abc", false), ("abcdefgh", false)]
+        {
+            assert_eq!(buffer.put_bytes(slot, text.as_bytes()), fits, "{text}");
+            if fits {
+                assert_eq!(value(&buffer, ValueType::String), Value::String(text.as_bytes()));
+            }
+        }
+        assert_eq!(value(&buffer, ValueType::String), Value::String(b"abcdefg"));
+    }
+
+    #[test]
+    fn a_buffer_starts_with_zeros_and_belongs_to_its_template() {
+        let (one, slot) = template(ValueType::Double, 0);
+        let mut buffer = one.new_buffer();
+        assert_eq!(value(&buffer, ValueType::Double), Value::Double(0.0));
+        buffer.put_u64(slot, 1.5f64.to_bits());
+        assert_eq!(value(&buffer, ValueType::Double), Value::Double(1.5));
+        assert_eq!(value(&one.new_buffer(), ValueType::Double), Value::Double(0.0));
+        assert_eq!(buffer.template_id(), one.id());
+        assert_ne!(template(ValueType::Double, 0).0.id(), one.id());
+    }
+
+    #[test]
+    fn the_time_that_was_set_is_the_records() {
+        let (template, _) = template(ValueType::U32, 0);
+        let mut buffer = template.new_buffer();
+        let stamp = Timestamp::new(0x1_6553_f100, 999_999_999).unwrap();
+        buffer.set_timestamp(stamp);
+        assert_eq!(buffer.timestamp(), stamp);
+        let record = Record::parse(Version::V3, buffer.as_bytes(), 0, 0).unwrap();
+        assert_eq!(record.timestamp(), stamp);
+    }
+
+    #[test]
+    fn values_need_a_set_and_records_need_one_too() {
+        assert_eq!(TemplateBuilder::new().value(None, 0), Err(EncodeError::NoSet));
+        assert!(matches!(TemplateBuilder::new().finish(), Err(EncodeError::NoSet)));
+        let mut builder = TemplateBuilder::new();
+        builder.error_set(PMID, ErrorCode::VALUE);
+        assert_eq!(builder.value(None, 0), Err(EncodeError::NoSet));
+        assert_eq!(builder.finish().unwrap().size(), 24 + 8);
+    }
+
+    #[test]
+    fn a_payload_beyond_the_limit_is_refused_before_it_is_allocated() {
+        let mut builder = TemplateBuilder::new();
+        builder.begin_set(PMID, ValueType::Aggregate);
+        assert!(matches!(builder.value(None, usize::MAX), Err(EncodeError::TooLarge { .. })));
+    }
+}
