@@ -328,8 +328,8 @@ mod tests {
 
     use super::*;
 
-    fn metric(item: u32, name: &str, value_type: ValueType) -> Option<LoggedMetric> {
-        Some(LoggedMetric {
+    fn metric(item: u32, name: &str, value_type: ValueType) -> LoggedMetric {
+        LoggedMetric {
             desc: MetricDesc {
                 pmid: Pmid::new(DOMAIN, 1, item).unwrap(),
                 value_type,
@@ -340,7 +340,7 @@ mod tests {
             name: name.to_owned(),
             short_help: Some(format!("help of {item}")),
             long_help: None,
-        })
+        }
     }
 
     fn indom(instances: &[(i32, &str)], help: &str) -> LoggedIndom {
@@ -379,7 +379,10 @@ mod tests {
 
     #[test]
     fn the_first_file_wins_a_name_and_a_pmid() {
-        let of = |metrics| Translation { metrics, ..Translation::default() };
+        let of = |metrics: Vec<LoggedMetric>| Translation {
+            metrics: metrics.into_iter().map(Some).collect(),
+            ..Translation::default()
+        };
         let result = merged(&[
             of(vec![metric(1, "mmv.x", ValueType::U32)]),
             of(vec![metric(1, "mmv.x", ValueType::U32), metric(2, "mmv.x", ValueType::U32)]),

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use mmv_archive::{ArchiveWriter, Error, WriterLabel, WriterOptions};
+use mmv_archive::{ArchiveWriter, Error, MetricDesc, WriterLabel, WriterOptions};
 use pcp_types::{Pmid, Timestamp};
 use tracing::{error, info};
 
@@ -41,12 +41,13 @@ struct Current {
 }
 
 impl Current {
-    /// Whether a metric of `catalog` has another name in this archive.
+    /// Whether a metric of `catalog` has another name in this archive. The
+    /// catalog that was declared last is not looked at again.
     fn renames(&self, catalog: &Catalog) -> bool {
-        catalog
-            .metrics
-            .iter()
-            .any(|(desc, name)| self.names.get(&desc.pmid).is_some_and(|known| known != name))
+        let renamed = |(desc, name): &(MetricDesc, String)| {
+            self.names.get(&desc.pmid).is_some_and(|known| known != name)
+        };
+        self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
     }
 
     /// Tells the archive what it does not know yet. Descriptors come first:
