@@ -234,6 +234,22 @@ impl Merger {
         self.labels[at].1.entry(key).or_insert(value);
     }
 
+    /// One set a target; for the instances of a domain one set each, whether
+    /// it has labels or not: PCP's readers take an instance that is not
+    /// listed for one whose labels are unknown.
+    fn label_sets(
+        &self,
+        target: LabelTarget,
+        labels: &Labels,
+    ) -> Result<Vec<LabelSet>, mmv_archive::EncodeError> {
+        let LabelTarget::Instances(indom) = target else {
+            return Ok(vec![label_set(target, None, labels)?]);
+        };
+        let instances =
+            self.indoms.get(&indom).into_iter().flat_map(|found| found.instances.keys());
+        instances.map(|id| label_set(target, Some(*id), labels)).collect()
+    }
+
     fn finish(mut self, id: u64, host: &Host) -> Merged {
         let mut merged =
             Merged { catalog: Catalog { id, ..Catalog::default() }, ..Merged::default() };
@@ -241,7 +257,7 @@ impl Merger {
             self.add_label(&label);
         }
         for (target, labels) in &self.labels {
-            match label_sets(*target, labels) {
+            match self.label_sets(*target, labels) {
                 Ok(sets) => merged.catalog.labels.push((*target, sets)),
                 Err(source) => {
                     let conflict = Conflict::Labels { target: *target, source };
@@ -274,6 +290,23 @@ impl Merger {
     }
 }
 
+/// The set of the labels that one instance has, or the target itself; empty
+/// if there are none.
+fn label_set(
+    target: LabelTarget,
+    instance: Option<InstanceId>,
+    labels: &Labels,
+) -> Result<LabelSet, mmv_archive::EncodeError> {
+    let own = labels.iter().filter(|((id, _), _)| *id == instance);
+    let pairs =
+        own.map(|((_, name), (value, optional))| (name.as_str(), value.as_str(), *optional));
+    let set = LabelSet::from_pairs(target.class(), pairs)?;
+    Ok(match instance {
+        Some(id) => set.for_instance(id),
+        None => set,
+    })
+}
+
 /// What pmcd says of the host and of the MMV agent.
 fn host_labels(host: &Host) -> Vec<LoggedLabel> {
     let label = |target, name: &str, json_value| LoggedLabel {
@@ -290,26 +323,6 @@ fn host_labels(host: &Host) -> Vec<LoggedLabel> {
         .collect();
     labels.push(label(LabelTarget::Domain(DOMAIN), "agent", "\"mmv\"".to_owned()));
     labels
-}
-
-/// One set a target, or for instances one set an instance that has labels.
-fn label_sets(
-    target: LabelTarget,
-    labels: &Labels,
-) -> Result<Vec<LabelSet>, mmv_archive::EncodeError> {
-    let class = target.class();
-    let mut instances: Vec<Option<InstanceId>> = labels.keys().map(|(id, _)| *id).collect();
-    instances.dedup();
-    instances
-        .into_iter()
-        .map(|instance| {
-            let own = labels.iter().filter(|((id, _), _)| *id == instance);
-            let pairs = own
-                .map(|((_, name), (value, optional))| (name.as_str(), value.as_str(), *optional));
-            let set = LabelSet::from_pairs(class, pairs)?;
-            Ok(LabelSet { instance, ..set })
-        })
-        .collect()
 }
 
 fn push_texts(
@@ -414,6 +427,25 @@ mod tests {
         assert_eq!(result.conflicts.len(), 1);
         let texts: Vec<&str> = result.catalog.texts.iter().map(|(.., text)| &**text).collect();
         assert_eq!(texts, ["first"]);
+    }
+
+    #[test]
+    fn if_one_instance_has_labels_all_are_listed() {
+        let known = indom(&[(1, "one"), (2, "two")], "");
+        let target = LabelTarget::Instances(known.indom);
+        let of_two = LoggedLabel {
+            instance: Some(InstanceId::new(2).unwrap()),
+            ..label(target, "zone", "\"b\"")
+        };
+        let result = merged(&[Translation {
+            indoms: vec![known],
+            labels: vec![of_two],
+            ..Translation::default()
+        }]);
+        let (_, sets) = result.catalog.labels.iter().find(|(t, _)| *t == target).unwrap();
+        let listed: Vec<_> =
+            sets.iter().map(|set| (set.instance.unwrap().get(), set.json.as_str())).collect();
+        assert_eq!(listed, [(1, ""), (2, "{\"zone\":\"b\"}")]);
     }
 
     #[test]

@@ -35,7 +35,9 @@ fn print_header(header: &Header, out: &mut impl Write) -> io::Result<()> {
     let [generation1, generation2] = header.generations;
     writeln!(out, "version      {}", header.version)?;
     writeln!(out, "generations  {generation1} {generation2}")?;
-    writeln!(out, "flags        {:#x} {}", header.flags, header.flag_names.join(" "))?;
+    write!(out, "flags        {:#x}", header.flags)?;
+    header.flag_names.iter().try_for_each(|name| write!(out, " {name}"))?;
+    writeln!(out)?;
     writeln!(out, "process      {}", header.pid)?;
     writeln!(out, "cluster      {}", header.cluster)
 }
