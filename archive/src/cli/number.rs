@@ -1,8 +1,6 @@
 //! Numbers as text, the way pmdumplog and pmval print them: C's `%.16g` for
 //! doubles, `%.8g` for floats.
 
-use std::io::Write as _;
-
 /// Significant digits of a double (`%.16g`).
 const DOUBLE_DIGITS: usize = 16;
 /// Significant digits of a float (`%.8g`).
@@ -31,49 +29,30 @@ pub(crate) fn padded(out: &mut Vec<u8>, value: u32, width: usize) {
     out.extend_from_slice(digits);
 }
 
-/// Appends `%.{digits}g`: correctly rounded, without trailing zeros, with an
+/// Appends `%.{places}g`: correctly rounded, without trailing zeros, with an
 /// exponent where the number is below 1e-4 or has more whole digits than asked.
-pub(crate) fn general(out: &mut Vec<u8>, value: f64, digits: usize) {
-    if whole(out, value, digits) {
+pub(crate) fn general(out: &mut Vec<u8>, value: f64, places: usize) {
+    if whole(out, value, places) {
         return;
     }
-    if !value.is_finite() {
-        out.extend_from_slice(match (value.is_nan(), value.is_sign_negative()) {
-            (true, false) => b"nan",
-            (true, true) => b"-nan",
-            (false, false) => b"inf",
-            (false, true) => b"-inf",
-        });
-        return;
+    if value.is_sign_negative() {
+        out.push(b'-');
     }
-    let mut scratch = Scratch::default();
-    // Rust's exponent form is exact and rounds half to even, as C's does.
-    let written = write!(scratch, "{value:.*e}", digits - 1);
-    debug_assert!(written.is_ok(), "a double never needs more than 32 bytes");
-    let text = scratch.text();
-    let Some(e) = text.iter().position(|&byte| byte == b'e') else { return };
-    let (mantissa, exponent) = text.split_at(e);
-    let exponent = parse_exponent(exponent.get(1..).unwrap_or_default());
-    let mantissa = match mantissa.strip_prefix(b"-") {
-        Some(positive) => {
-            out.push(b'-');
-            positive
-        }
-        None => mantissa,
-    };
-    let significant = mantissa.iter().rposition(|&b| b != b'0' && b != b'.').map_or(1, |i| i + 1);
-    let mantissa = mantissa.get(..significant).unwrap_or(mantissa);
-    if exponent < -4 || exponent >= digits as i32 {
-        with_exponent(out, mantissa, exponent);
+    let size = value.abs();
+    if size.is_nan() {
+        out.extend_from_slice(b"nan");
+    } else if size.is_infinite() {
+        out.extend_from_slice(b"inf");
     } else {
-        without_exponent(out, mantissa, exponent);
+        let decimal = Decimal::scaled(size, places).unwrap_or_else(|| Decimal::of(size, places));
+        decimal.push(out, places);
     }
 }
 
 /// Most logged doubles are whole numbers: those that have few enough digits
 /// are printed as integers. False if this is none.
-fn whole(out: &mut Vec<u8>, value: f64, digits: usize) -> bool {
-    let limit = if digits >= DOUBLE_DIGITS { 1e15 } else { 1e7 };
+fn whole(out: &mut Vec<u8>, value: f64, places: usize) -> bool {
+    let limit = if places >= DOUBLE_DIGITS { 1e15 } else { 1e7 };
     let cut = value as i64;
     // The bits, since -0 is no integer.
     if value.abs() >= limit || (cut as f64).to_bits() != value.to_bits() {
@@ -83,67 +62,123 @@ fn whole(out: &mut Vec<u8>, value: f64, digits: usize) -> bool {
     true
 }
 
-fn with_exponent(out: &mut Vec<u8>, mantissa: &[u8], exponent: i32) {
-    out.extend_from_slice(mantissa);
-    out.push(b'e');
-    out.push(if exponent < 0 { b'-' } else { b'+' });
-    padded(out, exponent.unsigned_abs(), 2);
+/// A number `d.ddd * 10^exponent`, rounded to some significant digits.
+#[derive(Debug, PartialEq)]
+struct Decimal {
+    digits: [u8; 20],
+    len: usize,
+    exponent: i32,
 }
 
-/// Moves the point of `d.ddd` by `exponent` places.
-fn without_exponent(out: &mut Vec<u8>, mantissa: &[u8], exponent: i32) {
-    let digits = mantissa.iter().copied().filter(|&byte| byte != b'.');
-    if exponent < 0 {
-        out.extend_from_slice(b"0.");
-        out.resize(out.len() + (exponent.unsigned_abs() as usize - 1), b'0');
-        out.extend(digits);
-        return;
+/// The powers of ten that a 64-bit integer holds.
+const POWERS: [u64; 20] = {
+    let mut powers = [1; 20];
+    let mut i = 1;
+    while i < 20 {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
     }
-    let whole_digits = exponent as usize + 1;
-    let count = digits.clone().count();
-    for (i, digit) in digits.enumerate() {
-        if i == whole_digits {
-            out.push(b'.');
+    powers
+};
+
+impl Decimal {
+    /// The fast way for numbers that need no exponent, `None` for others.
+    ///
+    /// The number is a 53-bit integer times a power of two. Times the power of
+    /// ten that makes it an integer of the wanted length it still fits 117
+    /// bits, so that the product is exact and only the shift rounds, ties to
+    /// even.
+    fn scaled(size: f64, places: usize) -> Option<Self> {
+        if !(1e-4..1e15).contains(&size) || places > DOUBLE_DIGITS {
+            return None;
         }
-        out.push(digit);
-    }
-    out.resize(out.len() + whole_digits.saturating_sub(count), b'0');
-}
-
-fn parse_exponent(text: &[u8]) -> i32 {
-    let (negative, digits) = match text.strip_prefix(b"-") {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    let size = digits.iter().fold(0, |sum, digit| sum * 10 + i32::from(digit.wrapping_sub(b'0')));
-    if negative { -size } else { size }
-}
-
-/// A place on the stack for one formatted double.
-#[derive(Default)]
-struct Scratch {
-    bytes: [u8; 32],
-    used: usize,
-}
-
-impl Scratch {
-    fn text(&self) -> &[u8] {
-        self.bytes.get(..self.used).unwrap_or_default()
-    }
-}
-
-impl std::io::Write for Scratch {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        let end = self.used + text.len();
-        let place = self.bytes.get_mut(self.used..end).ok_or(std::io::ErrorKind::WriteZero)?;
-        place.copy_from_slice(text);
-        self.used = end;
-        Ok(text.len())
+        let bits = size.to_bits();
+        let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+        let shift = 1075 - (bits >> 52) as i32;
+        // log10(2) is nearly 1233 / 4096; the estimate is too small by at most one.
+        let mut exponent = ((52 - shift) * 1233) >> 12;
+        loop {
+            let power = usize::try_from(places as i32 - 1 - exponent).ok()?;
+            let product = u128::from(mantissa) * u128::from(*POWERS.get(power)?);
+            let number = rounded_shift(product, shift)?;
+            if number < *POWERS.get(places)? {
+                return Some(Self::new(number, exponent));
+            }
+            exponent += 1;
+        }
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+    fn new(number: u64, exponent: i32) -> Self {
+        let mut digits = [0; 20];
+        let mut text = itoa::Buffer::new();
+        let text = text.format(number).as_bytes();
+        for (digit, byte) in digits.iter_mut().zip(text) {
+            *digit = *byte;
+        }
+        Self { digits, len: text.len(), exponent }
     }
+
+    /// The way for all numbers: Rust's exponent form, which is exact and rounds
+    /// ties to even, as C's does.
+    fn of(size: f64, places: usize) -> Self {
+        let mut digits = [0; 20];
+        let text = format!("{size:.*e}", places.clamp(1, digits.len()) - 1);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let found = mantissa.bytes().filter(u8::is_ascii_digit);
+        for (digit, byte) in digits.iter_mut().zip(found) {
+            *digit = byte;
+        }
+        let len = places.clamp(1, digits.len());
+        Self { digits, len, exponent: exponent.parse().unwrap_or(0) }
+    }
+
+    /// Appends the digits, without trailing zeros, with the point in its place
+    /// or an exponent.
+    fn push(&self, out: &mut Vec<u8>, places: usize) {
+        let digits = self.digits.get(..self.len).unwrap_or_default();
+        let significant = digits.iter().rposition(|&digit| digit != b'0').map_or(1, |i| i + 1);
+        let digits = digits.get(..significant).unwrap_or_default();
+        if self.exponent < -4 || self.exponent >= places as i32 {
+            push_split(out, digits, 1);
+            out.extend_from_slice(if self.exponent < 0 { b"e-" } else { b"e+" });
+            padded(out, self.exponent.unsigned_abs(), 2);
+        } else if self.exponent < 0 {
+            out.extend_from_slice(b"0.");
+            out.resize(out.len() + (self.exponent.unsigned_abs() as usize - 1), b'0');
+            out.extend_from_slice(digits);
+        } else {
+            push_split(out, digits, self.exponent as usize + 1);
+        }
+    }
+}
+
+/// Appends digits with a point after the first `whole`; zeros are added where
+/// there are fewer digits than that.
+fn push_split(out: &mut Vec<u8>, digits: &[u8], whole: usize) {
+    match digits.split_at_checked(whole) {
+        Some((whole, [])) => out.extend_from_slice(whole),
+        Some((whole, part)) => {
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(part);
+        }
+        None => {
+            out.extend_from_slice(digits);
+            out.resize(out.len() + whole - digits.len(), b'0');
+        }
+    }
+}
+
+/// `product / 2^shift`, rounded to the nearest integer, ties to even.
+fn rounded_shift(product: u128, shift: i32) -> Option<u64> {
+    if shift <= 0 {
+        return u64::try_from(product.checked_shl(shift.unsigned_abs())?).ok();
+    }
+    let whole = product.checked_shr(shift.unsigned_abs())?;
+    let rest = product - (whole << shift);
+    let half = 1u128 << (shift - 1);
+    let up = rest > half || (rest == half && whole & 1 == 1);
+    u64::try_from(whole + u128::from(up)).ok()
 }
 
 #[cfg(test)]
@@ -214,6 +249,22 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// forall x without an exponent: both ways give the same digits
+        #[test]
+        fn the_fast_way_is_exact(mantissa: u64, exponent in -14i32..50, places in 8usize..17) {
+            let size = (1.0 + (mantissa >> 12) as f64 / (1u64 << 52) as f64) * f64::from(exponent).exp2();
+            if let Some(fast) = Decimal::scaled(size, places) {
+                let text = |decimal: Decimal| {
+                    let mut out = Vec::new();
+                    decimal.push(&mut out, places);
+                    out
+                };
+                proptest::prop_assert_eq!(text(fast), text(Decimal::of(size, places)));
+            } else {
+                proptest::prop_assert!(!(2e-4..1e7).contains(&size), "{} has no fast way", size);
+            }
+        }
+
         /// forall x: 17 digits read back as x
         #[test]
         fn seventeen_digits_read_back(bits: u64) {

@@ -1,0 +1,271 @@
+//! The `mmv-archive` command as a user runs it: what it prints, and how it
+//! ends.
+//!
+//! What `dump` prints here is what pmdumplog 6.0.3 printed for the same
+//! archive (save the order of the descriptors, which there is that of a hash
+//! table, and the note about the time zone).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use mmv_archive::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel,
+    WriterOptions,
+};
+use tempfile::TempDir;
+
+/// A counter by product and a level, two records, a mark, a record.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("acme");
+    let label = WriterLabel {
+        pid: 4711,
+        hostname: "host.example.com".to_owned(),
+        timezone: "AEST-10".to_owned(),
+        zoneinfo: ":Australia/Brisbane".to_owned(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let products = InDom::new(70, 2051).unwrap();
+    let count = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U64,
+        indom: Some(products),
+        semantics: Semantics::Counter,
+        units: Units::count(),
+    };
+    let level = MetricDesc {
+        pmid: Pmid::new(70, 1, 2).unwrap(),
+        value_type: ValueType::Double,
+        indom: None,
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    };
+    writer.declare_metric(&count, &["mmv.acme.products.count"]).unwrap();
+    writer.declare_metric(&level, &["mmv.acme.level"]).unwrap();
+    let target = TextTarget::Metric(count.pmid);
+    writer.declare_text(target, TextKind::OneLine, "products made").unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    let instances = [(0, "Anvils"), (1, "Rockets")];
+    let instances = instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
+    writer.declare_indom(products, &instances).unwrap();
+    let records =
+        [(0, Some((10, 0.5))), (10, Some((30, 1.0 / 3.0))), (11, None), (20, Some((40, 7.0)))];
+    for (seconds, values) in records {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap();
+        let Some((made, height)) = values else {
+            writer.write_mark(timestamp).unwrap();
+            continue;
+        };
+        let by_product = [0, 1].map(|n| (Some(id(n)), OwnedValue::U64(made + n as u64)));
+        let value_sets = vec![
+            ValueSet { pmid: count.pmid, values: Ok(by_product.to_vec()) },
+            ValueSet { pmid: level.pmid, values: Ok(vec![(None, OwnedValue::Double(height))]) },
+        ];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Runs a subcommand on an archive, in UTC.
+fn run(base: &Path, command: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg(command)
+        .arg(base)
+        .args(arguments)
+        .env("TZ", "UTC")
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap()
+}
+
+/// What a run that must succeed prints.
+fn printed(base: &Path, command: &str, arguments: &[&str]) -> String {
+    let output = run(base, command, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command} {arguments:?}: {errors}");
+    assert_eq!(errors, "", "{command} {arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const DUMP: &str = "
+22:13:20.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 10
+        inst [1 or \"Rockets\"] value 11
+    70.1.2 (mmv.acme.level): value 0.5
+
+22:13:30.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 30
+        inst [1 or \"Rockets\"] value 31
+    70.1.2 (mmv.acme.level): value 0.3333333333333333
+
+22:13:31.123456789  <mark>
+
+22:13:40.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 40
+        inst [1 or \"Rockets\"] value 41
+    70.1.2 (mmv.acme.level): value 7
+";
+
+#[test]
+fn dump_prints_what_pmdumplog_prints() {
+    let (_directory, base) = archive();
+    assert_eq!(printed(&base, "dump", &[]), DUMP);
+    let label = "\
+Log Label (Log Format Version 3)
+Performance metrics from host host.example.com
+    commencing Wed Nov 15 08:13:20.123456789 2023
+    ending     Wed Nov 15 08:13:40.123456789 2023
+Archive timezone: AEST-10
+Archive zoneinfo: :Australia/Brisbane
+PID for pmlogger: 4711
+";
+    assert_eq!(printed(&base, "dump", &["-L", "-z"]), label);
+    let descriptors = "
+Descriptions for Metrics in the Log ...
+PMID: 70.1.1 (mmv.acme.products.count)
+    Data Type: 64-bit unsigned int  InDom: 70.2051 0x11800803
+    Semantics: counter  Units: count
+PMID: 70.1.2 (mmv.acme.level)
+    Data Type: double  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: none
+";
+    assert_eq!(printed(&base, "dump", &["-d"]), descriptors);
+    let domains = "
+Instance Domains in the Log ...
+InDom: 70.2051
+22:13:20.123456789 2 instances
+   0 or \"Anvils\"
+   1 or \"Rockets\"
+";
+    assert_eq!(printed(&base, "dump", &["-i"]), domains);
+}
+
+#[test]
+fn dump_of_one_metric_leaves_out_the_others_and_the_marks() {
+    let (_directory, base) = archive();
+    let level = printed(&base, "dump", &["mmv.acme.level", "-S", "10s"]);
+    let expected = "
+22:13:30.123456789 1 metric
+    70.1.2 (mmv.acme.level): value 0.3333333333333333
+
+22:13:40.123456789 1 metric
+    70.1.2 (mmv.acme.level): value 7
+";
+    assert_eq!(level, expected);
+    assert!(printed(&base, "dump", &["-M", "mmv.acme.level"]).contains("<mark>"));
+}
+
+#[test]
+fn report_prints_a_table_with_interpolated_values() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "report", &["mmv", "-t", "5s"]);
+    let expected = "
+                                                  mmv.acme.       mmv.acme.
+                                             products.count  products.count
+                                                   [Anvils]       [Rockets]
+                             mmv.acme.level           count           count
+-----------------------  ------------------  --------------  --------------
+2023-11-14 22:13:20.123                 0.5              10              11
+2023-11-14 22:13:25.123                 0.5              20              21
+2023-11-14 22:13:30.123  0.3333333333333333              30              31
+2023-11-14 22:13:35.123                   -               -               -
+2023-11-14 22:13:40.123                   7              40              41
+";
+    assert_eq!(format!("\n{table}"), expected);
+}
+
+#[test]
+fn report_prints_csv_and_json_lines() {
+    let (_directory, base) = archive();
+    let at = "@2023-11-14T22:13:22.623456789Z";
+    let csv = printed(&base, "report", &["mmv", "--at", at, "--format", "csv"]);
+    let expected = "Time,mmv.acme.level,mmv.acme.products.count[Anvils],\
+                    mmv.acme.products.count[Rockets]\r\n\
+                    2023-11-14T22:13:22.623456789+00:00,0.5,15,16\r\n";
+    assert_eq!(csv, expected);
+    let options = ["mmv.acme.products", "-i", "Rockets", "--at", at, "--json"];
+    let json = printed(&base, "report", &options);
+    let expected = "{\"time\":[1700000002,623456789],\"metric\":\"mmv.acme.products.count\",\
+                    \"pmid\":\"70.1.1\",\"instance\":1,\"name\":\"Rockets\",\"value\":16}\n";
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn raw_reports_have_the_logged_times_and_the_marks() {
+    let (_directory, base) = archive();
+    let raw = printed(&base, "report", &["mmv.acme.level", "--raw"]);
+    let expected = "
+                             mmv.acme.level
+-----------------------  ------------------
+2023-11-14 22:13:20.123                 0.5
+2023-11-14 22:13:30.123  0.3333333333333333
+2023-11-14 22:13:31.123  <mark>
+2023-11-14 22:13:40.123                   7
+";
+    assert_eq!(format!("\n{raw}"), expected);
+}
+
+#[test]
+fn info_and_metrics_say_what_the_archive_is() {
+    let (_directory, base) = archive();
+    let info: serde_json::Value =
+        serde_json::from_str(&printed(&base, "info", &["--json"])).unwrap();
+    assert_eq!(info["host"], "host.example.com");
+    assert_eq!(info["start"], serde_json::json!([1_700_000_000, 123_456_789]));
+    assert_eq!(
+        (&info["records"], &info["marks"], &info["values"]),
+        (&4.into(), &1.into(), &9.into())
+    );
+    assert!(printed(&base, "info", &[]).contains("span              20.000s\n"));
+    let names = printed(&base, "metrics", &["--names"]);
+    assert_eq!(names, "mmv.acme.level\nmmv.acme.products.count\n");
+    let json = printed(&base, "metrics", &["--json", "mmv.acme.products"]);
+    let metric: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(metric["oneline"], "products made");
+    assert_eq!(metric["instances"][1], serde_json::json!({"id": 1, "name": "Rockets"}));
+}
+
+#[test]
+fn the_exit_status_says_what_went_wrong() {
+    let (directory, base) = archive();
+    let status = |command: &str, arguments: &[&str]| run(&base, command, arguments).status.code();
+    assert_eq!(status("dump", &[]), Some(0));
+    assert_eq!(status("report", &["no.such.metric"]), Some(1));
+    assert_eq!(status("report", &["mmv", "--at", "1"]), Some(1), "no value at that time");
+    assert_eq!(status("report", &["mmv", "-t", "often"]), Some(2));
+    assert_eq!(status("report", &["mmv", "-Z", "Mars/Olympus"]), Some(2));
+    assert_eq!(status("dump", &["--no-such-option"]), Some(2));
+    let elsewhere = directory.path().join("other");
+    assert_eq!(run(&elsewhere, "info", &[]).status.code(), Some(74));
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    bytes[4] ^= 0xff;
+    fs::write(&meta, bytes).unwrap();
+    let damaged = run(&base, "info", &[]);
+    assert_eq!(damaged.status.code(), Some(65));
+    let message = String::from_utf8(damaged.stderr).unwrap();
+    assert!(message.contains("acme.meta: offset 0: magic number"), "{message}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let (_directory, base) = archive();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("dump")
+        .arg(&base)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before anything is written: the command only writes at its end.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
