@@ -110,6 +110,7 @@ pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
 #[derive(Debug)]
 struct MergedMetric {
     metric: LoggedMetric,
+    owners: Vec<usize>,
     places: BTreeMap<Option<InstanceId>, Place>,
 }
 
@@ -140,7 +141,8 @@ impl Merger {
         }
         let mut taken = vec![false; member.translation.metrics.len()];
         for (metric, taken) in member.translation.metrics.iter().zip(&mut taken) {
-            *taken = metric.as_ref().is_some_and(|metric| self.add_metric(member.file, metric));
+            *taken =
+                metric.as_ref().is_some_and(|metric| self.add_metric(source, member.file, metric));
         }
         for (value, key) in member.plan.keys().iter().enumerate() {
             if taken.get(key.metric) != Some(&true) {
@@ -205,20 +207,22 @@ impl Merger {
     }
 
     /// Whether the metric's values may be logged.
-    fn add_metric(&mut self, file: &OsStr, metric: &LoggedMetric) -> bool {
+    fn add_metric(&mut self, source: usize, file: &OsStr, metric: &LoggedMetric) -> bool {
         let pmid = metric.desc.pmid;
-        if let Some(known) = self.metrics.get(&pmid) {
-            let same = known.metric.desc == metric.desc && known.metric.name == metric.name;
-            if !same {
-                self.conflict(file, Conflict::Metric { pmid, name: metric.name.clone() });
+        if let Some(known) = self.metrics.get_mut(&pmid) {
+            if known.metric.desc == metric.desc && known.metric.name == metric.name {
+                known.owners.push(source);
+                return true;
             }
-            return same;
+            self.conflict(file, Conflict::Metric { pmid, name: metric.name.clone() });
+            return false;
         }
         if let Err(error) = self.names.take(&metric.name, pmid) {
             self.conflict(file, error);
             return false;
         }
-        let merged = MergedMetric { metric: metric.clone(), places: BTreeMap::new() };
+        let (metric, places) = (metric.clone(), BTreeMap::new());
+        let merged = MergedMetric { metric, owners: vec![source], places };
         self.metrics.insert(pmid, merged);
         true
     }
@@ -278,11 +282,12 @@ impl Merger {
                 merged.catalog.indoms.push((indom, instances));
             }
         }
-        for (pmid, MergedMetric { metric, places }) in self.metrics {
+        for (pmid, MergedMetric { metric, owners, places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
             push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
             let places = places.into_values().collect();
-            merged.layout.push(ValueSetLayout { pmid, value_type: desc.value_type, places });
+            let value_type = desc.value_type;
+            merged.layout.push(ValueSetLayout { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }
         merged.conflicts = self.conflicts;

@@ -242,6 +242,7 @@ fn with_the_sentinel_flag_values_come_and_go() {
     let on = Some(OwnedValue::String(b"on".to_vec()));
     assert_eq!(log.series("mmv.app.text"), [None, on.clone(), on]);
     assert_eq!(log.series("mmv.app.count"), u64s(&[1, 1, 1]));
+    assert!(log.entries.iter().all(|entry| entry.sets == 3), "a set stays without values");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// Sends what is logged to stderr from now on. A subscriber that the process
 /// has already stays as it is.
 pub(crate) fn start() {
-    let journal = env::var_os("JOURNAL_STREAM").is_some();
+    let journal = env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stderr(&stream));
     // Fails only if there is a subscriber, which is then the one wanted.
     let _ = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -23,6 +23,14 @@ pub(crate) fn start() {
         .with_ansi(false)
         .event_format(LineFormat { journal })
         .try_init();
+}
+
+/// Whether stderr is the stream that systemd names by device and inode
+/// (`$JOURNAL_STREAM`, `systemd.exec(5)`); children inherit the variable also
+/// when their stderr goes elsewhere.
+fn is_stderr(stream: &str) -> bool {
+    nix::sys::stat::fstat(std::io::stderr())
+        .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 struct LineFormat {
@@ -55,7 +63,16 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         writer.write_str(self.prefix(*event.metadata().level()))?;
-        context.field_format().format_fields(writer.by_ref(), event)?;
+        let mut line = String::new();
+        context.field_format().format_fields(Writer::new(&mut line), event)?;
+        // Names come from files that anybody may make; a line stays a line.
+        for character in line.chars() {
+            if character.is_control() {
+                write!(writer, "{}", character.escape_default())?;
+            } else {
+                writer.write_char(character)?;
+            }
+        }
         writeln!(writer)
     }
 }
@@ -81,7 +98,7 @@ mod tests {
         }
     }
 
-    fn logged(journal: bool) -> String {
+    fn logged(journal: bool, what: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -89,23 +106,44 @@ mod tests {
             .with_ansi(false)
             .event_format(LineFormat { journal })
             .finish();
-        tracing::subscriber::with_default(subscriber, || {
-            tracing::info!(file = "a", "harvested");
-            tracing::warn!(file = "b", "refused");
-            tracing::error!("disk full");
-        });
-        String::from_utf8(sink.0.lock().unwrap().clone()).unwrap()
+        tracing::subscriber::with_default(subscriber, what);
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn three_lines() {
+        tracing::info!(file = "a", "harvested");
+        tracing::warn!(file = "b", "refused");
+        tracing::error!("disk full");
     }
 
     #[test]
     fn the_journal_gets_priorities() {
-        assert_eq!(logged(true), "<6>harvested file=\"a\"\n<4>refused file=\"b\"\n<3>disk full\n");
+        assert_eq!(
+            logged(true, three_lines),
+            "<6>harvested file=\"a\"\n<4>refused file=\"b\"\n<3>disk full\n"
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_begin_a_line_of_its_own() {
+        let name = "a\n<3>disk full\x1b[2J";
+        let logged = logged(true, || tracing::info!(file = %name, "refused"));
+        assert_eq!(logged.matches('\n').count(), 1);
+        assert!(!logged.contains('\x1b'));
+    }
+
+    #[test]
+    fn the_journal_is_known_by_device_and_inode() {
+        let stat = nix::sys::stat::fstat(std::io::stderr()).unwrap();
+        assert!(is_stderr(&format!("{}:{}", stat.st_dev, stat.st_ino)));
+        assert!(!is_stderr("1:1") && !is_stderr(""));
     }
 
     #[test]
     fn people_get_words() {
         assert_eq!(
-            logged(false),
+            logged(false, three_lines),
             "mmv-agent: harvested file=\"a\"\n\
              mmv-agent: warning: refused file=\"b\"\n\
              mmv-agent: error: disk full\n"

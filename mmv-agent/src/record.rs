@@ -20,6 +20,8 @@ pub(crate) struct ValueSetLayout {
     pub pmid: Pmid,
     /// The type of its values.
     pub value_type: ValueType,
+    /// The sources that have the metric, with or without values.
+    pub owners: Vec<usize>,
     /// Its values, by instance.
     pub places: Vec<Place>,
 }
@@ -56,8 +58,9 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder for what is present now. `sources[n]` are the values of
-    /// source `n`, or `None` to leave it out. `None` if there is nothing to
-    /// record.
+    /// source `n`, or `None` to leave it out. A metric whose sources are there
+    /// but have no value now gets a set without values. `None` if there is no
+    /// metric to record.
     ///
     /// # Errors
     ///
@@ -68,22 +71,30 @@ impl Recorder {
     ) -> Result<Option<Self>, EncodeError> {
         let mut builder = TemplateBuilder::new();
         let mut pending = Vec::new();
+        let mut sets = 0;
         for set in layout {
-            let mut begun = false;
+            let values_of = |source: usize| sources.get(source).copied().flatten();
+            if !set.owners.iter().any(|owner| values_of(*owner).is_some()) {
+                continue;
+            }
+            sets += 1;
+            let before = pending.len();
             for place in &set.places {
-                let Some(Some(values)) = sources.get(place.source) else { continue };
+                let Some(values) = values_of(place.source) else { continue };
                 if !values.is_present(place.value) {
                     continue;
                 }
-                if !begun {
+                if pending.len() == before {
                     builder.begin_set(set.pmid, set.value_type);
-                    begun = true;
                 }
-                let slot = builder.value(place.instance, values.text(place.value).len())?;
-                pending.push((*place, set.value_type, slot));
+                let text = values.text(place.value).len();
+                pending.push((*place, set.value_type, builder.value(place.instance, text)?));
+            }
+            if pending.len() == before {
+                builder.empty_set(set.pmid);
             }
         }
-        if pending.is_empty() {
+        if sets == 0 {
             return Ok(None);
         }
         let template = builder.finish()?;
@@ -171,11 +182,13 @@ mod tests {
             ValueSetLayout {
                 pmid: pmid(1),
                 value_type: ValueType::U32,
+                owners: vec![0, 1],
                 places: vec![place(0, 0, 0), place(1, 1, 0)],
             },
             ValueSetLayout {
                 pmid: pmid(2),
                 value_type: ValueType::Double,
+                owners: vec![1],
                 places: vec![place(0, 1, 1)],
             },
         ]
@@ -218,7 +231,17 @@ mod tests {
     }
 
     #[test]
-    fn without_a_value_there_is_no_recorder() {
+    fn a_metric_without_values_has_a_set_without_values() {
+        let first = values(&[7]);
+        let mut layout = layout();
+        layout[1].owners.push(0);
+        let recorder = Recorder::new(&layout, &[Some(&first), None]).unwrap().unwrap();
+        assert_eq!(recorder.values(), 1);
+        assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0) + 8);
+    }
+
+    #[test]
+    fn without_a_source_there_is_no_recorder() {
         assert!(Recorder::new(&layout(), &[None, None]).unwrap().is_none());
         assert!(Recorder::new(&Layout::new(), &[]).unwrap().is_none());
     }

@@ -138,7 +138,7 @@ impl Sink {
 
     fn try_write(&mut self, sample: &Sample) -> Result<(), Error> {
         let last = self.current.as_ref().and_then(|current| current.writer.last_stamp());
-        if last.is_some_and(|last| sample.stamp <= last) {
+        if last.is_some_and(|last| sample.stamp < last) {
             info!("the clock was set back: a new archive begins");
             self.close();
             self.names.step();

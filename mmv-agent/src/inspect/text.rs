@@ -6,7 +6,7 @@ use super::report::{Header, Indom, Label, Metric, Report, Section};
 
 /// Prints the report.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}: {} bytes", report.file, report.size)?;
+    writeln!(out, "{}: {} bytes", one_line(&report.file), report.size)?;
     if let Some(header) = &report.header {
         print_header(header, out)?;
     }
@@ -89,7 +89,7 @@ fn print_metric(metric: &Metric, report: &Report, out: &mut impl Write) -> io::R
 
 fn print_help(short: Option<&str>, long: Option<&str>, out: &mut impl Write) -> io::Result<()> {
     for line in [short, long].into_iter().flatten().flat_map(str::lines) {
-        writeln!(out, "  | {}", line.escape_debug())?;
+        writeln!(out, "  | {}", one_line(line))?;
     }
     Ok(())
 }
@@ -100,21 +100,34 @@ fn print_label(label: &Label, out: &mut impl Write) -> io::Result<()> {
         write!(out, " [{instance}]")?;
     }
     let optional = if label.optional { " (optional)" } else { "" };
-    writeln!(out, " {}: {}{optional}", label.name, label.value)
+    writeln!(out, " {}: {}{optional}", label.name, one_line(&label.value))
 }
 
 fn print_verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
     for flaw in &report.skipped {
         let at = format!("{} entry {} at {:#x}", flaw.section, flaw.index, flaw.offset);
-        writeln!(out, "left out: {at}: {}", flaw.problem)?;
+        writeln!(out, "left out: {at}: {}", one_line(&flaw.problem))?;
     }
     for misnamed in &report.misnamed {
-        writeln!(out, "left out: {misnamed}")?;
+        writeln!(out, "left out: {}", one_line(misnamed))?;
     }
     match (&report.refusal, report.skipped.len() + report.misnamed.len()) {
-        (Some(refusal), _) => writeln!(out, "refused: {refusal}"),
+        (Some(refusal), _) => writeln!(out, "refused: {}", one_line(refusal)),
         (None, 0) => writeln!(out, "sound"),
         (None, left_out) => writeln!(out, "usable, {left_out} entries left out"),
     }
+}
+
+/// A foreign text that can do nothing to a terminal.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }

@@ -133,6 +133,7 @@ pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>
 /// One record: values by metric name, or `name[instance]`.
 pub(super) struct Entry {
     pub(super) mark: bool,
+    pub(super) sets: usize,
     pub(super) values: BTreeMap<String, OwnedValue>,
 }
 
@@ -157,7 +158,7 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
                 assert!(values.insert(name, value.clone()).is_none());
             }
         }
-        entries.push(Entry { mark: record.is_mark(), values });
+        entries.push(Entry { mark: record.is_mark(), sets: result.value_sets.len(), values });
     }
     entries
 }
