@@ -1,0 +1,124 @@
+//! The MMV files that are harvested, and the program that keeps them moving.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mmv_writer::{Counter, Published, Registry};
+use tempfile::TempDir;
+
+/// How many files, metrics and instances.
+pub(crate) struct Shape {
+    pub(crate) word: &'static str,
+    pub(crate) title: &'static str,
+    files: u64,
+    metrics: u64,
+    /// 0 for singular metrics.
+    instances: u64,
+}
+
+pub(crate) const SHAPES: &[Shape] = &[
+    Shape {
+        word: "1x1000",
+        title: "1 file x 1000 singular u64 counters",
+        files: 1,
+        metrics: 1000,
+        instances: 0,
+    },
+    Shape {
+        word: "10x1000",
+        title: "10 files x 1000 singular u64 counters",
+        files: 10,
+        metrics: 1000,
+        instances: 0,
+    },
+    Shape {
+        word: "instances",
+        title: "1 file, 10 u64 counters x 1000 instances",
+        files: 1,
+        metrics: 10,
+        instances: 1000,
+    },
+];
+
+impl Shape {
+    /// Values in one record.
+    pub(crate) fn values(&self) -> u64 {
+        self.files * self.metrics * self.instances.max(1)
+    }
+}
+
+/// MMV files of a shape, with a thread that changes every value twice an
+/// interval.
+pub(crate) struct Producer {
+    directory: TempDir,
+    stop: Arc<AtomicBool>,
+    worker: Option<JoinHandle<()>>,
+}
+
+impl Producer {
+    pub(crate) fn publish(shape: &Shape, interval: Duration) -> Result<Self, String> {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let mut published = Vec::new();
+        let mut counters = Vec::new();
+        for file in 0..shape.files {
+            let (keep, mut handles) = publish_file(shape, file, directory.path())
+                .map_err(|error| format!("file {file}: {error}"))?;
+            published.push(keep);
+            counters.append(&mut handles);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let worker = std::thread::spawn(move || {
+            let _published = published;
+            let mut step = 1;
+            while !stopped.load(Ordering::Relaxed) {
+                for (counter, n) in counters.iter().zip(step..) {
+                    counter.add(n % 97);
+                }
+                step += 1;
+                std::thread::park_timeout(interval / 2);
+            }
+        });
+        Ok(Self { directory, stop, worker: Some(worker) })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(worker) = self.worker.take() {
+            worker.thread().unpark();
+            // A panic of the worker has been printed already.
+            let _ = worker.join();
+        }
+    }
+}
+
+fn publish_file(
+    shape: &Shape,
+    file: u64,
+    directory: &Path,
+) -> Result<(Published, Vec<Counter<u64>>), mmv_writer::Error> {
+    let registry = Registry::builder(format!("bench{file}")).directory(directory).build()?;
+    let mut counters = Vec::new();
+    if shape.instances == 0 {
+        for metric in 0..shape.metrics {
+            counters.push(registry.counter(format!("counter.n{metric}")).build()?);
+        }
+    } else {
+        let names = (0..shape.instances).map(|n| format!("instance-{n}"));
+        let indom = registry.indom("things").names(names).build()?;
+        for metric in 0..shape.metrics {
+            let metric = registry.counter(format!("counter.n{metric}"));
+            counters.extend(metric.build_instances(&indom)?);
+        }
+    }
+    Ok((registry.publish()?, counters))
+}
