@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mmv_archive::Archive;
 use pcp_types::Timestamp;
 
 use crate::config::Destination;
@@ -67,6 +68,20 @@ impl ArchiveNames {
             base = with_suffix(&wanted, &format!("-{number:02}"));
         }
         Ok(base)
+    }
+
+    /// When the newest archive of the folder ends; `None` if there is none, or
+    /// none that can be read, and where the user has named the archive.
+    pub(crate) fn newest_end(&self) -> Option<Timestamp> {
+        let Destination::Folder(_) = &self.destination else { return None };
+        let folder = self.folder();
+        let names = fs::read_dir(&folder).ok()?.filter_map(Result::ok);
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        // Names sort by time, also those with a number: nothing sorts before
+        // "-01".
+        let newest =
+            names.filter_map(|name| name.strip_suffix(".meta").map(str::to_owned)).max()?;
+        Archive::open(folder.join(newest)).ok().map(|archive| archive.end())
     }
 
     /// The clock was set back: the next archive goes to a folder of its own.

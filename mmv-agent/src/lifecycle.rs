@@ -287,6 +287,22 @@ fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_folder() {
 }
 
 #[test]
+fn an_agent_that_starts_before_the_newest_archive_ends_uses_a_sibling_folder() {
+    let mut rig = Rig::new();
+    let (_count, _published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    rig.tick();
+    rig.restart();
+    rig.tick();
+    assert_eq!(rig.archives()[0].file_name(), Some(OsStr::new("20231114.22.13-01")));
+    rig.restart();
+    rig.set_clock_back(Duration::from_secs(2));
+    rig.tick();
+    assert_eq!(rig.archives()[0].parent().unwrap(), rig.host_folder().join("step-1"));
+    rig.finish();
+}
+
+#[test]
 fn dropped_samples_are_counted_and_marked() {
     let mut rig = Rig::with_queue(0);
     let (count, _published) = counter_file(&rig, "app", "count");

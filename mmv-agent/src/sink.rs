@@ -180,7 +180,13 @@ impl Sink {
         Ok(())
     }
 
-    fn create(&self, start: Timestamp) -> Result<Current, Error> {
+    /// A new archive. Archives of one folder must not overlap: if the newest
+    /// one there ends after `start`, the clock was set back while no agent ran.
+    fn create(&mut self, start: Timestamp) -> Result<Current, Error> {
+        if self.report.archives.is_empty() && self.names.newest_end() > Some(start) {
+            info!("the newest archive ends in the future: a new folder begins");
+            self.names.step();
+        }
         let base = self.names.next(start).map_err(|source| Error::Io {
             file: self.names.folder(),
             operation: "create",

@@ -39,18 +39,24 @@ impl Rig {
         guard::install().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
-        let host = Host { name: "box".into(), ..Host::here() };
-        let (outlet, inlet) = queue(bytes);
-        let destination = Destination::Folder(dir.path().join("archives"));
+        let (sampler, inlet, sink) = agent(dir.path(), bytes);
         Self {
-            sink: Sink::new(ArchiveNames::new(destination, &host.name), &host),
-            sampler: Sampler::new(dir.path().join("mmv"), host, outlet),
+            sink,
+            sampler,
             dir,
             inlet,
             now: Duration::ZERO,
             start: Timestamp::new(1_700_000_000, 0).unwrap(),
             stalled: false,
         }
+    }
+
+    /// Ends the agent and starts another one.
+    pub(super) fn restart(&mut self) {
+        let (sampler, inlet, sink) = agent(self.dir.path(), 64_000_000);
+        self.sampler = sampler;
+        self.inlet = inlet;
+        std::mem::replace(&mut self.sink, sink).finish();
     }
 
     pub(super) fn mmv_dir(&self) -> PathBuf {
@@ -121,6 +127,14 @@ impl Rig {
             _dir: self.dir,
         }
     }
+}
+
+fn agent(dir: &Path, queue_bytes: usize) -> (Sampler, Inlet, Sink) {
+    let host = Host { name: "box".into(), ..Host::here() };
+    let (outlet, inlet) = queue(queue_bytes);
+    let destination = Destination::Folder(dir.join("archives"));
+    let sink = Sink::new(ArchiveNames::new(destination, &host.name), &host);
+    (Sampler::new(dir.join("mmv"), host, outlet), inlet, sink)
 }
 
 /// A published file with one counter, item 1.
