@@ -20,8 +20,9 @@ pub use metadata::{Metadata, Metric};
 pub use records::{Records, TornTail};
 pub use temporal_index::TemporalIndex;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{ArchiveLabel, Role, Version};
+use crate::format::result::Record;
 use record_file::RecordFile;
 use records::Position;
 
@@ -170,6 +171,12 @@ impl Archive {
             records.seek(from, |stamp| stamp > from)?;
         }
         Ok(records)
+    }
+
+    /// The error for a value of a record that its metric's type cannot have.
+    pub(crate) fn damaged(&self, record: &Record<'_>, source: RecordError) -> Error {
+        let file = self.volume_path(record.volume()).unwrap_or(&self.base).to_owned();
+        Error::Corrupt { file, offset: record.offset(), source }
     }
 
     /// Opens a data volume and checks that it belongs to the archive.

@@ -50,7 +50,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Pmid, Semantics, Timestamp};
 
-use crate::{Archive, Error, IndomHistory, MetricDesc, Record, RecordError, Result, Value};
+use crate::{Archive, IndomHistory, MetricDesc, Result, Value};
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
 use series::Series;
@@ -298,9 +298,12 @@ impl<'a> Replay<'a> {
         step: Duration,
     ) -> impl Iterator<Item = Sample<'_>> {
         let step = step.as_nanos() as i128;
-        let span = end.nanos_since(start);
-        let last = if step > 0 { span / step } else { 0 };
-        let samples = if span < 0 { 0..0 } else { 0..last + 1 };
+        let count = |span: i128| if step > 0 { span / step } else { 0 };
+        let span = end.min(self.end()).nanos_since(start);
+        // Steps that certainly lie before the archive.
+        let before = self.archive.label().start.nanos_since(start).max(0);
+        let first = count(before).saturating_sub(1).max(0);
+        let samples = if span < 0 { 0..0 } else { first..count(span) + 1 };
         samples
             .map(move |k| Timestamp::from_nanos(start.as_nanos() + k * step))
             .filter_map(|at| self.at(at))
@@ -332,7 +335,7 @@ impl<'a> Replay<'a> {
                 let Some(track) = track else { continue };
                 for (hint, value) in set.values(track.metric.desc.value_type).enumerate() {
                     let (instance, value) =
-                        value.map_err(|source| damaged(self.archive, &record, source))?;
+                        value.map_err(|source| self.archive.damaged(&record, source))?;
                     if let Some(series) = track.series_of(instance, hint) {
                         series.push(number, value);
                     }
@@ -341,13 +344,6 @@ impl<'a> Replay<'a> {
         }
         Ok(())
     }
-}
-
-/// The error for a value of a record that is not what its metric's descriptor
-/// says.
-pub(crate) fn damaged(archive: &Archive, record: &Record<'_>, source: RecordError) -> Error {
-    let file = archive.volume_path(record.volume()).unwrap_or(archive.base()).to_owned();
-    Error::Corrupt { file, offset: record.offset(), source }
 }
 
 #[cfg(test)]

@@ -141,6 +141,8 @@ fn a_window_has_both_ends_and_nothing_outside_the_archive() {
     };
     assert_eq!(times(0, 50_000, 25_000), [at(0), at(25_000), at(50_000)]);
     assert_eq!(times(40_000, 90_000, 20_000), [at(40_000)]);
+    assert_eq!(times(-60_000, 90_000, 55_000), [at(50_000)]);
+    assert_eq!(times(-1_000_000_000, 1_000_000_000, 1_000).len(), 51);
     assert_eq!(times(10, 5, 1), []);
     assert_eq!(times(10, 50, 0), [at(10)]);
 }

@@ -76,9 +76,9 @@ impl Timeline {
 
     /// Where the neighbours of `at` can be.
     ///
-    /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: the
-    /// reach of 20.0005 s is {0, 10, 20} and nothing, the reach of the mark
-    /// and of 25 s is nothing and {40, 50}... of which only the next exists.
+    /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: behind
+    /// 20.0005 s lie 0, 10 and 20, ahead of it nothing; behind 25 s lies
+    /// nothing, ahead 40 and 50; the mark itself has neither.
     pub(crate) fn reach(&self, at: Timestamp) -> Reach {
         let not_after = self.stamps.partition_point(|&stamp| stamp <= at) as u32;
         let before = self.stamps.partition_point(|&stamp| stamp < at) as u32;

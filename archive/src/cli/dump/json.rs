@@ -8,7 +8,6 @@ use super::super::value::Json;
 use super::super::window::Window;
 use super::Dump;
 use crate::Record;
-use crate::replay::damaged;
 
 /// One record.
 #[derive(Serialize)]
@@ -72,7 +71,7 @@ fn sets<'r>(
         if let Some(metric) = metric {
             for observed in view.values(metric.desc.value_type) {
                 let (instance, value) =
-                    observed.map_err(|source| damaged(dump.archive, record, source))?;
+                    observed.map_err(|source| dump.archive.damaged(record, source))?;
                 set.values.push((instance.map(InstanceId::get), Json(value)));
             }
         }

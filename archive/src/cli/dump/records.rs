@@ -10,7 +10,6 @@ use super::super::failure::Failure;
 use super::super::window::Window;
 use super::super::{number, value};
 use super::{Dump, event};
-use crate::replay::damaged;
 use crate::{Instance, Record, Value, ValueSetView};
 
 /// Which records are printed, and how.
@@ -135,7 +134,7 @@ fn print_set<'a>(
     dump.out.text.extend_from_slice(&known.title);
     dump.text(if several { "):\n" } else { "):" });
     for (place, observed) in set.values(known.value_type).enumerate() {
-        let (instance, value) = observed.map_err(|source| damaged(dump.archive, record, source))?;
+        let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
         let out = &mut dump.out.text;
         if several {
             out.extend_from_slice(b"       ");
@@ -178,7 +177,7 @@ fn print_events(
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
     for (place, observed) in set.values(known.value_type).enumerate() {
-        let (instance, value) = observed.map_err(|source| damaged(dump.archive, record, source))?;
+        let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
         let out = &mut dump.out.text;
         out.extend_from_slice(&known.title);
         if known.indom.is_some() {
