@@ -7,7 +7,7 @@
 //! the values.
 
 use mmv_archive::EncodeError;
-use mmv_archive::prepared::{RecordBuffer, Slot, Template, TemplateBuilder};
+use mmv_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateBuilder};
 use pcp_types::{InstanceId, Pmid, Timestamp, ValueType};
 
 use crate::harvest::Values;
@@ -69,30 +69,14 @@ impl Recorder {
         layout: &Layout,
         sources: &[Option<&Values>],
     ) -> Result<Option<Self>, EncodeError> {
+        let there =
+            |set: &&ValueSetLayout| set.owners.iter().any(|owner| of(sources, *owner).is_some());
         let mut builder = TemplateBuilder::new();
         let mut pending = Vec::new();
         let mut sets = 0;
-        for set in layout {
-            let values_of = |source: usize| sources.get(source).copied().flatten();
-            if !set.owners.iter().any(|owner| values_of(*owner).is_some()) {
-                continue;
-            }
+        for set in layout.iter().filter(there) {
             sets += 1;
-            let before = pending.len();
-            for place in &set.places {
-                let Some(values) = values_of(place.source) else { continue };
-                if !values.is_present(place.value) {
-                    continue;
-                }
-                if pending.len() == before {
-                    builder.begin_set(set.pmid, set.value_type);
-                }
-                let text = values.text(place.value).len();
-                pending.push((*place, set.value_type, builder.value(place.instance, text)?));
-            }
-            if pending.len() == before {
-                builder.empty_set(set.pmid);
-            }
+            lay_out(set, sources, &mut builder, &mut pending)?;
         }
         if sets == 0 {
             return Ok(None);
@@ -160,6 +144,37 @@ impl Recorder {
         }
         fits
     }
+}
+
+/// A value's place, its type, and where it will be in the record.
+type Laid = (Place, ValueType, PendingSlot);
+
+/// Adds the set of one metric with the values that are present.
+fn lay_out(
+    set: &ValueSetLayout,
+    sources: &[Option<&Values>],
+    builder: &mut TemplateBuilder,
+    laid: &mut Vec<Laid>,
+) -> Result<(), EncodeError> {
+    let before = laid.len();
+    for place in &set.places {
+        let values = of(sources, place.source).filter(|values| values.is_present(place.value));
+        let Some(values) = values else { continue };
+        if laid.len() == before {
+            builder.begin_set(set.pmid, set.value_type);
+        }
+        let slot = builder.value(place.instance, values.text(place.value).len())?;
+        laid.push((*place, set.value_type, slot));
+    }
+    if laid.len() == before {
+        builder.empty_set(set.pmid);
+    }
+    Ok(())
+}
+
+/// The values of a source that is there.
+fn of<'v>(sources: &[Option<&'v Values>], source: usize) -> Option<&'v Values> {
+    sources.get(source).copied().flatten()
 }
 
 #[cfg(test)]

@@ -203,13 +203,6 @@ impl Sources {
             let cluster = placement.cluster;
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
-        let left_out = contents.skipped.len() + misnamed.len();
-        let at = self.live.binary_search_by(|live| live.name.as_os_str().cmp(name));
-        let known = at.ok().and_then(|at| self.live.get(at)).map_or(0, |live| live.left_out);
-        if left_out != known {
-            report(name, contents.skipped.iter());
-            report(name, misnamed.iter());
-        }
         let live = Live {
             name: name.to_owned(),
             translation: translate(contents, &claim.items, placement.cluster),
@@ -217,21 +210,34 @@ impl Sources {
             source,
             usable: false,
             over: false,
-            left_out,
+            left_out: contents.skipped.len() + misnamed.len(),
         };
-        match at {
+        if live.left_out != self.find(name).map_or(0, |known| known.left_out) {
+            report(name, contents.skipped.iter());
+            report(name, misnamed.iter());
+        }
+        self.put(live);
+        true
+    }
+
+    fn find(&self, name: &OsStr) -> Option<&Live> {
+        self.live.iter().find(|live| live.name == name)
+    }
+
+    /// Puts a source in its place among the others.
+    fn put(&mut self, live: Live) {
+        self.roster.live(&live.name);
+        self.changed = true;
+        match self.live.binary_search_by(|known| known.name.cmp(&live.name)) {
             Ok(at) => self.live[at] = live,
             Err(at) => self.live.insert(at, live),
         }
-        self.roster.live(name);
-        self.changed = true;
-        true
     }
 
     /// A source has new metadata: it is resolved and read again, so that this
     /// tick has its values.
     fn grow(&mut self, name: &OsStr, now: Duration, micros: i64) {
-        let Some(live) = self.live.iter().find(|live| live.name == name) else { return };
+        let Some(live) = self.find(name) else { return };
         match live.source.reread() {
             Ok((source, contents)) => {
                 self.identity.reserve(contents.header.cluster);

@@ -103,45 +103,41 @@ pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>
 
 /// The file's metadata with `cluster` for its cluster.
 pub(crate) fn translate(contents: &Contents, items: &Items, cluster: u32) -> Translation {
-    let metrics = contents
-        .metrics
-        .iter()
-        .map(|metric| {
-            let item = items.get(&metric.item)?;
-            let indom = match item.indom {
-                Some(serial) => Some(indom(cluster, serial)?),
-                None => None,
-            };
-            Some(LoggedMetric {
-                desc: MetricDesc {
-                    pmid: Pmid::new(DOMAIN, cluster, metric.item).ok()?,
-                    value_type: item.value_type,
-                    indom,
-                    semantics: item.semantics,
-                    units: item.units,
-                },
-                name: item.name.clone(),
-                short_help: metric.short_help.clone(),
-                long_help: metric.long_help.clone(),
-            })
-        })
-        .collect();
-    let indoms = contents
-        .indoms
-        .iter()
-        .filter_map(|found| {
-            let instances = found.instances.iter();
-            let named =
-                |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
-            Some(LoggedIndom {
-                indom: indom(cluster, found.serial)?,
-                instances: instances.map(named).collect(),
-                short_help: found.short_help.clone(),
-                long_help: found.long_help.clone(),
-            })
-        })
-        .collect();
+    let metrics = contents.metrics.iter();
+    let metrics = metrics.map(|found| metric(found, items.get(&found.item)?, cluster)).collect();
+    let indoms = contents.indoms.iter();
+    let indoms = indoms.filter_map(|found| instance_domain(found, cluster)).collect();
     Translation { metrics, indoms, labels: labels(contents, cluster) }
+}
+
+fn metric(found: &view::Metric, item: &Item, cluster: u32) -> Option<LoggedMetric> {
+    let indom = match item.indom {
+        Some(serial) => Some(indom(cluster, serial)?),
+        None => None,
+    };
+    Some(LoggedMetric {
+        desc: MetricDesc {
+            pmid: Pmid::new(DOMAIN, cluster, found.item).ok()?,
+            value_type: item.value_type,
+            indom,
+            semantics: item.semantics,
+            units: item.units,
+        },
+        name: item.name.clone(),
+        short_help: found.short_help.clone(),
+        long_help: found.long_help.clone(),
+    })
+}
+
+fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
+    let instances = found.instances.iter();
+    let named = |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
+    Some(LoggedIndom {
+        indom: indom(cluster, found.serial)?,
+        instances: instances.map(named).collect(),
+        short_help: found.short_help.clone(),
+        long_help: found.long_help.clone(),
+    })
 }
 
 /// The indom for a file's serial. Serials above 2047 and clusters above 2047
@@ -211,7 +207,7 @@ mod tests {
         }
     }
 
-    fn metric(name: &str, item: u32, kind: MetricKind) -> Metric {
+    fn counter(name: &str, item: u32, kind: MetricKind) -> Metric {
         Metric {
             name: name.into(),
             item,
@@ -227,7 +223,7 @@ mod tests {
     #[test]
     fn items_and_serials_become_pmids_and_indoms_as_in_pmdammv() {
         let kind = MetricKind::Numeric(ValueType::U32);
-        let contents = contents(vec![metric("a", 17, kind)]);
+        let contents = contents(vec![counter("a", 17, kind)]);
         let (items, errors) = items(OsStr::new("f"), &contents);
         assert_eq!(errors, []);
         let translation = translate(&contents, &items, 1);
@@ -248,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_metric_whose_complete_name_is_none_is_told_and_left_out() {
-        let contents = contents(vec![metric("a", 1, MetricKind::Elapsed)]);
+        let contents = contents(vec![counter("a", 1, MetricKind::Elapsed)]);
         let (items, errors) = items(OsStr::new("my-app"), &contents);
         assert_eq!(errors.len(), 1);
         assert!(translate(&contents, &items, 1).metrics[0].is_none());

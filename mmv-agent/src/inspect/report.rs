@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use mmv_writer::layout::{self, SectionKind, TocEntry};
-use mmv_writer::view::{Contents, Flags, LabelClass, Limits};
+use mmv_writer::view::{self, Contents, Flags, LabelClass, Limits};
 use serde::Serialize;
 use zerocopy::FromBytes;
 
@@ -254,7 +254,7 @@ fn read_toc(file: &File, count: i32) -> Vec<Section> {
     sections.collect()
 }
 
-fn indom(found: &mmv_writer::view::Indom) -> Indom {
+fn indom(found: &view::Indom) -> Indom {
     let instances = found.instances.iter();
     let instances =
         instances.map(|one| Instance { id: one.id.get(), name: one.name.clone() }).collect();
@@ -273,44 +273,47 @@ fn metrics(
     misnamed: &mut Vec<String>,
 ) -> Vec<Metric> {
     let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
+    let mut metrics = Vec::with_capacity(contents.metrics.len());
+    for metric in &contents.metrics {
+        let complete = complete_name(stem, no_prefix, &metric.name);
+        let complete = complete.map_err(|error| misnamed.push(error.to_string())).ok();
+        metrics.push(describe(metric, complete));
+    }
     let sentinel = contents.header.flags.contains(Flags::SENTINEL);
-    let mut metrics: Vec<Metric> = contents
-        .metrics
-        .iter()
-        .map(|metric| Metric {
-            item: metric.item,
-            name: metric.name.clone(),
-            complete_name: complete_name(stem, no_prefix, &metric.name)
-                .map_err(|error| misnamed.push(error.to_string()))
-                .ok(),
-            kind: match metric.kind {
-                mmv_writer::view::MetricKind::Elapsed => "elapsed".to_owned(),
-                kind => kind.value_type().to_string(),
-            },
-            semantics: metric.semantics.to_string(),
-            units: metric.units.to_string(),
-            indom: metric.indom,
-            short_help: metric.short_help.clone(),
-            long_help: metric.long_help.clone(),
-            values: Vec::new(),
-        })
-        .collect();
     for entry in &contents.values {
-        let Some(metric) = metrics.get_mut(entry.metric) else { continue };
-        let Some(kind) = contents.metrics.get(entry.metric).map(|metric| metric.kind) else {
-            continue;
-        };
-        metric.values.push(Value {
-            instance: entry.instance.map(pcp_types::InstanceId::get),
-            offset: entry.cell,
-            string_offset: entry.string,
-            content: value_of(file, kind, entry, sentinel),
-        });
+        let kind = contents.metrics.get(entry.metric).map(|metric| metric.kind);
+        if let (Some(metric), Some(kind)) = (metrics.get_mut(entry.metric), kind) {
+            metric.values.push(Value {
+                instance: entry.instance.map(pcp_types::InstanceId::get),
+                offset: entry.cell,
+                string_offset: entry.string,
+                content: value_of(file, kind, entry, sentinel),
+            });
+        }
     }
     metrics
 }
 
-fn label(found: &mmv_writer::view::Label) -> Label {
+/// A metric without its values.
+fn describe(metric: &view::Metric, complete_name: Option<String>) -> Metric {
+    Metric {
+        item: metric.item,
+        name: metric.name.clone(),
+        complete_name,
+        kind: match metric.kind {
+            view::MetricKind::Elapsed => "elapsed".to_owned(),
+            kind => kind.value_type().to_string(),
+        },
+        semantics: metric.semantics.to_string(),
+        units: metric.units.to_string(),
+        indom: metric.indom,
+        short_help: metric.short_help.clone(),
+        long_help: metric.long_help.clone(),
+        values: Vec::new(),
+    }
+}
+
+fn label(found: &view::Label) -> Label {
     Label {
         class: match found.class {
             LabelClass::Cluster => "cluster",
