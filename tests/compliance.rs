@@ -1,0 +1,141 @@
+//! Our archives through PCP's programs, and PCP's archives through ours.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use crate::harness::account;
+use crate::harness::agent::Agent;
+use crate::harness::facts::Facts;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::pmcd::Pmcd;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+use crate::producers::Producer;
+
+/// What every archive that any test writes must satisfy: `pmlogcheck` finds nothing
+/// in it, and `pmdumplog` gives the same account of it as `mmv-archive`.
+#[track_caller]
+pub(crate) fn check(oracle: &Oracle, archive: &Path) {
+    assert_without_finding(oracle, archive);
+    assert_same_account(oracle, archive);
+}
+
+#[track_caller]
+fn assert_without_finding(oracle: &Oracle, archive: &Path) {
+    // -w: that a counter went down is a fact about a program, not about the archive.
+    let output = oracle.output("pmlogcheck", &[OsStr::new("-w"), archive.as_os_str()]);
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "pmlogcheck {}: {}\n{said}",
+        archive.display(),
+        output.status
+    );
+}
+
+/// Part by part, so that a failure does not print the whole archive.
+#[track_caller]
+fn assert_same_account(oracle: &Oracle, archive: &Path) {
+    let theirs = account::of_pmdumplog(oracle, archive);
+    let ours = account::of_mmv_archive(archive);
+    let name = archive.display();
+    assert_eq!(ours.label, theirs.label, "label of {name}: ours left, pmdumplog's right");
+    assert_eq!(ours.metrics, theirs.metrics, "metrics of {name}");
+    assert_eq!(ours.indoms, theirs.indoms, "instance domains of {name}");
+    assert_eq!(ours.labels, theirs.labels, "labels of {name}");
+    assert_eq!(ours.texts, theirs.texts, "help of {name}");
+    for (number, (ours, theirs)) in ours.records.iter().zip(&theirs.records).enumerate() {
+        assert_eq!(ours, theirs, "record {number} of {name}");
+    }
+    assert_eq!(ours.records.len(), theirs.records.len(), "number of records of {name}");
+}
+
+#[test]
+fn pmval_pmrep_pmlogsummary_and_pmlogextract_work_on_our_archives() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 42)]), "app");
+    let archive = Agent::harvest(&scratch);
+    let archive = archive.to_str().expect("a UTF-8 path");
+    let metric = "mmv.app.requests";
+    let values = oracle.run("pmval", &["-r", "-t", "0.05", "-a", archive, metric]);
+    assert!(values.lines().any(|line| line.ends_with(" 42")), "pmval: {values}");
+    let rows = oracle.run("pmrep", &["-r", "-o", "csv", "-t", "0.05", "-a", archive, metric]);
+    assert!(rows.lines().any(|line| line.ends_with(",42")), "pmrep: {rows}");
+    let summary = oracle.run("pmlogsummary", &["-N", archive, metric]);
+    assert!(summary.starts_with(metric), "pmlogsummary: {summary}");
+    let extract = scratch.path().join("extract");
+    oracle.run("pmlogextract", &[archive, extract.to_str().expect("a UTF-8 path")]);
+    check(&oracle, &extract);
+    let whole = account::of_pmdumplog(&oracle, Path::new(archive));
+    let extracted = account::of_pmdumplog(&oracle, &extract);
+    assert_eq!(values_of(&extracted), values_of(&whole), "all that was logged is extracted");
+}
+
+#[test]
+fn two_archives_of_one_agent_are_joined_by_pmlogextract() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 42)]), "app");
+    let mut bases = Vec::new();
+    for _ in 0..2 {
+        let mut agent = Agent::start_for(&scratch, 2);
+        agent.ended();
+        bases = agent.archives();
+    }
+    assert_eq!(bases.len(), 2, "each run has its own archive: {bases:?}");
+    let joined = scratch.path().join("joined");
+    let arguments: Vec<_> = bases.iter().chain([&joined]).collect();
+    oracle.run("pmlogextract", &arguments);
+    assert_without_finding(&oracle, &joined);
+}
+
+#[test]
+fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let _running =
+        [1, 2, 3].map(|version| Producer::c(&oracle, &scratch, &format!("c_v{version}"), version));
+    let pmcd = Pmcd::start(&oracle, &scratch);
+    let archive = Pmlogger::log(&oracle, &scratch, &pmcd);
+    assert_same_account(&oracle, &archive);
+}
+
+/// Metric by PMID and value, in order, with stamps.
+fn values_of(facts: &Facts) -> Vec<String> {
+    let records = facts.records.iter().filter(|record| record.has_samples());
+    records.map(|record| format!("{record:?}")).collect()
+}
+
+/// PCP's logger; killed on drop.
+struct Pmlogger(Child);
+
+impl Pmlogger {
+    /// Logs a few samples of all that a pmcd serves.
+    fn log(oracle: &Oracle, scratch: &Scratch, pmcd: &Pmcd) -> PathBuf {
+        let config = scratch.path().join("pmlogger.conf");
+        std::fs::write(&config, "log mandatory on 100 msec { mmv }\n").expect("write it");
+        let archive = scratch.path().join("pmlogger");
+        let mut command = oracle.command("pmlogger");
+        command.args(["-V", "3", "-h", &pmcd.host(), "-s", "4", "-c"]).arg(&config);
+        command.arg("-l").arg(scratch.path().join("pmlogger.log")).arg(&archive);
+        command.env("PCP_RUN_DIR", scratch.path().join("run"));
+        command.env("PCP_TMP_DIR", scratch.tmp_dir());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut logger = Self(command.spawn().expect("start pmlogger"));
+        let status =
+            wait::until("the end of pmlogger", || logger.0.try_wait().expect("its status"));
+        assert!(status.success(), "pmlogger: {status}");
+        archive
+    }
+}
+
+impl Drop for Pmlogger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

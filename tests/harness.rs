@@ -1,0 +1,15 @@
+//! What the tests share: scratch folders, our binaries, the agent as a process,
+//! PCP's programs, and parsers of what those print.
+
+pub(crate) mod account;
+pub(crate) mod agent;
+pub(crate) mod binaries;
+pub(crate) mod corpus;
+pub(crate) mod facts;
+pub(crate) mod mmv_file;
+pub(crate) mod oracle;
+pub(crate) mod pmcd;
+pub(crate) mod pminfo;
+pub(crate) mod scratch;
+pub(crate) mod skip;
+pub(crate) mod wait;

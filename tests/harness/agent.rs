@@ -1,0 +1,128 @@
+//! The agent as a process.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::binaries;
+use super::scratch::Scratch;
+use super::wait;
+
+/// How often the agents of the tests sample.
+const INTERVAL: &str = "50ms";
+
+/// A running `mmv-agent run`; killed on drop.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    process: Child,
+    log: PathBuf,
+    archives: PathBuf,
+}
+
+impl Agent {
+    /// Starts one on a scratch folder's MMV files, at the tests' usual pace.
+    pub(crate) fn start(scratch: &Scratch) -> Self {
+        Self::start_with(scratch, &["--interval", INTERVAL])
+    }
+
+    /// Starts one that ends by itself after some samples.
+    pub(crate) fn start_for(scratch: &Scratch, samples: u32) -> Self {
+        Self::start_with(scratch, &["--interval", INTERVAL, "--samples", &samples.to_string()])
+    }
+
+    /// Starts one with options as given.
+    pub(crate) fn start_with(scratch: &Scratch, options: &[&str]) -> Self {
+        let log = scratch.path().join("agent.log");
+        let archives = scratch.archives();
+        let mut command = Command::new(binaries::mmv_agent());
+        command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
+        command.arg("--archive-dir").arg(&archives).args(options);
+        // Nothing of a PCP that may be installed, or of the caller's shell, has a say.
+        for name in ["PCP_CONF", "PCP_DIR", "PCP_TMP_DIR", "NOTIFY_SOCKET"] {
+            command.env_remove(name);
+        }
+        let stderr = File::create(&log).expect("the agent's log");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let process = command.spawn().expect("start mmv-agent");
+        Self { process, log, archives }
+    }
+
+    /// Runs one over the folder for a few samples, and returns its archive's base.
+    pub(crate) fn harvest(scratch: &Scratch) -> PathBuf {
+        let mut agent = Self::start_for(scratch, 4);
+        agent.ended();
+        agent.archive()
+    }
+
+    /// Waits for it to end by itself, which must be a success.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) {
+        let status = wait::until("the agent to end", || {
+            self.process.try_wait().expect("the agent's status")
+        });
+        assert!(status.success(), "the agent: {status}\n{}", self.log());
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.process.id()).expect("a process number");
+        kill(Pid::from_raw(id), signal).expect("signal the agent");
+    }
+
+    /// Ends it by SIGTERM and returns its exit status.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        wait::until("the agent to end on SIGTERM", || {
+            self.process.try_wait().expect("the agent's status")
+        })
+    }
+
+    /// What it has written to standard error.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until `ready` says yes to the archive as written so far.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, ready: impl Fn(&Path) -> bool) {
+        wait::until_true(what, || self.archives().last().is_some_and(|base| ready(base)));
+    }
+
+    /// The base of its only archive.
+    #[track_caller]
+    pub(crate) fn archive(&self) -> PathBuf {
+        let mut bases = self.archives();
+        assert_eq!(bases.len(), 1, "{bases:?}; the agent says:\n{}", self.log());
+        bases.remove(0)
+    }
+
+    /// The bases of its archives, oldest first.
+    pub(crate) fn archives(&self) -> Vec<PathBuf> {
+        let mut bases = Vec::new();
+        find_bases(&self.archives, &mut bases);
+        bases.sort();
+        bases
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Archives in a folder and below, by their metadata files.
+fn find_bases(folder: &Path, bases: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find_bases(&path, bases);
+        } else if path.extension().is_some_and(|suffix| suffix == "meta") {
+            bases.push(path.with_extension(""));
+        }
+    }
+}

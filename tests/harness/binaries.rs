@@ -1,0 +1,42 @@
+//! Our own programs, as built by cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `mmv-agent` program.
+pub(crate) fn mmv_agent() -> PathBuf {
+    folder().join("mmv-agent")
+}
+
+/// The `mmv-archive` program.
+pub(crate) fn mmv_archive() -> PathBuf {
+    folder().join("mmv-archive")
+}
+
+/// The folder both lie in, built at the first question.
+///
+/// Cargo builds the programs of a package for the tests of that package only, so
+/// it is asked again here; where `ci/test` has built them this takes no time.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test's own path");
+        // target/<profile>/deps/integration-<hash>
+        let profile = test.ancestors().nth(2).expect("a profile folder").to_owned();
+        let target = profile.parent().expect("a target folder");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--workspace", "--bins", "--target-dir"]).arg(target);
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        let status = cargo.current_dir(workspace()).status().expect("start cargo");
+        assert!(status.success(), "cargo could not build the programs");
+        profile
+    })
+}
+
+/// The folder of the workspace.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
+}

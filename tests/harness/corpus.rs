@@ -1,0 +1,67 @@
+//! The corpus of foreign files, which is too big for this repository.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::binaries::workspace;
+use super::skip;
+
+/// The corpus' folder of MMV files.
+#[derive(Debug, Clone)]
+pub(crate) struct Corpus {
+    mmv: PathBuf,
+}
+
+impl Corpus {
+    /// Finds it: in `$MMV_CORPUS`, else beside the workspace in `shared/corpus`.
+    /// `None`, in the open, where it is not.
+    pub(crate) fn find() -> Option<Self> {
+        let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
+        let asked_for = named.is_some();
+        let folder = named.unwrap_or_else(|| workspace().join("../shared/corpus"));
+        let mmv = folder.join("mmv");
+        if mmv.is_dir() {
+            return Some(Self { mmv });
+        }
+        assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", mmv.display());
+        // Never a failure: a checkout alone has no corpus, with or without PCP.
+        skip::say(&format!("no corpus at {} (set MMV_CORPUS)", folder.display()));
+        None
+    }
+
+    /// Every good file: its name (without the suffix), path, and description.
+    pub(crate) fn good(&self) -> Vec<(String, PathBuf, Value)> {
+        let manifest = read_json(&self.mmv.join("MANIFEST.json"));
+        let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
+        names
+            .map(|name| {
+                let path = self.mmv.join(format!("{name}.mmv"));
+                let description = read_json(&self.mmv.join(format!("{name}.json")));
+                (name, path, description)
+            })
+            .collect()
+    }
+
+    /// Every bad file: path, what is wrong with it, and the verdict on it.
+    pub(crate) fn bad(&self) -> Vec<(PathBuf, String, String)> {
+        let folder = self.mmv.join("bad");
+        let expected = read_json(&folder.join("EXPECTED.json"));
+        let entries = expected.as_array().expect("a list").iter();
+        entries
+            .map(|entry| {
+                (folder.join(text(&entry["file"])), text(&entry["what"]), text(&entry["verdict"]))
+            })
+            .collect()
+    }
+}
+
+fn read_json(path: &Path) -> Value {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a string").to_owned()
+}

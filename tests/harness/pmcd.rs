@@ -1,0 +1,76 @@
+//! pmcd with pmdammv, serving the MMV files of one scratch folder.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+
+use super::oracle::Oracle;
+use super::scratch::Scratch;
+use super::wait;
+
+/// A running pmcd; ended on drop.
+#[derive(Debug)]
+pub(crate) struct Pmcd {
+    process: Child,
+    port: u16,
+}
+
+impl Pmcd {
+    /// Starts one on a free port of the loopback interface, and waits until it
+    /// answers.
+    pub(crate) fn start(oracle: &Oracle, scratch: &Scratch) -> Self {
+        // Another process may take the free port before pmcd does: try again then.
+        (0..5)
+            .find_map(|_| Self::try_start(oracle, scratch))
+            .expect("pmcd starts on one of five ports")
+    }
+
+    fn try_start(oracle: &Oracle, scratch: &Scratch) -> Option<Self> {
+        let folder = scratch.path();
+        let dso = oracle.root().join("var/lib/pcp/pmdas/mmv/pmda_mmv.so");
+        let config = format!("mmv 70 dso mmv_init {}\n", dso.display());
+        fs::write(folder.join("pmcd.conf"), config).expect("write pmcd.conf");
+        fs::write(folder.join("pmns"), "root {\n    mmv 70:*:*\n}\n").expect("write pmns");
+        let port = free_port();
+        let mut command = oracle.command("pmcd");
+        command.args(["-f", "-A", "-c"]).arg(folder.join("pmcd.conf"));
+        command.arg("-n").arg(folder.join("pmns")).args(["-p", &port.to_string(), "-s"]);
+        command.arg(folder.join("pmcd.socket")).arg("-l").arg(folder.join("pmcd.log"));
+        command.env("PCP_RUN_DIR", folder.join("run"));
+        command.env("PCP_LOG_DIR", folder.join("log"));
+        command.env("PCP_TMP_DIR", scratch.tmp_dir());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("start pmcd");
+        let mut pmcd = Self { process, port };
+        pmcd.answers(oracle).then_some(pmcd)
+    }
+
+    /// Waits until it answers; false if it has ended instead.
+    fn answers(&mut self, oracle: &Oracle) -> bool {
+        wait::until("an answer of pmcd", || {
+            if self.process.try_wait().expect("pmcd's status").is_some() {
+                return Some(false);
+            }
+            let host = self.host();
+            let output = oracle.output("pminfo", &["-h", &host, "-f", "mmv.control.files"]);
+            (output.status.success() && output.stderr.is_empty()).then_some(true)
+        })
+    }
+
+    /// How PCP's programs name it: the argument of `-h`.
+    pub(crate) fn host(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+}
+
+impl Drop for Pmcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("its number").port()
+}

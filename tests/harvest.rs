@@ -1,0 +1,45 @@
+//! MMV files of other producers, logged by our agent: PCP's `pminfo` must say of
+//! the archive what it says of pmdammv serving the same file.
+
+mod data;
+mod live;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::harness::account;
+use crate::harness::oracle::Oracle;
+use crate::harness::pminfo::{self, Metric};
+
+/// What pminfo says of the metrics in an archive.
+///
+/// The pminfo of 6.0.3 shows labels of clusters for pmcd, but not for an archive,
+/// not even one of pmlogger: those come from pmdumplog.
+#[track_caller]
+fn logged(oracle: &Oracle, archive: &Path) -> BTreeMap<String, Metric> {
+    let mut metrics = pminfo::ask(oracle, ["-a", archive.to_str().expect("a UTF-8 path")]);
+    let facts = account::of_pmdumplog(oracle, archive);
+    for (_, owner, json) in &facts.labels {
+        let Some(cluster) = owner.strip_prefix("Cluster ") else { continue };
+        let cluster = format!("{cluster}.");
+        for metric in metrics.values_mut().filter(|metric| metric.pmid.starts_with(&cluster)) {
+            for labels in metric.instance_labels.values_mut().chain([&mut metric.labels]) {
+                for (name, value) in pminfo::labels(json) {
+                    labels.entry(name).or_insert(value);
+                }
+            }
+        }
+    }
+    metrics
+}
+
+/// Compares name by name, so that a failure names the metric.
+#[track_caller]
+fn assert_same(what: &str, ours: &BTreeMap<String, Metric>, theirs: &BTreeMap<String, Metric>) {
+    for (name, metric) in theirs {
+        let found = ours.get(name).unwrap_or_else(|| panic!("{what}: {name} is not logged"));
+        assert_eq!(found, metric, "{what}: {name}: ours left, pmdammv's right");
+    }
+    let surplus: Vec<_> = ours.keys().filter(|name| !theirs.contains_key(*name)).collect();
+    assert!(surplus.is_empty(), "{what}: logged, but not served by pmdammv: {surplus:?}");
+}

@@ -1,0 +1,235 @@
+//! Programs that restart, grow, appear and vanish while the agent runs, and the
+//! end of the agent itself.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::compliance;
+use crate::harness::account;
+use crate::harness::agent::Agent;
+use crate::harness::facts::{Facts, number};
+use crate::harness::mmv_file::{grow, image, remove, set};
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::producers::Producer;
+
+/// What the C program's counter begins with.
+const FIRST: u64 = 12_345_678_901_234;
+
+#[test]
+fn a_program_killed_and_restarted_is_logged_again_under_its_pmid_without_a_mark() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let counter = "mmv.app.requests.count";
+    let mut first = Producer::c(&oracle, &scratch, "app", 3);
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, counter, FIRST);
+    first.order("add 1000");
+    wait_for_value(&agent, counter, FIRST + 1000);
+    drop(first);
+    let mut second = Producer::c(&oracle, &scratch, "app", 3);
+    wait_for_last_value(&agent, counter, FIRST);
+    second.order("add 7");
+    wait_for_value(&agent, counter, FIRST + 7);
+    let facts = finished(&mut agent);
+    assert_steps(&facts, counter, &[FIRST, FIRST + 1000, FIRST, FIRST + 7]);
+    assert_no_mark(&facts);
+}
+
+#[test]
+fn a_file_replaced_with_other_metrics_is_logged_with_those() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.app.requests", 3);
+    scratch.install_bytes(&image(9, 2, &[("requests", 1), ("errors", 4)]), "app");
+    wait_for_value(&agent, "mmv.app.errors", 4);
+    let facts = finished(&mut agent);
+    assert_steps(&facts, "mmv.app.requests", &[3, 1]);
+    assert_in_every_sample(&facts, "mmv.other.steady");
+    assert_no_mark(&facts);
+}
+
+#[test]
+fn a_file_that_grows_in_place_goes_on_and_shows_its_new_metrics() {
+    let scratch = Scratch::new();
+    let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.app.requests", 3);
+    grow(&path, &image(9, 2, &[("requests", 4), ("errors", 1)]));
+    wait_for_value(&agent, "mmv.app.errors", 1);
+    set(&path, 1, 2);
+    wait_for_value(&agent, "mmv.app.errors", 2);
+    let facts = finished(&mut agent);
+    assert_steps(&facts, "mmv.app.requests", &[3, 4]);
+    assert_steps(&facts, "mmv.app.errors", &[1, 2]);
+    // Values read while the file changed may be left out, and no others.
+    let missing =
+        samples(&facts, "mmv.app.requests").iter().filter(|value| value.is_none()).count();
+    assert!(missing <= 2, "{missing} samples without the file that grew");
+    assert_no_mark(&facts);
+}
+
+#[test]
+fn files_that_appear_and_vanish_are_logged_while_they_are_there() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.other.steady", 8);
+    let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    wait_for_value(&agent, "mmv.app.requests", 3);
+    remove(&path);
+    agent.wait_for("samples without the file", |base| vanished(base, "mmv.app.requests"));
+    let facts = finished(&mut agent);
+    assert_steps(&facts, "mmv.app.requests", &[3]);
+    assert_in_every_sample(&facts, "mmv.other.steady");
+    assert_no_mark(&facts);
+}
+
+#[test]
+fn a_file_that_becomes_ready_late_is_logged_from_then_on() {
+    let scratch = Scratch::new();
+    let ready = image(9, 1, &[("requests", 3)]);
+    let path = scratch.install_bytes(&image(9, 0, &[("requests", 3)]), "app");
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.other.steady", 8);
+    grow(&path, &ready);
+    wait_for_value(&agent, "mmv.app.requests", 3);
+    assert_no_mark(&finished(&mut agent));
+}
+
+#[test]
+fn a_program_with_the_process_flag_that_dies_leaves_the_samples_and_its_last_values() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let process = 2;
+    let program = Producer::c_with(&oracle, &scratch, "app", 9, process, 1);
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.app.requests.count", FIRST);
+    drop(program);
+    agent.wait_for("samples without the dead program", |base| {
+        vanished(base, "mmv.app.requests.count")
+    });
+    let facts = finished(&mut agent);
+    assert_steps(&facts, "mmv.app.requests.count", &[FIRST]);
+    assert_in_every_sample(&facts, "mmv.other.steady");
+    assert_no_mark(&facts);
+}
+
+#[test]
+fn a_program_that_stops_the_proper_way_ends_as_one_that_is_killed() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let process = 2;
+    let program = Producer::c_with(&oracle, &scratch, "app", 9, process, 1);
+    let mut agent = Agent::start(&scratch);
+    wait_for_value(&agent, "mmv.app.requests.count", FIRST);
+    program.stop();
+    agent.wait_for("samples without the program", |base| vanished(base, "mmv.app.requests.count"));
+    assert_no_mark(&finished(&mut agent));
+}
+
+#[test]
+fn on_sigterm_the_last_sample_and_the_last_index_entry_are_written() {
+    ends_with_a_last_sample(Signal::SIGTERM);
+}
+
+#[test]
+fn on_sigint_the_last_sample_and_the_last_index_entry_are_written() {
+    ends_with_a_last_sample(Signal::SIGINT);
+}
+
+/// With an hour between samples, only the end can have logged the second value.
+#[track_caller]
+fn ends_with_a_last_sample(signal: Signal) {
+    let scratch = Scratch::new();
+    let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let mut agent = Agent::start_with(&scratch, &["--interval", "1h"]);
+    wait_for_value(&agent, "mmv.app.requests", 3);
+    set(&path, 0, 4);
+    agent.signal(signal);
+    agent.ended();
+    let base = agent.archive();
+    let facts = account::of_mmv_archive(&base);
+    assert_steps(&facts, "mmv.app.requests", &[3, 4]);
+    let last = facts.records.last().expect("records").stamp;
+    assert_eq!(facts.label.end, last, "the end that the index knows");
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+        let index = oracle.run("pmdumplog", &["-t", base.to_str().expect("a UTF-8 path")]);
+        let nanoseconds = format!(".{:09}", last.1);
+        let entry = index.lines().last().expect("an entry");
+        assert!(entry.contains(&nanoseconds), "the last entry is for {last:?}: {entry}");
+    }
+}
+
+/// Ends the agent by SIGTERM, checks exit status and archive, and reads it.
+#[track_caller]
+fn finished(agent: &mut Agent) -> Facts {
+    let status = agent.terminate();
+    assert!(status.success(), "on SIGTERM: {status}\n{}", agent.log());
+    let base = agent.archive();
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+    account::of_mmv_archive(&base)
+}
+
+/// The samples of a singular counter: `None` where a sample has no value of it.
+fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
+    let named = facts.metrics.iter().find(|(_, known)| known.names.contains(metric));
+    let Some((pmid, _)) = named else { return Vec::new() };
+    let records = facts.records.iter().filter(|record| record.has_samples());
+    records.map(|record| record.value(pmid, None)).collect()
+}
+
+/// Whether the newest sample in a growing archive lacks a metric that it knows.
+fn vanished(base: &Path, metric: &str) -> bool {
+    account::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
+}
+
+#[track_caller]
+fn wait_for_value(agent: &Agent, metric: &str, value: u64) {
+    let value = number(&value.to_string());
+    agent.wait_for(&format!("{metric} = {value}"), |base: &Path| {
+        account::so_far(base)
+            .is_some_and(|facts| samples(&facts, metric).contains(&Some(value.as_str())))
+    });
+}
+
+#[track_caller]
+fn wait_for_last_value(agent: &Agent, metric: &str, value: u64) {
+    let value = number(&value.to_string());
+    agent.wait_for(&format!("{metric} = {value} at last"), |base| {
+        account::so_far(base)
+            .is_some_and(|facts| samples(&facts, metric).last() == Some(&Some(value.as_str())))
+    });
+}
+
+/// The values of a counter, without repetitions and gaps, are exactly these. Zeros
+/// do not count: libpcp_mmv publishes a file before its program can set values.
+#[track_caller]
+fn assert_steps(facts: &Facts, metric: &str, expected: &[u64]) {
+    let mut steps: Vec<_> = samples(facts, metric).into_iter().flatten().collect();
+    steps.retain(|value| *value != "0");
+    steps.dedup();
+    let expected: Vec<_> = expected.iter().map(|value| number(&value.to_string())).collect();
+    assert_eq!(steps, expected, "the values of {metric} in their order");
+}
+
+#[track_caller]
+fn assert_in_every_sample(facts: &Facts, metric: &str) {
+    let values = samples(facts, metric);
+    assert!(!values.is_empty() && values.iter().all(Option::is_some), "{metric}: {values:?}");
+}
+
+#[track_caller]
+fn assert_no_mark(facts: &Facts) {
+    let marks: Vec<_> = facts.records.iter().filter(|record| record.mark).collect();
+    assert!(marks.is_empty(), "{marks:?}");
+}

@@ -1,0 +1,127 @@
+//! Instrumented programs of other makers: in C with libpcp_mmv, in Perl with
+//! `PCP::MMV`, in Python with pcp.mmv. Their sources lie in `producers/`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::skip;
+
+/// A running program with its MMV file in a scratch folder; killed on drop.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Producer {
+    /// The C program, writing a file of the given format version.
+    pub(crate) fn c(oracle: &Oracle, scratch: &Scratch, file: &str, version: u32) -> Self {
+        Self::c_with(oracle, scratch, file, 320 + version, 0, version)
+    }
+
+    /// The C program with cluster and flags as given.
+    pub(crate) fn c_with(
+        oracle: &Oracle,
+        scratch: &Scratch,
+        file: &str,
+        cluster: u32,
+        flags: u32,
+        version: u32,
+    ) -> Self {
+        let mut command = oracle.command(compiled(oracle));
+        command.arg(scratch.mmv_dir().join(file));
+        command.args([cluster, flags, version].map(|number| number.to_string()));
+        Self::start(command).expect("the C program says that it is ready")
+    }
+
+    /// The Perl program; `None`, in the open, where Perl cannot load the module.
+    pub(crate) fn perl(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
+        Self::interpreted(oracle, "/usr/bin/perl", "everything.pl", "410", scratch, file)
+    }
+
+    /// The Python program; `None`, in the open, where Python cannot load the module.
+    pub(crate) fn python(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
+        Self::interpreted(oracle, oracle.python(), "everything.py", "411", scratch, file)
+    }
+
+    fn interpreted(
+        oracle: &Oracle,
+        interpreter: &str,
+        script: &str,
+        cluster: &str,
+        scratch: &Scratch,
+        file: &str,
+    ) -> Option<Self> {
+        let mut command = oracle.command(interpreter);
+        command.arg(sources().join(script)).arg(scratch.mmv_dir().join(file));
+        command.args([cluster, "0"]);
+        let producer = Self::start(command);
+        if producer.is_none() {
+            skip::skip(&format!("{interpreter} cannot run {script} here"));
+        }
+        producer
+    }
+
+    /// Starts a program and waits until it says `ready`.
+    fn start(mut command: Command) -> Option<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().ok()?;
+        let input = process.stdin.take()?;
+        let output = BufReader::new(process.stdout.take()?);
+        let mut producer = Self { process, input, output };
+        (producer.answer() == "ready").then_some(producer)
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line of the program");
+        line.trim_end().to_owned()
+    }
+
+    /// Gives an order, and waits until it is carried out.
+    pub(crate) fn order(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("write to the program");
+        assert_eq!(self.answer(), "done", "the answer to {line:?}");
+    }
+
+    /// Has it stop the proper way, and waits for its end.
+    pub(crate) fn stop(mut self) {
+        writeln!(self.input, "stop").expect("write to the program");
+        let status = self.process.wait().expect("its status");
+        assert!(status.success(), "the program: {status}");
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("producers")
+}
+
+/// The C program, compiled once a run.
+fn compiled(oracle: &Oracle) -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let folder = tempfile::Builder::new()
+            .prefix("producer-")
+            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .expect("a folder for the program");
+        let program = folder.keep().join("everything");
+        let mut gcc = oracle.command("gcc");
+        gcc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program);
+        gcc.arg(sources().join("everything.c")).args(["-lpcp_mmv", "-lpcp"]);
+        let output = gcc.output().expect("start gcc");
+        assert!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
+        program
+    })
+}
