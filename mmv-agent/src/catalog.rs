@@ -21,6 +21,9 @@ use crate::plan::Plan;
 use crate::record::{Layout, Place, ValueSetLayout};
 use crate::translate::{LoggedIndom, LoggedLabel, LoggedMetric, Translation};
 
+/// How many conflicts of one file are noted.
+pub(crate) const NOTED: usize = 5;
+
 /// What a reader must know of the records that come with it.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
@@ -93,8 +96,10 @@ pub(crate) struct Merged {
     pub catalog: Catalog,
     /// Where the values come from.
     pub layout: Layout,
-    /// What was left out.
+    /// What was left out, at most [`NOTED`] conflicts a file.
     pub conflicts: Vec<(String, Conflict)>,
+    /// How many more conflicts there were.
+    pub unsaid: usize,
 }
 
 /// Merges the sources, which are in byte order of their files' names, into the
@@ -129,8 +134,9 @@ struct Merger {
     names: NameSpace,
     metrics: BTreeMap<Pmid, MergedMetric>,
     indoms: BTreeMap<InDom, MergedIndom>,
-    labels: Vec<(LabelTarget, Labels)>,
+    labels: BTreeMap<LabelTarget, Labels>,
     conflicts: Vec<(String, Conflict)>,
+    unsaid: usize,
 }
 
 impl Merger {
@@ -163,8 +169,16 @@ impl Merger {
         }
     }
 
+    /// Notes what is left out of a file. Somebody may make a file with any
+    /// number of conflicts; the first few say enough.
     fn conflict(&mut self, file: &OsStr, conflict: impl Into<Conflict>) {
-        self.conflicts.push((file.display().to_string(), conflict.into()));
+        let file = file.display().to_string();
+        let noted = self.conflicts.iter().rev().take_while(|(of, _)| *of == file).count();
+        if noted < NOTED {
+            self.conflicts.push((file, conflict.into()));
+        } else {
+            self.unsaid += 1;
+        }
     }
 
     /// Takes the instances that are new. One whose number has another name
@@ -228,14 +242,9 @@ impl Merger {
     }
 
     fn add_label(&mut self, label: &LoggedLabel) {
-        let at = self.labels.iter().position(|(target, _)| *target == label.target);
-        let at = at.unwrap_or_else(|| {
-            self.labels.push((label.target, Labels::new()));
-            self.labels.len() - 1
-        });
         let key = (label.instance, label.name.clone());
         let value = (label.json_value.clone(), label.optional);
-        self.labels[at].1.entry(key).or_insert(value);
+        self.labels.entry(label.target).or_default().entry(key).or_insert(value);
     }
 
     /// One set a target; for the instances of a domain one set each, whether
@@ -291,6 +300,7 @@ impl Merger {
             merged.catalog.metrics.push((desc, name));
         }
         merged.conflicts = self.conflicts;
+        merged.unsaid = self.unsaid;
         merged
     }
 }
@@ -302,7 +312,8 @@ fn label_set(
     instance: Option<InstanceId>,
     labels: &Labels,
 ) -> Result<LabelSet, mmv_archive::EncodeError> {
-    let own = labels.iter().filter(|((id, _), _)| *id == instance);
+    let own = labels.range((instance, String::new())..);
+    let own = own.take_while(|((id, _), _)| *id == instance);
     let pairs =
         own.map(|((_, name), (value, optional))| (name.as_str(), value.as_str(), *optional));
     let set = LabelSet::from_pairs(target.class(), pairs)?;
@@ -451,6 +462,17 @@ mod tests {
         let listed: Vec<_> =
             sets.iter().map(|set| (set.instance.unwrap().get(), set.json.as_str())).collect();
         assert_eq!(listed, [(1, ""), (2, "{\"zone\":\"b\"}")]);
+    }
+
+    #[test]
+    fn of_many_conflicts_of_a_file_the_first_few_are_noted_and_all_counted() {
+        let of = |name: &str| {
+            let instances: Vec<(i32, &str)> = (0..100).map(|id| (id, name)).collect();
+            Translation { indoms: vec![indom(&instances, "")], ..Translation::default() }
+        };
+        let result = merged(&[of("x"), of("y"), of("z")]);
+        assert_eq!(result.conflicts.len(), 2 * NOTED);
+        assert_eq!(result.unsaid, 2 * (100 - NOTED));
     }
 
     #[test]

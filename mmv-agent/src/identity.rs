@@ -190,6 +190,7 @@ impl Identity {
     /// Why `claim` cannot join the present holders of `cluster`.
     fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
         let holders = self.holders.get(&cluster)?;
+        let mut agreed: Vec<&Items> = Vec::new();
         holders.iter().find_map(|holder| {
             if holder.owner != claim.owner {
                 return Some(Collision::Owner {
@@ -199,6 +200,11 @@ impl Identity {
                     owner: claim.owner,
                 });
             }
+            // A thousand processes of one program share one table.
+            if agreed.iter().any(|items| Arc::ptr_eq(items, &holder.items)) {
+                return None;
+            }
+            agreed.push(&holder.items);
             let (item, found, expected) = first_difference(&claim.items, &holder.items)?;
             Some(Collision::Item {
                 cluster,
@@ -213,11 +219,10 @@ impl Identity {
     fn hold(&mut self, cluster: u32, claim: &Claim) {
         self.used.insert(cluster);
         self.by_file.insert(claim.file.clone(), Remembered { requested: claim.cluster, cluster });
-        self.holders.entry(cluster).or_default().push(Holder {
-            file: claim.file.clone(),
-            owner: claim.owner,
-            items: Arc::clone(&claim.items),
-        });
+        let holders = self.holders.entry(cluster).or_default();
+        let same = holders.iter().map(|holder| &holder.items).find(|items| **items == claim.items);
+        let items = Arc::clone(same.unwrap_or(&claim.items));
+        holders.push(Holder { file: claim.file.clone(), owner: claim.owner, items });
     }
 }
 

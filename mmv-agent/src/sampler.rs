@@ -41,6 +41,7 @@ pub(crate) struct Sampler {
     recorder: Option<Recorder>,
     /// What was left out and has been said.
     conflicts: Vec<(String, Conflict)>,
+    unsaid: usize,
     after_loss: bool,
     dropping: u64,
     report: SamplerReport,
@@ -57,6 +58,7 @@ impl Sampler {
             layout: Layout::new(),
             recorder: None,
             conflicts: Vec::new(),
+            unsaid: 0,
             after_loss: false,
             dropping: 0,
             report: SamplerReport::default(),
@@ -100,6 +102,10 @@ impl Sampler {
                 warn!(file, reason = %conflict, "left out");
             }
         }
+        if merged.unsaid > self.unsaid {
+            warn!(more = merged.unsaid, "more is left out for such reasons");
+        }
+        self.unsaid = merged.unsaid;
         self.conflicts = merged.conflicts;
         self.catalog = Arc::new(merged.catalog);
         self.layout = merged.layout;
