@@ -90,7 +90,8 @@ fn push_event_count(out: &mut Vec<u8>, value: Value<'_>) {
 
 /// A value that serialises with its type kept: integers as integers, all 64
 /// bits of them; numbers that JSON cannot say as the strings `"NaN"`, `"inf"`
-/// and `"-inf"`; bytes as an object with their hexadecimal digits.
+/// and `"-inf"`; bytes as an object with their hexadecimal digits. What is not
+/// UTF-8 in a string becomes U+FFFD.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Json<'a>(pub(crate) Value<'a>);
 

@@ -85,15 +85,10 @@ pub(super) fn labels(dump: &mut Dump<'_>) -> Result<(), Failure> {
     let archive = dump.archive;
     let mut records = Vec::new();
     for (target, history) in archive.metadata().labels() {
-        let states = history.states();
         // pmlogger repeats the labels of instances whenever the instances
         // change; PCP's readers drop those that say nothing new.
-        let is_news = |&place: &usize| {
-            place == 0
-                || states.get(place - 1).map(|s| &s.sets) != states.get(place).map(|s| &s.sets)
-        };
-        let news = (0..states.len()).filter(is_news).filter_map(|place| states.get(place));
-        records.extend(news.map(|state| (target, state)));
+        let news = history.states().chunk_by(|a, b| a.sets == b.sets);
+        records.extend(news.filter_map(<[_]>::first).map(|state| (target, state)));
     }
     records.sort_by_key(|(target, state)| (state.stamp, order(target)));
     let mut last: Option<Timestamp> = None;
@@ -193,7 +188,8 @@ pub(super) fn instances(dump: &mut Dump<'_>) -> Result<(), Failure> {
     let archive = dump.archive;
     for (indom, history) in archive.metadata().indoms() {
         dump.text(&format!("InDom: {indom}\n"));
-        for state in history.states() {
+        // Old archives repeat a record of one time; it is printed once.
+        for state in history.states().chunk_by(|a, b| a == b).filter_map(<[_]>::first) {
             dump.push_stamp(state.stamp);
             dump.text(&format!(" {} instances\n", state.instances.len()));
             for instance in &state.instances {
