@@ -252,7 +252,8 @@ mod tests {
         /// forall x without an exponent: both ways give the same digits
         #[test]
         fn the_fast_way_is_exact(mantissa: u64, exponent in -14i32..50, places in 8usize..17) {
-            let size = (1.0 + (mantissa >> 12) as f64 / (1u64 << 52) as f64) * f64::from(exponent).exp2();
+            let part = (mantissa >> 12) as f64 / (1u64 << 52) as f64;
+            let size = (1.0 + part) * f64::from(exponent).exp2();
             if let Some(fast) = Decimal::scaled(size, places) {
                 let text = |decimal: Decimal| {
                     let mut out = Vec::new();

@@ -31,8 +31,8 @@ pub(crate) enum TimeError {
     Interval(String),
     /// None of the forms of a moment.
     #[error(
-        "\"{0}\" is not a time such as 2024-05-01T10:00:00Z, @1714557600.5, @10:30, +30s (after the start) \
-         or -30s (before the end)"
+        "\"{0}\" is not a time such as 2024-05-01T10:00:00Z, @1714557600.5, @10:30, \
+         +30s (after the start) or -30s (before the end)"
     )]
     Moment(String),
     /// A date that does not exist, or cannot be said in 64 bits.

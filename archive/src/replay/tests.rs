@@ -1,5 +1,6 @@
 //! Replay of archives that our writer wrote.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
@@ -181,8 +182,8 @@ proptest! {
     /// times asked for before, and is the stored value at a record.
     #[test]
     fn answers_do_not_depend_on_the_order_of_the_questions(
-        steps in proptest::collection::vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..20),
-        asked in proptest::collection::vec(0i64..60_000, 1..20),
+        steps in vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..20),
+        asked in vec(0i64..60_000, 1..20),
     ) {
         let mut millis = 0;
         let mut records = vec![(0, Some(7))];
@@ -193,7 +194,8 @@ proptest! {
         let (_directory, archive) = archive(&records);
         let replay = load(&archive);
         let forwards: Vec<_> = asked.iter().map(|t| answer(&replay, *t)).collect();
-        let mut backwards: Vec<_> = asked.iter().rev().map(|t| answer(&load(&archive), *t)).collect();
+        let asked_back = asked.iter().rev();
+        let mut backwards: Vec<_> = asked_back.map(|t| answer(&load(&archive), *t)).collect();
         backwards.reverse();
         prop_assert_eq!(forwards, backwards);
         for (millis, value) in records {
