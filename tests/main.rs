@@ -13,6 +13,7 @@
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
+//! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
 //!
 //! A test that needs what the machine lacks says `skipped: ...` on standard error
@@ -27,4 +28,5 @@ mod lifecycle;
 mod malformed;
 mod producers;
 mod serving;
+mod soak;
 mod written;

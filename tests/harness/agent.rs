@@ -80,6 +80,20 @@ impl Agent {
         })
     }
 
+    /// Waits for its end, whatever the status.
+    pub(crate) fn gone(&mut self) {
+        self.process.wait().expect("the agent's status");
+    }
+
+    /// How many bytes its newest archive has in its first data volume.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        let newest = self.archives().pop();
+        newest.map_or(0, |base| {
+            let volume = format!("{}.0", base.display());
+            fs::metadata(volume).map_or(0, |file| file.len())
+        })
+    }
+
     /// What it has written to standard error.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -1,0 +1,125 @@
+//! The same mishap again and again. `MMV_LONG` in the environment asks for the long
+//! form, which `ci/long` runs.
+
+use std::fs::OpenOptions;
+
+use nix::sys::signal::Signal;
+
+use crate::compliance;
+use crate::harness::account;
+use crate::harness::agent::Agent;
+use crate::harness::facts::{Facts, number};
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+use crate::producers::Producer;
+
+/// How often, in the short and in the long form.
+fn times(short: u64, long: u64) -> u64 {
+    if std::env::var_os("MMV_LONG").is_some() { long } else { short }
+}
+
+#[test]
+fn truncations_under_a_running_harvest_never_end_it_and_never_log_a_false_value() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
+    let mut agent = Agent::start_with(&scratch, &["--interval", "1ms"]);
+    for round in 0..times(400, 20_000) {
+        let bytes = image(9, round + 1, &counters);
+        let path = scratch.install_bytes(&bytes, "app");
+        // Now and then it is harvested for some samples before; else at most for one.
+        if round % 16 == 0 {
+            let before = agent.data_bytes();
+            wait::until_true("samples with the file", || agent.data_bytes() > before + 2000);
+        }
+        // To nothing, and to every length by turns, page boundaries among them.
+        let length = if round % 4 == 0 { 0 } else { round * 37 % bytes.len() as u64 };
+        let file = OpenOptions::new().write(true).open(path).expect("open it");
+        file.set_len(length).expect("truncate it");
+    }
+    let status = agent.terminate();
+    assert!(status.success(), "{status}\n{}", agent.log());
+    let facts = checked(&agent);
+    let seven = number("7");
+    for (name, value) in values(&facts) {
+        let expected = if name == "mmv.other.steady" { number("8") } else { seven.clone() };
+        assert_eq!(value, expected, "{name}");
+    }
+    assert!(values(&facts).any(|(name, _)| name == "mmv.app.h"), "it was never harvested");
+    let samples = facts.records.iter().filter(|record| record.has_samples()).count();
+    let steady = values(&facts).filter(|(name, _)| *name == "mmv.other.steady").count();
+    assert_eq!(steady, samples, "the other file is in every sample");
+}
+
+#[test]
+fn a_program_killed_and_restarted_many_times_is_logged_each_time_and_without_a_mark() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let mut agent = Agent::start_with(&scratch, &["--interval", "10ms"]);
+    let mut expected = Vec::new();
+    for life in 0..times(10, 300) {
+        let mut program = Producer::c(&oracle, &scratch, "app", 1);
+        program.order(&format!("text life {life}"));
+        let said = format!("\"life {life}\"");
+        agent.wait_for(&said, |base| {
+            account::so_far(base).is_some_and(|facts| {
+                values(&facts).any(|(name, value)| name == "mmv.app.state" && value == said)
+            })
+        });
+        expected.push(said);
+    }
+    let status = agent.terminate();
+    assert!(status.success(), "{status}\n{}", agent.log());
+    let facts = checked(&agent);
+    let lives = values(&facts)
+        .filter(|(name, value)| *name == "mmv.app.state" && value.starts_with("\"life "));
+    let mut lives: Vec<_> = lives.map(|(_, value)| value.to_owned()).collect();
+    lives.dedup();
+    assert_eq!(lives, expected, "every life, in order");
+    assert!(!facts.records.iter().any(|record| record.mark), "a mark");
+}
+
+#[test]
+fn an_agent_killed_many_times_leaves_each_time_an_archive_with_all_it_had_written() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    for life in 1..=times(4, 200) {
+        let mut agent = Agent::start_with(&scratch, &["--interval", "5ms"]);
+        let mut written = 0;
+        wait::until_true("three records of this life", || {
+            let bases = agent.archives();
+            let facts = bases.last().and_then(|base| account::so_far(base));
+            written = facts.map_or(0, |facts| facts.records.len());
+            bases.len() as u64 == life && written >= 3
+        });
+        agent.signal(Signal::SIGKILL);
+        agent.gone();
+        let bases = agent.archives();
+        let facts = account::so_far(bases.last().expect("one")).expect("a readable archive");
+        assert!(facts.records.len() >= written, "{} of {written}", facts.records.len());
+        assert!(values(&facts).all(|(_, value)| value == number("8")));
+    }
+}
+
+/// Every value of a program's metrics: the metric's name, and the text.
+fn values(facts: &Facts) -> impl Iterator<Item = (&str, &str)> {
+    let records = facts.records.iter().filter(|record| record.has_samples());
+    records.flat_map(|record| {
+        record.sets.iter().flat_map(|(pmid, _)| {
+            let name = facts.metrics[pmid].names.first().map_or("", String::as_str);
+            record.values(pmid).map(move |(_, value)| (name, value))
+        })
+    })
+}
+
+/// Reads the agent's archive, after the checks that every archive has to pass.
+fn checked(agent: &Agent) -> Facts {
+    let base = agent.archive();
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+    account::of_mmv_archive(&base)
+}
