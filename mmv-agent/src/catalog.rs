@@ -16,6 +16,7 @@ use pcp_types::{InDom, InstanceId, Pmid};
 
 use crate::host::Host;
 use crate::identity::DOMAIN;
+use crate::labels::Labels;
 use crate::names::{NameError, NameSpace};
 use crate::plan::Plan;
 use crate::record::{Layout, Place, ValueSetLayout};
@@ -125,9 +126,6 @@ struct MergedIndom {
     short_help: Option<String>,
     long_help: Option<String>,
 }
-
-/// Value and optional flag of a label, by instance and name.
-type Labels = BTreeMap<(Option<InstanceId>, String), (String, bool)>;
 
 #[derive(Debug, Default)]
 struct Merger {
@@ -242,25 +240,23 @@ impl Merger {
     }
 
     fn add_label(&mut self, label: &LoggedLabel) {
-        let key = (label.instance, label.name.clone());
-        let value = (label.json_value.clone(), label.optional);
-        self.labels.entry(label.target).or_default().entry(key).or_insert(value);
+        self.labels.entry(label.target).or_default().add(label);
     }
 
-    /// One set a target; for the instances of a domain one set each, whether
-    /// it has labels or not: PCP's readers take an instance that is not
-    /// listed for one whose labels are unknown.
+    /// The sets of a target; for the instances of a domain one for each,
+    /// whether it has labels or not: PCP's readers take an instance that is
+    /// not listed for one whose labels are unknown.
     fn label_sets(
         &self,
         target: LabelTarget,
         labels: &Labels,
     ) -> Result<Vec<LabelSet>, mmv_archive::EncodeError> {
         let LabelTarget::Instances(indom) = target else {
-            return Ok(vec![label_set(target, None, labels)?]);
+            return Ok(vec![labels.set(target, None)?]);
         };
         let instances =
             self.indoms.get(&indom).into_iter().flat_map(|found| found.instances.keys());
-        instances.map(|id| label_set(target, Some(*id), labels)).collect()
+        instances.map(|id| labels.set(target, Some(*id))).collect()
     }
 
     fn finish(mut self, id: u64, host: &Host) -> Merged {
@@ -303,24 +299,6 @@ impl Merger {
         merged.unsaid = self.unsaid;
         merged
     }
-}
-
-/// The set of the labels that one instance has, or the target itself; empty
-/// if there are none.
-fn label_set(
-    target: LabelTarget,
-    instance: Option<InstanceId>,
-    labels: &Labels,
-) -> Result<LabelSet, mmv_archive::EncodeError> {
-    let own = labels.range((instance, String::new())..);
-    let own = own.take_while(|((id, _), _)| *id == instance);
-    let pairs =
-        own.map(|((_, name), (value, optional))| (name.as_str(), value.as_str(), *optional));
-    let set = LabelSet::from_pairs(target.class(), pairs)?;
-    Ok(match instance {
-        Some(id) => set.for_instance(id),
-        None => set,
-    })
 }
 
 /// What pmcd says of the host and of the MMV agent.

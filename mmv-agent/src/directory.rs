@@ -7,6 +7,7 @@
 //! watch. No thread waits for events: they are drained at each tick, since
 //! nothing is sampled between ticks.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +50,7 @@ impl Directory {
     /// # Errors
     ///
     /// From the system, when the directory exists and cannot be read.
-    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Option<Vec<Listed>>> {
+    pub(crate) fn look(&mut self, now: Duration) -> io::Result<Option<Listing>> {
         let told = self.drain();
         if self.watch.is_some() && !told && now < self.next_scan {
             return Ok(None);
@@ -108,15 +109,24 @@ fn watch(path: &Path) -> nix::Result<Inotify> {
     Ok(inotify)
 }
 
-/// The regular files whose names do not begin with a dot, in byte order.
-/// Symbolic links are not followed: whoever may write here could otherwise
-/// have any file read that the agent may read.
-fn list(path: &Path) -> io::Result<Vec<Listed>> {
+/// What a directory has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    /// The regular files, in byte order of their names.
+    pub(crate) files: Vec<Listed>,
+    /// What else there is, and what it is instead of a regular file.
+    pub(crate) others: Vec<(OsString, &'static str)>,
+}
+
+/// All names that do not begin with a dot. Symbolic links are not followed:
+/// whoever may write here could otherwise have any file read that the agent
+/// may read.
+fn list(path: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
     let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
         entries => entries?,
     };
-    let mut listing = Vec::new();
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
@@ -127,11 +137,23 @@ fn list(path: &Path) -> io::Result<Vec<Listed>> {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() {
             let id = FileId { device: metadata.dev(), inode: metadata.ino() };
-            listing.push(Listed { name, id });
+            listing.files.push(Listed { name, id });
+        } else {
+            listing.others.push((name, kind(&metadata)));
         }
     }
-    listing.sort_by(|a, b| a.name.cmp(&b.name));
+    listing.files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(listing)
+}
+
+fn kind(metadata: &fs::Metadata) -> &'static str {
+    if metadata.is_symlink() {
+        "a symbolic link, which is not followed"
+    } else if metadata.is_dir() {
+        "a directory"
+    } else {
+        "not a regular file"
+    }
 }
 
 /// Opens a file of the directory for reading. Never waits (a FIFO without a
@@ -152,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn names(listing: &[Listed]) -> Vec<&str> {
-        listing.iter().map(|listed| listed.name.to_str().unwrap()).collect()
+    fn names(listing: &Listing) -> Vec<&str> {
+        listing.files.iter().map(|listed| listed.name.to_str().unwrap()).collect()
     }
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -169,6 +191,12 @@ mod tests {
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(names(&list(dir.path()).unwrap()), ["B", "a", "b", "\u{e4}"]);
+        let mut others = list(dir.path()).unwrap().others;
+        others.sort();
+        assert_eq!(
+            others.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            ["fifo", "folder", "link"]
+        );
         assert!(!open(&fifo).unwrap().metadata().unwrap().is_file());
         assert!(open(&dir.path().join("link")).is_err());
     }
@@ -185,7 +213,7 @@ mod tests {
         fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
         assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["b"]);
         fs::remove_file(dir.path().join("b")).unwrap();
-        assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+        assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
         assert!(directory.look(SECOND).unwrap().is_none());
         assert!(directory.look(SECOND + SAFETY_SCAN).unwrap().is_some());
     }
@@ -195,13 +223,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
         let mut directory = Directory::new(path.clone());
-        assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+        assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
         for _ in 0..2 {
             fs::create_dir(&path).unwrap();
             fs::write(path.join("a"), "").unwrap();
             assert_eq!(names(&directory.look(SECOND).unwrap().unwrap()), ["a"]);
             fs::remove_dir_all(&path).unwrap();
-            assert_eq!(directory.look(SECOND).unwrap(), Some(vec![]));
+            assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
         }
     }
 }

@@ -17,7 +17,7 @@
 //! Read the modules in the order of the data: [`config`]; `directory` and
 //! `roster` (which files there are), `source` (one file), `plan` and `harvest`
 //! (its values), `names`, `identity` and `translate` (its metadata in PCP's
-//! terms), `catalog` (all files together), `record` (a tick's record), `sampler`
+//! terms), `catalog` and `labels` (all files together), `record` (a tick's record), `sampler`
 //! (a tick), `queue`, `sink` (archives), [`run`] (the threads).
 //!
 //! | invariant | kept by |
@@ -42,6 +42,7 @@ mod harvest;
 mod host;
 mod identity;
 pub mod inspect;
+mod labels;
 #[cfg(test)]
 mod lifecycle;
 mod liveness;

@@ -99,7 +99,7 @@ impl Sampler {
         let merged = merge(self.catalog.id + 1, &self.sources.members(), &self.host);
         for (file, conflict) in &merged.conflicts {
             if !self.conflicts.iter().any(|(_, known)| known == conflict) {
-                warn!(file, reason = %conflict, "left out");
+                warn!(file = %file, reason = %conflict, "left out");
             }
         }
         if merged.unsaid > self.unsaid {

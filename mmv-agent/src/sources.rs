@@ -3,7 +3,7 @@
 //! One bad file never affects another: whatever is wrong with it ends in the
 //! [`Roster`], where it waits for its next try. What changes is logged once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pcp_types::Timestamp;
 use tracing::{error, info, warn};
 
 use crate::catalog::Member;
-use crate::directory::Directory;
+use crate::directory::{Directory, Listing};
 use crate::harvest::Values;
 use crate::identity::{Claim, Collision, Identity};
 use crate::liveness::Process;
@@ -60,6 +60,8 @@ pub(crate) struct Sources {
     /// Files whose process was seen to end, with its start time: another
     /// process with the same number does not bring them back.
     ended: HashMap<FileId, (i32, u64)>,
+    /// What is in the directory besides files, and has been said.
+    others: HashSet<OsString>,
     changed: bool,
 }
 
@@ -74,6 +76,7 @@ impl Sources {
             identity: Identity::default(),
             live: Vec::new(),
             ended: HashMap::new(),
+            others: HashSet::new(),
             changed: false,
         }
     }
@@ -85,14 +88,7 @@ impl Sources {
             Ok(None) => {}
             Ok(Some(listing)) => {
                 self.unreadable = false;
-                for change in self.roster.compare(&listing) {
-                    match change {
-                        Change::Appeared(_) => {}
-                        Change::Replaced(name) => self.close(&name, "replaced"),
-                        Change::Vanished(name) => self.close(&name, "vanished"),
-                    }
-                }
-                self.ended.retain(|id, _| listing.iter().any(|listed| listed.id == *id));
+                self.take(&listing);
             }
             Err(error) => {
                 if !self.unreadable {
@@ -106,6 +102,23 @@ impl Sources {
         if !due.is_empty() {
             self.open(&due, now);
         }
+    }
+
+    fn take(&mut self, listing: &Listing) {
+        for change in self.roster.compare(&listing.files) {
+            match change {
+                Change::Appeared(_) => {}
+                Change::Replaced(name) => self.close(&name, "replaced"),
+                Change::Vanished(name) => self.close(&name, "vanished"),
+            }
+        }
+        self.ended.retain(|id, _| listing.files.iter().any(|listed| listed.id == *id));
+        for (name, kind) in &listing.others {
+            if !self.others.contains(name) {
+                warn!(file = %name.display(), reason = %kind, "not harvested");
+            }
+        }
+        self.others = listing.others.iter().map(|(name, _)| name.clone()).collect();
     }
 
     /// Reads the values of every source and checks what was read; sources that
@@ -296,7 +309,7 @@ impl Sources {
 
     fn close(&mut self, name: &OsStr, reason: &str) {
         if self.remove(name).is_some() {
-            info!(file = %name.display(), reason, "no longer harvested");
+            info!(file = %name.display(), reason = %reason, "no longer harvested");
         }
     }
 
