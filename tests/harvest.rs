@@ -1,6 +1,7 @@
 //! MMV files of other producers, logged by our agent: PCP's `pminfo` must say of
 //! the archive what it says of pmdammv serving the same file.
 
+mod corpus;
 mod data;
 mod live;
 
