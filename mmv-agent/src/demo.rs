@@ -1,8 +1,8 @@
 //! `mmv-agent demo`: the whole road in five seconds.
 //!
-//! A small instrumented program ([`shop`]) and the agent run in this process,
+//! A small instrumented program (`shop`) and the agent run in this process,
 //! each knowing nothing of the other but the directory between them. Then the
-//! archive is read back ([`review`]).
+//! archive is read back (`review`).
 
 mod review;
 mod shop;

@@ -7,18 +7,23 @@
 //! daemon of PCP.
 //!
 //! ```text
-//!                     sampler thread                              writer thread
-//!   directory ─ roster ─ source ─ plan ─ harvest ─┐
-//!                  │        └ translate ─ catalog ─┴ record ─ queue ─ sink ─ archive
-//!               identity                                        ▲
-//!   signals thread ── events ──► run (schedule)                 └ archive_name
+//! sampler thread                                               | writer thread
+//!                                                              |
+//! directory > roster > source +> plan > harvest ------+        |
+//!                             |                       +> record > queue > sink > archive
+//!                             +> translate > catalog -+        |
+//!                                    ^                         |
+//!                                identity                      |
 //! ```
+//!
+//! The thread "signals" and the schedule in [`run`] tell the sampler when.
 //!
 //! Read the modules in the order of the data: [`config`]; `directory` and
 //! `roster` (which files there are), `source` (one file), `plan` and `harvest`
 //! (its values), `names`, `identity` and `translate` (its metadata in PCP's
-//! terms), `catalog` and `labels` (all files together), `record` (a tick's record), `sampler`
-//! (a tick), `queue`, `sink` (archives), [`run`] (the threads).
+//! terms), `catalog` and `labels` (all files together), `record` (a tick's
+//! record), `sampler` (a tick), `queue`, `sink` (archives), [`run`] (the
+//! threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
