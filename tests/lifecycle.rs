@@ -12,6 +12,7 @@ use crate::harness::facts::{Facts, number};
 use crate::harness::mmv_file::{grow, image, remove, set};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::wait;
 use crate::producers::Producer;
 
 /// What the C program's counter begins with.
@@ -132,6 +133,29 @@ fn a_program_that_stops_the_proper_way_ends_as_one_that_is_killed() {
     program.stop();
     agent.wait_for("samples without the program", |base| vanished(base, "mmv.app.requests.count"));
     assert_no_mark(&finished(&mut agent));
+}
+
+#[test]
+fn a_full_disk_costs_samples_and_one_mark() {
+    /// Bytes of a label, and of a record of three singular 64-bit values.
+    const LABEL: u64 = 808;
+    const RECORD: u64 = 4 + 12 + 4 + 3 * (20 + 12) + 4;
+    let scratch = Scratch::new();
+    let metrics = [("requests", 3), ("errors", 1), ("retries", 2)];
+    scratch.install_bytes(&image(9, 1, &metrics), "app");
+    // Room for five records, and behind them for four marks but no record.
+    let mut agent = Agent::start_limited(&scratch, LABEL + 5 * RECORD + 4 * 24);
+    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    // Each of these is noticed in a later sample than the one before.
+    for late in ["second", "third"] {
+        scratch.install_bytes(&image(10, 1, &[("steady", 8)]), late);
+        wait::until_true("another sample", || agent.log().contains(late));
+    }
+    agent.lift_limit();
+    wait::until_true("writing to go on", || agent.log().contains("writing again"));
+    let facts = finished(&mut agent);
+    assert_eq!(facts.records.iter().filter(|record| record.mark).count(), 1);
+    assert_steps(&facts, "mmv.app.requests", &[3]);
 }
 
 #[test]

@@ -38,6 +38,9 @@ struct Current {
     catalog: Option<u64>,
     /// The name each metric has in it.
     names: HashMap<Pmid, String>,
+    /// Whether the last thing written is a mark: one gap has one mark, however
+    /// often writing failed in it.
+    ends_in_mark: bool,
 }
 
 impl Current {
@@ -162,10 +165,11 @@ impl Sink {
         };
         let current = self.current.insert(current);
         let last = current.writer.last_stamp();
-        if let (true, Some(last)) = (self.mark_due, last)
+        if let (true, false, Some(last)) = (self.mark_due, current.ends_in_mark, last)
             && let Some(stamp) = mark_stamp(last, sample.stamp)
         {
             current.writer.write_mark(stamp)?;
+            current.ends_in_mark = true;
         }
         // In an archive without records there is nothing to keep apart.
         self.mark_due = false;
@@ -173,6 +177,7 @@ impl Sink {
             current.declare(&sample.catalog)?;
         }
         current.writer.write_prepared(&sample.record)?;
+        current.ends_in_mark = false;
         if last.is_none() {
             info!(archive = %current.base.display(), "writing");
             self.report.archives.push(current.base.clone());
@@ -193,7 +198,7 @@ impl Sink {
             source,
         })?;
         let writer = ArchiveWriter::create(&base, self.label.clone(), WriterOptions::default())?;
-        Ok(Current { base, writer, catalog: None, names: HashMap::new() })
+        Ok(Current { base, writer, catalog: None, names: HashMap::new(), ends_in_mark: false })
     }
 
     /// A PMID means one thing within an archive.

@@ -35,9 +35,27 @@ impl Agent {
 
     /// Starts one with options as given.
     pub(crate) fn start_with(scratch: &Scratch, options: &[&str]) -> Self {
+        Self::spawn(Command::new(binaries::mmv_agent()), scratch, options)
+    }
+
+    /// Starts one whose files may not grow beyond so many bytes, as on a disk
+    /// that is full; [`lift_limit`](Self::lift_limit) makes room.
+    pub(crate) fn start_limited(scratch: &Scratch, bytes: u64) -> Self {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--fsize={bytes}:")).arg(binaries::mmv_agent());
+        Self::spawn(command, scratch, &["--interval", INTERVAL])
+    }
+
+    /// Lets the files of an agent grow again.
+    pub(crate) fn lift_limit(&self) {
+        let pid = self.process.id().to_string();
+        let status = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:"]).status();
+        assert!(status.expect("run prlimit").success());
+    }
+
+    fn spawn(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let log = scratch.path().join("agent.log");
         let archives = scratch.archives();
-        let mut command = Command::new(binaries::mmv_agent());
         command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
         command.arg("--archive-dir").arg(&archives).args(options);
         // Nothing of a PCP that may be installed, or of the caller's shell, has a say.

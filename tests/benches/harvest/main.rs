@@ -76,7 +76,7 @@ fn measure(
     let first = records(1)?;
     let start_cpu = running.cpu()?;
     let last = records(1 + options.records)?;
-    let steady_cpu = running.cpu()? - start_cpu;
+    let steady_cpu = running.cpu()?.saturating_sub(start_cpu);
     running.stop()?;
     Ok(Cost {
         start_cpu,

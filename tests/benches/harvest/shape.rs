@@ -73,12 +73,12 @@ impl Producer {
         let stopped = Arc::clone(&stop);
         let worker = std::thread::spawn(move || {
             let _published = published;
-            let mut step = 1;
+            let mut round = 1;
             while !stopped.load(Ordering::Relaxed) {
-                for (counter, n) in counters.iter().zip(step..) {
+                for (counter, n) in counters.iter().zip(round..) {
                     counter.add(n % 97);
                 }
-                step += 1;
+                round += 1;
                 std::thread::park_timeout(interval / 2);
             }
         });
