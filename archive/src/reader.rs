@@ -29,7 +29,8 @@ use records::Position;
 /// An archive, open for reading.
 ///
 /// Label, metadata and index are read when it is opened, records when they
-/// are asked for. What a writer appends later is not seen.
+/// are asked for. What a writer appends later is not seen: records end where
+/// they did when the archive was opened.
 #[derive(Debug)]
 pub struct Archive {
     base: PathBuf,
@@ -82,7 +83,7 @@ impl Archive {
             metadata,
             index,
             end: Timestamp::EPOCH,
-            end_position: Position::default(),
+            end_position: Position::UNKNOWN_END,
             torn_tail: None,
         };
         archive.drop_unlabelled_volume()?;
@@ -132,8 +133,8 @@ impl Archive {
         &self.index
     }
 
-    /// The last record, if it was not written to its end: reading ends before
-    /// it.
+    /// The last record, if it was not written to its end, or the zeros that
+    /// the file ends with: reading ends before them.
     pub const fn torn_tail(&self) -> Option<&TornTail> {
         self.torn_tail.as_ref()
     }
@@ -202,20 +203,21 @@ impl Archive {
         Ok(())
     }
 
-    /// The last whole record, searched from the back of the last volume.
+    /// The last whole record, searched from the back of the last volume, and
+    /// how far reading goes: as far, or up to the end of the damage behind it.
     fn find_end(&mut self) -> Result<()> {
+        let mut damage = None;
         for at in (0..self.volumes.len()).rev() {
-            let mut records = Records::new(self, self.end_of_volume(at)?);
-            let Some(end) = records.find_end(at) else {
-                let first = Position { volume: at, ..Position::start(self.version()) };
-                let torn = records.torn_at(first);
-                self.torn_tail = torn.or(self.torn_tail.take());
-                continue;
-            };
-            self.end = end.stamp;
-            self.end_position = end.position;
+            let end = Records::new(self, self.end_of_volume(at)?).find_end(at);
             self.torn_tail = end.torn.or(self.torn_tail.take());
-            return Ok(());
+            if end.damaged {
+                damage.get_or_insert(end.position);
+            }
+            if let Some(stamp) = end.stamp {
+                self.end = stamp;
+                self.end_position = damage.unwrap_or(end.position);
+                return Ok(());
+            }
         }
         Err(Error::NoData { path: self.base.clone() })
     }

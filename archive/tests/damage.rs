@@ -1,6 +1,6 @@
 //! Damaged archives: every cut and every flipped byte of all three files ends
-//! in an error or in records, never in a panic, and never in more than was
-//! written.
+//! in all records, or in fewer and an error or a torn tail; never in a panic,
+//! and never in more than was written.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use mmv_archive::{
     Archive, ArchiveWriter, Error, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
+    LabelTarget, MetricDesc, OwnedValue, Pmid, RecordError, Semantics, TextKind, TextTarget,
+    Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -53,12 +53,24 @@ fn archive() -> (TempDir, PathBuf) {
     (directory, base)
 }
 
+/// Where the records of the archive's volume start, and where the last ends.
+fn offsets(base: &Path) -> Vec<usize> {
+    let volume = fs::read(base.with_extension("0")).unwrap();
+    let mut offsets = vec![808];
+    while let Some(word) = volume[offsets[offsets.len() - 1]..].first_chunk() {
+        offsets.push(offsets[offsets.len() - 1] + u32::from_be_bytes(*word) as usize);
+    }
+    assert_eq!(offsets.len() as i64, RECORDS + 1);
+    offsets
+}
+
 fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
-/// Reads all there is, in both directions; the number of records forwards.
-fn read(base: &Path) -> Result<i64, Error> {
+/// Reads all there is, in both directions; the number of records forwards,
+/// and whether a torn tail is reported.
+fn read(base: &Path) -> Result<(i64, bool), Error> {
     let archive = Archive::open(base)?;
     let mut n = 0;
     let mut records = archive.records()?;
@@ -69,7 +81,7 @@ fn read(base: &Path) -> Result<i64, Error> {
     let mut back = archive.records_back_from(archive.end())?;
     while back.previous()?.is_some() {}
     archive.records_from(at(2))?.next()?;
-    Ok(n)
+    Ok((n, archive.torn_tail().is_some()))
 }
 
 #[test]
@@ -79,10 +91,14 @@ fn every_cut_of_a_file_is_an_error_or_gives_what_is_left() {
         let path = base.with_extension(file);
         let whole = fs::metadata(&path).unwrap().len();
         let open = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let ends = offsets(&base);
         for len in (0..whole).rev() {
             open.set_len(len).unwrap();
             match read(&base) {
-                Ok(n) => assert!(n == RECORDS || fewer_are_fine && n < RECORDS, "{file} {len}"),
+                Ok((n, torn)) => {
+                    let fewer = n < RECORDS && (torn || ends.contains(&(len as usize)));
+                    assert!(n == RECORDS || fewer_are_fine && fewer, "{file} {len}");
+                }
                 Err(error) => assert!(error.to_string().contains("/a"), "{error}"),
             }
         }
@@ -90,7 +106,7 @@ fn every_cut_of_a_file_is_an_error_or_gives_what_is_left() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_file_is_an_error_or_gives_no_more_than_was_written() {
+fn every_flipped_bit_of_a_file_is_reported_or_costs_no_record() {
     for file in ["0", "meta", "index"] {
         let (_directory, base) = archive();
         let path = base.with_extension(file);
@@ -103,7 +119,9 @@ fn every_flipped_bit_of_a_file_is_an_error_or_gives_no_more_than_was_written() {
             }
             for bit in 0..8 {
                 open.write_all_at(&[byte ^ 1 << bit], at as u64).unwrap();
-                assert!(read(&base).unwrap_or(0) <= RECORDS, "{file} {at} {bit}");
+                if let Ok((n, torn)) = read(&base) {
+                    assert!(n == RECORDS || torn && n < RECORDS, "{file} {at} {bit}: {n}");
+                }
             }
             open.write_all_at(&[*byte], at as u64).unwrap();
         }
@@ -111,10 +129,78 @@ fn every_flipped_bit_of_a_file_is_an_error_or_gives_no_more_than_was_written() {
 }
 
 #[test]
+fn a_record_that_claims_more_bytes_than_are_left_is_no_torn_tail_if_others_follow() {
+    let (_directory, base) = archive();
+    let start = offsets(&base)[2];
+    let volume = fs::OpenOptions::new().write(true).open(base.with_extension("0")).unwrap();
+    volume.write_all_at(&[0x7f], start as u64).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!((archive.end(), archive.torn_tail()), (at(RECORDS - 1), None));
+    let mut records = archive.records().unwrap();
+    for second in 0..2 {
+        assert_eq!(records.next().unwrap().unwrap().timestamp(), at(second));
+    }
+    let Err(Error::Corrupt { offset, source, .. }) = records.next() else { panic!() };
+    assert_eq!(offset, start as u64);
+    assert!(matches!(source, RecordError::Truncated { .. }));
+}
+
+#[test]
+fn a_last_record_that_is_damaged_is_an_error_behind_all_others() {
+    let (_directory, base) = archive();
+    let (start, end) = (offsets(&base)[3], offsets(&base)[4]);
+    let volume = fs::OpenOptions::new().write(true).open(base.with_extension("0")).unwrap();
+    volume.write_all_at(&[1], end as u64 - 1).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.end(), at(RECORDS - 2));
+    let mut records = archive.records().unwrap();
+    for second in 0..RECORDS - 1 {
+        assert_eq!(records.next().unwrap().unwrap().timestamp(), at(second));
+    }
+    let error = records.next().unwrap_err();
+    assert!(matches!(error, Error::Corrupt { offset, .. } if offset == start as u64));
+}
+
+#[test]
+fn zeros_behind_the_last_record_are_a_torn_tail() {
+    for zeros in [1, 3, 4, 4096, 300_000] {
+        let (_directory, base) = archive();
+        let end = *offsets(&base).last().unwrap() as u64;
+        let volume = fs::OpenOptions::new().write(true).open(base.with_extension("0")).unwrap();
+        volume.set_len(end + zeros).unwrap();
+        assert_eq!(read(&base).unwrap(), (RECORDS, true));
+        let archive = Archive::open(&base).unwrap();
+        let torn = archive.torn_tail().unwrap();
+        assert_eq!((torn.offset, torn.bytes), (end, zeros));
+        volume.write_all_at(&[1], end + zeros - 1).unwrap();
+        assert_eq!(read(&base).is_err(), zeros >= 4, "a tail that is not all zeros is damage");
+    }
+}
+
+#[test]
+fn records_that_are_appended_later_are_not_seen() {
+    let (_directory, base) = archive();
+    let path = base.with_extension("0");
+    let whole = fs::read(&path).unwrap();
+    let starts = offsets(&base);
+    for cut in [0, 5] {
+        fs::write(&path, &whole[..starts[2] + cut]).unwrap();
+        let archive = Archive::open(&base).unwrap();
+        fs::write(&path, &whole).unwrap();
+        let mut records = archive.records().unwrap();
+        let mut n = 0;
+        while records.next().unwrap().is_some() {
+            n += 1;
+        }
+        assert_eq!((n, archive.end()), (2, at(1)));
+    }
+}
+
+#[test]
 fn a_missing_index_costs_nothing_but_time() {
     let (_directory, base) = archive();
     fs::remove_file(base.with_extension("index")).unwrap();
-    assert_eq!(read(&base).unwrap(), RECORDS);
+    assert_eq!(read(&base).unwrap(), (RECORDS, false));
 }
 
 #[test]
@@ -128,7 +214,7 @@ fn a_damaged_index_is_not_used_and_says_why() {
     let archive = Archive::open(&base).unwrap();
     assert!(archive.index().entries().is_empty());
     assert_eq!(archive.index().defect().unwrap().0, 808 + 32);
-    assert_eq!(read(&base).unwrap(), RECORDS);
+    assert_eq!(read(&base).unwrap(), (RECORDS, false));
 }
 
 #[test]

@@ -73,6 +73,21 @@ impl RecordFile {
         Ok(bytes)
     }
 
+    /// Whether the file holds nothing but zeros from `offset` on.
+    pub(crate) fn is_zero_from(&self, mut offset: u64) -> Result<bool> {
+        let mut chunk = vec![0; CHUNK];
+        while offset < self.len {
+            let left = usize::try_from(self.len - offset).unwrap_or(usize::MAX);
+            let bytes = chunk.get_mut(..left.min(CHUNK)).unwrap_or_default();
+            self.read_at(bytes, offset)?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            offset += bytes.len() as u64;
+        }
+        Ok(true)
+    }
+
     pub(crate) fn corrupt(&self, offset: u64, source: RecordError) -> Error {
         Error::Corrupt { file: self.path.clone(), offset, source }
     }

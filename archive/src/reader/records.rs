@@ -11,19 +11,19 @@ use crate::format::archive_label::Version;
 use crate::format::result::Record;
 
 /// The end of an archive that was not written to its end: a writer died, or
-/// is still writing.
+/// is still writing, or power was lost and the file system left zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// The last data volume.
     pub file: PathBuf,
     /// Where the unfinished record starts.
     pub offset: u64,
-    /// How many of its bytes are there.
+    /// How many of its bytes, or of the zeros in its place, are there.
     pub bytes: u64,
 }
 
-/// A place between two records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A place between two records. Ordered as in the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     /// Index into the archive's volumes.
     pub(super) volume: usize,
@@ -32,6 +32,9 @@ pub(super) struct Position {
 }
 
 impl Position {
+    /// Behind everything: the archive's end is not known yet.
+    pub(super) const UNKNOWN_END: Self = Self { volume: usize::MAX, offset: u64::MAX };
+
     pub(super) const fn start(version: Version) -> Self {
         Self { volume: 0, offset: version.label_size() }
     }
@@ -50,14 +53,17 @@ pub struct Records<'a> {
     window: Window,
 }
 
-/// How an archive ends.
+/// How a volume ends.
 pub(super) struct End {
-    /// The time of the last whole record.
-    pub(super) stamp: Timestamp,
-    /// Behind it.
+    /// The time of the last whole record; `None` if there is not one.
+    pub(super) stamp: Option<Timestamp>,
+    /// How far records go: behind the last whole one or, if what follows it
+    /// is neither the end nor a torn tail but damage, the end of the file.
     pub(super) position: Position,
-    /// What is left there of another record.
+    /// What is left behind it of another record.
     pub(super) torn: Option<TornTail>,
+    /// Whether there is damage in front of `position`.
+    pub(super) damaged: bool,
 }
 
 /// A record in the window: what [`Records::load_next`] and
@@ -79,7 +85,7 @@ impl<'a> Records<'a> {
     /// # Errors
     ///
     /// [`Error::Corrupt`] for a damaged record, or one that is cut off by the
-    /// end of a volume that is not the last; [`Error::Io`].
+    /// end of its volume or of the archive; [`Error::Io`].
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         let Some(loaded) = self.load_next()? else { return Ok(None) };
@@ -120,10 +126,9 @@ impl<'a> Records<'a> {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
             let Some((_, file)) = &self.file else { return Ok(None) };
-            let last = volume + 1 == self.archive.volumes.len();
             match self.window.forward(file, offset)? {
                 Next::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
-                Next::End | Next::Torn { .. } if last => return Ok(None),
+                Next::End if volume >= self.archive.end_position.volume => return Ok(None),
                 Next::End => {
                     let offset = self.archive.version().label_size();
                     self.position = Position { volume: volume + 1, offset };
@@ -153,11 +158,16 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Makes `volume` the open one; none is open if it does not exist.
+    /// Makes `volume` the open one; none is open if it does not exist. The
+    /// last one ends where the archive did when it was opened.
     fn open(&mut self, volume: usize) -> Result<()> {
         if self.file.as_ref().is_none_or(|(open, _)| *open != volume) {
             self.window.clear();
             self.file = self.archive.open_volume(volume)?.map(|file| (volume, file));
+            let end = self.archive.end_position;
+            if let Some((_, file)) = self.file.as_mut().filter(|(open, _)| *open == end.volume) {
+                file.len = file.len.min(end.offset);
+            }
         }
         Ok(())
     }
@@ -203,7 +213,7 @@ impl<'a> Records<'a> {
         let volumes = &self.archive.volumes;
         let volume = volumes.binary_search_by_key(&entry.volume, |volume| volume.number).ok()?;
         let offset = entry.data_offset.max(self.archive.version().label_size());
-        Some(Position { volume, offset })
+        Some(Position { volume, offset }.min(self.archive.end_position))
     }
 
     fn stamp_of(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
@@ -214,32 +224,39 @@ impl<'a> Records<'a> {
         Ok(Some((stamp, loaded)))
     }
 
-    /// The last whole record of a volume, at whose end the position is.
-    pub(super) fn find_end(&mut self, volume: usize) -> Option<End> {
+    /// How a volume ends at whose end the position is: its last record, read
+    /// backwards, or else what a forward search finds.
+    pub(super) fn find_end(&mut self, volume: usize) -> End {
         let position = self.position;
-        if let Ok(Some((stamp, loaded))) =
-            self.load_previous().and_then(|loaded| self.stamp_of(loaded))
-        {
-            // A volume may hold nothing but its label; then this record is of
-            // an earlier one.
-            return (loaded.volume == volume).then_some(End { stamp, position, torn: None });
+        let first = Position { volume, ..Position::start(self.archive.version()) };
+        match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
+            Ok(Some((stamp, loaded))) if loaded.volume == volume => {
+                return End { stamp: Some(stamp), position, torn: None, damaged: false };
+            }
+            // Nothing but a label: the record is of an earlier volume.
+            Ok(_) => return End { stamp: None, position: first, torn: None, damaged: false },
+            Err(_) => {}
         }
-        self.scan_starts(volume).find_map(|start| {
+        let found = self.scan_starts(volume).find_map(|start| {
             self.position = start;
             self.scan_to_end(volume)
-        })
+        });
+        let stamp = found.map(|(stamp, _)| stamp);
+        let behind = found.map_or(first, |(_, behind)| behind);
+        let torn = self.torn_at(behind);
+        let damaged = torn.is_none() && behind.offset < position.offset;
+        End { stamp, position: if damaged { position } else { behind }, torn, damaged }
     }
 
     /// The unfinished record at a position, if there is one.
-    pub(super) fn torn_at(&mut self, position: Position) -> Option<TornTail> {
+    fn torn_at(&mut self, position: Position) -> Option<TornTail> {
         self.open(position.volume).ok()?;
         let (_, file) = self.file.as_ref()?;
-        match self.window.forward(file, position.offset) {
-            Ok(Next::Torn { left, .. }) => {
-                Some(TornTail { file: file.path.clone(), offset: position.offset, bytes: left })
-            }
-            _ => None,
-        }
+        let offset = position.offset;
+        let bytes = file.len.checked_sub(offset).filter(|left| *left > 0)?;
+        let cut_off = matches!(self.window.forward(file, offset), Ok(Next::Torn { .. }));
+        let torn = cut_off || file.is_zero_from(offset).ok()?;
+        torn.then(|| TornTail { file: file.path.clone(), offset, bytes })
     }
 
     /// Where a forward search for the end of a volume can start: its last
@@ -254,19 +271,17 @@ impl<'a> Records<'a> {
         offsets.map(move |offset| Position { volume, offset })
     }
 
-    fn scan_to_end(&mut self, volume: usize) -> Option<End> {
+    /// The last of the whole records from the position on, and what is behind
+    /// it.
+    fn scan_to_end(&mut self, volume: usize) -> Option<(Timestamp, Position)> {
         let mut found = None;
-        loop {
-            let loaded = self.load_next().and_then(|loaded| self.stamp_of(loaded));
-            match loaded {
-                Ok(Some((stamp, loaded))) if loaded.volume == volume => {
-                    self.position.offset = loaded.offset + loaded.len as u64;
-                    found = Some((stamp, self.position));
-                }
-                _ => break,
-            }
+        while let Ok(Some((stamp, loaded))) =
+            self.load_next().and_then(|loaded| self.stamp_of(loaded))
+            && loaded.volume == volume
+        {
+            self.position.offset = loaded.offset + loaded.len as u64;
+            found = Some((stamp, self.position));
         }
-        let (stamp, position) = found?;
-        Some(End { stamp, position, torn: self.torn_at(position) })
+        found
     }
 }
