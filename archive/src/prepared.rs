@@ -74,7 +74,7 @@ impl TemplateBuilder {
     }
 
     /// Starts the values of a metric; the calls of [`value`](Self::value)
-    /// that follow belong to it.
+    /// that follow belong to it. Without any it is an empty set.
     pub fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
         self.record.begin_set(pmid, value_type);
         let value_type = Some(value_type);
@@ -333,6 +333,24 @@ mod tests {
         builder.error_set(PMID, ErrorCode::VALUE);
         assert_eq!(builder.value(None, 0), Err(EncodeError::NoSet));
         assert_eq!(builder.finish().unwrap().size(), 24 + 8);
+    }
+
+    #[test]
+    fn a_set_that_gets_no_value_is_an_empty_one() {
+        for value_type in [ValueType::U32, ValueType::U64] {
+            let (mut begun, mut empty) = (TemplateBuilder::new(), TemplateBuilder::new());
+            begun.begin_set(PMID, value_type);
+            empty.empty_set(PMID);
+            for builder in [&mut begun, &mut empty] {
+                builder.begin_set(PMID, ValueType::U32);
+                builder.value(None, 0).unwrap();
+            }
+            let buffer = begun.finish().unwrap().new_buffer();
+            let record = Record::parse(Version::V3, buffer.as_bytes(), 0, 0).unwrap();
+            let counts: Vec<_> = record.value_sets().map(|set| set.len()).collect();
+            assert_eq!(counts, [0, 1]);
+            assert_eq!(buffer.as_bytes(), empty.finish().unwrap().new_buffer().as_bytes());
+        }
     }
 
     #[test]

@@ -28,8 +28,17 @@ pub(crate) struct ResultBuilder {
     /// Where in `sets` the words are that refer to blocks, biased later.
     references: Vec<usize>,
     count: u32,
-    /// The open value set: where its count word is, and its number of values.
-    open: Option<(usize, u32)>,
+    open: Option<OpenSet>,
+}
+
+/// The value set that values are added to.
+#[derive(Debug)]
+struct OpenSet {
+    /// Where its count word is.
+    count_at: usize,
+    values: u32,
+    /// Follows the count in front of the first value, and only there.
+    format: u32,
 }
 
 /// Where a value went.
@@ -51,11 +60,11 @@ impl ResultBuilder {
         self.open = None;
     }
 
-    /// Starts the set of a metric that has values.
+    /// Starts the set of a metric; without a value it is an empty one.
     pub(crate) fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
         self.put_head(pmid, 0);
-        self.open = Some((self.sets.len() - WORD, 0));
-        self.sets.extend(format_of(value_type).to_be_bytes());
+        let (count_at, format) = (self.sets.len() - WORD, format_of(value_type));
+        self.open = Some(OpenSet { count_at, values: 0, format });
     }
 
     /// A metric without values, or with the reason why.
@@ -95,13 +104,16 @@ impl ResultBuilder {
     }
 
     fn put_instance(&mut self, instance: Option<InstanceId>) {
-        self.sets.extend(InstanceId::option_raw(instance).to_be_bytes());
-        if let Some((at, n)) = &mut self.open {
-            *n += 1;
-            if let Some(word) = self.sets.get_mut(*at..*at + WORD) {
-                word.copy_from_slice(&n.to_be_bytes());
+        if let Some(OpenSet { count_at, values, format }) = &mut self.open {
+            if *values == 0 {
+                self.sets.extend(format.to_be_bytes());
+            }
+            *values += 1;
+            if let Some(word) = self.sets.get_mut(*count_at..*count_at + WORD) {
+                word.copy_from_slice(&values.to_be_bytes());
             }
         }
+        self.sets.extend(InstanceId::option_raw(instance).to_be_bytes());
     }
 
     /// The next value of the open set, stored as its type demands.
