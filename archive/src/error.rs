@@ -128,6 +128,16 @@ pub enum RecordError {
         /// The first bad byte, counted from the start of the text.
         at: u64,
     },
+    /// Strings of a table overlap: together they are longer than the table.
+    #[error("{field}: {found} bytes in a table of {room}")]
+    Overlap {
+        /// The strings.
+        field: &'static str,
+        /// Their bytes, NULs included, each string counted once.
+        found: u64,
+        /// Bytes of the table.
+        room: u64,
+    },
     /// Value blocks overlap, or leave a gap between the last value set and
     /// the trailer.
     #[error("value block at {found}, expected at {expected}")]
@@ -176,6 +186,18 @@ pub enum EncodeError {
     NoName {
         /// The metric.
         pmid: Pmid,
+    },
+    /// A metric name that a name space cannot have (`lex` in
+    /// `src/libpcp/src/pmns.c`).
+    #[error(
+        "metric name \"{name}\", byte {at}: a letter first, then letters, digits and _, \
+         single dots between the parts"
+    )]
+    MetricName {
+        /// The name.
+        name: String,
+        /// The first byte that does not belong, or where one is missing.
+        at: u64,
     },
     /// A value without a value set to belong to, or a record without any.
     #[error("no value set was begun")]
@@ -344,6 +366,15 @@ pub enum Error {
         /// The metric that wants it.
         pmid: Pmid,
     },
+    /// The name of one metric goes on where another's ends: a name space
+    /// cannot have both.
+    #[error("metric name {name} cannot stand beside {other}")]
+    LeafAndFolder {
+        /// The name.
+        name: String,
+        /// The name that was declared before.
+        other: String,
+    },
     /// Values of a metric that was not declared.
     #[error("metric {pmid} was not declared")]
     Undeclared {
@@ -361,8 +392,9 @@ pub enum Error {
         /// Its instance domain.
         indom: Option<InDom>,
     },
-    /// A record is older than the one before it, or a mark is not newer.
-    #[error("record of {stamp} after one of {last}")]
+    /// A record is older than the one before it, or of the same time although
+    /// one of the two is a mark.
+    #[error("record of {stamp} after one of {last}: it must be later, next to a mark at any rate")]
     TimeBackwards {
         /// The record's time.
         stamp: Timestamp,

@@ -62,13 +62,42 @@ pub(crate) struct IndomRecord<'a> {
 }
 
 impl<'a> IndomRecord<'a> {
-    /// The instances in file order; without a name those that are gone.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (InstanceId, Option<&'a [u8]>)> + use<'a> {
-        let table = self.table;
+    /// The instances in file order, and where in the table their names start;
+    /// nowhere for those that are gone.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (InstanceId, Option<u32>)> + use<'a> {
         self.ids.iter().zip(self.indexes).filter_map(move |(id, index)| {
-            let id = InstanceId::new(id.get()).ok()?;
-            Some((id, name_at(table, index.get())))
+            Some((InstanceId::new(id.get()).ok()?, u32::try_from(index.get()).ok()))
         })
+    }
+
+    /// The names that the entries refer to, each once, by where they start.
+    pub(crate) fn names(&self) -> Vec<(u32, &'a [u8])> {
+        let mut names = Vec::new();
+        // Cannot fail: the record was checked when it was parsed.
+        let _checked = self.each_name(|at, name| names.push((at, name)));
+        names
+    }
+
+    /// Every name once, rising; the search for each NUL goes on where the one
+    /// before ended, so that all of them pass over the table once.
+    fn each_name(&self, mut found: impl FnMut(u32, &'a [u8])) -> Result<(), RecordError> {
+        let starts = self.indexes.iter().filter_map(|index| u32::try_from(index.get()).ok());
+        let mut starts: Vec<u32> = starts.collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let mut nul = None;
+        for start in starts {
+            let at = start as usize;
+            let rest = self.table.get(at..).unwrap_or_default();
+            let end = nul.filter(|end| *end >= at).or_else(|| Some(at + before_nul(rest)?.len()));
+            let name = end.and_then(|end| self.table.get(at..end)).ok_or_else(|| {
+                let len = rest.len() as u64;
+                RecordError::Unterminated { field: "instance name", len }
+            })?;
+            nul = end;
+            found(start, name);
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), RecordError> {
@@ -83,18 +112,15 @@ impl<'a> IndomRecord<'a> {
                 let end = self.table.len() as u64;
                 return Err(RecordError::Offset { field: "name index", found: at.into(), end });
             }
-            if name_at(self.table, index).is_none() {
-                let len = self.table.len() as u64 - u64::from(at);
-                return Err(RecordError::Unterminated { field: "instance name", len });
-            }
+        }
+        let (mut found, room) = (0, self.table.len() as u64);
+        self.each_name(|_, name| found += name.len() as u64 + 1)?;
+        // Names that begin within others could be far longer in memory.
+        if found > room {
+            return Err(RecordError::Overlap { field: "instance names", found, room });
         }
         Ok(())
     }
-}
-
-fn name_at(table: &[u8], index: i32) -> Option<&[u8]> {
-    let at = usize::try_from(index).ok()?;
-    table.get(at..).and_then(before_nul)
 }
 
 /// What follows the type word.
@@ -103,8 +129,9 @@ fn name_at(table: &[u8], index: i32) -> Option<&[u8]> {
 ///
 /// [`RecordError::Negative`] for numbers and indexes below 0 (but -1 in a
 /// difference), [`RecordError::Offset`] for a name outside the table,
-/// [`RecordError::Field`] for the null domain, and what lengths can be wrong
-/// with. After success [`IndomRecord::entries`] gives every entry.
+/// [`RecordError::Overlap`] for names within names, [`RecordError::Field`] for
+/// the null domain, and what lengths can be wrong with. After success
+/// [`IndomRecord::entries`] gives every entry.
 pub(crate) fn parse<'a>(
     version: Version,
     kind: Kind,
@@ -216,7 +243,11 @@ mod tests {
 
     fn entries(kind: Kind, bytes: &[u8]) -> Vec<(i32, Option<String>)> {
         let record = parse(Version::V3, kind, &mut body(bytes)).unwrap();
-        let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        let names = record.names();
+        let text = |start: u32| {
+            let found = names.iter().find(|(at, _)| *at == start).unwrap().1;
+            String::from_utf8(found.to_vec()).unwrap()
+        };
         record.entries().map(|(id, name)| (id.get(), name.map(text))).collect()
     }
 
@@ -255,7 +286,8 @@ mod tests {
                          00000000 7a7a7a7a7a00 0000002a");
         let record = parse(Version::V2, Kind::Full, &mut body(&bytes)).unwrap();
         assert_eq!(record.stamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
-        assert_eq!(record.entries().next(), Some((id(9), Some(b"zzzzz".as_slice()))));
+        assert_eq!(record.entries().next(), Some((id(9), Some(0))));
+        assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
     }
 
     #[test]
@@ -328,5 +360,15 @@ mod tests {
     #[test]
     fn two_instances_may_share_a_name() {
         assert_eq!(damaged(52, 0), Ok(5));
+    }
+
+    #[test]
+    fn names_that_overlap_are_refused() {
+        // The last one is the end of the one before.
+        assert_eq!(damaged(64, 10), Ok(5), "while they take no more than the table has");
+        assert_eq!(
+            damaged(48, 15),
+            Err(RecordError::Overlap { field: "instance names", found: 23, room: 20 })
+        );
     }
 }

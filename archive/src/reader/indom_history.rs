@@ -85,10 +85,15 @@ impl IndomHistory {
     }
 
     pub(super) fn push(&mut self, record: &IndomRecord<'_>) {
-        let entries: Vec<_> = record
-            .entries()
-            .map(|(id, name)| (id, name.map(|name| self.intern(&lossy(name)))))
-            .collect();
+        let names = record.names();
+        let shared = names.iter().map(|(start, name)| (*start, self.intern(&lossy(name))));
+        let shared: Vec<(u32, Arc<str>)> = shared.collect();
+        let name = |start| {
+            let at = shared.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+            shared.get(at).map(|(_, name)| Arc::clone(name))
+        };
+        let entries: Vec<_> =
+            record.entries().map(|(id, start)| (id, start.and_then(name))).collect();
         if entries.is_empty() && record.kind == Kind::Full {
             return;
         }
@@ -212,6 +217,25 @@ mod tests {
         let history = history(&[(20, Kind::Full, c), (10, Kind::Full, AB), (20, Kind::Full, d)]);
         assert_eq!(names(history.at(at(15))), Some(vec![(1, "a"), (3, "b")]));
         assert_eq!(names(history.at(at(20))), Some(vec![(6, "d")]));
+    }
+
+    #[test]
+    fn a_long_name_of_many_instances_is_read_once() {
+        let (n, len) = (100_000u32, 1 << 20);
+        let mut rest = [0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0x04, 0x40, 0, 1].to_vec();
+        rest.extend(n.to_be_bytes());
+        rest.extend((0..n).flat_map(u32::to_be_bytes));
+        rest.resize(rest.len() + 4 * n as usize, 0);
+        rest.resize(rest.len() + len, b'x');
+        rest.push(0);
+        let mut bytes = crate::format::bytes::Bytes::new(&rest);
+        let record = indom::parse(Version::V3, Kind::Full, &mut bytes).unwrap();
+        let mut history = IndomHistory::default();
+        history.push(&record);
+        history.resolve();
+        let [first, .., last] = history.at(at(10)).unwrap() else { panic!() };
+        assert_eq!((last.id.get(), first.name.len()), (99_999, len));
+        assert!(Arc::ptr_eq(&first.name, &last.name));
     }
 
     #[test]
