@@ -94,7 +94,7 @@ impl<'a> Chart<'a> {
             out.push_str("(no values)\n");
             return out;
         };
-        let range = if self.from_zero { (range.0.min(0.0), range.1.max(0.0)) } else { range };
+        let range = if self.from_zero { up_from_zero(range) } else { range };
         let rows = self.height - 2 - usize::from(!self.title.is_empty());
         let scale = Scale::new(range, rows);
         let labels = scale.labels(rows);
@@ -131,6 +131,12 @@ impl<'a> Chart<'a> {
     }
 }
 
+/// The range with zero in it, and some height: of zeros alone, 0 to 1.
+fn up_from_zero((low, high): (f64, f64)) -> (f64, f64) {
+    let (low, high) = (low.min(0.0), high.max(0.0));
+    (low, if low < high { high } else { 1.0 })
+}
+
 fn finite(points: &[Point]) -> Vec<Point> {
     let moments = points.iter().filter(|(time, _)| time.is_finite());
     moments.map(|&(time, value)| (time, value.filter(|v| v.is_finite()))).collect()
@@ -155,7 +161,8 @@ fn draw(points: &[Point], scale: &Scale, span: (f64, f64), columns: usize, rows:
 /// zero or the smallest value, whichever is lower, to the largest.
 ///
 /// Points are gathered into columns by time and each column shows their mean;
-/// a column without a value is a blank.
+/// a column without a value is a blank. Where all values are the same and none
+/// is above zero, all blocks are the lowest.
 ///
 /// ```
 /// use mmv_archive::chart::sparkline;
@@ -183,7 +190,9 @@ pub fn sparkline(points: &[Point], width: usize) -> String {
         if count == 0 {
             return ' ';
         }
-        let part = (sum / f64::from(count) - low) / (high - low);
+        // Halves, since the difference of two doubles can be infinite.
+        let part = (sum / f64::from(count) / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
+        let part = if part.is_nan() { 0.0 } else { part };
         let eighths = (part * 8.0).round().clamp(1.0, 8.0);
         char::from_u32(0x2580 + eighths as u32).unwrap_or(' ')
     };
@@ -267,5 +276,24 @@ mod tests {
     fn a_sparkline_is_as_wide_as_asked() {
         assert_eq!(sparkline(&wave(100), 30).chars().count(), 30);
         assert_eq!(sparkline(&[], 3), "   ");
+    }
+
+    #[test]
+    fn a_sparkline_of_one_value_is_level() {
+        let level = |value| sparkline(&[(0.0, Some(value)), (1.0, Some(value))], 2);
+        assert_eq!(level(0.0), "\u{2581}\u{2581}");
+        assert_eq!(level(-5.0), "\u{2581}\u{2581}");
+        assert_eq!(level(5.0), "\u{2588}\u{2588}");
+        let extremes = [(0.0, Some(f64::MIN)), (1.0, Some(f64::MAX))];
+        assert_eq!(sparkline(&extremes, 2), "\u{2581}\u{2588}");
+    }
+
+    #[test]
+    fn an_axis_from_zero_does_not_go_below_zeros() {
+        let zeros = [(0.0, Some(0.0)), (10.0, Some(0.0))];
+        let text = Chart::new(40, 8).from_zero(true).render(&zeros);
+        assert!(!text.contains('-'), "{text}");
+        let lowest = text.lines().nth(5).unwrap();
+        assert!(lowest.contains('0') && lowest.chars().any(is_dots), "{text}");
     }
 }
