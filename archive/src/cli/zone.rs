@@ -42,21 +42,39 @@ impl ZoneOptions {
     pub(crate) fn zone(&self, label: &ArchiveLabel) -> Result<Zone, Failure> {
         let zone = match (&self.timezone, self.host_zone) {
             (Some(name), _) => named(name)?,
-            (None, true) => named(&label.timezone)?,
+            (None, true) => of_label(&label.timezone)?,
             (None, false) => TimeZone::system(),
         };
         Ok(Zone::new(zone))
     }
 }
 
-/// A zone by its name in the time zone database, or by a POSIX rule. PCP's
-/// labels also have `:Area/City`, and bare abbreviations for an offset of zero.
+/// A zone by its name in the time zone database, with or without the colon of
+/// `:Area/City`, or by a POSIX rule. UTC and GMT need no database.
 fn named(name: &str) -> Result<TimeZone, Failure> {
     let plain = name.strip_prefix(':').unwrap_or(name);
-    TimeZone::get(plain)
-        .or_else(|_| TimeZone::posix(plain))
-        .or_else(|_| TimeZone::posix(&format!("{plain}+0")))
-        .map_err(|_| Failure::Usage(format!("\"{name}\" is not a time zone")))
+    if plain == "UTC" || plain == "GMT" {
+        return at_zero(plain);
+    }
+    TimeZone::get(plain).or_else(|_| TimeZone::posix(plain)).map_err(|_| {
+        Failure::Usage(format!(
+            "\"{name}\" is not a time zone: neither a name such as Europe/Berlin, \
+             nor a POSIX rule with an offset such as PST8PDT"
+        ))
+    })
+}
+
+/// The zone of an archive's label. Where the host had an abbreviation without
+/// an offset in TZ, its C library took that for an offset of zero, and the
+/// label has it so; what a user asks for is never read that way.
+fn of_label(name: &str) -> Result<TimeZone, Failure> {
+    named(name).or_else(|failure| at_zero(name).map_err(|_| failure))
+}
+
+/// A zone of this abbreviation with the clock of UTC.
+fn at_zero(abbreviation: &str) -> Result<TimeZone, Failure> {
+    TimeZone::posix(&format!("{abbreviation}+0"))
+        .map_err(|_| Failure::Usage(format!("\"{abbreviation}\" is not a time zone")))
 }
 
 /// Seconds in the unit by which offsets are remembered.
@@ -168,6 +186,18 @@ mod tests {
 
     #[test]
     fn what_is_no_zone_is_refused() {
-        assert!(matches!(named("Mars/Olympus"), Err(Failure::Usage(_))));
+        for name in ["Mars/Olympus", "PST", "Berlin", "foo", ""] {
+            assert!(matches!(named(name), Err(Failure::Usage(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_abbreviation_alone_is_an_offset_of_zero_in_a_label_only() {
+        let at = Timestamp::new(1_700_000_000, 0).unwrap();
+        let label = |name| Zone::new(of_label(name).unwrap()).long(at);
+        assert_eq!(label("PST"), "2023-11-14 22:13:20.000000000 PST");
+        assert_eq!(label("PST8"), "2023-11-14 14:13:20.000000000 PST");
+        assert_eq!(Zone::new(named("GMT").unwrap()).long(at), label("GMT"));
+        assert!(matches!(of_label(""), Err(Failure::Usage(_))));
     }
 }
