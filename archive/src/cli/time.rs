@@ -10,6 +10,7 @@
 //! | text | meaning |
 //! |---|---|
 //! | `2024-05-01T10:00:00Z`, `@2024-05-01 10:00` | a date; without an offset in the reporting time zone |
+//! | `2024-05-01T10:00:00[Europe/Berlin]` | a date in the zone it names |
 //! | `@1714557600.5` | seconds since 1970 UTC |
 //! | `@10:30`, `@Tue 10:30:05.5`, `@May 1 4:00 pm 2024` | ctime form with parts left out (format of PCP's tools) |
 //! | `30s`, `+30s` | so long after the start |
@@ -38,6 +39,9 @@ pub(crate) enum TimeError {
     /// A date that does not exist, or cannot be said in 64 bits.
     #[error("\"{0}\" is not a date that exists in the reporting time zone")]
     NoSuchDate(String),
+    /// A date with a zone in brackets that do not go together.
+    #[error("\"{0}\": the zone in brackets does not exist, or has no such date and offset")]
+    NoSuchDateInZone(String),
 }
 
 /// What the parts that a moment leaves out refer to.
@@ -187,8 +191,16 @@ fn epoch(text: &str) -> Option<Timestamp> {
     Timestamp::new(whole.parse().ok()?, format!("{fraction:0<9}").parse().ok()?).ok()
 }
 
-/// RFC 3339 and its cousins without an offset; `None` if it is no date at all.
+/// RFC 3339, its cousins without an offset, and both with a zone in brackets
+/// (RFC 9557); `None` if it is no date at all.
 fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
+    if let Some((date, _)) = text.split_once('[') {
+        // The parsers below pass over the brackets, which change the moment.
+        date.parse::<civil::DateTime>().ok()?;
+        let zoned = text.parse::<jiff::Zoned>();
+        let moment = zoned.map(|zoned| from_jiff(zoned.timestamp()));
+        return Some(moment.map_err(|_| TimeError::NoSuchDateInZone(text.to_owned())));
+    }
     if let Ok(instant) = text.parse::<jiff::Timestamp>() {
         return Some(Ok(from_jiff(instant)));
     }
@@ -284,6 +296,18 @@ mod tests {
         let frame = Frame { zone, ..frame() };
         let at = moment("@2023-11-15 08:13:20", &frame).unwrap();
         assert_eq!(at, frame.start);
+    }
+
+    #[test]
+    fn a_zone_in_brackets_holds_against_the_reporting_zone() {
+        assert_eq!(offset("2023-11-14T23:13:21[Europe/Berlin]"), 1000);
+        assert_eq!(offset("@2023-11-14 23:13:21+01:00[Europe/Berlin]"), 1000);
+        for text in
+            ["2023-11-14T23:13:21[Mars/Olympus]", "2023-11-14T23:13:21+05:00[Europe/Berlin]"]
+        {
+            let wrong = TimeError::NoSuchDateInZone(text.to_owned());
+            assert_eq!(moment(text, &frame()), Err(wrong));
+        }
     }
 
     #[test]

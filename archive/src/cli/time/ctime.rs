@@ -100,9 +100,12 @@ impl Parts {
             return Some(Date::new(year, month, day).ok()?.to_datetime(time));
         }
         if let Some(day) = self.day {
-            let this_month = Date::new(date.year(), date.month(), day).ok()?.to_datetime(time);
-            let later = if day < date.day() { Span::new().months(1) } else { Span::new() };
-            return this_month.checked_add(later).ok();
+            // A day that the month does not have is one of the next month, as
+            // mktime(3) counts: after 31 January, `30` is 1 or 2 March.
+            let months = Span::new().months(i32::from(day < date.day()));
+            let days = Span::new().days(i32::from(day) - 1);
+            let first = date.first_of_month().checked_add(months).ok()?;
+            return Some(first.checked_add(days).ok()?.to_datetime(time));
         }
         let days = match self.weekday {
             Some(weekday) => i64::from(date.weekday().until(weekday)),
@@ -127,7 +130,11 @@ mod tests {
 
     /// With a start of Tuesday 2023-11-14 22:13:20.
     fn date(text: &str) -> String {
-        let start = Timestamp::new(1_700_000_000, 0).unwrap();
+        date_after(1_700_000_000, text)
+    }
+
+    fn date_after(start: i64, text: &str) -> String {
+        let start = Timestamp::new(start, 0).unwrap();
         let frame = Frame { start, end: start, zone: TimeZone::UTC };
         let at = parse(text, &frame).unwrap().unwrap();
         to_jiff(at).unwrap().to_string()
@@ -150,6 +157,16 @@ mod tests {
         assert_eq!(date("Nov 13 10:00"), "2023-11-13T10:00:00Z");
         assert_eq!(date("Mar 1 10:00"), "2024-03-01T10:00:00Z");
         assert_eq!(date("Tue Nov 14 10:00:00 2023"), "2023-11-14T10:00:00Z");
+    }
+
+    #[test]
+    fn a_day_that_the_month_lacks_is_one_of_the_next_month() {
+        let last_of_january = 1_706_659_200; // 2024-01-31, of a leap year
+        assert_eq!(date_after(last_of_january, "30 10:00"), "2024-03-01T10:00:00Z");
+        let last_of_january = 1_675_123_200; // 2023-01-31
+        assert_eq!(date_after(last_of_january, "30 10:00"), "2023-03-02T10:00:00Z");
+        let february = 1_676_419_200; // 2023-02-15
+        assert_eq!(date_after(february, "30 10:00"), "2023-03-02T10:00:00Z");
     }
 
     #[test]
