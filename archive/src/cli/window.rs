@@ -11,6 +11,7 @@ use pcp_types::Timestamp;
 
 use super::failure::Failure;
 use super::time::{self, Frame};
+use super::zone::Zone;
 
 /// The options of a span of time.
 #[derive(Debug, Clone, Default, Args)]
@@ -76,7 +77,8 @@ impl WindowOptions {
     ///
     /// # Errors
     ///
-    /// [`Failure::Usage`] for a time that is none, and an end before the start.
+    /// [`Failure::Usage`] for a time that is none, and an end before the start;
+    /// [`Failure::NoData`] for a window outside the archive.
     pub(crate) fn window(
         &self,
         first: Timestamp,
@@ -88,16 +90,31 @@ impl WindowOptions {
             Some(text) => time::moment(text, &frame(start)).map_err(Failure::from),
             None => Ok(default),
         };
-        let start = read(&self.span.start, first, first)?.max(first);
+        let said = |at| Zone::new(zone.clone()).long(at);
+        let asked = read(&self.span.start, first, first)?;
+        if asked > last {
+            let (asked, last) = (said(asked), said(last));
+            let reason = format!("the archive ends at {last}, before the window begins at {asked}");
+            return Err(Failure::NoData(reason));
+        }
+        let start = asked.max(first);
         let step = self.align.as_deref().map(time::interval).transpose()?;
         let aligned = step.map_or(start, |step| round_up(start, step));
         let unaligned = aligned > last;
         let start = if unaligned { start } else { aligned };
-        let end = read(&self.span.finish, start, last)?.min(last);
+        let finish = read(&self.span.finish, start, last)?;
+        // The start that was not asked for is no reason to call it backwards.
+        if finish < first && (self.span.start.is_none() || asked <= finish) {
+            let (finish, first) = (said(finish), said(first));
+            let reason =
+                format!("the archive begins at {first}, after the window ends at {finish}");
+            return Err(Failure::NoData(reason));
+        }
+        let end = finish.min(last);
         if end < start {
-            return Err(Failure::Usage(format!(
-                "the window ends at {end}, before its start at {start} (seconds since 1970 UTC)"
-            )));
+            let (end, start) = (said(end), said(start));
+            let reason = format!("the window ends at {end}, before its start at {start}");
+            return Err(Failure::Usage(reason));
         }
         let origin = read(&self.origin, start, start)?.clamp(start, end);
         let origin = step.filter(|_| !unaligned).map_or(origin, |step| {
@@ -169,10 +186,31 @@ mod tests {
         assert_eq!((too_far.start, too_far.unaligned), (at(0), true));
     }
 
+    /// What is wrong with a window, in a zone an hour ahead of UTC.
+    fn failure(start: &str, finish: &str) -> Failure {
+        let zone = TimeZone::posix("CET-1").unwrap();
+        options(start, finish, "", "").window(at(0), at(100), &zone).unwrap_err()
+    }
+
     #[test]
     fn an_end_before_the_start_is_an_error() {
-        let backwards = options("50", "@1700000010", "", "");
-        let result = backwards.window(at(0), at(100), &TimeZone::UTC);
-        assert!(matches!(result, Err(Failure::Usage(_))));
+        let backwards = failure("50", "@1700000010");
+        assert!(matches!(backwards, Failure::Usage(_)));
+        let expected = "the window ends at 2023-11-14 23:13:30.000000000 CET, \
+                        before its start at 2023-11-14 23:14:10.000000000 CET";
+        assert_eq!(backwards.to_string(), expected);
+        assert!(matches!(failure("50", "@1600000000"), Failure::Usage(_)));
+    }
+
+    #[test]
+    fn a_window_outside_the_archive_holds_nothing() {
+        let after = failure("101", "");
+        assert!(matches!(after, Failure::NoData(_)));
+        let expected = "the archive ends at 2023-11-14 23:15:00.000000000 CET, \
+                        before the window begins at 2023-11-14 23:15:01.000000000 CET";
+        assert_eq!(after.to_string(), expected);
+        assert!(matches!(failure("@1800000000", "@1800000100"), Failure::NoData(_)));
+        assert!(matches!(failure("", "@1600000000"), Failure::NoData(_)));
+        assert!(matches!(failure("@1500000000", "@1600000000"), Failure::NoData(_)));
     }
 }
