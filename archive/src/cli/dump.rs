@@ -4,6 +4,9 @@
 //! text, instance domains, temporal index, records) and
 //! in its words, so that the two can be compared with diff(1). The text of an
 //! error code stored in place of values is this project's own.
+//!
+//! That holds byte for byte in a file or a pipe. On a terminal the control
+//! characters in names and strings are blanks (see [`Output`]).
 
 mod event;
 mod index;
@@ -114,7 +117,8 @@ impl Arguments {
         let chosen = self.chosen(&archive)?;
         let mut dump = Dump { archive: &archive, zone, dates: self.dates, out: Output::new() };
         if self.json {
-            json::records(&mut dump, chosen.as_deref(), window)?;
+            let marks = self.marks(chosen.as_deref());
+            json::records(&mut dump, chosen.as_deref(), window, marks)?;
         } else {
             self.sections(&mut dump, chosen.as_deref(), window)?;
         }
@@ -150,12 +154,17 @@ impl Arguments {
             let options = records::Options {
                 chosen,
                 window,
-                marks: chosen.is_none() || self.markrecs,
+                marks: self.marks(chosen),
                 sizes: self.sizes || self.all,
             };
             records::print(dump, &options)?;
         }
         Ok(())
+    }
+
+    /// Whether marks are printed.
+    fn marks(&self, chosen: Option<&[Pmid]>) -> bool {
+        chosen.is_none() || self.markrecs
     }
 
     fn names_a_section(&self) -> bool {

@@ -18,7 +18,8 @@ struct Line<'a> {
     sets: Vec<Set<'a>>,
 }
 
-/// One metric in it: its values by instance, or the error in their place.
+/// One metric in it: its values by instance, or the error in their place. The
+/// values of a metric without a descriptor have no type and cannot be read.
 #[derive(Serialize)]
 struct Set<'a> {
     pmid: String,
@@ -28,11 +29,13 @@ struct Set<'a> {
     values: Vec<(Option<i32>, Json<'a>)>,
 }
 
-/// Prints the records of the window; of the chosen metrics or all.
+/// Prints the records of the window; of the chosen metrics or all; with the
+/// marks if `marks`.
 pub(super) fn records(
     dump: &mut Dump<'_>,
     chosen: Option<&[Pmid]>,
     window: Window,
+    marks: bool,
 ) -> Result<(), Failure> {
     let archive = dump.archive;
     let mut records = archive.records_from(window.start)?;
@@ -41,7 +44,7 @@ pub(super) fn records(
             break;
         }
         let sets = sets(dump, &record, chosen)?;
-        if sets.is_empty() && !record.is_mark() {
+        if sets.is_empty() && !(record.is_mark() && marks) {
             continue;
         }
         let at = record.timestamp();
@@ -62,10 +65,12 @@ fn sets<'r>(
             continue;
         }
         let metric = dump.archive.metadata().metric(view.pmid());
+        let error = view.error().map(|error| error.to_string());
+        let unreadable = metric.is_none().then(|| "no descriptor".to_owned());
         let mut set = Set {
             pmid: view.pmid().to_string(),
             metric: metric.and_then(|metric| metric.names.first()).map(AsRef::as_ref),
-            error: view.error().map(|error| error.to_string()),
+            error: error.or(unreadable),
             values: Vec::with_capacity(view.len()),
         };
         if let Some(metric) = metric {
