@@ -63,6 +63,12 @@ impl ArchiveArgument {
             let file = tail.file.display();
             warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
         }
+        let index = archive.index();
+        if let Some((offset, error)) = index.defect() {
+            let base = archive.base().display();
+            let used = if index.entries().is_empty() { "not used" } else { "used up to there" };
+            warn(&format_args!("{base}.index: offset {offset}: {error}; the index is {used}"));
+        }
         Ok(archive)
     }
 }

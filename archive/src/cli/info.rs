@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ArchiveArgument;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, printable};
 use super::zone::{Zone, ZoneOptions};
 use crate::{Archive, Version};
 use pcp_types::Timestamp;
@@ -38,6 +38,8 @@ struct Info<'a> {
     end: (i64, u32),
     volumes: Vec<u32>,
     index_entries: usize,
+    /// What is wrong with the index, and where.
+    index_defect: Option<String>,
     metrics: usize,
     instance_domains: usize,
     #[serde(flatten)]
@@ -82,6 +84,7 @@ impl Arguments {
             end: (archive.end().seconds(), archive.end().nanoseconds()),
             volumes: archive.volumes().collect(),
             index_entries: archive.index().entries().len(),
+            index_defect: index_defect(&archive),
             metrics: archive.metadata().metrics().len(),
             instance_domains: archive.metadata().indoms().len(),
             counts: Counts::of(&archive)?,
@@ -94,6 +97,11 @@ impl Arguments {
         }
         out.finish()
     }
+}
+
+fn index_defect(archive: &Archive) -> Option<String> {
+    let (offset, error) = archive.index().defect()?;
+    Some(format!("offset {offset}: {error}"))
 }
 
 impl Info<'_> {
@@ -112,15 +120,23 @@ impl Info<'_> {
             ("host's time zone", unless_empty(self.timezone)),
             ("host's zone name", unless_empty(self.zoneinfo)),
             ("volumes", format!("{} ({})", volumes.len(), volumes.join(", "))),
-            ("index entries", self.index_entries.to_string()),
+            ("index entries", self.index_text()),
             ("metrics", self.metrics.to_string()),
             ("instance domains", self.instance_domains.to_string()),
             ("records", format!("{}, of these {} marks", self.counts.records, self.counts.marks)),
             ("values", self.counts.values.to_string()),
             ("bytes in records", self.counts.data_bytes.to_string()),
         ];
-        let lines = lines.iter().map(|(title, text)| format!("{title:<18}{text}"));
+        let lines = lines.iter().map(|(title, text)| format!("{title:<18}{}", printable(text)));
         lines.collect::<Vec<_>>().join("\n") + "\n"
+    }
+
+    /// The number of entries, and what is wrong with the index.
+    fn index_text(&self) -> String {
+        match &self.index_defect {
+            Some(defect) => format!("{} (damaged at {defect})", self.index_entries),
+            None => self.index_entries.to_string(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as JsonValue};
 use super::ArchiveArgument;
 use super::dump::{descriptor, units};
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, printable};
 use crate::{Archive, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget};
 
 /// Options of `metrics`.
@@ -89,7 +89,7 @@ impl Arguments {
         desc: &MetricDesc,
     ) -> Result<(), Failure> {
         if self.names {
-            out.text.extend_from_slice(format!("{name}\n").as_bytes());
+            out.text.extend_from_slice(format!("{}\n", printable(name)).as_bytes());
             return out.spill();
         }
         let known = Known::new(archive, name, desc);
@@ -120,19 +120,19 @@ impl<'a> Known<'a> {
     }
 
     fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
-        write!(out, "{}  PMID: {}", self.metric, self.pmid)?;
+        write!(out, "{}  PMID: {}", printable(self.metric), self.pmid)?;
         if let Some(oneline) = self.oneline {
-            write!(out, "  [{oneline}]")?;
+            write!(out, "  [{}]", printable(oneline))?;
         }
         write!(out, "\n{}", descriptor(desc))?;
         if !self.labels.is_empty() {
             writeln!(out, "    Labels: {}", text_of(&self.labels))?;
         }
         for line in self.help.unwrap_or("").lines() {
-            writeln!(out, "    | {line}")?;
+            writeln!(out, "    | {}", printable(line))?;
         }
         for instance in &self.instances {
-            write!(out, "    inst [{} or \"{}\"]", instance.id, instance.name)?;
+            write!(out, "    inst [{} or \"{}\"]", instance.id, printable(instance.name))?;
             if !instance.labels.is_empty() {
                 write!(out, " {}", text_of(&instance.labels))?;
             }
@@ -143,9 +143,9 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Labels as a JSON object.
+/// Labels as a JSON object, for reading.
 fn text_of(labels: &Map<String, JsonValue>) -> String {
-    serde_json::to_string(labels).unwrap_or_default()
+    printable(&serde_json::to_string(labels).unwrap_or_default())
 }
 
 /// The name of a type in JSON.
