@@ -159,6 +159,10 @@ fn dump_of_one_metric_leaves_out_the_others_and_the_marks() {
 ";
     assert_eq!(level, expected);
     assert!(printed(&base, "dump", &["-M", "mmv.acme.level"]).contains("<mark>"));
+    let json = |arguments: &[&str]| printed(&base, "dump", arguments).matches("\"mark\"").count();
+    assert_eq!(json(&["--json", "mmv.acme.level"]), 0);
+    assert_eq!(json(&["--json", "-M", "mmv.acme.level"]), 1);
+    assert_eq!(json(&["--json"]), 1);
 }
 
 #[test]
@@ -178,6 +182,110 @@ fn report_prints_a_table_with_interpolated_values() {
 2023-11-14 22:13:40.123                   7              40              41
 ";
     assert_eq!(format!("\n{table}"), expected);
+}
+
+#[test]
+fn a_long_table_is_not_gathered_before_it_is_printed() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "report", &["mmv", "-t", "1ms", "--width", "45"]);
+    let second_panel = table.find("[Anvils]").unwrap();
+    let last_line = table.find("22:13:40.123").unwrap();
+    assert!(second_panel < last_line);
+    assert_eq!(table.matches("22:13:30.123").count(), 3, "a line a panel");
+}
+
+/// An archive with one metric `a.x` and instances 3 and 7, of which the
+/// domain names none but 3, so.
+fn archive_with_instance(name: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("few");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let indom = InDom::new(70, 1).unwrap();
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U32,
+        indom: Some(indom),
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    };
+    writer.declare_metric(&desc, &["a.x"]).unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    writer.declare_indom(indom, &[Instance { id: id(3), name: name.into() }]).unwrap();
+    for seconds in 0..3 {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let values = [3, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(n as u32 * 10)));
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+#[test]
+fn instances_without_a_name_go_by_their_number_and_only_raw() {
+    let (_directory, base) = archive_with_instance("three");
+    let heading = |options: &[&str]| {
+        let csv = printed(&base, "report", &[&["a.x", "--format", "csv"], options].concat());
+        csv.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(heading(&["--raw"]), "Time,a.x[three],a.x[7],a.x[8]");
+    assert_eq!(heading(&["--raw", "-i", "8"]), "Time,a.x[8]");
+    assert_eq!(heading(&[]), "Time,a.x[three]");
+    let json = printed(&base, "report", &["a.x", "--raw", "--json"]);
+    assert!(json.contains("\"instance\":7,\"name\":null,\"value\":70"), "{json}");
+}
+
+#[test]
+fn names_with_control_characters_break_no_lines() {
+    let (_directory, base) = archive_with_instance("red\u{1b}[31m\nthree");
+    for (command, options) in [("report", &["a.x"][..]), ("metrics", &[])] {
+        let text = printed(&base, command, options);
+        assert!(text.contains("red [31m three"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+    // Byte for byte as pmdumplog, where no terminal reads it.
+    assert!(printed(&base, "dump", &[]).contains("3 or \"red\u{1b}[31m\nthree\""));
+}
+
+#[test]
+fn values_without_a_descriptor_are_told_in_text_and_in_json() {
+    let (directory, base) = archive();
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    let pmid = Pmid::new(70, 1, 2).unwrap().raw().to_be_bytes();
+    let place = bytes.windows(4).position(|word| word == pmid).unwrap();
+    bytes[place + 3] = 9;
+    fs::write(&meta, &bytes).unwrap();
+    let text = printed(&base, "dump", &[]);
+    assert!(text.contains("70.1.2 (<nonames>): no descriptor\n"), "{text}");
+    let json = printed(&base, "dump", &["--json"]);
+    let expected = r#"{"pmid":"70.1.2","metric":null,"error":"no descriptor","values":[]}"#;
+    assert_eq!(json.matches(expected).count(), 3, "{json}");
+}
+
+#[test]
+fn a_damaged_index_is_told() {
+    let (directory, base) = archive();
+    let index = directory.path().join("acme.index");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes.push(0);
+    fs::write(&index, &bytes).unwrap();
+    let output = run(&base, "dump", &[]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), DUMP);
+    let offset = bytes.len() - 1;
+    let warning = String::from_utf8(output.stderr).unwrap();
+    assert!(warning.contains(&format!("acme.index: offset {offset}: ")), "{warning}");
+    let info = String::from_utf8(run(&base, "info", &[]).stdout).unwrap();
+    assert!(info.contains(&format!("(damaged at offset {offset}: ")), "{info}");
+    let json = run(&base, "info", &["--json"]).stdout;
+    let info: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(info["index_defect"].as_str().is_some_and(|defect| defect.starts_with("offset ")));
 }
 
 #[test]
@@ -240,6 +348,14 @@ fn the_exit_status_says_what_went_wrong() {
     assert_eq!(status("report", &["mmv", "--at", "1"]), Some(1), "no value at that time");
     assert_eq!(status("report", &["mmv", "-t", "often"]), Some(2));
     assert_eq!(status("report", &["mmv", "-Z", "Mars/Olympus"]), Some(2));
+    assert_eq!(status("report", &["mmv", "-Z", "PST"]), Some(2), "no offset");
+    assert_eq!(status("report", &["mmv", "-S", "1h"]), Some(1), "after the end");
+    for even in [["-S", "1s"], ["-T", "1s"], ["-A", "1s"], ["-O", "1s"], ["-t", "1s"]] {
+        assert_eq!(status("report", &["mmv", "--at", "1", even[0], even[1]]), Some(2), "{even:?}");
+        let times = ["mmv", "--times", "/dev/null", even[0], even[1]];
+        assert_eq!(status("report", &times), Some(2), "{even:?}");
+    }
+    assert_eq!(status("report", &["mmv", "--at", "1", "--raw"]), Some(2));
     assert_eq!(status("dump", &["--no-such-option"]), Some(2));
     let elsewhere = directory.path().join("other");
     assert_eq!(run(&elsewhere, "info", &[]).status.code(), Some(74));

@@ -22,6 +22,9 @@ use crate::replay::{Replay, Sample};
 use crate::{Archive, Value};
 use columns::Column;
 
+/// The options of samples at even steps, which mean nothing at given times.
+const EVEN: [&str; 5] = ["interval", "start", "finish", "align", "origin"];
+
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -42,15 +45,15 @@ pub(super) struct Arguments {
 
     /// Report the values at this time, a date or SECONDS.NANOSECONDS since 1970;
     /// may be repeated.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = EVEN)]
     at: Vec<String>,
 
     /// Report the values at the times in this file, one a line.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = EVEN)]
     times: Option<PathBuf>,
 
     /// The time between samples: 1s (the default), 250ms, 5min, 1h30m.
-    #[arg(short = 't', long, value_name = "INTERVAL", conflicts_with_all = ["at", "times"])]
+    #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 
     /// Stop after this many samples.
@@ -115,7 +118,7 @@ impl Arguments {
         let archive = self.archive.open()?;
         let zone = self.zone.zone(archive.label())?;
         let replay = self.load(&archive)?;
-        let columns = columns::columns(&archive, &replay, &self.instances);
+        let columns = columns::columns(&archive, &replay, &self.instances, self.raw);
         if columns.is_empty() {
             return Err(Failure::NoData("the metrics have no values in the archive".to_owned()));
         }

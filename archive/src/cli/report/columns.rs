@@ -16,33 +16,47 @@ pub(super) struct Column {
     pub(super) instance: Option<InstanceId>,
     /// The metric's name.
     pub(super) name: String,
-    /// The instance's newest name; `None` without instances.
+    /// The instance's newest name; `None` without instances, and where no
+    /// record of the domain names it.
     pub(super) instance_name: Option<Arc<str>>,
     pub(super) units: String,
 }
 
+impl Column {
+    /// What tells the column from the others of its metric: the instance's
+    /// name or else its number; `None` without instances.
+    pub(super) fn instance_title(&self) -> Option<Arc<str>> {
+        let number = || self.instance.map(|id| id.get().to_string().into());
+        self.instance_name.clone().or_else(number)
+    }
+}
+
 /// The columns of all instances with values, in the order of the metrics and
 /// of the instances' numbers. With `wanted` names only those instances, and no
-/// metric without instances is left out.
-pub(super) fn columns(archive: &Archive, replay: &Replay<'_>, wanted: &[String]) -> Vec<Column> {
+/// metric without instances is left out. An instance without a name exists at
+/// no time for replay and has a column only if the values are `raw`.
+pub(super) fn columns(
+    archive: &Archive,
+    replay: &Replay<'_>,
+    wanted: &[String],
+    raw: bool,
+) -> Vec<Column> {
     let mut columns = Vec::new();
     for (place, metric) in replay.metrics().enumerate() {
         let names = metric.desc.indom.map(|indom| instance_names(archive, indom));
         for instance in replay.instances(place) {
-            let name = match (&names, instance) {
-                (Some(names), Some(id)) => names.get(&id).cloned().or_else(|| Some("???".into())),
-                _ => None,
-            };
-            if name.as_deref().is_some_and(|name| !is_wanted(name, wanted)) {
-                continue;
-            }
-            columns.push(Column {
+            let column = Column {
                 metric: place,
                 instance,
                 name: metric.name.clone(),
-                instance_name: name,
+                instance_name: names.as_ref().zip(instance).and_then(|(n, id)| n.get(&id).cloned()),
                 units: metric.desc.units.to_string(),
-            });
+            };
+            let can_have_values = raw || instance.is_none() || column.instance_name.is_some();
+            let title = column.instance_title();
+            if can_have_values && title.is_none_or(|title| is_wanted(&title, wanted)) {
+                columns.push(column);
+            }
         }
     }
     columns

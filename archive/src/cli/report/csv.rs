@@ -13,7 +13,7 @@ pub(super) fn write<'a>(
 ) -> Result<u64, Failure> {
     out.text.extend_from_slice(b"Time");
     for column in &report.columns {
-        let name = match &column.instance_name {
+        let name = match column.instance_title() {
             Some(instance) => format!("{}[{instance}]", column.name),
             None => column.name.clone(),
         };

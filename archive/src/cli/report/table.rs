@@ -1,11 +1,15 @@
 //! A table for reading: a line a time, a column an instance.
 //!
-//! Columns are as wide as their widest cell. Where they do not all fit beside
-//! each other, the table is cut into panels, each with all lines and with the
-//! times again, so nothing is ever wrapped or left out.
+//! The lines are written in blocks, so that a long table begins at once and
+//! takes no more memory than a short one. Columns are as wide as their widest
+//! cell so far: a wider one in a later block moves the columns from there on.
+//! Where they do not all fit beside each other, a block is cut into panels,
+//! each with all its lines, with the heads and with the times again, so nothing
+//! is ever wrapped or left out.
 
 use std::ops::Range;
 
+use super::super::output::printable;
 use super::columns::{Column, push_plain};
 use super::{Failure, Output, Report, Sample};
 
@@ -15,6 +19,10 @@ const MISSING: &str = "-";
 const NAME_WIDTH: usize = 16;
 /// Blanks between two columns.
 const GAP: usize = 2;
+/// The most lines of a block.
+const BLOCK_ROWS: usize = 1000;
+/// The most cells of a block, unless it is a single line.
+const BLOCK_CELLS: usize = 100_000;
 
 /// One line: the time, and the cells of all columns; a mark has no cells.
 struct Row {
@@ -28,26 +36,114 @@ pub(super) fn write<'a>(
     report: &Report<'a>,
     samples: impl Iterator<Item = Sample<'a>>,
 ) -> Result<u64, Failure> {
+    let mut table = Table::new(report.columns.iter().map(head).collect(), report.width);
+    let block_len = block_len(report.columns.len());
+    let mut samples = samples.fuse();
     let mut values = 0;
-    let rows: Vec<Row> = samples
-        .map(|sample| {
-            let row = row(report, &sample);
-            values += row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
-            row
-        })
-        .collect();
-    let heads: Vec<Vec<String>> = report.columns.iter().map(head).collect();
-    let widths: Vec<usize> = (0..heads.len()).map(|column| width(column, &heads, &rows)).collect();
-    let time_width = rows.iter().map(|row| row.time.len()).max().unwrap_or(0);
-    for (number, panel) in
-        panels(&widths, report.width.saturating_sub(time_width)).into_iter().enumerate()
-    {
-        if number > 0 {
+    loop {
+        let rows: Vec<Row> =
+            samples.by_ref().take(block_len).map(|sample| row(report, &sample)).collect();
+        let cells = rows.iter().flat_map(|row| &row.cells);
+        values += cells.filter(|cell| *cell != MISSING).count() as u64;
+        table.write_block(out, &rows)?;
+        if rows.len() < block_len {
+            return Ok(values);
+        }
+    }
+}
+
+/// How many lines of so many columns are gathered before they are written.
+fn block_len(columns: usize) -> usize {
+    (BLOCK_CELLS / columns.max(1)).clamp(1, BLOCK_ROWS)
+}
+
+/// A table that is written block by block.
+struct Table {
+    heads: Vec<Vec<String>>,
+    /// The columns of the terminal.
+    width: usize,
+    /// The width of each column so far: it grows, and never shrinks.
+    widths: Vec<usize>,
+    time_width: usize,
+    /// The heading is written.
+    begun: bool,
+}
+
+impl Table {
+    fn new(heads: Vec<Vec<String>>, width: usize) -> Self {
+        let widths = heads.iter().map(|head| widest(head.iter())).collect();
+        Self { heads, width, widths, time_width: 0, begun: false }
+    }
+
+    /// Writes the next lines: below the last ones where all columns fit beside
+    /// each other, else as panels of their own.
+    fn write_block(&mut self, out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
+        if self.begun && rows.is_empty() {
+            return Ok(());
+        }
+        self.widen(rows);
+        let panels = panels(&self.widths, self.width.saturating_sub(self.time_width));
+        let continues = self.begun && panels.len() == 1;
+        for panel in panels {
+            if !continues {
+                self.push_heading(out, panel.clone());
+            }
+            self.push_rows(out, rows, panel)?;
+        }
+        Ok(())
+    }
+
+    fn widen(&mut self, rows: &[Row]) {
+        for (column, width) in self.widths.iter_mut().enumerate() {
+            *width = widest(rows.iter().filter_map(|row| row.cells.get(column))).max(*width);
+        }
+        self.time_width = widest(rows.iter().map(|row| &row.time)).max(self.time_width);
+    }
+
+    /// The heads of a panel and the rule below them; from the second panel on
+    /// after an empty line.
+    fn push_heading(&mut self, out: &mut Output, panel: Range<usize>) {
+        if self.begun {
             out.text.push(b'\n');
         }
-        write_panel(out, &heads, &rows, &widths, time_width, panel)?;
+        self.begun = true;
+        let heads = self.heads.get(panel.clone()).unwrap_or_default();
+        let widths = self.widths.get(panel).unwrap_or_default();
+        let height = heads.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            // Heads stand on their column: the last lines are level.
+            let text = |head: &Vec<String>| {
+                (line + head.len())
+                    .checked_sub(height)
+                    .and_then(|i| head.get(i))
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            let texts = heads.iter().map(text).collect::<Vec<_>>();
+            push_line(out, "", self.time_width, &texts, widths);
+        }
+        let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        push_line(out, &"-".repeat(self.time_width), self.time_width, &rule, widths);
     }
-    Ok(values)
+
+    fn push_rows(
+        &self,
+        out: &mut Output,
+        rows: &[Row],
+        panel: Range<usize>,
+    ) -> Result<(), Failure> {
+        let widths = self.widths.get(panel.clone()).unwrap_or_default();
+        for row in rows {
+            if row.cells.is_empty() {
+                push_line(out, &row.time, self.time_width, &["<mark>".to_owned()], &[6]);
+            } else {
+                let cells = row.cells.get(panel.clone()).unwrap_or_default();
+                push_line(out, &row.time, self.time_width, cells, widths);
+            }
+            out.spill()?;
+        }
+        Ok(())
+    }
 }
 
 fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
@@ -68,17 +164,16 @@ fn cell_text(sample: &Sample<'_>, column: &Column) -> String {
             let mut text = Vec::new();
             push_plain(&mut text, value);
             // A control character in a string must not break the table.
-            let text = String::from_utf8_lossy(&text);
-            text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+            printable(&String::from_utf8_lossy(&text))
         }
     }
 }
 
 /// The lines above a column: the name broken at its dots, the instance, the
-/// units.
+/// units. Control characters in them must not break the table either.
 fn head(column: &Column) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
-    for part in column.name.split_inclusive('.') {
+    for part in printable(&column.name).split_inclusive('.') {
         match lines.last_mut() {
             Some(line) if line.is_empty() || line.len() + part.len() <= NAME_WIDTH => {
                 line.push_str(part);
@@ -86,17 +181,15 @@ fn head(column: &Column) -> Vec<String> {
             _ => lines.push(part.to_owned()),
         }
     }
-    lines.extend(column.instance_name.as_deref().map(|name| format!("[{name}]")));
+    lines.extend(column.instance_title().map(|name| format!("[{}]", printable(&name))));
     if !column.units.is_empty() {
-        lines.push(column.units.clone());
+        lines.push(printable(&column.units));
     }
     lines
 }
 
-fn width(column: usize, heads: &[Vec<String>], rows: &[Row]) -> usize {
-    let head = heads.get(column).into_iter().flatten();
-    let cells = rows.iter().filter_map(|row| row.cells.get(column));
-    head.chain(cells).map(|text| text.chars().count()).max().unwrap_or(0)
+fn widest<'t>(texts: impl Iterator<Item = &'t String>) -> usize {
+    texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
 /// The columns that fit beside each other, at least one a panel.
@@ -113,47 +206,6 @@ fn panels(widths: &[usize], room: usize) -> Vec<Range<usize>> {
     }
     panels.push(begin..widths.len());
     panels
-}
-
-fn write_panel(
-    out: &mut Output,
-    heads: &[Vec<String>],
-    rows: &[Row],
-    widths: &[usize],
-    time_width: usize,
-    panel: Range<usize>,
-) -> Result<(), Failure> {
-    let heads = heads.get(panel.clone()).unwrap_or_default();
-    let widths = widths.get(panel.clone()).unwrap_or_default();
-    let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-    for line in 0..height {
-        // Heads stand on their column: the last lines are level.
-        let text = |head: &Vec<String>| {
-            (line + head.len())
-                .checked_sub(height)
-                .and_then(|i| head.get(i))
-                .cloned()
-                .unwrap_or_default()
-        };
-        push_line(out, "", time_width, &heads.iter().map(text).collect::<Vec<_>>(), widths);
-    }
-    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    push_line(out, &"-".repeat(time_width), time_width, &rule, widths);
-    for row in rows {
-        if row.cells.is_empty() {
-            push_line(out, &row.time, time_width, &["<mark>".to_owned()], &[6]);
-        } else {
-            push_line(
-                out,
-                &row.time,
-                time_width,
-                row.cells.get(panel.clone()).unwrap_or_default(),
-                widths,
-            );
-        }
-        out.spill()?;
-    }
-    Ok(())
 }
 
 fn push_line(out: &mut Output, time: &str, time_width: usize, cells: &[String], widths: &[usize]) {
@@ -182,6 +234,53 @@ mod tests {
             units: "count".to_owned(),
         };
         assert_eq!(head(&column), ["mmv.acme.", "products.count", "[Anvils]", "count"]);
+    }
+
+    #[test]
+    fn a_head_has_no_control_characters() {
+        let column = Column {
+            metric: 0,
+            instance: None,
+            name: "a.x".to_owned(),
+            instance_name: Some("two\nlines \u{1b}[2J".into()),
+            units: String::new(),
+        };
+        assert_eq!(head(&column), ["a.x", "[two lines  [2J]"]);
+    }
+
+    fn block(table: &mut Table, rows: &[(&str, &[&str])]) -> String {
+        let cells = |cells: &[&str]| cells.iter().map(ToString::to_string).collect();
+        let rows: Vec<Row> = rows
+            .iter()
+            .map(|(time, row)| Row { time: (*time).to_owned(), cells: cells(row) })
+            .collect();
+        let mut out = Output::new();
+        table.write_block(&mut out, &rows).unwrap();
+        String::from_utf8(out.text).unwrap()
+    }
+
+    #[test]
+    fn a_later_block_continues_and_widens_the_table() {
+        let mut table = Table::new(vec![vec!["a".to_owned()], vec!["b".to_owned()]], 30);
+        let first = block(&mut table, &[("1", &["7", "8"])]);
+        assert_eq!(first, "   a  b\n-  -  -\n1  7  8\n");
+        let wider = block(&mut table, &[("2", &["70", "8"]), ("3", &["7", "8"])]);
+        assert_eq!(wider, "2  70  8\n3   7  8\n");
+        assert_eq!(block(&mut table, &[]), "");
+    }
+
+    #[test]
+    fn a_block_too_wide_is_panels_with_heads_from_there_on() {
+        let mut table = Table::new(vec![vec!["a".to_owned()], vec!["b".to_owned()]], 8);
+        block(&mut table, &[("1", &["7", "8"])]);
+        let panels = block(&mut table, &[("2", &["7000", "8"])]);
+        let expected = "\n      a\n-  ----\n2  7000\n\n   b\n-  -\n2  8\n";
+        assert_eq!(panels, expected);
+    }
+
+    #[test]
+    fn a_block_is_bounded_in_lines_and_cells() {
+        assert_eq!([1, 100, 10_000, 1_000_000].map(block_len), [1000, 1000, 10, 1]);
     }
 
     #[test]
