@@ -17,13 +17,16 @@ pub(crate) fn mmv_archive() -> PathBuf {
 /// The folder both lie in, built at the first question.
 ///
 /// Cargo builds the programs of a package for the tests of that package only, so
-/// it is asked again here; where `ci/test` has built them this takes no time.
+/// it is asked again here, unless `MMV_PROGRAMS=built` says that there is no need.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let test = std::env::current_exe().expect("the test's own path");
         // target/<profile>/deps/integration-<hash>
         let profile = test.ancestors().nth(2).expect("a profile folder").to_owned();
+        if std::env::var("MMV_PROGRAMS").is_ok_and(|state| state == "built") {
+            return profile;
+        }
         let target = profile.parent().expect("a target folder");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--workspace", "--bins", "--target-dir"]).arg(target);
