@@ -114,6 +114,18 @@ pub enum Error {
         /// The longer one.
         longer: String,
     },
+    /// A value that may be absent, in a file that cannot say so.
+    #[error("{name} can be without a value only in a file with the sentinel flag")]
+    NeedsSentinel {
+        /// The metric.
+        name: String,
+    },
+    /// A striped counter on a domain without instances.
+    #[error("{name}: a striped counter needs at least one stripe")]
+    NoStripes {
+        /// The metric.
+        name: String,
+    },
     /// More than readers take from one file.
     #[error("{name} does not fit: the file has {max} {what} already")]
     Full {

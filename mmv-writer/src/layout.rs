@@ -35,7 +35,7 @@ pub use label::{
 pub use metric::{MetricV1, MetricV2, TYPE_ELAPSED};
 pub use string::StringEntry;
 pub use toc::TocEntry;
-pub use value::{EXTRA_OFFSET, INSTANCE_OFFSET, METRIC_OFFSET, ValueEntry};
+pub use value::{EXTRA_OFFSET, INSTANCE_OFFSET, METRIC_OFFSET, NO_VALUE, ValueEntry};
 
 /// Bytes of a name inside a version 1 entry, with its NUL.
 pub const NAME_BYTES: usize = 64;

@@ -89,7 +89,10 @@ pub mod view;
 pub use directory::{DEFAULT_TMP_DIR, mmv_directory};
 pub use error::Error;
 pub use label::{Label, LabelValue};
-pub use metric::{Counter, Discrete, Gauge, Instances, OwnedCounter, OwnedGauge, Text};
+pub use metric::{
+    Counter, Discrete, Elapsed, Gauge, Instances, Interval, Optional, OwnedCounter, OwnedGauge,
+    Stripe, Striped, Text, Timer, Timing,
+};
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use publish::Published;
 pub use registry::{Indom, IndomBuilder, MetricBuilder, Registry, RegistryBuilder};

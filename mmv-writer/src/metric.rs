@@ -8,6 +8,10 @@
 //! | [`OwnedGauge`] | instant | the same | one writer |
 //! | [`Discrete`] | discrete | `set`, `value` | shared |
 //! | [`Text`] | discrete | `set` | shared |
+//! | [`Optional`] of the last three | theirs | `set`, `clear`, `value` | shared |
+//! | [`Timer`] | counter | `start`, `time`, `add` | shared |
+//! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
+//! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
 //!
 //! A handle is a pointer to eight bytes of the mapping. Its methods are relaxed
 //! atomic accesses that cannot fail, take no lock (but for [`Text`]), make no
@@ -18,7 +22,7 @@
 //! | `set`, `value` | one store, one load |
 //! | `add` on a shared handle, 64-bit integers | one atomic add |
 //! | `add` on a shared handle, other types | a compare-exchange loop |
-//! | `add` on an owned handle | load, add, store |
+//! | `add` on an owned handle or a claimed stripe | load, add, store |
 //!
 //! Handles stay valid when the file is withdrawn: they then count in memory that
 //! nobody reads. Every handle has a `noop()` form that does so from the start,
@@ -26,26 +30,44 @@
 
 mod counter;
 mod discrete;
+mod elapsed;
 mod gauge;
 mod instances;
 mod number;
+mod optional;
+mod striped;
 mod text;
+mod timer;
 
 pub use counter::{Counter, OwnedCounter};
 pub use discrete::Discrete;
+pub use elapsed::{Elapsed, Interval};
 pub use gauge::{Gauge, OwnedGauge};
 pub use instances::Instances;
 pub use number::Number;
+pub use optional::Optional;
+pub use striped::{Stripe, Striped};
 pub use text::Text;
 pub(crate) use text::TextSlot;
+pub use timer::{Timer, Timing};
 
 /// A handle that a registry can give out. Implemented here only.
 pub trait Handle: sealed::Handle {}
 
+/// A handle on a number whose units the program states. Implemented here only.
+pub trait Measured: Handle {}
+
+impl<T: Number> Measured for Counter<T> {}
+impl<T: Number> Measured for OwnedCounter<T> {}
+impl<T: Number> Measured for Gauge<T> {}
+impl<T: Number> Measured for OwnedGauge<T> {}
+impl<T: Number> Measured for Discrete<T> {}
+impl<H: Measured> Measured for Optional<H> {}
+
 pub(crate) mod sealed {
     use std::sync::Arc;
 
-    use pcp_types::Semantics;
+    use pcp_types::{Semantics, Units};
 
     use super::TextSlot;
     use crate::mapping::Cell;
@@ -54,6 +76,8 @@ pub(crate) mod sealed {
     #[derive(Debug)]
     pub struct Seat {
         pub(crate) cell: Cell,
+        /// The value entry's second word: elapsed time has its running interval there.
+        pub(crate) extra: Cell,
         /// The text of a string value.
         pub(crate) text: Option<Arc<TextSlot>>,
     }
@@ -64,6 +88,10 @@ pub(crate) mod sealed {
         const TYPE_CODE: i32;
         /// The metric's semantics.
         const SEMANTICS: Semantics;
+        /// The units, unless the program states others.
+        const UNITS: Units = Units::NONE;
+        /// Whether the value may be absent, and is at first.
+        const OPTIONAL: bool = false;
 
         /// The handle on a value.
         fn on(seat: Seat) -> Self;

@@ -22,7 +22,7 @@ use crate::layout::{
     Header, IndomEntry, InstanceV1, InstanceV2, LabelEntry, MetricV1, MetricV2, NAME_BYTES,
     STRING_BYTES, SectionKind, TocEntry, ValueEntry, Version, nul_padded,
 };
-use crate::registry::model::{Help, LabelRecord, MetricRecord, Model};
+use crate::registry::model::{Help, LabelRecord, MetricRecord, Model, ValueRecord};
 
 /// Where the values section starts: the first multiple of a value entry's size
 /// behind the header and six table entries.
@@ -39,11 +39,21 @@ pub(crate) fn value_at(index: usize) -> u64 {
     VALUES_AT + index as u64 * VALUE_BYTES
 }
 
-/// What a value entry says besides its cell. A string's `extra` is its string
-/// entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Value entries in a cache line.
+pub(crate) const VALUES_PER_LINE: usize = 2;
+
+/// The first index from `index` on whose entry starts a cache line.
+pub(crate) fn line_start(index: usize) -> usize {
+    let line = VALUES_PER_LINE as u64 * VALUE_BYTES;
+    if value_at(index).is_multiple_of(line) { index } else { index + 1 }
+}
+
+/// What a value entry says besides its cell; all zero in one that is unused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Link {
-    pub(crate) extra: u64,
+    /// The string entry of a text. Other values have their `extra` already: an
+    /// interval may be running in it.
+    pub(crate) extra: Option<u64>,
     pub(crate) metric: u64,
     pub(crate) instance: u64,
 }
@@ -70,7 +80,8 @@ impl Plan {
     pub(crate) fn new(model: &Model, version: Version) -> Self {
         let places = Places::new(model, version);
         let mut strings = Strings::new(places.strings);
-        let texts = model.values.iter().filter(|value| value.text.is_some()).count();
+        let values = model.values.iter().flatten();
+        let texts = values.filter(|value| value.text.is_some()).count();
         for _ in 0..texts {
             strings.add("");
         }
@@ -134,10 +145,10 @@ impl Places {
 
     fn links(&self, model: &Model) -> Vec<Link> {
         let mut text_at = self.strings;
-        let link = |value: &crate::registry::model::ValueRecord| {
-            let mut extra = 0;
-            if value.text.is_some() {
-                extra = text_at;
+        let link = |value: &Option<ValueRecord>| {
+            let Some(value) = value else { return Link::default() };
+            let extra = value.text.is_some().then_some(text_at);
+            if extra.is_some() {
                 text_at += STRING_BYTES as u64;
             }
             Link {

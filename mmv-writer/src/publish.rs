@@ -91,13 +91,15 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The cell of the value of an index, in a file that grows to hold it.
-    pub(crate) fn cell(&mut self, index: usize) -> Result<Cell, Error> {
+    /// The cell and the `extra` of the value of an index, in a file that grows
+    /// to hold it.
+    pub(crate) fn cells(&mut self, index: usize) -> Result<(Cell, Cell), Error> {
         loop {
             if let Some((chunk, at)) = self.locate(value_at(index)) {
                 let missing = || io::Error::from(io::ErrorKind::InvalidInput);
-                let cell = chunk.cell(at).ok_or_else(missing);
-                return cell.map_err(Error::io("place value", &self.temporary.path));
+                let extra = chunk.cell(at + EXTRA_OFFSET as usize);
+                let cells = chunk.cell(at).zip(extra).ok_or_else(missing);
+                return cells.map_err(Error::io("place value", &self.temporary.path));
             }
             self.grow()?;
         }
@@ -156,11 +158,13 @@ impl Draft {
             let entry = value_at(index);
             let fields = [
                 (EXTRA_OFFSET, link.extra),
-                (METRIC_OFFSET, link.metric),
-                (INSTANCE_OFFSET, link.instance),
+                (METRIC_OFFSET, Some(link.metric)),
+                (INSTANCE_OFFSET, Some(link.instance)),
             ];
             for (field, value) in fields {
-                self.store(entry + field, value, Ordering::Relaxed)?;
+                if let Some(value) = value {
+                    self.store(entry + field, value, Ordering::Relaxed)?;
+                }
             }
         }
         Ok(())
@@ -173,7 +177,7 @@ impl Draft {
         }
         let bytes = plan.texts * STRING_BYTES;
         let segment = Arc::new(Segment::map(&self.file, plan.texts_at, bytes)?);
-        let texts = model.values.iter().filter_map(|value| value.text.as_ref());
+        let texts = model.values.iter().flatten().filter_map(|value| value.text.as_ref());
         for (index, text) in texts.enumerate() {
             if !text.settle(&segment, index * STRING_BYTES) {
                 return Err(io::ErrorKind::InvalidInput.into());

@@ -22,7 +22,7 @@ use state::State;
 
 use crate::directory::mmv_directory;
 use crate::layout::{Flags, MAX_CLUSTER, Version};
-use crate::metric::{Counter, Discrete, Gauge, Number, Text};
+use crate::metric::{Counter, Discrete, Elapsed, Gauge, Number, Text, Timer};
 use crate::publish::{Draft, Identity, Published};
 use crate::{Error, Label};
 
@@ -96,6 +96,32 @@ impl Registry {
         MetricBuilder::new(self, name.into())
     }
 
+    /// The time that one activity takes, seen while it runs. The name as for
+    /// [`Registry::counter`].
+    pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed> {
+        MetricBuilder::new(self, name.into())
+    }
+
+    /// The time that many activities take, each added when it ends. The name as
+    /// for [`Registry::counter`].
+    pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer> {
+        MetricBuilder::new(self, name.into())
+    }
+
+    /// A domain for striped counters: `count` instances named `0`, `1` and so on
+    /// that a thread each may claim, and one more, `shared`. As many stripes as
+    /// threads that count at once is a good number; any number of counters can
+    /// share the domain. See [`MetricBuilder::build_striped`].
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`].
+    pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
+        let names = (0..count).map(|index| index.to_string());
+        let builder = self.indom("stripes").help("threads that count, each for itself");
+        builder.names(names.chain(["shared".to_owned()])).build()
+    }
+
     /// Attaches a label to all metrics of the file, which needs an explicit
     /// cluster.
     ///
@@ -160,7 +186,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// Makes all-ones integers, NaN and empty texts mean "no value".
+    /// Makes all-ones integers, NaN and empty texts mean "no value", for all
+    /// metrics of the file; optional ones need it.
     pub fn sentinel(mut self) -> Self {
         self.flags = self.flags.with(Flags::SENTINEL);
         self
@@ -188,7 +215,7 @@ impl RegistryBuilder {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let identity =
             Identity { path: directory.join(&self.name), cluster: self.cluster, flags: self.flags };
-        let state = State::new(id, self.cluster, self.pinned, draft);
+        let state = State::new(id, &identity, self.pinned, draft);
         Ok(Registry { identity, state: Mutex::new(state) })
     }
 }

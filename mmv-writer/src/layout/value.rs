@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | 8 | `cell` | the value; 32-bit types use the first four bytes |
 //! | 8 | 8 | `extra` | elapsed time: see below; string: its string entry |
-//! | 16 | 8 | `metric` | the entry of its metric |
+//! | 16 | 8 | `metric` | the entry of its metric, 0: the entry is unused |
 //! | 24 | 8 | `instance` | the entry of its instance, 0: singular |
 //!
 //! Elapsed time: `cell` has the microseconds of all closed intervals. A
@@ -13,6 +13,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// The cell of an integer or of elapsed time that has no value, in a file with
+/// [`Flags::SENTINEL`](super::Flags::SENTINEL). Read as a floating-point number
+/// of either width it is a NaN, which means the same.
+pub const NO_VALUE: u64 = u64::MAX;
 /// Where `extra` stands in an entry.
 pub const EXTRA_OFFSET: u64 = 8;
 /// Where `metric` stands in an entry.
@@ -28,7 +32,7 @@ pub struct ValueEntry {
     pub cell: u64,
     /// The start of a running interval, or a string entry.
     pub extra: i64,
-    /// The metric entry.
+    /// The metric entry, 0 for an entry that is not in use.
     pub metric: u64,
     /// The instance entry, 0 for the value of a singular metric.
     pub instance: u64,

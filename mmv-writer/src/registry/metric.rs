@@ -7,7 +7,10 @@ use pcp_types::{Semantics, Units};
 use super::Registry;
 use super::indom::Indom;
 use super::model::Help;
-use crate::metric::{Counter, Gauge, Handle, Instances, Number, OwnedCounter, OwnedGauge, sealed};
+use crate::metric::{
+    Counter, Discrete, Gauge, Handle, Instances, Measured, Number, Optional, OwnedCounter,
+    OwnedGauge, Striped, Text, sealed,
+};
 use crate::{Error, Label};
 
 /// What a program says about a metric, whatever its handle.
@@ -20,6 +23,10 @@ pub(super) struct MetricSpec {
     pub(super) units: Units,
     pub(super) help: Help,
     pub(super) labels: Vec<Label>,
+    /// Whether a value may be absent, and is at first.
+    pub(super) optional: bool,
+    /// Whether each value has a cache line of its own.
+    pub(super) isolated: bool,
 }
 
 /// A metric being described; see [`Registry::counter`] and its like.
@@ -38,17 +45,13 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
             type_code: H::TYPE_CODE,
             semantics: H::SEMANTICS,
             item: None,
-            units: Units::NONE,
+            units: H::UNITS,
             help: Help::default(),
             labels: Vec::new(),
+            optional: H::OPTIONAL,
+            isolated: false,
         };
         Self { registry, spec, handle: PhantomData }
-    }
-
-    /// Sets the units; without this, a plain number.
-    pub fn units(mut self, units: Units) -> Self {
-        self.spec.units = units;
-        self
     }
 
     /// Sets the one-line help text, at most 255 bytes.
@@ -76,6 +79,13 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
         self
     }
 
+    /// Gives each value a cache line of its own, so that threads on neighbouring
+    /// values do not slow each other down. Costs 32 to 64 bytes a value.
+    pub fn isolated(mut self) -> Self {
+        self.spec.isolated = true;
+        self
+    }
+
     /// Registers the metric as a singular one: one value, one handle.
     ///
     /// # Errors
@@ -83,7 +93,8 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// [`Error::MetricName`], [`Error::LeafAndBranch`], [`Error::NameTaken`],
     /// [`Error::NumberTaken`], [`Error::OutOfRange`], [`Error::Length`],
     /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
-    /// label, and [`Error::Io`] when the disk is full.
+    /// label, [`Error::NeedsSentinel`] for an optional value, and [`Error::Io`]
+    /// when the disk is full.
     pub fn build(self) -> Result<H, Error> {
         let seat = self.registry.state().add_singular(self.spec)?;
         Ok(<H as sealed::Handle>::on(seat))
@@ -102,7 +113,17 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     }
 
     fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {
-        MetricBuilder { registry: self.registry, spec: self.spec, handle: PhantomData }
+        let mut spec = self.spec;
+        spec.optional = Other::OPTIONAL;
+        MetricBuilder { registry: self.registry, spec, handle: PhantomData }
+    }
+}
+
+impl<H: Measured> MetricBuilder<'_, H> {
+    /// Sets the units; without this, a plain number.
+    pub fn units(mut self, units: Units) -> Self {
+        self.spec.units = units;
+        self
     }
 }
 
@@ -111,11 +132,51 @@ impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
     pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>> {
         self.with_handle()
     }
+
+    /// Registers the metric on a domain made by [`Registry::stripes`], for
+    /// threads to claim an instance each.
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build_instances`], and [`Error::NoStripes`] if the
+    /// domain is empty.
+    pub fn build_striped(self, stripes: &Indom) -> Result<Striped<T>, Error> {
+        let no_stripes = Error::NoStripes { name: self.spec.name.clone() };
+        if stripes.members.list().is_empty() {
+            return Err(no_stripes);
+        }
+        let seats = self.registry.state().add_instances(self.isolated().spec, stripes)?;
+        let mut cells: Vec<_> = seats.into_iter().map(|seat| seat.cell).collect();
+        let shared = cells.pop().ok_or(no_stripes)?;
+        Ok(Striped::new(cells, shared))
+    }
 }
 
 impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
     /// Gives the gauge a single writer, for which adding is much cheaper.
     pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>> {
+        self.with_handle()
+    }
+
+    /// Lets the gauge be without a value, as it is at first. The file needs
+    /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>> {
+        self.with_handle()
+    }
+}
+
+impl<'r, T: Number> MetricBuilder<'r, Discrete<T>> {
+    /// Lets the metric be without a value, as it is at first. The file needs
+    /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>> {
+        self.with_handle()
+    }
+}
+
+impl<'r> MetricBuilder<'r, Text> {
+    /// Lets the text be absent, as it is at first. The file needs
+    /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Text>> {
         self.with_handle()
     }
 }

@@ -13,8 +13,9 @@ use crate::metric::TextSlot;
 pub(crate) struct Model {
     pub(crate) indoms: Vec<IndomRecord>,
     pub(crate) metrics: Vec<MetricRecord>,
-    /// In the order of their cells in the file.
-    pub(crate) values: Vec<ValueRecord>,
+    /// In the order of their cells in the file; `None`: an entry that is unused
+    /// so that its neighbour has a cache line to itself.
+    pub(crate) values: Vec<Option<ValueRecord>>,
     pub(crate) labels: Vec<LabelRecord>,
 }
 

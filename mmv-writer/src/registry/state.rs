@@ -13,11 +13,12 @@ use super::indom::{Indom, IndomBuilder, Members};
 use super::metric::MetricSpec;
 use super::model::{IndomRecord, LabelRecord, MetricRecord, Model, ValueRecord, version_for_name};
 use crate::layout::{
-    LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS,
-    MAX_SERIAL, Version,
+    Flags, LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS,
+    MAX_METRICS, MAX_SERIAL, NO_VALUE, Version,
 };
 use crate::metric::sealed::Seat;
-use crate::publish::Draft;
+use crate::plan::{VALUES_PER_LINE, line_start};
+use crate::publish::{Draft, Identity};
 use crate::{Error, Label};
 
 /// The registered things and the file they will be in.
@@ -25,6 +26,7 @@ use crate::{Error, Label};
 pub(crate) struct State {
     pub(super) id: u64,
     pub(super) cluster: u32,
+    pub(super) sentinel: bool,
     pub(super) pinned: Option<Version>,
     pub(super) model: Model,
     pub(super) draft: Draft,
@@ -34,10 +36,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(id: u64, cluster: u32, pinned: Option<Version>, draft: Draft) -> Self {
+    pub(super) fn new(id: u64, identity: &Identity, pinned: Option<Version>, draft: Draft) -> Self {
         Self {
             id,
-            cluster,
+            cluster: identity.cluster,
+            sentinel: identity.flags.contains(Flags::SENTINEL),
             pinned,
             model: Model::default(),
             draft,
@@ -110,7 +113,7 @@ impl State {
     /// Registers a metric with one value.
     pub(super) fn add_singular(&mut self, spec: MetricSpec) -> Result<Seat, Error> {
         let metric = self.check_metric(spec, None)?;
-        let seat = self.seat(0, metric.record.type_code)?;
+        let seat = self.seat(0, &metric)?;
         self.adopt(metric, None, std::slice::from_ref(&seat));
         Ok(seat)
     }
@@ -126,7 +129,7 @@ impl State {
         }
         let metric = self.check_metric(spec, Some(indom.serial))?;
         let count = indom.members.list().len();
-        let seats = (0..count).map(|index| self.seat(index, metric.record.type_code));
+        let seats = (0..count).map(|index| self.seat(index, &metric));
         let seats = seats.collect::<Result<Vec<_>, _>>()?;
         self.adopt(metric, Some(indom.index), &seats);
         Ok(seats)
@@ -135,6 +138,9 @@ impl State {
     fn check_metric(&self, spec: MetricSpec, indom: Option<u32>) -> Result<Checked, Error> {
         self.check_name(&spec.name)?;
         check::help(&spec.name, &spec.help)?;
+        if spec.optional && !self.sentinel {
+            return Err(Error::NeedsSentinel { name: spec.name });
+        }
         let item = self.choose_item(&spec.name, spec.item)?;
         let label = |label| label_record(LABEL_ITEM, item, None, label);
         let labels = spec.labels.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
@@ -148,29 +154,43 @@ impl State {
             indom,
             help: spec.help,
         };
-        Ok(Checked { record, labels })
+        Ok(Checked { record, labels, optional: spec.optional, isolated: spec.isolated })
     }
 
-    /// The place of a value, counted from the last one registered; the last thing
-    /// that can fail.
-    fn seat(&mut self, ahead: usize, type_code: i32) -> Result<Seat, Error> {
-        let cell = self.draft.cell(self.model.values.len() + ahead)?;
-        let is_text = type_code == ValueType::String.code();
-        Ok(Seat { cell, text: is_text.then(Arc::default) })
+    /// The index of a new value, counted from the last one registered.
+    fn place(&self, ahead: usize, isolated: bool) -> usize {
+        let next = self.model.values.len();
+        if isolated { line_start(next) + ahead * VALUES_PER_LINE } else { next + ahead }
+    }
+
+    /// A new value, counted from the last one registered; the last thing that
+    /// can fail.
+    fn seat(&mut self, ahead: usize, metric: &Checked) -> Result<Seat, Error> {
+        let place = self.place(ahead, metric.isolated);
+        let (cell, extra) = self.draft.cells(place)?;
+        cell.store(if metric.optional { NO_VALUE } else { 0 });
+        let is_text = metric.record.type_code == ValueType::String.code();
+        Ok(Seat { cell, extra, text: is_text.then(Arc::default) })
     }
 
     fn adopt(&mut self, metric: Checked, indom: Option<usize>, seats: &[Seat]) {
+        let end = self.place(seats.len(), metric.isolated);
+        let places: Vec<_> =
+            (0..seats.len()).map(|index| self.place(index, metric.isolated)).collect();
         self.names.insert(metric.record.name.clone());
         self.items.insert(metric.record.item);
         self.model.labels.extend(metric.labels);
         self.model.metrics.push(metric.record);
-        for (index, seat) in seats.iter().enumerate() {
-            self.model.values.push(ValueRecord {
+        let values = &mut self.model.values;
+        for (index, (seat, place)) in seats.iter().zip(places).enumerate() {
+            values.resize_with(place, || None);
+            values.push(Some(ValueRecord {
                 metric: self.model.metrics.len() - 1,
                 instance: indom.map(|indom| (indom, index)),
                 text: seat.text.clone(),
-            });
+            }));
         }
+        values.resize_with(end, || None);
     }
 
     fn check_name(&self, name: &str) -> Result<(), Error> {
@@ -255,6 +275,8 @@ impl State {
 struct Checked {
     record: MetricRecord,
     labels: Vec<LabelRecord>,
+    optional: bool,
+    isolated: bool,
 }
 
 fn label_record(

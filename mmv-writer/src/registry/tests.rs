@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::time::Duration;
 
 use pcp_types::{InstanceId, Semantics, Units, ValueType};
 use tempfile::TempDir;
@@ -28,8 +29,13 @@ fn read(published: &Published) -> Contents {
 
 /// The cell of value `index`, from the file.
 fn cell(published: &Published, index: usize) -> u64 {
+    word(published, read(published).values[index].cell)
+}
+
+/// The eight bytes at an offset of the file.
+fn word(published: &Published, at: u64) -> u64 {
     let bytes = std::fs::read(published.path()).unwrap();
-    let at = read(published).values[index].cell as usize;
+    let at = at as usize;
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
@@ -401,4 +407,102 @@ fn registries_and_handles_go_to_other_threads() {
     shared::<Counter<f32>>();
     shared::<Text>();
     shared::<crate::Instances<Gauge<i64>>>();
+}
+
+#[test]
+fn elapsed_time_and_timers_are_counters_in_their_units() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let mut busy = registry.elapsed("busy").build().unwrap();
+    let requests = registry.timer("request.time").build().unwrap();
+    busy.begin();
+    requests.add(Duration::from_nanos(1500));
+    let published = registry.publish().unwrap();
+    let contents = read(&published);
+    assert_eq!(contents.skipped, []);
+    assert_eq!(contents.metrics[0].kind, MetricKind::Elapsed);
+    assert_eq!(contents.metrics[1].units, Units::nanoseconds());
+    assert_eq!(contents.metrics[1].semantics, Semantics::Counter);
+    assert!(
+        word(&published, contents.values[0].extra).cast_signed() < 0,
+        "runs across publication"
+    );
+    busy.end();
+    assert_eq!(word(&published, contents.values[0].extra), 0);
+    assert_eq!(Duration::from_micros(cell(&published, 0)), busy.value());
+    assert_eq!(cell(&published, 1), 1500);
+}
+
+#[test]
+fn an_optional_value_is_absent_at_first_and_needs_a_file_that_can_say_so() {
+    let directory = directory();
+    let error = refused(registry(&directory).gauge::<i32>("depth").optional().build(), "depth");
+    assert!(matches!(error, Error::NeedsSentinel { .. }));
+    let builder = Registry::builder("app").directory(directory.path()).sentinel();
+    let registry = builder.build().unwrap();
+    let depth = registry.gauge::<i32>("depth").units(Units::count()).optional().build().unwrap();
+    let ratio = registry.discrete::<f32>("ratio").optional().build().unwrap();
+    let mode = registry.text("mode").optional().build().unwrap();
+    let published = registry.publish().unwrap();
+    let cells = || [cell(&published, 0), cell(&published, 1)];
+    assert_eq!(cells(), [u64::MAX; 2]);
+    assert_eq!(text(&published, 2), b"");
+    depth.set(-1);
+    ratio.set(0.5);
+    mode.set("fast");
+    assert_eq!(cells(), [(-1i32).to_cell(), 0.5f32.to_cell()]);
+    assert_eq!(text(&published, 2), b"fast");
+    depth.clear();
+    ratio.clear();
+    mode.clear();
+    assert_eq!(cells(), [u64::MAX; 2]);
+    assert!(f32::from_cell(cells()[1]).is_nan(), "also for a reader of the first half");
+    assert_eq!(text(&published, 2), b"");
+}
+
+#[test]
+fn an_isolated_value_shares_its_cache_line_with_no_other() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let disks = registry.indom("disks").names(["a", "b", "c"]).build().unwrap();
+    let _one = registry.counter::<u64>("one").build().unwrap();
+    let _alone = registry.counter::<u64>("alone").isolated().build_instances(&disks).unwrap();
+    let _two = registry.counter::<u64>("two").build_instances(&disks).unwrap();
+    let _last = registry.gauge::<f64>("last").isolated().build().unwrap();
+    let contents = contents(registry);
+    let lines = |metric| contents.values_of(metric).map(|value| value.cell / 64);
+    assert_eq!(contents.values.len(), 8);
+    let all: Vec<_> = (0..4).flat_map(lines).collect();
+    for line in lines(1).chain(lines(3)) {
+        assert_eq!(all.iter().filter(|other| **other == line).count(), 1);
+    }
+}
+
+#[test]
+fn a_striped_counter_is_a_metric_whose_instances_add_up() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let stripes = registry.stripes(2).unwrap();
+    let hits = registry.counter::<u64>("hits").units(Units::count());
+    let hits = hits.build_striped(&stripes).unwrap();
+    let published = registry.publish().unwrap();
+    let mut claimed = [hits.claim(), hits.claim(), hits.claim(), hits.claim()];
+    for (stripe, amount) in claimed.iter_mut().zip([1, 20, 300, 4000]) {
+        stripe.add(amount);
+    }
+    let contents = read(&published);
+    assert_eq!(contents.skipped, []);
+    let names: Vec<_> = contents.indoms[0].instances.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["0", "1", "shared"]);
+    assert_eq!([0, 1, 2].map(|index| cell(&published, index)), [1, 20, 4300]);
+    assert_eq!(hits.value(), 4321);
+}
+
+#[test]
+fn a_striped_counter_needs_a_stripe() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let empty = registry.indom("none").build().unwrap();
+    let error = refused(registry.counter::<u64>("hits").build_striped(&empty), "hits");
+    assert!(matches!(error, Error::NoStripes { .. }));
 }

@@ -22,6 +22,9 @@ pub(super) fn parse<S: Source + ?Sized>(
     let mut values = Vec::new();
     let mut seen: HashSet<(usize, Option<InstanceId>)> = HashSet::new();
     for (index, offset, raw) in section.entries::<ValueBytes>() {
+        if raw.metric == 0 {
+            continue;
+        }
         match read_value(parser, indoms, metrics, offset, &raw) {
             Ok(Some(value)) if seen.insert((value.metric, value.instance)) => values.push(value),
             Ok(Some(_)) => {

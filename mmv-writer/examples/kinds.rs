@@ -1,0 +1,47 @@
+//! One metric of every kind, changed once a second.
+//!
+//! ```text
+//! cargo run -p mmv-writer --example kinds -- [DIRECTORY] [SECONDS]
+//! ```
+//!
+//! Without a directory the file `kinds` goes to this machine's MMV directory.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use mmv_writer::{Registry, Units, mmv_directory};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
+
+    let registry = Registry::builder("kinds").directory(directory).sentinel().build()?;
+    let queues = registry.indom("queues").names(["in", "out"]).build()?;
+    let stripes = registry.stripes(2)?;
+    let events = registry.counter::<u64>("events").units(Units::count()).build()?;
+    let depth = registry.gauge::<i32>("depth").isolated().build_instances(&queues)?;
+    let limit = registry.discrete::<f64>("limit").optional().build()?;
+    let mode = registry.text("mode").help("even or odd").build()?;
+    let mut busy = registry.elapsed("busy").help("seen while it runs").build()?;
+    let work = registry.timer("work.time").build()?;
+    let hits = registry.counter::<u64>("hits").units(Units::count()).build_striped(&stripes)?;
+    let _published = registry.publish()?;
+
+    let mut stripe = hits.claim();
+    for second in 0..seconds {
+        events.inc();
+        depth.iter().for_each(|queue| queue.set(second % 7));
+        mode.set(if second % 2 == 0 { "even" } else { "odd" });
+        if second % 10 == 5 {
+            limit.set(0.5);
+        } else {
+            limit.clear();
+        }
+        let _busy = busy.start();
+        stripe.add(100);
+        work.time(|| sleep(Duration::from_secs(1)));
+    }
+    Ok(())
+}

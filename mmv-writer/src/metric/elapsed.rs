@@ -1,0 +1,139 @@
+//! Time that passes in one activity.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pcp_types::{Semantics, Units};
+
+use super::Handle;
+use super::sealed::{self, Seat};
+use crate::layout::TYPE_ELAPSED;
+use crate::mapping::Cell;
+
+/// The time that one activity has taken, running intervals included: readers
+/// see it grow while an interval is open. Exported as a counter of
+/// microseconds.
+///
+/// It has one writer and one interval at a time; for many at once use a
+/// [`Timer`](super::Timer). What is added at the end is measured by the
+/// monotonic clock. A running interval is shown by its start on the wall clock,
+/// as the format has it, so a clock that is set shows until the interval ends.
+///
+/// Ending an interval takes two stores. A reader that comes between them, which
+/// is about a nanosecond, misses the interval once.
+#[derive(Debug)]
+#[must_use]
+pub struct Elapsed {
+    closed: Cell,
+    /// Minus the start of the running interval, in microseconds since 1970.
+    running: Cell,
+    since: Option<Instant>,
+}
+
+impl Elapsed {
+    /// A time that nobody reads.
+    pub fn noop() -> Self {
+        Self { closed: Cell::detached(), running: Cell::detached(), since: None }
+    }
+
+    /// Opens an interval, which ends when the guard is dropped.
+    #[must_use = "the interval ends when this is dropped"]
+    pub fn start(&mut self) -> Interval<'_> {
+        self.begin();
+        Interval { elapsed: self }
+    }
+
+    /// Opens an interval, after ending one that is open. It also stays open
+    /// when the handle is dropped.
+    pub fn begin(&mut self) {
+        self.end();
+        self.since = Some(Instant::now());
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.running.store((microseconds(wall) as i64).wrapping_neg() as u64);
+    }
+
+    /// Ends the interval that is open, if there is one.
+    pub fn end(&mut self) {
+        let Some(since) = self.since.take() else { return };
+        let total = self.closed.load().wrapping_add(microseconds(since.elapsed()));
+        self.running.store(0);
+        self.closed.store(total);
+    }
+
+    /// The time of all intervals, the running one included.
+    pub fn value(&self) -> Duration {
+        let running = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        Duration::from_micros(self.closed.load()) + running
+    }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    time.as_micros() as u64
+}
+
+/// An open interval of an [`Elapsed`]; ends when dropped.
+#[derive(Debug)]
+pub struct Interval<'e> {
+    elapsed: &'e mut Elapsed,
+}
+
+impl Drop for Interval<'_> {
+    fn drop(&mut self) {
+        self.elapsed.end();
+    }
+}
+
+impl Handle for Elapsed {}
+
+impl sealed::Handle for Elapsed {
+    const TYPE_CODE: i32 = TYPE_ELAPSED;
+    const SEMANTICS: Semantics = Semantics::Counter;
+    const UNITS: Units = Units::microseconds();
+
+    fn on(seat: Seat) -> Self {
+        Self { closed: seat.cell, running: seat.extra, since: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_interval_shows_its_start_and_a_closed_one_its_length() {
+        let mut busy = Elapsed::noop();
+        let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        busy.begin();
+        let start = (busy.running.load() as i64).wrapping_neg();
+        assert!(start >= before.as_micros() as i64);
+        assert_eq!(busy.closed.load(), 0);
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(busy.value() >= Duration::from_millis(2));
+        busy.end();
+        assert_eq!(busy.running.load(), 0);
+        assert!((2_000..60_000_000).contains(&busy.closed.load()));
+    }
+
+    #[test]
+    fn the_guard_ends_its_interval_also_when_the_work_panics() {
+        let mut busy = Elapsed::noop();
+        let work = std::panic::AssertUnwindSafe(|| {
+            let _interval = busy.start();
+            std::thread::sleep(Duration::from_millis(1));
+            panic!("the work fails");
+        });
+        assert!(std::panic::catch_unwind(work).is_err());
+        assert_eq!(busy.running.load(), 0);
+        assert!(busy.closed.load() >= 1_000);
+    }
+
+    #[test]
+    fn an_interval_opened_twice_counts_once() {
+        let mut busy = Elapsed::noop();
+        busy.begin();
+        busy.begin();
+        busy.end();
+        let closed = busy.closed.load();
+        busy.end();
+        assert_eq!(busy.closed.load(), closed);
+    }
+}

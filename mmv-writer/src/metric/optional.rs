@@ -1,0 +1,134 @@
+//! Values that may be absent.
+
+use super::sealed::{self, Seat};
+use super::{Discrete, Gauge, Handle, Number, Text};
+use crate::layout::NO_VALUE;
+use crate::mapping::Cell;
+use pcp_types::{Semantics, Units};
+
+/// A gauge, discrete value or text that may be without a value, and is at
+/// first: readers then log none.
+///
+/// In such a file the format knows absence by certain values, so these cannot be
+/// told from it: an integer with all 64 bits set, NaN, the empty text.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Optional<H> {
+    handle: H,
+    cell: Cell,
+}
+
+impl<T: Number> Optional<Gauge<T>> {
+    /// A gauge that nobody reads.
+    pub fn noop() -> Self {
+        Self::unread(Gauge::on)
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub fn set(&self, value: T) {
+        self.handle.set(value);
+    }
+
+    /// Takes the value away.
+    #[inline]
+    pub fn clear(&self) {
+        self.cell.store(NO_VALUE);
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn value(&self) -> Option<T> {
+        present(&self.cell)
+    }
+}
+
+impl<T: Number> Optional<Discrete<T>> {
+    /// A value that nobody reads.
+    pub fn noop() -> Self {
+        Self::unread(Discrete::on)
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub fn set(&self, value: T) {
+        self.handle.set(value);
+    }
+
+    /// Takes the value away.
+    #[inline]
+    pub fn clear(&self) {
+        self.cell.store(NO_VALUE);
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn value(&self) -> Option<T> {
+        present(&self.cell)
+    }
+}
+
+impl Optional<Text> {
+    /// A text that nobody reads.
+    pub fn noop() -> Self {
+        Self::unread(Text::on)
+    }
+
+    /// Replaces the text, as [`Text::set`].
+    pub fn set(&self, text: &str) {
+        self.handle.set(text);
+    }
+
+    /// Takes the text away.
+    pub fn clear(&self) {
+        self.handle.set("");
+    }
+}
+
+impl<H> Optional<H> {
+    fn unread(on: impl FnOnce(Seat) -> H) -> Self {
+        let cell = Cell::detached();
+        cell.store(NO_VALUE);
+        let seat = Seat { cell: cell.clone(), extra: Cell::detached(), text: None };
+        Self { handle: on(seat), cell }
+    }
+}
+
+fn present<T: Number>(cell: &Cell) -> Option<T> {
+    let word = cell.load();
+    (word != NO_VALUE).then(|| T::from_cell(word))
+}
+
+impl<H: Handle> Handle for Optional<H> {}
+
+impl<H: Handle> sealed::Handle for Optional<H> {
+    const TYPE_CODE: i32 = H::TYPE_CODE;
+    const SEMANTICS: Semantics = H::SEMANTICS;
+    const UNITS: Units = H::UNITS;
+    const OPTIONAL: bool = true;
+
+    fn on(seat: Seat) -> Self {
+        let cell = seat.cell.clone();
+        Self { handle: H::on(seat), cell }
+    }
+}
+
+use sealed::Handle as _;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_and_goes() {
+        let depth = Optional::<Gauge<i32>>::noop();
+        assert_eq!(depth.value(), None);
+        depth.set(-1);
+        assert_eq!(depth.value(), Some(-1), "all ones in 32 bits are a number");
+        depth.clear();
+        assert_eq!(depth.value(), None);
+        let limit = Optional::<Discrete<f64>>::noop();
+        limit.set(0.0);
+        assert_eq!(limit.value(), Some(0.0));
+    }
+}
