@@ -54,6 +54,12 @@
 //! file until it ends. All that can fail fails at registration or publication,
 //! with an [`Error`] that names the offender; a handle never does.
 //!
+//! # Metrics and instances at run time
+//!
+//! A [`Registry`] is described, then published, and stays as it is. Where
+//! instances come and go (connections, tenants, paths), use a [`LiveRegistry`]:
+//! it is published from the start and grows.
+//!
 //! # What a reader may see
 //!
 //! Each value is whole: it is loaded and stored in one piece. Two values are
@@ -63,21 +69,23 @@
 //!
 //! # What this crate is not
 //!
-//! It logs nothing, serves nothing and starts no thread. It needs no PCP, but a
-//! directory to write to.
+//! It logs nothing and serves nothing. It starts no thread, but for one that
+//! sleeps up to 100 ms to tell readers of a burst of changes in a
+//! [`LiveRegistry`]. It needs no PCP, but a directory to write to.
 //!
 //! # Read the modules in this order
 //!
 //! [`layout`] (every byte of the format) -> [`view`] (a foreign file, checked) ->
 //! [`mapping`] (the only unsafe code) -> [`metric`] (the handles) -> `registry`
 //! (names, numbers and their checks) -> `plan` (from registrations to bytes) ->
-//! `publish` (the file's life).
+//! `publish` (the file's life) -> `live` (files that grow).
 
 mod directory;
 mod error;
 mod json;
 mod label;
 pub mod layout;
+mod live;
 pub mod mapping;
 pub mod metric;
 mod names;
@@ -89,10 +97,11 @@ pub mod view;
 pub use directory::{DEFAULT_TMP_DIR, mmv_directory};
 pub use error::Error;
 pub use label::{Label, LabelValue};
+pub use live::{Family, LiveBuilder, LiveIndom, LiveIndomBuilder, LiveRegistry};
 pub use metric::{
     Counter, Discrete, Elapsed, Gauge, Instances, Interval, Optional, OwnedCounter, OwnedGauge,
     Stripe, Striped, Text, Timer, Timing,
 };
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use publish::Published;
-pub use registry::{Indom, IndomBuilder, MetricBuilder, Registry, RegistryBuilder};
+pub use registry::{Indom, IndomBuilder, MetricBuilder, Registrar, Registry, RegistryBuilder};

@@ -14,6 +14,7 @@
 //! | [`CellPlan`] | the harvester | the offsets of a tick's values, checked once |
 //! | [`Segment`] | the producer | a part of its file, writable; never moves |
 //! | [`Cell`] | a metric handle | one value in a segment |
+//! | [`Lease`] | the producer | tells whether cells are still held |
 //!
 //! **How a file becomes valid.** The writer stores generation 1, then all
 //! content, and generation 2 last with release order. A reader loads both,
@@ -321,7 +322,8 @@ impl Segment {
     /// inside or `at` is not divisible by eight.
     pub fn cell(self: &Arc<Self>, at: usize) -> Option<Cell> {
         let word = word_at(self.base, self.len, at)?;
-        Some(Cell { word, segment: Arc::clone(self) })
+        let owner: Owner = Arc::clone(self) as Owner;
+        Some(Cell { word, _owner: owner })
     }
 
     /// Stores a word in `order`; `false` if `at` names none.
@@ -354,17 +356,50 @@ impl fmt::Debug for Segment {
     }
 }
 
+/// A segment and the number of cells on it that were made through this lease:
+/// how the producer knows that a place may be used for something else.
+#[derive(Debug)]
+pub struct Lease {
+    segment: Arc<Segment>,
+}
+
+impl Lease {
+    /// A lease that no cell holds yet.
+    pub fn new(segment: &Arc<Segment>) -> Arc<Self> {
+        Arc::new(Self { segment: Arc::clone(segment) })
+    }
+
+    /// As [`Segment::cell`]; the cell and its clones hold the lease.
+    pub fn cell(self: &Arc<Self>, at: usize) -> Option<Cell> {
+        let word = word_at(self.segment.base, self.segment.len, at)?;
+        let owner: Owner = Arc::clone(self) as Owner;
+        Some(Cell { word, _owner: owner })
+    }
+
+    /// Whether a cell holds the lease. `false` is final as long as the caller,
+    /// who has the only other reference, makes no further cell.
+    pub fn is_held(self: &Arc<Self>) -> bool {
+        let held = Arc::strong_count(self) > 1;
+        // What the last holder did comes before what the caller does next.
+        fence(Ordering::Acquire);
+        held
+    }
+}
+
+/// What keeps a cell's memory: a segment, directly or through a lease.
+type Owner = Arc<dyn std::any::Any + Send + Sync>;
+
 /// One value's eight bytes in a segment: all that a metric handle holds.
 ///
 /// Every method is one relaxed access and cannot fail.
 #[derive(Clone)]
 pub struct Cell {
     word: NonNull<AtomicU64>,
-    segment: Arc<Segment>,
+    _owner: Owner,
 }
 
-// SAFETY: a cell is a pointer into the segment that it keeps alive, and a
-// segment may be used from any thread.
+// SAFETY: a cell is a pointer into the segment that its owner keeps alive, and
+// a segment may be used from any thread.
 unsafe impl Send for Cell {}
 // SAFETY: as above; all methods are atomic.
 unsafe impl Sync for Cell {}
@@ -372,14 +407,14 @@ unsafe impl Sync for Cell {}
 impl Cell {
     /// A cell in private memory: a handle on it counts, but nobody reads it.
     pub fn detached() -> Self {
-        let segment = Arc::new(Segment::private(1));
-        Self { word: segment.base.cast(), segment }
+        let segment = Segment::private(1);
+        Self { word: segment.base.cast(), _owner: Arc::new(segment) }
     }
 
     fn atomic(&self) -> &AtomicU64 {
-        // SAFETY: `Segment::cell` took the pointer from `word_at`, or
-        // `detached` from the start of a one-word segment; both are aligned
-        // and inside memory that `segment` keeps as long as `self`.
+        // SAFETY: `Segment::cell` and `Lease::cell` took the pointer from
+        // `word_at`, or `detached` from the start of a one-word segment; all are
+        // aligned and inside memory that the owner keeps as long as `self`.
         unsafe { self.word.as_ref() }
     }
 
@@ -419,8 +454,7 @@ impl Cell {
 
 impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.word.as_ptr() as usize - self.segment.base.as_ptr() as usize;
-        f.debug_struct("Cell").field("at", &at).field("word", &self.load()).finish()
+        f.debug_struct("Cell").field("word", &self.load()).finish_non_exhaustive()
     }
 }
 

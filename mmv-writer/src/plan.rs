@@ -267,7 +267,9 @@ fn encode_metrics(model: &Model, version: Version, strings: &mut Strings) -> Vec
         if version == Version::V1 {
             bytes.extend(metric_v1(metric, strings).as_bytes());
         } else {
-            bytes.extend(metric_v2(metric, strings).as_bytes());
+            let name = strings.add(&metric.name);
+            let help = strings.add_both(&metric.help);
+            bytes.extend(metric_v2(metric, name, help).as_bytes());
         }
     }
     bytes
@@ -288,9 +290,12 @@ fn metric_v1(metric: &MetricRecord, strings: &mut Strings) -> MetricV1 {
     }
 }
 
-fn metric_v2(metric: &MetricRecord, strings: &mut Strings) -> MetricV2 {
-    let name = strings.add(&metric.name);
-    let (short_help, long_help) = strings.add_both(&metric.help);
+/// A metric's entry, with the offsets of its name and its help texts.
+pub(crate) fn metric_v2(
+    metric: &MetricRecord,
+    name: u64,
+    (short_help, long_help): (u64, u64),
+) -> MetricV2 {
     MetricV2 {
         name,
         item: metric.item,
@@ -304,7 +309,8 @@ fn metric_v2(metric: &MetricRecord, strings: &mut Strings) -> MetricV2 {
     }
 }
 
-fn encode_label(label: &LabelRecord) -> Vec<u8> {
+/// A label's entry.
+pub(crate) fn encode_label(label: &LabelRecord) -> Vec<u8> {
     let entry = LabelEntry {
         flags: label.flags(),
         identity: label.identity,

@@ -10,22 +10,26 @@
 //!    a SIGBUS when the program counts.
 //! 3. Publication writes the rest, generation 2 last, and renames.
 
+mod temporary;
+
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, posix_fallocate};
+use nix::fcntl::{Flock, posix_fallocate};
 use nix::libc::O_NONBLOCK;
+pub(crate) use temporary::Temporary;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::Error;
 use crate::layout::{
-    EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, MAGIC, METRIC_OFFSET, STRING_BYTES, Version,
+    EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, MAGIC, METRIC_OFFSET, STRING_BYTES, TocEntry,
+    Version,
 };
 use crate::mapping::{Cell, Segment};
 use crate::plan::{Link, Plan, value_at};
@@ -35,12 +39,6 @@ use crate::registry::model::Model;
 /// and of a value entry: no entry crosses from one chunk into the next.
 const CHUNK: u64 = 64 << 10;
 
-/// Readable by everyone, as the readers run as other users.
-const MODE: u32 = 0o644;
-
-/// How a temporary name ends.
-const SUFFIX: &str = ".tmp";
-
 /// What a file is to be: where, and the header's fields.
 #[derive(Debug)]
 pub(crate) struct Identity {
@@ -49,44 +47,37 @@ pub(crate) struct Identity {
     pub(crate) flags: Flags,
 }
 
+impl Identity {
+    /// The header, with generation 2 still 0, and the table of contents.
+    pub(crate) fn head(&self, version: Version, generation: u64, toc: &[TocEntry]) -> Vec<u8> {
+        let header = Header {
+            magic: MAGIC,
+            version: version.code(),
+            generation1: generation,
+            generation2: 0,
+            toc_count: toc.len() as i32,
+            flags: self.flags.raw(),
+            pid: std::process::id().cast_signed(),
+            cluster: self.cluster.cast_signed(),
+        };
+        let mut head = header.as_bytes().to_vec();
+        head.extend(toc.as_bytes());
+        head
+    }
+}
+
 /// A file that is being filled.
 #[derive(Debug)]
 pub(crate) struct Draft {
     temporary: Temporary,
-    file: Flock<File>,
     /// The file's first chunks, one after the other.
     chunks: Vec<Arc<Segment>>,
-}
-
-/// A file name that is removed unless it was renamed away.
-#[derive(Debug)]
-struct Temporary {
-    path: PathBuf,
-    renamed: bool,
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.renamed {
-            // What cannot be removed now is removed at the next start.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
 }
 
 impl Draft {
     /// Creates the temporary file for `name`, after removing stale ones.
     pub(crate) fn create(directory: &Path, name: &str) -> Result<Self, Error> {
-        remove_stale(directory, name);
-        let (temporary, file) = loop {
-            if let Some(created) = create_locked(directory, name)? {
-                break created;
-            }
-        };
-        let permissions = std::fs::Permissions::from_mode(MODE);
-        // Not by the mode at creation alone: the umask may have taken bits away.
-        file.set_permissions(permissions).map_err(Error::io("set mode", &temporary.path))?;
-        let mut draft = Self { temporary, file, chunks: Vec::new() };
+        let mut draft = Self { temporary: Temporary::create(directory, name)?, chunks: Vec::new() };
         draft.grow()?;
         Ok(draft)
     }
@@ -99,7 +90,7 @@ impl Draft {
                 let missing = || io::Error::from(io::ErrorKind::InvalidInput);
                 let extra = chunk.cell(at + EXTRA_OFFSET as usize);
                 let cells = chunk.cell(at).zip(extra).ok_or_else(missing);
-                return cells.map_err(Error::io("place value", &self.temporary.path));
+                return cells.map_err(Error::io("place value", self.temporary.path()));
             }
             self.grow()?;
         }
@@ -114,32 +105,29 @@ impl Draft {
     /// Allocates and maps one more chunk.
     fn grow(&mut self) -> Result<(), Error> {
         let offset = self.chunks.len() as u64 * CHUNK;
-        let path = &self.temporary.path;
-        allocate(&self.file, offset, CHUNK).map_err(Error::io("allocate", path))?;
-        let chunk = Segment::map(&self.file, offset, CHUNK as usize);
+        let path = self.temporary.path();
+        allocate(self.temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;
+        let chunk = Segment::map(self.temporary.file(), offset, CHUNK as usize);
         self.chunks.push(Arc::new(chunk.map_err(Error::io("map", path))?));
         Ok(())
     }
 
     /// Writes everything but the cells, which are there, and renames.
     pub(crate) fn publish(
-        mut self,
+        self,
         identity: &Identity,
         version: Version,
         model: &Model,
     ) -> Result<Published, Error> {
         let plan = Plan::new(model, version);
-        let path = self.temporary.path.clone();
+        let path = self.temporary.path().to_owned();
         self.write_tail(&plan).map_err(Error::io("write", &path))?;
         self.write_links(&plan.links).map_err(Error::io("write", &path))?;
         self.settle_texts(&plan, model).map_err(Error::io("map", &path))?;
         let generation = next_generation(&identity.path);
         self.write_header(&plan, identity, version, generation)
             .map_err(Error::io("write", &path))?;
-        let rename = std::fs::rename(&path, &identity.path);
-        rename.map_err(Error::io("rename", &identity.path))?;
-        self.temporary.renamed = true;
-        Ok(Published { path: identity.path.clone(), file: self.file, generation })
+        self.temporary.publish(&identity.path, generation)
     }
 
     /// Gives the file its final size and writes what stands behind the values.
@@ -147,9 +135,9 @@ impl Draft {
         let file_len = plan.file_len();
         // The chunks reach further than the last value; nothing is there, so
         // nothing is lost, and no cell is beyond the new end.
-        self.file.set_len(file_len)?;
-        allocate(&self.file, 0, file_len)?;
-        self.file.write_all_at(&plan.tail, plan.tail_at)
+        self.temporary.file().set_len(file_len)?;
+        allocate(self.temporary.file(), 0, file_len)?;
+        self.temporary.file().write_all_at(&plan.tail, plan.tail_at)
     }
 
     /// Completes the value entries, around their cells.
@@ -176,7 +164,7 @@ impl Draft {
             return Ok(());
         }
         let bytes = plan.texts * STRING_BYTES;
-        let segment = Arc::new(Segment::map(&self.file, plan.texts_at, bytes)?);
+        let segment = Arc::new(Segment::map(self.temporary.file(), plan.texts_at, bytes)?);
         let texts = model.values.iter().flatten().filter_map(|value| value.text.as_ref());
         for (index, text) in texts.enumerate() {
             if !text.settle(&segment, index * STRING_BYTES) {
@@ -195,19 +183,8 @@ impl Draft {
         version: Version,
         generation: u64,
     ) -> io::Result<()> {
-        let header = Header {
-            magic: MAGIC,
-            version: version.code(),
-            generation1: generation,
-            generation2: 0,
-            toc_count: plan.toc.len() as i32,
-            flags: identity.flags.raw(),
-            pid: std::process::id().cast_signed(),
-            cluster: identity.cluster.cast_signed(),
-        };
-        let mut head = header.as_bytes().to_vec();
-        head.extend(plan.toc.as_bytes());
-        self.file.write_all_at(&head, 0)?;
+        let head = identity.head(version, generation, &plan.toc);
+        self.temporary.file().write_all_at(&head, 0)?;
         self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
     }
 
@@ -254,54 +231,8 @@ impl Drop for Published {
     }
 }
 
-/// Creates and locks a temporary file; `None` if another process, taking it for
-/// a stale one, removed it between the two.
-fn create_locked(directory: &Path, name: &str) -> Result<Option<(Temporary, Flock<File>)>, Error> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let pid = std::process::id();
-    let path = directory.join(format!(".{name}.{pid}-{number}{SUFFIX}"));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(MODE);
-    let file = match options.open(&path) {
-        Ok(file) => file,
-        // Of a process of another PID namespace with our number: count on.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-        Err(error) => return Err(Error::io("create", path)(error)),
-    };
-    let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(file) => file,
-        Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
-        Err((_, errno)) => return Err(Error::io("lock", path)(errno.into())),
-    };
-    let links = file.metadata().map_err(Error::io("stat", &path))?.nlink();
-    let temporary = Temporary { path, renamed: false };
-    Ok((links > 0).then_some((temporary, file)))
-}
-
-/// Removes temporary files of `name` that nobody has locked. Failing to is no
-/// reason not to start.
-fn remove_stale(directory: &Path, name: &str) {
-    let prefix = format!(".{name}.");
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let file_name = entry.file_name();
-        let is_ours = file_name
-            .to_str()
-            .is_some_and(|name| name.starts_with(&prefix) && name.ends_with(SUFFIX));
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if !is_ours || !is_file {
-            continue;
-        }
-        let Ok(file) = File::open(entry.path()) else { continue };
-        if let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// Allocates disk space, so that writing to the mapping cannot fail.
-fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     loop {
         match posix_fallocate(file, offset.cast_signed(), bytes.cast_signed()) {
             Err(Errno::EINTR) => {}
@@ -314,7 +245,7 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 ///
 /// A reader knows a new content by its generation. Nanoseconds are enough to
 /// tell two publications apart; the comparison covers a clock that was set back.
-fn next_generation(path: &Path) -> u64 {
+pub(crate) fn next_generation(path: &Path) -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = since_epoch.as_nanos() as u64;
     let mut bytes = [0; Header::BYTES];

@@ -5,6 +5,7 @@
 //! handle counts from its first moment, before publication as after.
 //! [`Registry::publish`] adds the descriptions and gives the file its name.
 
+pub(crate) mod catalog;
 mod check;
 mod indom;
 mod metric;
@@ -15,16 +16,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use catalog::Catalog;
 pub(crate) use indom::Members;
 pub use indom::{Indom, IndomBuilder};
-pub use metric::MetricBuilder;
+pub use metric::{MetricBuilder, Registrar};
+pub(crate) use metric::{MetricSpec, sealed};
 use state::State;
 
 use crate::directory::mmv_directory;
 use crate::layout::{Flags, MAX_CLUSTER, Version};
-use crate::metric::{Counter, Discrete, Elapsed, Gauge, Number, Text, Timer};
+use crate::metric::sealed::Seat;
 use crate::publish::{Draft, Identity, Published};
-use crate::{Error, Label};
+use crate::{Error, Label, LiveBuilder};
 
 /// Metrics of one file, before it is published.
 ///
@@ -39,11 +42,11 @@ pub struct Registry {
 #[derive(Debug, Clone)]
 #[must_use = "a registry is made by build()"]
 pub struct RegistryBuilder {
-    name: String,
+    pub(crate) name: String,
     directory: Option<PathBuf>,
     cluster: u32,
     flags: Flags,
-    pinned: Option<Version>,
+    pub(crate) pinned: Option<Version>,
 }
 
 impl Registry {
@@ -72,40 +75,6 @@ impl Registry {
     /// An instance domain; `name` appears in error messages only.
     pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_> {
         IndomBuilder::new(self, name.into())
-    }
-
-    /// A count that only grows. The name is of letters, digits, `_` and single
-    /// dots, starts with a letter and has at most 255 bytes.
-    pub fn counter<T: Number>(&self, name: impl Into<String>) -> MetricBuilder<'_, Counter<T>> {
-        MetricBuilder::new(self, name.into())
-    }
-
-    /// A value that goes up and down. The name as for [`Registry::counter`].
-    pub fn gauge<T: Number>(&self, name: impl Into<String>) -> MetricBuilder<'_, Gauge<T>> {
-        MetricBuilder::new(self, name.into())
-    }
-
-    /// A number that holds until it is changed. The name as for
-    /// [`Registry::counter`].
-    pub fn discrete<T: Number>(&self, name: impl Into<String>) -> MetricBuilder<'_, Discrete<T>> {
-        MetricBuilder::new(self, name.into())
-    }
-
-    /// A text. The name as for [`Registry::counter`].
-    pub fn text(&self, name: impl Into<String>) -> MetricBuilder<'_, Text> {
-        MetricBuilder::new(self, name.into())
-    }
-
-    /// The time that one activity takes, seen while it runs. The name as for
-    /// [`Registry::counter`].
-    pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed> {
-        MetricBuilder::new(self, name.into())
-    }
-
-    /// The time that many activities take, each added when it ends. The name as
-    /// for [`Registry::counter`].
-    pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer> {
-        MetricBuilder::new(self, name.into())
     }
 
     /// A domain for striped counters: `count` instances named `0`, `1` and so on
@@ -146,12 +115,23 @@ impl Registry {
     /// still there.
     pub fn publish(self) -> Result<Published, Error> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let version = state.pinned.unwrap_or_else(|| state.model.lowest_version());
-        state.draft.publish(&self.identity, version, &state.model)
+        let State { catalog, mut model, draft, .. } = state;
+        let pinned = catalog.pinned();
+        model.labels = catalog.into_labels();
+        let version = pinned.unwrap_or_else(|| model.lowest_version());
+        draft.publish(&self.identity, version, &model)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registrar for Registry {}
+
+impl sealed::Registrar for Registry {
+    fn add_singular(&self, spec: MetricSpec) -> Result<Seat, Error> {
+        self.state().add_singular(spec)
     }
 }
 
@@ -199,6 +179,21 @@ impl RegistryBuilder {
         self
     }
 
+    /// Makes the registry a live one: published from the start, and open for more
+    /// metrics and instances as long as the program runs.
+    pub fn live(self) -> LiveBuilder {
+        LiveBuilder::new(self)
+    }
+
+    /// Checks the options; the file's identity.
+    pub(crate) fn identity(&self) -> Result<(PathBuf, Identity), Error> {
+        check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
+        check::range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;
+        let directory = self.directory.clone().unwrap_or_else(mmv_directory);
+        let path = directory.join(&self.name);
+        Ok((directory, Identity { path, cluster: self.cluster, flags: self.flags }))
+    }
+
     /// Creates the temporary file, after removing those that killed processes
     /// left behind under the same name.
     ///
@@ -208,14 +203,10 @@ impl RegistryBuilder {
     /// cluster, and [`Error::Io`].
     pub fn build(self) -> Result<Registry, Error> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
-        check::range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;
-        let directory = self.directory.unwrap_or_else(mmv_directory);
+        let (directory, identity) = self.identity()?;
         let draft = Draft::create(&directory, &self.name)?;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let identity =
-            Identity { path: directory.join(&self.name), cluster: self.cluster, flags: self.flags };
-        let state = State::new(id, &identity, self.pinned, draft);
+        let state = State::new(id, Catalog::new(&identity, self.pinned), draft);
         Ok(Registry { identity, state: Mutex::new(state) })
     }
 }

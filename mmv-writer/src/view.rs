@@ -208,8 +208,8 @@ impl Contents {
     /// Reads the metadata of an open file with `pread`: header, table of
     /// contents and sections, and nothing of what lies between.
     ///
-    /// The header is read again at the end: a file that changed meanwhile is
-    /// [`Refusal::Changed`].
+    /// Header and table of contents are read again at the end: a file that
+    /// changed meanwhile is [`Refusal::Changed`] or [`Refusal::Grew`].
     ///
     /// # Errors
     ///
@@ -219,8 +219,9 @@ impl Contents {
         if !metadata.is_file() {
             return Err(Refusal::NotRegular);
         }
-        let contents = Self::from_source(file, metadata.len(), *limits)?;
-        let again = sections::read_header(&mut Budget::new(file, metadata.len(), *limits))?;
+        let (contents, toc) = Self::from_source(file, metadata.len(), *limits)?;
+        let mut budget = Budget::new(file, metadata.len(), *limits);
+        let again = sections::read_header(&mut budget)?;
         if again.generation1 != contents.header.generation
             || again.generation2 != contents.header.generation
         {
@@ -230,6 +231,9 @@ impl Contents {
                 generation2: again.generation2,
             });
         }
+        if budget.copy(HEADER_BYTES as u64, toc.len() as u64)? != toc {
+            return Err(Refusal::Grew { generation: contents.header.generation });
+        }
         Ok(contents)
     }
 
@@ -237,17 +241,19 @@ impl Contents {
     ///
     /// # Errors
     ///
-    /// Any [`Refusal`] but [`Refusal::Io`], [`Refusal::NotRegular`] and
-    /// [`Refusal::Changed`].
+    /// Any [`Refusal`] but [`Refusal::Io`], [`Refusal::NotRegular`],
+    /// [`Refusal::Changed`] and [`Refusal::Grew`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        Self::from_source(bytes, bytes.len() as u64, Limits::default())
+        let (contents, _) = Self::from_source(bytes, bytes.len() as u64, Limits::default())?;
+        Ok(contents)
     }
 
+    /// The contents, and the bytes of the table of contents they were found by.
     fn from_source<S: Source + ?Sized>(
         source: &S,
         file_len: u64,
         limits: Limits,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(Self, Vec<u8>), Refusal> {
         let mut budget = Budget::new(source, file_len, limits);
         let bytes = sections::read_header(&mut budget)?;
         let (version, header) = sections::check_header(&bytes, file_len)?;
@@ -258,14 +264,9 @@ impl Contents {
         let metrics = metrics::parse(&mut parser, &indoms)?;
         let values = values::parse(&mut parser, &indoms, &metrics);
         let labels = labels::parse(&mut parser, &header, &indoms, &metrics);
-        Ok(Self {
-            header,
-            indoms: indoms.domains,
-            metrics: metrics.all,
-            values,
-            labels,
-            skipped: parser.skipped,
-        })
+        let (skipped, toc) = (parser.skipped, sections.toc);
+        let (indoms, metrics) = (indoms.domains, metrics.all);
+        Ok((Self { header, indoms, metrics, values, labels, skipped }, toc))
     }
 
     /// The instance domain of a serial.

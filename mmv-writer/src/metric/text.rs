@@ -62,7 +62,8 @@ struct State {
 }
 
 impl TextSlot {
-    fn set(&self, text: &str) {
+    /// Replaces the text, cut to fit.
+    pub(crate) fn set(&self, text: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.words = words_of(text);
         state.write();

@@ -8,38 +8,107 @@ use super::Registry;
 use super::indom::Indom;
 use super::model::Help;
 use crate::metric::{
-    Counter, Discrete, Gauge, Handle, Instances, Measured, Number, Optional, OwnedCounter,
-    OwnedGauge, Striped, Text, sealed,
+    Counter, Discrete, Elapsed, Gauge, Handle, Instances, Measured, Number, Optional, OwnedCounter,
+    OwnedGauge, Striped, Text, Timer,
 };
-use crate::{Error, Label};
+use crate::{Error, Label, LiveRegistry};
 
 /// What a program says about a metric, whatever its handle.
 #[derive(Debug)]
-pub(super) struct MetricSpec {
-    pub(super) name: String,
-    pub(super) type_code: i32,
-    pub(super) semantics: Semantics,
-    pub(super) item: Option<u32>,
-    pub(super) units: Units,
-    pub(super) help: Help,
-    pub(super) labels: Vec<Label>,
+pub struct MetricSpec {
+    pub(crate) name: String,
+    pub(crate) type_code: i32,
+    pub(crate) semantics: Semantics,
+    pub(crate) item: Option<u32>,
+    pub(crate) units: Units,
+    pub(crate) help: Help,
+    pub(crate) labels: Vec<Label>,
     /// Whether a value may be absent, and is at first.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
     /// Whether each value has a cache line of its own.
-    pub(super) isolated: bool,
+    pub(crate) isolated: bool,
 }
+
+/// What takes metrics: a [`Registry`] or a
+/// [`LiveRegistry`](crate::LiveRegistry). Implemented here only.
+pub trait Registrar: sealed::Registrar {}
+
+pub(crate) mod sealed {
+    use super::MetricSpec;
+    use crate::Error;
+    use crate::metric::sealed::Seat;
+
+    /// How a metric with one value is registered.
+    pub trait Registrar {
+        /// Registers it.
+        fn add_singular(&self, spec: MetricSpec) -> Result<Seat, Error>;
+    }
+}
+
+/// Gives a registrar a method for each kind of metric.
+macro_rules! metric_kinds {
+    ($registrar:ty) => {
+        impl $registrar {
+            /// A count that only grows. The name is of letters, digits, `_` and
+            /// single dots, starts with a letter and has at most 255 bytes.
+            pub fn counter<T: Number>(
+                &self,
+                name: impl Into<String>,
+            ) -> MetricBuilder<'_, Counter<T>, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+
+            /// A value that goes up and down. The name as for `counter`.
+            pub fn gauge<T: Number>(
+                &self,
+                name: impl Into<String>,
+            ) -> MetricBuilder<'_, Gauge<T>, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+
+            /// A number that holds until it is changed. The name as for
+            /// `counter`.
+            pub fn discrete<T: Number>(
+                &self,
+                name: impl Into<String>,
+            ) -> MetricBuilder<'_, Discrete<T>, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+
+            /// A text. The name as for `counter`.
+            pub fn text(&self, name: impl Into<String>) -> MetricBuilder<'_, Text, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+
+            /// The time that one activity takes, seen while it runs. The name as
+            /// for `counter`.
+            pub fn elapsed(&self, name: impl Into<String>) -> MetricBuilder<'_, Elapsed, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+
+            /// The time that many activities take, each added when it ends. The
+            /// name as for `counter`.
+            pub fn timer(&self, name: impl Into<String>) -> MetricBuilder<'_, Timer, Self> {
+                MetricBuilder::new(self, name.into())
+            }
+        }
+    };
+}
+
+metric_kinds!(Registry);
+metric_kinds!(LiveRegistry);
 
 /// A metric being described; see [`Registry::counter`] and its like.
 #[derive(Debug)]
-#[must_use = "a metric is registered by build() or build_instances()"]
-pub struct MetricBuilder<'r, H> {
-    registry: &'r Registry,
-    spec: MetricSpec,
+#[must_use = "a metric is registered by a method that starts with build"]
+pub struct MetricBuilder<'r, H, R = Registry> {
+    pub(crate) registry: &'r R,
+    pub(crate) spec: MetricSpec,
     handle: PhantomData<H>,
 }
 
-impl<'r, H: Handle> MetricBuilder<'r, H> {
-    pub(super) fn new(registry: &'r Registry, name: String) -> Self {
+impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
+    fn new(registry: &'r R, name: String) -> Self {
         let spec = MetricSpec {
             name,
             type_code: H::TYPE_CODE,
@@ -96,10 +165,18 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     /// label, [`Error::NeedsSentinel`] for an optional value, and [`Error::Io`]
     /// when the disk is full.
     pub fn build(self) -> Result<H, Error> {
-        let seat = self.registry.state().add_singular(self.spec)?;
-        Ok(<H as sealed::Handle>::on(seat))
+        let seat = self.registry.add_singular(self.spec)?;
+        Ok(H::on(seat))
     }
 
+    fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other, R> {
+        let mut spec = self.spec;
+        spec.optional = Other::OPTIONAL;
+        MetricBuilder { registry: self.registry, spec, handle: PhantomData }
+    }
+}
+
+impl<H: Handle> MetricBuilder<'_, H> {
     /// Registers the metric on a domain: a value and a handle for each instance.
     ///
     /// # Errors
@@ -108,18 +185,12 @@ impl<'r, H: Handle> MetricBuilder<'r, H> {
     pub fn build_instances(self, indom: &Indom) -> Result<Instances<H>, Error> {
         let members = indom.members.clone();
         let seats = self.registry.state().add_instances(self.spec, indom)?;
-        let handles = seats.into_iter().map(<H as sealed::Handle>::on).collect();
+        let handles = seats.into_iter().map(H::on).collect();
         Ok(Instances::new(members, handles))
-    }
-
-    fn with_handle<Other: Handle>(self) -> MetricBuilder<'r, Other> {
-        let mut spec = self.spec;
-        spec.optional = Other::OPTIONAL;
-        MetricBuilder { registry: self.registry, spec, handle: PhantomData }
     }
 }
 
-impl<H: Measured> MetricBuilder<'_, H> {
+impl<H: Measured, R: Registrar> MetricBuilder<'_, H, R> {
     /// Sets the units; without this, a plain number.
     pub fn units(mut self, units: Units) -> Self {
         self.spec.units = units;
@@ -127,12 +198,14 @@ impl<H: Measured> MetricBuilder<'_, H> {
     }
 }
 
-impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
+impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Counter<T>, R> {
     /// Gives the counter a single writer, for which adding is much cheaper.
-    pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>> {
+    pub fn owned(self) -> MetricBuilder<'r, OwnedCounter<T>, R> {
         self.with_handle()
     }
+}
 
+impl<T: Number> MetricBuilder<'_, Counter<T>> {
     /// Registers the metric on a domain made by [`Registry::stripes`], for
     /// threads to claim an instance each.
     ///
@@ -152,31 +225,31 @@ impl<'r, T: Number> MetricBuilder<'r, Counter<T>> {
     }
 }
 
-impl<'r, T: Number> MetricBuilder<'r, Gauge<T>> {
+impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Gauge<T>, R> {
     /// Gives the gauge a single writer, for which adding is much cheaper.
-    pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>> {
+    pub fn owned(self) -> MetricBuilder<'r, OwnedGauge<T>, R> {
         self.with_handle()
     }
 
     /// Lets the gauge be without a value, as it is at first. The file needs
     /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>, R> {
         self.with_handle()
     }
 }
 
-impl<'r, T: Number> MetricBuilder<'r, Discrete<T>> {
+impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Discrete<T>, R> {
     /// Lets the metric be without a value, as it is at first. The file needs
     /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>, R> {
         self.with_handle()
     }
 }
 
-impl<'r> MetricBuilder<'r, Text> {
+impl<'r, R: Registrar> MetricBuilder<'r, Text, R> {
     /// Lets the text be absent, as it is at first. The file needs
     /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
-    pub fn optional(self) -> MetricBuilder<'r, Optional<Text>> {
+    pub fn optional(self) -> MetricBuilder<'r, Optional<Text>, R> {
         self.with_handle()
     }
 }

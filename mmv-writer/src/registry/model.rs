@@ -16,6 +16,7 @@ pub(crate) struct Model {
     /// In the order of their cells in the file; `None`: an entry that is unused
     /// so that its neighbour has a cache line to itself.
     pub(crate) values: Vec<Option<ValueRecord>>,
+    /// Filled when the file is written.
     pub(crate) labels: Vec<LabelRecord>,
 }
 

@@ -3,86 +3,50 @@
 //! Every registration checks first and changes afterwards, so one that fails
 //! leaves no trace.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pcp_types::{InstanceId, ValueType};
 
-use super::check;
+use super::catalog::{Catalog, Checked, label_record};
 use super::indom::{Indom, IndomBuilder, Members};
 use super::metric::MetricSpec;
-use super::model::{IndomRecord, LabelRecord, MetricRecord, Model, ValueRecord, version_for_name};
-use crate::layout::{
-    Flags, LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS,
-    MAX_METRICS, MAX_SERIAL, NO_VALUE, Version,
-};
+use super::model::{IndomRecord, LabelRecord, Model, ValueRecord};
+use crate::layout::{LABEL_INDOM, LABEL_INSTANCES, NO_VALUE};
 use crate::metric::sealed::Seat;
 use crate::plan::{VALUES_PER_LINE, line_start};
-use crate::publish::{Draft, Identity};
+use crate::publish::Draft;
 use crate::{Error, Label};
 
 /// The registered things and the file they will be in.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) id: u64,
-    pub(super) cluster: u32,
-    pub(super) sentinel: bool,
-    pub(super) pinned: Option<Version>,
+    pub(super) catalog: Catalog,
     pub(super) model: Model,
     pub(super) draft: Draft,
-    pub(super) names: BTreeSet<String>,
-    pub(super) items: HashSet<u32>,
-    pub(super) serials: HashSet<u32>,
 }
 
 impl State {
-    pub(super) fn new(id: u64, identity: &Identity, pinned: Option<Version>, draft: Draft) -> Self {
-        Self {
-            id,
-            cluster: identity.cluster,
-            sentinel: identity.flags.contains(Flags::SENTINEL),
-            pinned,
-            model: Model::default(),
-            draft,
-            names: BTreeSet::new(),
-            items: HashSet::new(),
-            serials: HashSet::new(),
-        }
+    pub(super) fn new(id: u64, catalog: Catalog, draft: Draft) -> Self {
+        Self { id, catalog, model: Model::default(), draft }
     }
 
     /// Registers a domain.
     pub(super) fn add_indom(&mut self, builder: IndomBuilder<'_>) -> Result<Indom, Error> {
         let name = builder.name;
-        if self.cluster > MAX_SERIAL {
-            return Err(Error::IndomInHighCluster { name, cluster: self.cluster });
-        }
-        check::help(&name, &builder.help)?;
-        let serial = self.choose_serial(&name, builder.serial)?;
+        let serial = self.catalog.check_indom(&name, builder.serial, &builder.help)?;
         let members = self.check_members(&name, builder.instances)?;
         let labels =
             indom_labels(&name, serial, &members, builder.labels, builder.instance_labels)?;
-        self.check_labels(&labels)?;
+        self.catalog.check_labels(&labels)?;
         let members = Arc::new(members);
         let index = self.model.indoms.len();
-        self.serials.insert(serial);
-        self.model.labels.extend(labels);
+        self.catalog.take_indom(serial);
+        self.catalog.take_labels(labels);
         let record = IndomRecord { serial, help: builder.help, members: Arc::clone(&members) };
         self.model.indoms.push(record);
         Ok(Indom { registry: self.id, index, name, serial, members })
-    }
-
-    fn choose_serial(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
-        let Some(serial) = wanted else {
-            let free = (1..=MAX_SERIAL).find(|serial| !self.serials.contains(serial));
-            let what = "indoms";
-            return free.ok_or(Error::Full { what, max: MAX_SERIAL, name: name.to_owned() });
-        };
-        check::range("serial", name, serial, 1, MAX_SERIAL)?;
-        if self.serials.contains(&serial) {
-            let number = i64::from(serial);
-            return Err(Error::NumberTaken { what: "serial", number, name: name.to_owned() });
-        }
-        Ok(serial)
     }
 
     fn check_members(&self, indom: &str, given: Vec<(i32, String)>) -> Result<Members, Error> {
@@ -96,8 +60,7 @@ impl State {
                 min: 0,
                 max: i64::from(i32::MAX),
             })?;
-            check::instance_name(indom, &name)?;
-            self.check_version("instance name", &name, version_for_name(&name))?;
+            self.catalog.check_instance_name(indom, &name)?;
             if !ids.insert(id) {
                 let number = i64::from(number);
                 return Err(Error::NumberTaken { what: "instance", number, name });
@@ -112,7 +75,7 @@ impl State {
 
     /// Registers a metric with one value.
     pub(super) fn add_singular(&mut self, spec: MetricSpec) -> Result<Seat, Error> {
-        let metric = self.check_metric(spec, None)?;
+        let metric = self.catalog.check_metric(spec, None)?;
         let seat = self.seat(0, &metric)?;
         self.adopt(metric, None, std::slice::from_ref(&seat));
         Ok(seat)
@@ -127,34 +90,12 @@ impl State {
         if indom.registry != self.id {
             return Err(Error::OtherRegistry { name: indom.name.clone() });
         }
-        let metric = self.check_metric(spec, Some(indom.serial))?;
+        let metric = self.catalog.check_metric(spec, Some(indom.serial))?;
         let count = indom.members.list().len();
         let seats = (0..count).map(|index| self.seat(index, &metric));
         let seats = seats.collect::<Result<Vec<_>, _>>()?;
         self.adopt(metric, Some(indom.index), &seats);
         Ok(seats)
-    }
-
-    fn check_metric(&self, spec: MetricSpec, indom: Option<u32>) -> Result<Checked, Error> {
-        self.check_name(&spec.name)?;
-        check::help(&spec.name, &spec.help)?;
-        if spec.optional && !self.sentinel {
-            return Err(Error::NeedsSentinel { name: spec.name });
-        }
-        let item = self.choose_item(&spec.name, spec.item)?;
-        let label = |label| label_record(LABEL_ITEM, item, None, label);
-        let labels = spec.labels.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
-        self.check_labels(&labels)?;
-        let record = MetricRecord {
-            name: spec.name,
-            item,
-            type_code: spec.type_code,
-            semantics: spec.semantics,
-            units: spec.units,
-            indom,
-            help: spec.help,
-        };
-        Ok(Checked { record, labels, optional: spec.optional, isolated: spec.isolated })
     }
 
     /// The index of a new value, counted from the last one registered.
@@ -177,9 +118,8 @@ impl State {
         let end = self.place(seats.len(), metric.isolated);
         let places: Vec<_> =
             (0..seats.len()).map(|index| self.place(index, metric.isolated)).collect();
-        self.names.insert(metric.record.name.clone());
-        self.items.insert(metric.record.item);
-        self.model.labels.extend(metric.labels);
+        self.catalog.take_metric(&metric.record);
+        self.catalog.take_labels(metric.labels);
         self.model.metrics.push(metric.record);
         let values = &mut self.model.values;
         for (index, (seat, place)) in seats.iter().zip(places).enumerate() {
@@ -193,102 +133,12 @@ impl State {
         values.resize_with(end, || None);
     }
 
-    fn check_name(&self, name: &str) -> Result<(), Error> {
-        check::metric_name(name)?;
-        self.check_version("metric name", name, version_for_name(name))?;
-        if self.model.metrics.len() >= MAX_METRICS as usize {
-            let name = name.to_owned();
-            return Err(Error::Full { what: "metrics", max: MAX_METRICS, name });
-        }
-        if self.names.contains(name) {
-            return Err(Error::NameTaken { what: "metric name", name: name.to_owned() });
-        }
-        let branch = format!("{name}.");
-        let below = self.names.range(branch.clone()..).next();
-        if let Some(longer) = below.filter(|other| other.starts_with(&branch)) {
-            return Err(Error::LeafAndBranch { leaf: name.to_owned(), longer: longer.clone() });
-        }
-        let dots = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
-        for leaf in dots {
-            if self.names.contains(leaf) {
-                return Err(Error::LeafAndBranch {
-                    leaf: leaf.to_owned(),
-                    longer: name.to_owned(),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn choose_item(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
-        let Some(item) = wanted else {
-            let free = (1..=MAX_ITEM).chain([0]).find(|item| !self.items.contains(item));
-            let what = "metrics";
-            return free.ok_or(Error::Full { what, max: MAX_METRICS, name: name.to_owned() });
-        };
-        check::range("item", name, item, 0, MAX_ITEM)?;
-        if self.items.contains(&item) {
-            let number = i64::from(item);
-            return Err(Error::NumberTaken { what: "item", number, name: name.to_owned() });
-        }
-        Ok(item)
-    }
-
     /// Registers a label of the whole file.
     pub(super) fn add_label(&mut self, label: Label) -> Result<(), Error> {
-        if self.cluster == 0 {
-            return Err(Error::LabelNeedsCluster { name: label.name });
-        }
-        let record = label_record(LABEL_CLUSTER, self.cluster, None, label)?;
-        self.check_labels(std::slice::from_ref(&record))?;
-        self.model.labels.push(record);
+        let record = self.catalog.check_file_label(label)?;
+        self.catalog.take_labels(vec![record]);
         Ok(())
     }
-
-    /// Whether new labels fit, and are not among the old ones or each other.
-    fn check_labels(&self, new: &[LabelRecord]) -> Result<(), Error> {
-        for (index, label) in new.iter().enumerate() {
-            self.check_version("label", &label.name, Version::V3)?;
-            if self.model.labels.len() + index >= MAX_LABELS as usize {
-                let name = label.name.clone();
-                return Err(Error::Full { what: "labels", max: MAX_LABELS, name });
-            }
-            let mut others = self.model.labels.iter().chain(new.iter().take(index));
-            if others.any(|other| other.name == label.name && other.same_target(label)) {
-                return Err(Error::NameTaken { what: "label", name: label.name.clone() });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_version(&self, what: &'static str, name: &str, needed: Version) -> Result<(), Error> {
-        match self.pinned {
-            Some(pinned) if pinned < needed => {
-                Err(Error::Version { what, name: name.to_owned(), needed, pinned })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// A metric that may be registered.
-struct Checked {
-    record: MetricRecord,
-    labels: Vec<LabelRecord>,
-    optional: bool,
-    isolated: bool,
-}
-
-fn label_record(
-    class: u32,
-    identity: u32,
-    instance: Option<InstanceId>,
-    label: Label,
-) -> Result<LabelRecord, Error> {
-    check::label(&label)?;
-    let json = label.text();
-    let Label { name, optional, .. } = label;
-    Ok(LabelRecord { class, optional, identity, instance, name, json })
 }
 
 fn indom_labels(

@@ -5,7 +5,9 @@ use pcp_types::{InstanceId, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
+use crate::metric::Number;
 use crate::view::{Contents, LabelClass, Limits, MetricKind};
+use crate::{Counter, Gauge, Text};
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()

@@ -48,6 +48,13 @@ pub enum Refusal {
         /// Generation 2.
         generation2: u64,
     },
+    /// Entries were added while the file was read, and not announced by a new
+    /// generation yet.
+    #[error("grew while it was read, in generation {generation}")]
+    Grew {
+        /// Both generations.
+        generation: u64,
+    },
     /// The producer wrote while the file was read.
     #[error(
         "changed while it was read: generation {expected}, then {generation1} and {generation2}"
@@ -184,7 +191,7 @@ impl Refusal {
     /// was read: nothing is known to be wrong, look again.
     pub fn is_not_ready(&self) -> bool {
         match self {
-            Self::NotReady { .. } | Self::Changed { .. } => true,
+            Self::NotReady { .. } | Self::Changed { .. } | Self::Grew { .. } => true,
             Self::Io(error) => error.kind() == std::io::ErrorKind::UnexpectedEof,
             _ => false,
         }

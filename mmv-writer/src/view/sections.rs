@@ -94,6 +94,8 @@ impl Section {
 #[derive(Debug)]
 pub(super) struct Sections {
     pub(super) version: Version,
+    /// The table of contents, as it was read.
+    pub(super) toc: Vec<u8>,
     parts: [Section; 6],
 }
 
@@ -106,7 +108,8 @@ struct Extent {
 }
 
 impl Sections {
-    /// Reads the table of contents and the sections.
+    /// Reads the table of contents and then the sections, in its order: a file
+    /// that grows meanwhile lists first what refers to others.
     pub(super) fn read<S: Source + ?Sized>(
         budget: &mut Budget<'_, S>,
         header: &HeaderBytes,
@@ -139,7 +142,7 @@ impl Sections {
                 *part = Section { offset, bytes: budget.copy(offset, bytes)? };
             }
         }
-        Ok(Self { version, parts })
+        Ok(Self { version, toc: toc.bytes, parts })
     }
 
     /// The section of a kind.

@@ -1,0 +1,188 @@
+//! Live domains, and metrics whose instances come and go.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{LiveRegistry, Shared};
+use crate::metric::Handle;
+use crate::registry::MetricBuilder;
+use crate::registry::model::Help;
+use crate::{Error, Label};
+
+/// A live domain being described; see [`LiveRegistry::indom`].
+#[derive(Debug)]
+#[must_use = "a domain is registered by build()"]
+pub struct LiveIndomBuilder<'r> {
+    shared: &'r Arc<Shared>,
+    name: String,
+    serial: Option<u32>,
+    help: Help,
+    labels: Vec<Label>,
+}
+
+impl<'r> LiveIndomBuilder<'r> {
+    pub(super) fn new(shared: &'r Arc<Shared>, name: String) -> Self {
+        Self { shared, name, serial: None, help: Help::default(), labels: Vec::new() }
+    }
+
+    /// Sets the domain's number, 1..=2047; without this, the lowest that is
+    /// free.
+    pub fn serial(mut self, serial: u32) -> Self {
+        self.serial = Some(serial);
+        self
+    }
+
+    /// Sets the one-line help text, at most 255 bytes.
+    pub fn help(mut self, text: impl Into<String>) -> Self {
+        self.help.short = Some(text.into());
+        self
+    }
+
+    /// Sets the long help text, at most 255 bytes.
+    pub fn long_help(mut self, text: impl Into<String>) -> Self {
+        self.help.long = Some(text.into());
+        self
+    }
+
+    /// Attaches a label to the domain.
+    pub fn label(mut self, label: Label) -> Self {
+        self.labels.push(label);
+        self
+    }
+
+    /// Registers the domain, without instances.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`], [`Error::NumberTaken`], [`Error::Length`],
+    /// [`Error::Nul`], [`Error::Full`], [`Error::IndomInHighCluster`], what is
+    /// wrong with a label, and [`Error::Io`] when the disk is full.
+    pub fn build(self) -> Result<LiveIndom, Error> {
+        let Self { shared, name, serial, help, labels } = self;
+        let index = shared.change(|state| state.add_domain(name, serial, &help, labels))?;
+        Ok(LiveIndom { shared: Arc::clone(shared), index })
+    }
+}
+
+/// A domain whose instances come and go. Clones are the same domain.
+#[derive(Clone)]
+#[must_use]
+pub struct LiveIndom {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl LiveIndom {
+    /// Removes an instance, with its values in all metrics of the domain;
+    /// whether it was there.
+    ///
+    /// Handles on these values stay valid and count where nobody reads. The same
+    /// name can be added again: it is then a new instance with a number of its
+    /// own, and counts from 0. The place of the removed one is used again when its
+    /// last handle is gone and readers have known of the removal for 100 ms.
+    pub fn remove(&self, name: &str) -> bool {
+        let mut state = self.shared.write();
+        let removed = state.remove(self.index, name);
+        if removed {
+            self.shared.announce(&mut state);
+        }
+        removed
+    }
+
+    /// How many instances there are.
+    pub fn len(&self) -> usize {
+        self.shared.read().domains.get(self.index).map_or(0, |domain| domain.slots.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names of all instances, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let state = self.shared.read();
+        let domain = state.domains.get(self.index);
+        let names = domain.into_iter().flat_map(|domain| domain.slots.names());
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+impl fmt::Debug for LiveIndom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.read();
+        let name = state.domains.get(self.index).map(|domain| domain.name.as_str());
+        f.debug_struct("LiveIndom").field("name", &name).finish_non_exhaustive()
+    }
+}
+
+/// A metric on a [`LiveIndom`]: a handle for each instance, made when it is
+/// first asked for. Clones are the same metric.
+#[must_use]
+pub struct Family<H> {
+    shared: Arc<Shared>,
+    metric: usize,
+    handle: PhantomData<fn() -> H>,
+}
+
+impl<H: Handle + Clone> Family<H> {
+    /// The handle of an instance; the instance and its value are created unless
+    /// they are there. A name of 1..=255 bytes.
+    ///
+    /// Takes a lock and searches: keep the handle where you can.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`], and
+    /// [`Error::Io`] when the disk is full; never for an instance that is there.
+    pub fn get_or_create(&self, name: &str) -> Result<H, Error> {
+        if let Some(handle) = self.get(name) {
+            return Ok(handle);
+        }
+        let mut state = self.shared.write();
+        let (seat, is_new) = state.seat_or_create(self.metric, name)?;
+        if is_new {
+            self.shared.announce(&mut state);
+        }
+        Ok(H::on(seat))
+    }
+
+    /// The handle of an instance that is there and has a value.
+    pub fn get(&self, name: &str) -> Option<H> {
+        self.shared.read().seat(self.metric, name).map(H::on)
+    }
+}
+
+impl<H> Clone for Family<H> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), metric: self.metric, handle: PhantomData }
+    }
+}
+
+impl<H> fmt::Debug for Family<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.read();
+        let name = state.metrics.get(self.metric).map(super::state::Metric::name);
+        f.debug_struct("Family").field("name", &name).finish_non_exhaustive()
+    }
+}
+
+impl<H: Handle + Clone> MetricBuilder<'_, H, LiveRegistry> {
+    /// Registers the metric on a domain, whose instances get values as they are
+    /// asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    pub fn build_family(self, indom: &LiveIndom) -> Result<Family<H>, Error> {
+        let shared = Arc::clone(&self.registry.shared);
+        if !Arc::ptr_eq(&shared, &indom.shared) {
+            return Err(Error::OtherRegistry { name: self.spec.name });
+        }
+        let metric = shared.change(|state| state.add_family(self.spec, indom.index))?;
+        Ok(Family { shared, metric, handle: PhantomData })
+    }
+}

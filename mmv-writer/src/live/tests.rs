@@ -1,0 +1,425 @@
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::layout::Flags;
+use crate::view::{Contents, Limits, MetricKind, Refusal};
+use crate::{Counter, Gauge, Registry, Text, Units};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn builder(directory: &TempDir) -> LiveBuilder {
+    Registry::builder("app").directory(directory.path()).cluster(7).live()
+}
+
+/// Whose changes are announced at once.
+fn registry(directory: &TempDir) -> LiveRegistry {
+    builder(directory).pace(Duration::ZERO).build().unwrap()
+}
+
+fn open(registry: &LiveRegistry) -> File {
+    File::open(registry.published().path()).unwrap()
+}
+
+/// What a stranger reads; nothing may be skipped.
+fn contents(registry: &LiveRegistry) -> Contents {
+    let contents = Contents::read(&open(registry), &Limits::default()).unwrap();
+    assert_eq!(contents.skipped, []);
+    contents
+}
+
+/// Metric, instance and number of each value that a stranger reads.
+fn values(registry: &LiveRegistry) -> Vec<(String, Option<String>, u64)> {
+    let contents = contents(registry);
+    let file = open(registry);
+    let value = |value: &crate::view::ValueEntry| {
+        let metric = &contents.metrics[value.metric];
+        let instance = value.instance.map(|id| name_of(&contents, metric.indom.unwrap(), id));
+        (metric.name.clone(), instance, word(&file, value.cell))
+    };
+    contents.values.iter().map(value).collect()
+}
+
+fn name_of(contents: &Contents, serial: u32, id: crate::InstanceId) -> String {
+    let instances = &contents.indom(serial).unwrap().instances;
+    instances.iter().find(|instance| instance.id == id).unwrap().name.clone()
+}
+
+fn word(file: &File, at: u64) -> u64 {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, at).unwrap();
+    u64::from_ne_bytes(bytes)
+}
+
+fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<String>, u64) {
+    (metric.to_owned(), instance.map(str::to_owned), number)
+}
+
+#[test]
+fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
+    let directory = directory();
+    let registry = Registry::builder("app").directory(directory.path()).cluster(7).sentinel();
+    let registry = registry.live().pace(Duration::ZERO).build().unwrap();
+    let empty = contents(&registry);
+    assert_eq!((empty.header.version, empty.metrics.len()), (3, 0));
+    assert_eq!(empty.header.flags, Flags::PROCESS.with(Flags::SENTINEL));
+    registry.label(Label::new("tier", 2)).unwrap();
+    let total = registry.counter::<u64>("total").units(Units::count()).help("all").build().unwrap();
+    let mut own = registry.gauge::<f64>("own").owned().isolated().build().unwrap();
+    let absent = registry.discrete::<i32>("absent").optional().build().unwrap();
+    let mode = registry.text("mode").long_help("how").label(Label::new("a", 1)).build().unwrap();
+    let mut busy = registry.elapsed("busy").build().unwrap();
+    total.add(5);
+    own.set(0.5);
+    mode.set("fast");
+    busy.begin();
+    let contents = contents(&registry);
+    let names: Vec<_> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(names, ["total", "own", "absent", "mode", "busy"]);
+    assert_eq!(contents.metrics[0].short_help.as_deref(), Some("all"));
+    assert_eq!(contents.metrics[3].long_help.as_deref(), Some("how"));
+    assert_eq!(contents.metrics[4].kind, MetricKind::Elapsed);
+    assert_eq!(contents.labels.len(), 2);
+    let file = open(&registry);
+    let cells: Vec<_> = contents.values.iter().map(|value| word(&file, value.cell)).collect();
+    assert_eq!(cells[..3], [5, 0.5f64.to_bits(), u64::MAX]);
+    assert_eq!(&word(&file, contents.values[3].string.unwrap()).to_ne_bytes(), b"fast\0\0\0\0");
+    assert!(word(&file, contents.values[4].extra).cast_signed() < 0);
+    assert_eq!(absent.value(), None);
+}
+
+#[test]
+fn what_is_wrong_is_refused_as_in_a_sealed_file_and_leaves_no_trace() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _total = registry.counter::<u64>("total").build().unwrap();
+    let before = contents(&registry);
+    assert!(matches!(registry.gauge::<u64>("total").build().unwrap_err(), Error::NameTaken { .. }));
+    assert!(matches!(
+        registry.gauge::<u64>("total.max").build().unwrap_err(),
+        Error::LeafAndBranch { .. }
+    ));
+    assert!(matches!(registry.text("x").optional().build(), Err(Error::NeedsSentinel { .. })));
+    assert!(matches!(registry.indom("i").serial(2048).build(), Err(Error::OutOfRange { .. })));
+    let other = super::tests::registry(&TempDir::new_in(directory.path()).unwrap());
+    let foreign = other.indom("foreign").build().unwrap();
+    let family = registry.counter::<u64>("f").build_family(&foreign);
+    assert!(matches!(family, Err(Error::OtherRegistry { .. })));
+    let pinned = Registry::builder("old").directory(directory.path()).version(Version::V1).live();
+    assert!(matches!(pinned.build(), Err(Error::Version { .. })));
+    assert_eq!(contents(&registry), before);
+}
+
+#[test]
+fn an_instance_is_created_once_and_has_a_value_in_the_metrics_that_ask() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let paths = registry.indom("paths").help("what is asked for").build().unwrap();
+    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
+    let size = registry.gauge::<u64>("size").isolated().build_family(&paths).unwrap();
+    assert!(hits.get("/a").is_none());
+    hits.get_or_create("/a").unwrap().add(1);
+    hits.get_or_create("/b").unwrap().add(2);
+    hits.get_or_create("/a").unwrap().add(10);
+    size.get_or_create("/b").unwrap().set(7);
+    assert!(size.get("/a").is_none());
+    assert_eq!(paths.names(), ["/a", "/b"]);
+    assert_eq!(
+        values(&registry),
+        [value("hits", Some("/a"), 11), value("hits", Some("/b"), 2), value("size", Some("/b"), 7),]
+    );
+    assert_eq!(contents(&registry).indoms[0].short_help.as_deref(), Some("what is asked for"));
+    assert!(matches!(hits.get_or_create(""), Err(Error::Length { .. })));
+    assert!(matches!(hits.get_or_create("a\0b"), Err(Error::Nul { .. })));
+}
+
+#[test]
+fn a_removed_instance_is_gone_and_its_handles_count_where_nobody_reads() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let mood = registry.text("mood").build_family(&users).unwrap();
+    let ann = seen.get_or_create("ann").unwrap();
+    let ann_mood: Text = mood.get_or_create("ann").unwrap();
+    seen.get_or_create("bob").unwrap().add(2);
+    ann.add(100);
+    assert!(users.remove("ann"));
+    assert!(!users.remove("ann"));
+    ann.inc();
+    ann_mood.set("lost");
+    assert_eq!(ann.value(), 101);
+    assert_eq!(values(&registry), [value("seen", Some("bob"), 2)]);
+    assert_eq!(users.names(), ["bob"]);
+    let ids = |registry| {
+        contents(registry).indoms[0].instances.iter().map(|one| one.id.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&registry), [1]);
+    std::thread::sleep(slots::REST);
+    seen.get_or_create("ann").unwrap().add(3);
+    let contents = contents(&registry);
+    assert_eq!(values(&registry), [value("seen", Some("bob"), 2), value("seen", Some("ann"), 3)]);
+    assert_eq!(ids(&registry), [1, 2], "a number is used once");
+    assert_eq!(contents.indoms.len(), 1);
+}
+
+#[test]
+fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let name = registry.text("name").build_family(&users).unwrap();
+    let slots = || registry.shared.read().file.used(crate::layout::SectionKind::Instances);
+    let held = seen.get_or_create("held").unwrap();
+    held.add(9);
+    seen.get_or_create("free").unwrap().add(9);
+    name.get_or_create("free").unwrap().set("of the first");
+    users.remove("held");
+    users.remove("free");
+    let _soon = seen.get_or_create("soon").unwrap();
+    assert_eq!(slots(), 3, "too soon");
+    std::thread::sleep(slots::REST);
+    let later = seen.get_or_create("later").unwrap();
+    assert_eq!(slots(), 3);
+    assert_eq!(later.value(), 0);
+    assert!(name.get("later").is_none());
+    let _more = seen.get_or_create("more").unwrap();
+    assert_eq!(slots(), 4, "the other place is held");
+    assert_eq!(
+        values(&registry),
+        ["later", "soon", "more"].map(|name| value("seen", Some(name), 0)).to_vec().as_slice()
+    );
+    held.inc();
+    assert_eq!(held.value(), 10);
+}
+
+#[test]
+fn what_does_not_fit_is_an_error_that_names_it() {
+    let directory = directory();
+    let builder = builder(&directory).room_for_instances(2).room_for_values(4).room_for_texts(0);
+    let registry = builder.build().unwrap();
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let alone = registry.counter::<u64>("alone").isolated().build_family(&users).unwrap();
+    let _a = seen.get_or_create("a").unwrap();
+    let _b = seen.get_or_create("b").unwrap();
+    let error = seen.get_or_create("c").unwrap_err();
+    assert!(matches!(error, Error::Full { what: "instances", max: 2, .. }), "{error}");
+    let error = alone.get_or_create("a").unwrap_err();
+    assert!(matches!(error, Error::Full { what: "values", max: 4, .. }), "{error}");
+    registry.announce();
+    assert_eq!(contents(&registry).values.len(), 2);
+    for index in 2..1023 {
+        let builder = registry.counter::<u64>(format!("m{index}"));
+        let _family = builder.build_family(&users).unwrap();
+    }
+    let error = registry.counter::<u64>("last").build_family(&users).unwrap_err();
+    assert!(matches!(error, Error::Full { what: "metrics", max: 1023, .. }), "{error}");
+}
+
+#[test]
+fn only_what_is_used_takes_disk_space() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let used = || open(&registry).metadata().unwrap().blocks() * 512;
+    assert!(used() <= 64 << 10, "{}", used());
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    for index in 0..1000 {
+        let _handle = seen.get_or_create(&index.to_string()).unwrap();
+    }
+    let instances = 1000 * (32 + 24 + 256 + 32);
+    assert!((instances..instances + (512 << 10)).contains(&used()), "{}", used());
+}
+
+#[test]
+fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
+    let directory = directory();
+    let pace = Duration::from_millis(40);
+    let registry = builder(&directory).pace(pace).build().unwrap();
+    let names = |contents: &Contents| contents.metrics.len();
+    std::thread::sleep(pace);
+    let _first = registry.counter::<u64>("first").build().unwrap();
+    let seen = contents(&registry);
+    assert_eq!(names(&seen), 1);
+    let start = Instant::now();
+    let _second = registry.counter::<u64>("second").build().unwrap();
+    let _third = registry.counter::<u64>("third").build().unwrap();
+    while contents(&registry).header.generation == seen.header.generation {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(start.elapsed() >= pace / 2, "{:?}", start.elapsed());
+    assert_eq!(names(&contents(&registry)), 3);
+}
+
+#[test]
+fn families_outlive_their_registry() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let path = registry.published().path().to_owned();
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    drop(registry);
+    assert!(!path.exists());
+    let late = seen.get_or_create("late").unwrap();
+    late.inc();
+    assert_eq!((late.value(), users.len()), (1, 1));
+}
+
+/// What a reader at full speed must find in every picture it gets: each
+/// instance under its own name, and a value that it has had.
+fn check_picture(contents: &Contents, file: &File, counted: u64) {
+    assert_eq!(contents.skipped, []);
+    for metric in &contents.metrics {
+        assert!(["first", "count"].contains(&metric.name.as_str()), "{metric:?}");
+    }
+    for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
+        assert_eq!(instance.name, format!("i{}", instance.id.get()));
+    }
+    for value in &contents.values {
+        let Some(id) = value.instance else { continue };
+        let found = word(file, value.cell);
+        assert!(found == 0 || found == counted + id.get() as u64, "{found} of {id:?}");
+    }
+}
+
+/// Reads as often as it can until told to stop; returns how many pictures it
+/// got, and how many instances the last one had.
+fn read_at_full_speed(file: &File, stop: &AtomicBool, counted: u64) -> (u32, usize) {
+    let mut pictures = 0;
+    loop {
+        let last = stop.load(Ordering::Acquire);
+        match Contents::read(file, &Limits::default()) {
+            Ok(contents) => {
+                check_picture(&contents, file, counted);
+                pictures += 1;
+                if last {
+                    let users = contents.indoms.first();
+                    return (pictures, users.map_or(0, |indom| indom.instances.len()));
+                }
+            }
+            Err(Refusal::NotReady { .. } | Refusal::Changed { .. } | Refusal::Grew { .. }) => {}
+            Err(refusal) => panic!("{refusal}"),
+        }
+    }
+}
+
+#[test]
+fn a_reader_never_sees_half_a_change_while_10_000_instances_are_added() {
+    let directory = directory();
+    let registry = builder(&directory).pace(Duration::from_millis(2)).build().unwrap();
+    let first = registry.counter::<u64>("first").build().unwrap();
+    let file = open(&registry);
+    let stop = AtomicBool::new(false);
+    let (pictures, instances) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read_at_full_speed(&file, &stop, 1000));
+        let things = registry.indom("things").build().unwrap();
+        let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+        for index in 0..10_000u64 {
+            let handle: Counter<u64> = count.get_or_create(&format!("i{index}")).unwrap();
+            handle.add(1000 + index);
+            first.inc();
+            if index % 100 == 0 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        registry.announce();
+        stop.store(true, Ordering::Release);
+        reader.join().unwrap()
+    });
+    assert_eq!(instances, 10_000);
+    assert!(pictures > 10, "{pictures}");
+    let contents = contents(&registry);
+    let sum: u64 = contents.values.iter().skip(1).map(|value| word(&file, value.cell)).sum();
+    assert_eq!(sum, 10_000 * 1000 + 9_999 * 10_000 / 2);
+    assert_eq!(word(&file, contents.values[0].cell), 10_000);
+}
+
+#[test]
+fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
+    let directory = directory();
+    let builder = builder(&directory).pace(Duration::from_millis(5)).room_for_instances(64);
+    let registry = builder.build().unwrap();
+    let file = open(&registry);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read_at_full_speed(&file, &stop, 0));
+        let things = registry.indom("things").build().unwrap();
+        let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+        let start = Instant::now();
+        let mut next = 0u64;
+        while start.elapsed() < Duration::from_millis(1200) {
+            // All places, so that each round needs those of the round before last.
+            for index in next..next + 32 {
+                count.get_or_create(&format!("i{index}")).unwrap().add(index);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            for index in next..next + 32 {
+                assert!(things.remove(&format!("i{index}")));
+            }
+            next += 32;
+            std::thread::sleep(slots::REST / 2 + Duration::from_millis(20));
+        }
+        assert!(next > 64, "places were used again");
+        stop.store(true, Ordering::Release);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn many_threads_ask_for_the_same_instances_and_no_count_is_lost() {
+    let directory = directory();
+    let registry = builder(&directory).build().unwrap();
+    let things = registry.indom("things").build().unwrap();
+    let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for index in 0..20_000 {
+                    count.get_or_create(&format!("i{}", index % 500)).unwrap().inc();
+                }
+            });
+        }
+    });
+    registry.announce();
+    let values = values(&registry);
+    assert_eq!(values.len(), 500);
+    assert!(values.iter().all(|(_, _, count)| *count == 160));
+}
+
+#[test]
+fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_two_rounds() {
+    let directory = directory();
+    let registry = builder(&directory).pace(Duration::from_millis(1)).build().unwrap();
+    let things = registry.indom("things").build().unwrap();
+    let count = registry.counter::<u64>("count").build_family(&things).unwrap();
+    let mut room = Vec::new();
+    for round in 0..20 {
+        for index in 0..5_000 {
+            let name = format!("i{}", round * 5_000 + index);
+            count.get_or_create(&name).unwrap().inc();
+            assert!(things.remove(&name));
+        }
+        registry.announce();
+        std::thread::sleep(slots::REST + Duration::from_millis(5));
+        room.push(open(&registry).metadata().unwrap().blocks());
+    }
+    assert_eq!(room[1..], vec![room[1]; 19]);
+    assert!(things.is_empty() && contents(&registry).values.is_empty());
+}
+
+#[test]
+fn live_handles_and_registries_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<LiveRegistry>();
+    shared::<LiveIndom>();
+    shared::<Family<Gauge<f32>>>();
+}
