@@ -114,6 +114,17 @@ pub enum Error {
         /// The longer one.
         longer: String,
     },
+    /// A registry that was made before a fork, used in the child: it is the
+    /// parent's. The child makes one of its own, under another name.
+    #[error("{path} is of process {created}, before it forked {found}", path = path.display())]
+    Forked {
+        /// The file.
+        path: PathBuf,
+        /// The process that made it.
+        created: u32,
+        /// This process.
+        found: u32,
+    },
     /// A value that may be absent, in a file that cannot say so.
     #[error("{name} can be without a value only in a file with the sentinel flag")]
     NeedsSentinel {

@@ -67,6 +67,13 @@
 //! but ends in a NUL. A file is complete or not there: it is filled under a
 //! hidden name and renamed.
 //!
+//! # Fork
+//!
+//! In a forked child all handles stay valid and count for the child alone, where
+//! nobody reads: a private copy takes the place of the mapping. The files stay the
+//! parent's. A child that wants to be seen makes a registry of its own, under
+//! another name.
+//!
 //! # What this crate is not
 //!
 //! It logs nothing and serves nothing. It starts no thread, but for one that

@@ -28,16 +28,19 @@
 
 #![expect(unsafe_code, reason = "memory shared with other processes; see the module doc")]
 
+mod fork;
 pub mod guard;
 
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::libc;
 
 use crate::layout::Header;
 
@@ -272,7 +275,8 @@ impl CellPlan {
 /// that takes its place where there is no file.
 ///
 /// A segment stays where it is until the last [`Cell`] in it is gone, so the
-/// file may be withdrawn while handles live on.
+/// file may be withdrawn while handles live on. In a forked child it is a private
+/// copy from the start.
 pub struct Segment {
     base: NonNull<u8>,
     len: usize,
@@ -281,7 +285,8 @@ pub struct Segment {
 
 #[expect(dead_code, reason = "owned for what its drop does: the memory ends with it")]
 enum Backing {
-    File(MmapRaw),
+    // In this order: the entry for forks goes, then the mapping, then the file.
+    File(fork::Registration, MmapRaw, Arc<File>),
     Private(Box<[AtomicU64]>),
 }
 
@@ -301,14 +306,23 @@ impl Segment {
     ///
     /// What mmap says; [`io::ErrorKind::InvalidInput`] for an offset that is not
     /// divisible by eight or a length of 0.
-    pub fn map(file: &File, offset: u64, len: usize) -> io::Result<Self> {
+    pub fn map(file: &Arc<File>, offset: u64, len: usize) -> io::Result<Self> {
         if len == 0 || !offset.is_multiple_of(WORD as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
         let base = NonNull::new(map.as_mut_ptr())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok(Self { base, len, _backing: Backing::File(map) })
+        // The mapping starts at the page that the offset is in.
+        let ahead = offset % page_size();
+        let entry = fork::Entry {
+            base: base.as_ptr() as usize - ahead as usize,
+            len: len + ahead as usize,
+            file: file.as_raw_fd(),
+            offset: (offset - ahead).cast_signed(),
+        };
+        let backing = Backing::File(fork::register(entry), map, Arc::clone(file));
+        Ok(Self { base, len, _backing: backing })
     }
 
     /// Private memory of `words` words, all zero.
@@ -354,6 +368,40 @@ impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment").field("len", &self.len).finish_non_exhaustive()
     }
+}
+
+/// Bytes of a page.
+fn page_size() -> u64 {
+    // SAFETY: sysconf has no requirements (POSIX).
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Has the functions called at each fork: before it, after it in the parent,
+/// and after it in the child.
+fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    // SAFETY: pthread_atfork needs functions that stay valid; these are static.
+    // They do not unwind: each only takes a lock, gives it back, or maps (POSIX).
+    let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    // Without memory for three pointers nothing else works either.
+    debug_assert_eq!(result, 0, "pthread_atfork");
+}
+
+/// In a forked child: puts a private copy of what the file has in the place of a
+/// shared mapping of it.
+fn make_private(entry: &fork::Entry) {
+    let address = std::ptr::without_provenance_mut::<libc::c_void>(entry.base);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
+    // SAFETY: MAP_FIXED replaces what is mapped in the range, so the range must
+    // be ours: it is that of a segment's mapping, whose entry is taken out of the
+    // table before it is unmapped, and whose file is open as long. Nothing but
+    // atomic accesses through pointers uses the memory, and they find the same
+    // content and protection there (mmap(2)). Only this thread runs in the child.
+    let mapped =
+        unsafe { libc::mmap(address, entry.len, protection, flags, entry.file, entry.offset) };
+    // It cannot be told to anyone here; the child then counts in the parent's file.
+    debug_assert_ne!(mapped, libc::MAP_FAILED, "mmap");
 }
 
 /// A segment and the number of cells on it that were made through this lease:
@@ -459,4 +507,4 @@ impl fmt::Debug for Cell {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

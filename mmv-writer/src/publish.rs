@@ -119,6 +119,7 @@ impl Draft {
         version: Version,
         model: &Model,
     ) -> Result<Published, Error> {
+        self.temporary.check_process()?;
         let plan = Plan::new(model, version);
         let path = self.temporary.path().to_owned();
         self.write_tail(&plan).map_err(Error::io("write", &path))?;
@@ -197,13 +198,16 @@ impl Draft {
 /// A published file. Readers have it until this is dropped, which withdraws it:
 /// the file is removed, unless another one has taken its name meanwhile.
 ///
-/// Handles stay valid after that; nobody reads them any more.
+/// Handles stay valid after that; nobody reads them any more. A forked child
+/// withdraws nothing.
 #[derive(Debug)]
 #[must_use = "dropping this withdraws the file"]
 pub struct Published {
     path: PathBuf,
     file: Flock<File>,
     generation: u64,
+    /// The process that published it, and alone may withdraw it.
+    process: u32,
 }
 
 impl Published {
@@ -221,6 +225,9 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         let (Ok(ours), Ok(there)) = (self.file.metadata(), self.path.symlink_metadata()) else {
             return;
         };

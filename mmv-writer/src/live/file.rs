@@ -31,7 +31,9 @@ const RAISE_ORDER: [SectionKind; 6] = [
 #[derive(Debug)]
 pub(super) struct LiveFile {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
+    /// The process that made it.
+    process: u32,
     segment: Arc<Segment>,
     room: Room,
     /// By [`SectionKind`]: how many entries are taken.
@@ -51,7 +53,7 @@ impl LiveFile {
     ) -> Result<(Self, Published), Error> {
         let temporary = Temporary::create(directory, name)?;
         let path = temporary.path().to_owned();
-        let file = temporary.file().try_clone().map_err(Error::io("duplicate", &path))?;
+        let file = Arc::clone(temporary.file());
         file.set_len(room.end()).map_err(Error::io("set size", &path))?;
         let used = [0; 6];
         let allocated = SectionKind::ALL.map(|kind| room.at(kind, 0));
@@ -61,7 +63,8 @@ impl LiveFile {
         let segment = Arc::new(segment.map_err(Error::io("map", &path))?);
         let generation = next_generation(&identity.path);
         let path = identity.path.clone();
-        let live = Self { path, file, segment, room, used, allocated, generation };
+        let process = std::process::id();
+        let live = Self { path, file, process, segment, room, used, allocated, generation };
         let toc = TOC_ORDER.map(|kind| live.toc_entry(kind));
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
@@ -82,6 +85,14 @@ impl LiveFile {
         count: usize,
         name: &str,
     ) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let found = std::process::id();
+        if found != self.process {
+            let path = self.path.clone();
+            return Err(Error::Forked { path, created: self.process, found });
+        }
         let max = self.room.capacity(kind);
         let used = self.used[kind as usize];
         let end = u32::try_from(count).ok().and_then(|count| used.checked_add(count));

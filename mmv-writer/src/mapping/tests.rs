@@ -95,6 +95,7 @@ fn a_cell_outlives_everything_but_itself() {
 #[test]
 fn what_a_cell_stores_is_in_the_file_for_every_other_mapping() {
     let file = file(1024);
+    let file = Arc::new(file);
     let segment = Arc::new(Segment::map(&file, 4096, 4096).unwrap());
     let cell = segment.cell(8).unwrap();
     assert_eq!(cell.load(), 513);
@@ -109,7 +110,57 @@ fn what_a_cell_stores_is_in_the_file_for_every_other_mapping() {
 #[test]
 fn a_segment_needs_a_length_and_an_aligned_offset() {
     for (offset, len) in [(0, 0), (4, 8)] {
-        let error = Segment::map(&file(8), offset, len).unwrap_err();
+        let error = Segment::map(&Arc::new(file(8)), offset, len).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
+}
+
+/// Runs `check` in a forked child; what it said.
+pub(crate) fn in_a_fork(check: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child of a process with threads must not wait for locks that
+    // others hold. It touches mappings and files, may allocate, which the C
+    // library's own fork handlers make safe, and ends without running anything
+    // else.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        let passed = check();
+        // SAFETY: _exit has no requirements.
+        unsafe { libc::_exit(i32::from(!passed)) };
+    }
+    // What it owns is the child's to drop.
+    std::mem::forget(check);
+    let mut status = -1;
+    // SAFETY: `status` is a valid place for the result.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    waited == child && status == 0
+}
+
+#[test]
+fn a_forked_child_counts_for_itself_in_the_same_cells() {
+    let file = file(2048);
+    file.set_len(16384).unwrap();
+    let file = Arc::new(file);
+    // Not at the start of a page.
+    let segment = Arc::new(Segment::map(&file, 4096 + 64, 4096).unwrap());
+    let cell = segment.cell(0).unwrap();
+    let far = segment.cell(4088).unwrap();
+    cell.store(5);
+    far.store(6);
+    assert!(in_a_fork(|| {
+        cell.add(100);
+        far.add(100);
+        (cell.load(), far.load()) == (105, 106)
+    }));
+    assert_eq!((cell.load(), far.load()), (5, 6));
+    cell.add(1);
+    let map = ReadMapping::map(&file).unwrap();
+    assert_eq!(map.load_u64(4096 + 64), Some(6), "the parent still counts in the file");
+}
+
+#[test]
+fn a_segment_that_is_gone_does_not_matter_to_a_fork() {
+    let file = Arc::new(file(1024));
+    drop(Segment::map(&file, 0, 4096).unwrap());
+    assert!(in_a_fork(|| true));
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
@@ -23,6 +24,8 @@ const SUFFIX: &str = ".tmp";
 pub(crate) struct Temporary {
     name: Name,
     file: Flock<File>,
+    /// The same file, for mappings, which may outlive it under its name.
+    shared: Arc<File>,
 }
 
 /// A file name that is removed unless it was renamed away.
@@ -30,11 +33,13 @@ pub(crate) struct Temporary {
 struct Name {
     path: PathBuf,
     renamed: bool,
+    /// The process that created it, and alone may rename or remove it.
+    process: u32,
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        if !self.renamed {
+        if !self.renamed && self.process == std::process::id() {
             // What cannot be removed now is removed at the next start.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -63,15 +68,25 @@ impl Temporary {
     }
 
     /// The open file.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.shared
+    }
+
+    /// Fails in a forked child: what it wrote would be in its parent's file.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        let (created, found) = (self.name.process, std::process::id());
+        if created == found {
+            return Ok(());
+        }
+        Err(Error::Forked { path: self.name.path.clone(), created, found })
     }
 
     /// Gives the file its name, in place of one that is there.
     pub(crate) fn publish(mut self, path: &Path, generation: u64) -> Result<Published, Error> {
         std::fs::rename(&self.name.path, path).map_err(Error::io("rename", path))?;
         self.name.renamed = true;
-        Ok(Published { path: path.to_owned(), file: self.file, generation })
+        let process = self.name.process;
+        Ok(Published { path: path.to_owned(), file: self.file, generation, process })
     }
 }
 
@@ -96,8 +111,9 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<Temporary>, Erro
         Err((_, errno)) => return Err(Error::io("lock", path)(errno.into())),
     };
     let links = file.metadata().map_err(Error::io("stat", &path))?.nlink();
-    let name = Name { path, renamed: false };
-    Ok((links > 0).then_some(Temporary { name, file }))
+    let shared = file.try_clone().map_err(Error::io("duplicate", &path))?;
+    let name = Name { path, renamed: false, process: pid };
+    Ok((links > 0).then_some(Temporary { name, file, shared: Arc::new(shared) }))
 }
 
 /// Removes temporary files of `name` that nobody has locked. Failing to is no

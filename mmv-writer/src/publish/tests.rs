@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Registry;
+use crate::mapping::tests::in_a_fork;
 use crate::view::{Contents, Limits};
 
 fn directory() -> TempDir {
@@ -97,6 +98,34 @@ fn a_missing_directory_is_an_error_that_names_it() {
     let error = Registry::builder("app").directory("/no/such/directory").build().unwrap_err();
     assert!(matches!(error, Error::Io { action: "create", .. }));
     assert!(error.to_string().starts_with("/no/such/directory/.app."), "{error}");
+}
+
+#[test]
+fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
+    let directory = directory();
+    let sealed = registry(&directory);
+    let sealed_count = sealed.counter::<u64>("c").build().unwrap();
+    let published = sealed.publish().unwrap();
+    let live = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    let live_count = live.counter::<u64>("c").build().unwrap();
+    let draft = Registry::builder("draft").directory(directory.path()).build().unwrap();
+    assert!(in_a_fork(|| {
+        sealed_count.add(10);
+        live_count.add(10);
+        let refused = live.counter::<u64>("d").build();
+        let own = Registry::builder("child").directory(directory.path()).build().unwrap();
+        let own = own.publish().unwrap();
+        let is_own = own.path().exists();
+        drop((published, own));
+        is_own
+            && matches!(refused, Err(Error::Forked { .. }))
+            && matches!(draft.publish(), Err(Error::Forked { .. }))
+            && (sealed_count.value(), live_count.value()) == (10, 10)
+    }));
+    assert_eq!((sealed_count.value(), live_count.value()), (0, 0));
+    let names = names(&directory);
+    assert_eq!(names.iter().filter(|name| name.starts_with(".draft")).count(), 1);
+    assert_eq!(names[1..], ["app", "live"]);
 }
 
 /// The umask is the whole process's, so this runs in one of its own.

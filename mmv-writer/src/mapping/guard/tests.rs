@@ -124,6 +124,7 @@ fn child_faults_elsewhere() {
     truncate_under_harvest(10);
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGE).unwrap();
+    let file = Arc::new(file);
     let segment = Arc::new(Segment::map(&file, 0, PAGE as usize).unwrap());
     let cell = segment.cell(0).unwrap();
     file.set_len(0).unwrap();
