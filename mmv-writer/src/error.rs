@@ -155,6 +155,13 @@ pub enum Error {
         /// The cluster.
         cluster: u32,
     },
+    /// A file that is one of several of an application, without the cluster that
+    /// they share.
+    #[error("{name}: files of one application need an explicit cluster, the same in all")]
+    NeedsCluster {
+        /// The file.
+        name: String,
+    },
     /// A label of the whole file without a cluster to attach it to: readers
     /// compare it with the cluster they chose, and lose the label.
     #[error("label {name} of the whole file needs an explicit cluster")]

@@ -67,6 +67,17 @@
 //! but ends in a NUL. A file is complete or not there: it is filled under a
 //! hidden name and renamed.
 //!
+//! # When no file can be made
+//!
+//! By default that is an error. A [lenient](RegistryBuilder::lenient) registry
+//! goes on unseen, and says so once: an application need not fail because of its
+//! metrics.
+//!
+//! # Several processes of one application
+//!
+//! Each makes a file of its own by [`RegistryBuilder::per_process`]. The process
+//! is the instance; metric names are the same in all and carry no number.
+//!
 //! # Fork
 //!
 //! In a forked child all handles stay valid and count for the child alone, where
@@ -76,7 +87,8 @@
 //!
 //! # What this crate is not
 //!
-//! It logs nothing and serves nothing. It starts no thread, but for one that
+//! It logs nothing (but for the one line of a lenient registry) and serves
+//! nothing. It starts no thread, but for one that
 //! sleeps up to 100 ms to tell readers of a burst of changes in a
 //! [`LiveRegistry`]. It needs no PCP, but a directory to write to.
 //!

@@ -37,7 +37,7 @@ use state::State;
 
 use crate::layout::Version;
 use crate::metric::sealed::Seat;
-use crate::publish::Published;
+use crate::publish::{Published, unless_refused};
 use crate::registry::catalog::Catalog;
 use crate::registry::{MetricSpec, Registrar, sealed};
 use crate::{Error, Label, RegistryBuilder};
@@ -131,7 +131,9 @@ impl LiveBuilder {
             return Err(Error::Version { what: "live file", name, needed: Version::V3, pinned });
         }
         let room = Room::new(&name, self.wanted)?;
-        let (file, published) = LiveFile::create(&directory, &name, &identity, room)?;
+        let created = LiveFile::create(&directory, &name, &identity, room);
+        let created = unless_refused(created, self.base.lenient)?;
+        let (file, published) = created.map_or_else(|| LiveFile::unseen(&identity, room), Ok)?;
         let state = State::new(Catalog::new(&identity, Some(Version::V3)), file);
         let shared = Arc::new(Shared { state: RwLock::new(state), pace: self.pace });
         Ok(LiveRegistry { shared, published })

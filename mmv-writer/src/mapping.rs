@@ -288,6 +288,7 @@ enum Backing {
     // In this order: the entry for forks goes, then the mapping, then the file.
     File(fork::Registration, MmapRaw, Arc<File>),
     Private(Box<[AtomicU64]>),
+    Anonymous(MmapRaw),
 }
 
 // SAFETY: `base` points into the backing, which the segment owns and which any
@@ -330,6 +331,19 @@ impl Segment {
         let mut memory: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
         let base = NonNull::from(&mut *memory).cast();
         Self { base, len: words * WORD, _backing: Backing::Private(memory) }
+    }
+
+    /// Private memory of `len` bytes, all zero, that takes room as it is used: for
+    /// what is too large for [`Segment::private`].
+    ///
+    /// # Errors
+    ///
+    /// What mmap says.
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let map = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
+        let base = NonNull::new(map.as_mut_ptr())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(Self { base, len, _backing: Backing::Anonymous(map) })
     }
 
     /// The cell at offset `at` of the segment; `None` if it is not wholly

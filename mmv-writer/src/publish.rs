@@ -13,11 +13,11 @@
 mod temporary;
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
@@ -69,15 +69,20 @@ impl Identity {
 /// A file that is being filled.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    temporary: Temporary,
+    /// `None`: there is no file, nobody will see the values.
+    temporary: Option<Temporary>,
+    /// Whether to go on without a file when the system refuses one.
+    lenient: bool,
     /// The file's first chunks, one after the other.
     chunks: Vec<Arc<Segment>>,
 }
 
 impl Draft {
     /// Creates the temporary file for `name`, after removing stale ones.
-    pub(crate) fn create(directory: &Path, name: &str) -> Result<Self, Error> {
-        let mut draft = Self { temporary: Temporary::create(directory, name)?, chunks: Vec::new() };
+    pub(crate) fn create(directory: &Path, name: &str, lenient: bool) -> Result<Self, Error> {
+        let temporary = Temporary::create(directory, name).map(Some);
+        let temporary = unless_refused(temporary, lenient)?.flatten();
+        let mut draft = Self { temporary, lenient, chunks: Vec::new() };
         draft.grow()?;
         Ok(draft)
     }
@@ -87,10 +92,11 @@ impl Draft {
     pub(crate) fn cells(&mut self, index: usize) -> Result<(Cell, Cell), Error> {
         loop {
             if let Some((chunk, at)) = self.locate(value_at(index)) {
-                let missing = || io::Error::from(io::ErrorKind::InvalidInput);
                 let extra = chunk.cell(at + EXTRA_OFFSET as usize);
+                let missing = || io::Error::from(io::ErrorKind::InvalidInput);
                 let cells = chunk.cell(at).zip(extra).ok_or_else(missing);
-                return cells.map_err(Error::io("place value", self.temporary.path()));
+                let path = self.temporary.as_ref().map_or(Path::new(""), Temporary::path);
+                return cells.map_err(Error::io("place value", path));
             }
             self.grow()?;
         }
@@ -105,40 +111,52 @@ impl Draft {
     /// Allocates and maps one more chunk.
     fn grow(&mut self) -> Result<(), Error> {
         let offset = self.chunks.len() as u64 * CHUNK;
-        let path = self.temporary.path();
-        allocate(self.temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;
-        let chunk = Segment::map(self.temporary.file(), offset, CHUNK as usize);
-        self.chunks.push(Arc::new(chunk.map_err(Error::io("map", path))?));
+        let chunk = self.temporary.as_ref().map(|temporary| map_chunk(temporary, offset));
+        let chunk = unless_refused(chunk.transpose(), self.lenient)?.flatten();
+        if chunk.is_none() {
+            self.temporary = None;
+        }
+        let chunk = chunk.unwrap_or_else(|| Segment::private(CHUNK as usize / 8));
+        self.chunks.push(Arc::new(chunk));
         Ok(())
     }
 
     /// Writes everything but the cells, which are there, and renames.
     pub(crate) fn publish(
-        self,
+        mut self,
         identity: &Identity,
         version: Version,
         model: &Model,
     ) -> Result<Published, Error> {
-        self.temporary.check_process()?;
-        let plan = Plan::new(model, version);
-        let path = self.temporary.path().to_owned();
-        self.write_tail(&plan).map_err(Error::io("write", &path))?;
-        self.write_links(&plan.links).map_err(Error::io("write", &path))?;
-        self.settle_texts(&plan, model).map_err(Error::io("map", &path))?;
-        let generation = next_generation(&identity.path);
-        self.write_header(&plan, identity, version, generation)
-            .map_err(Error::io("write", &path))?;
-        self.temporary.publish(&identity.path, generation)
+        let lenient = self.lenient;
+        let Some(temporary) = self.temporary.take() else {
+            return Ok(Published::unseen(&identity.path));
+        };
+        let published = self.publish_file(temporary, identity, version, model);
+        Ok(unless_refused(published, lenient)?.unwrap_or_else(|| Published::unseen(&identity.path)))
     }
 
-    /// Gives the file its final size and writes what stands behind the values.
-    fn write_tail(&self, plan: &Plan) -> io::Result<()> {
-        let file_len = plan.file_len();
-        // The chunks reach further than the last value; nothing is there, so
-        // nothing is lost, and no cell is beyond the new end.
-        self.temporary.file().set_len(file_len)?;
-        allocate(self.temporary.file(), 0, file_len)?;
-        self.temporary.file().write_all_at(&plan.tail, plan.tail_at)
+    fn publish_file(
+        &self,
+        temporary: Temporary,
+        identity: &Identity,
+        version: Version,
+        model: &Model,
+    ) -> Result<Published, Error> {
+        temporary.check_process()?;
+        let plan = Plan::new(model, version);
+        let path = temporary.path().to_owned();
+        let file = temporary.file();
+        write_tail(file, &plan).map_err(Error::io("write", &path))?;
+        self.write_links(&plan.links).map_err(Error::io("write", &path))?;
+        settle_texts(file, &plan, model).map_err(Error::io("map", &path))?;
+        let generation = next_generation(&identity.path);
+        let head = identity.head(version, generation, &plan.toc);
+        file.write_all_at(&head, 0).map_err(Error::io("write", &path))?;
+        // With release order: whoever sees it sees all the rest.
+        self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
+            .map_err(Error::io("write", &path))?;
+        temporary.publish(&identity.path, generation)
     }
 
     /// Completes the value entries, around their cells.
@@ -159,39 +177,59 @@ impl Draft {
         Ok(())
     }
 
-    /// Moves the texts of string values into the strings section.
-    fn settle_texts(&self, plan: &Plan, model: &Model) -> io::Result<()> {
-        if plan.texts == 0 {
-            return Ok(());
-        }
-        let bytes = plan.texts * STRING_BYTES;
-        let segment = Arc::new(Segment::map(self.temporary.file(), plan.texts_at, bytes)?);
-        let texts = model.values.iter().flatten().filter_map(|value| value.text.as_ref());
-        for (index, text) in texts.enumerate() {
-            if !text.settle(&segment, index * STRING_BYTES) {
-                return Err(io::ErrorKind::InvalidInput.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the header with generation 2 still 0, the table of contents, and
-    /// then generation 2 with release order: whoever sees it sees all the rest.
-    fn write_header(
-        &self,
-        plan: &Plan,
-        identity: &Identity,
-        version: Version,
-        generation: u64,
-    ) -> io::Result<()> {
-        let head = identity.head(version, generation, &plan.toc);
-        self.temporary.file().write_all_at(&head, 0)?;
-        self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
-    }
-
     fn store(&self, offset: u64, value: u64, order: Ordering) -> io::Result<()> {
         let stored = self.locate(offset).map(|(chunk, at)| chunk.store_u64(at, value, order));
         if stored == Some(true) { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+}
+
+/// A chunk of the file, with disk space.
+fn map_chunk(temporary: &Temporary, offset: u64) -> Result<Segment, Error> {
+    let path = temporary.path();
+    allocate(temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;
+    Segment::map(temporary.file(), offset, CHUNK as usize).map_err(Error::io("map", path))
+}
+
+/// Gives the file its final size and writes what stands behind the values.
+fn write_tail(file: &File, plan: &Plan) -> io::Result<()> {
+    let file_len = plan.file_len();
+    // The chunks reach further than the last value; nothing is there, so
+    // nothing is lost, and no cell is beyond the new end.
+    file.set_len(file_len)?;
+    allocate(file, 0, file_len)?;
+    file.write_all_at(&plan.tail, plan.tail_at)
+}
+
+/// Moves the texts of string values into the strings section.
+fn settle_texts(file: &Arc<File>, plan: &Plan, model: &Model) -> io::Result<()> {
+    if plan.texts == 0 {
+        return Ok(());
+    }
+    let bytes = plan.texts * STRING_BYTES;
+    let segment = Arc::new(Segment::map(file, plan.texts_at, bytes)?);
+    let texts = model.values.iter().flatten().filter_map(|value| value.text.as_ref());
+    for (index, text) in texts.enumerate() {
+        if !text.settle(&segment, index * STRING_BYTES) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+    }
+    Ok(())
+}
+
+/// `None` instead of an [`Error::Io`], for those who would rather not be seen
+/// than not run. Says so, once in the life of the process.
+pub(crate) fn unless_refused<T>(
+    result: Result<T, Error>,
+    lenient: bool,
+) -> Result<Option<T>, Error> {
+    static WARN: Once = Once::new();
+    match result {
+        Err(error @ Error::Io { .. }) if lenient => {
+            // A closed standard error is no reason to fail either.
+            WARN.call_once(|| drop(writeln!(io::stderr(), "metrics will not be seen: {error}")));
+            Ok(None)
+        }
+        result => result.map(Some),
     }
 }
 
@@ -204,13 +242,26 @@ impl Draft {
 #[must_use = "dropping this withdraws the file"]
 pub struct Published {
     path: PathBuf,
-    file: Flock<File>,
+    /// `None`: there is none.
+    file: Option<Flock<File>>,
     generation: u64,
     /// The process that published it, and alone may withdraw it.
     process: u32,
 }
 
 impl Published {
+    /// What stands for a file that could not be made.
+    pub(crate) fn unseen(path: &Path) -> Self {
+        let process = std::process::id();
+        Self { path: path.to_owned(), file: None, generation: 0, process }
+    }
+
+    /// Whether there is a file. There is always one unless the registry was made
+    /// [lenient](crate::RegistryBuilder::lenient).
+    pub fn is_seen(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -228,7 +279,8 @@ impl Drop for Published {
         if self.process != std::process::id() {
             return;
         }
-        let (Ok(ours), Ok(there)) = (self.file.metadata(), self.path.symlink_metadata()) else {
+        let Some(file) = &self.file else { return };
+        let (Ok(ours), Ok(there)) = (file.metadata(), self.path.symlink_metadata()) else {
             return;
         };
         if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {

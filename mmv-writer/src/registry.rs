@@ -47,6 +47,8 @@ pub struct RegistryBuilder {
     cluster: u32,
     flags: Flags,
     pub(crate) pinned: Option<Version>,
+    pub(crate) lenient: bool,
+    per_process: bool,
 }
 
 impl Registry {
@@ -69,6 +71,8 @@ impl Registry {
             cluster: 0,
             flags: Flags::PROCESS,
             pinned: None,
+            lenient: false,
+            per_process: false,
         }
     }
 
@@ -89,6 +93,19 @@ impl Registry {
         let names = (0..count).map(|index| index.to_string());
         let builder = self.indom("stripes").help("threads that count, each for itself");
         builder.names(names.chain(["shared".to_owned()])).build()
+    }
+
+    /// A domain with this process as its only instance, for a file that is one
+    /// [of several](RegistryBuilder::per_process). Register it first, so that it has
+    /// the same serial in each.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`].
+    pub fn process(&self) -> Result<Indom, Error> {
+        let pid = std::process::id();
+        let builder = self.indom("processes").help("processes of the application");
+        builder.instance(pid.cast_signed(), pid.to_string()).build()
     }
 
     /// Attaches a label to all metrics of the file, which needs an explicit
@@ -179,6 +196,29 @@ impl RegistryBuilder {
         self
     }
 
+    /// Goes on without a file when the system refuses one: no directory, no
+    /// permission, no space ([`Error::Io`]). Handles then count where nobody reads,
+    /// one line on standard error says why (once in the life of the process), and
+    /// [`Published::is_seen`] is false. Errors in what is registered stay errors.
+    pub fn lenient(mut self) -> Self {
+        self.lenient = true;
+        self
+    }
+
+    /// Makes the file one of several of the same application, a process each:
+    /// its name is that of the application, a dot and the process's number. All
+    /// need the same explicit cluster and register the same metrics with the same
+    /// items, on the domain that [`Registry::process`] gives. Readers then find each
+    /// metric once, with an instance for each process.
+    ///
+    /// The file's name is left out of metric names, so let these start with the
+    /// application's: `app.requests`.
+    pub fn per_process(mut self) -> Self {
+        self.name = format!("{}.{}", self.name, std::process::id());
+        self.per_process = true;
+        self.no_prefix()
+    }
+
     /// Makes the registry a live one: published from the start, and open for more
     /// metrics and instances as long as the program runs.
     pub fn live(self) -> LiveBuilder {
@@ -189,6 +229,9 @@ impl RegistryBuilder {
     pub(crate) fn identity(&self) -> Result<(PathBuf, Identity), Error> {
         check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
         check::range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;
+        if self.per_process && self.cluster == 0 {
+            return Err(Error::NeedsCluster { name: self.name.clone() });
+        }
         let directory = self.directory.clone().unwrap_or_else(mmv_directory);
         let path = directory.join(&self.name);
         Ok((directory, Identity { path, cluster: self.cluster, flags: self.flags }))
@@ -204,7 +247,7 @@ impl RegistryBuilder {
     pub fn build(self) -> Result<Registry, Error> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let (directory, identity) = self.identity()?;
-        let draft = Draft::create(&directory, &self.name)?;
+        let draft = Draft::create(&directory, &self.name, self.lenient)?;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let state = State::new(id, Catalog::new(&identity, self.pinned), draft);
         Ok(Registry { identity, state: Mutex::new(state) })

@@ -31,7 +31,8 @@ const RAISE_ORDER: [SectionKind; 6] = [
 #[derive(Debug)]
 pub(super) struct LiveFile {
     path: PathBuf,
-    file: Arc<File>,
+    /// `None`: nobody will see the values, which are in private memory.
+    file: Option<Arc<File>>,
     /// The process that made it.
     process: u32,
     segment: Arc<Segment>,
@@ -64,11 +65,30 @@ impl LiveFile {
         let generation = next_generation(&identity.path);
         let path = identity.path.clone();
         let process = std::process::id();
+        let file = Some(file);
         let live = Self { path, file, process, segment, room, used, allocated, generation };
         let toc = TOC_ORDER.map(|kind| live.toc_entry(kind));
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
         let published = temporary.publish(&identity.path, generation)?;
+        Ok((live, published))
+    }
+
+    /// The same without a file.
+    pub(super) fn unseen(identity: &Identity, room: Room) -> Result<(Self, Published), Error> {
+        let path = identity.path.clone();
+        let segment = Segment::anonymous(room.end() as usize).map_err(Error::io("map", &path))?;
+        let published = Published::unseen(&path);
+        let live = Self {
+            path,
+            file: None,
+            process: std::process::id(),
+            segment: Arc::new(segment),
+            room,
+            used: [0; 6],
+            allocated: [0; 6],
+            generation: 0,
+        };
         Ok((live, published))
     }
 
@@ -101,10 +121,10 @@ impl LiveFile {
         };
         let wanted = self.room.at(kind, end);
         let from = self.allocated[kind as usize];
-        if wanted > from {
+        if let Some(file) = self.file.as_ref().filter(|_| wanted > from) {
             let limit = self.room.at(kind, max);
             let to = (wanted.next_multiple_of(PIECE)).min(limit).max(wanted);
-            let allocated = allocate(&self.file, from, to - from);
+            let allocated = allocate(file, from, to - from);
             allocated.map_err(Error::io("allocate", &self.path))?;
             self.allocated[kind as usize] = to;
         }

@@ -86,7 +86,7 @@ impl Temporary {
         std::fs::rename(&self.name.path, path).map_err(Error::io("rename", path))?;
         self.name.renamed = true;
         let process = self.name.process;
-        Ok(Published { path: path.to_owned(), file: self.file, generation, process })
+        Ok(Published { path: path.to_owned(), file: Some(self.file), generation, process })
     }
 }
 

@@ -128,6 +128,73 @@ fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
     assert_eq!(names[1..], ["app", "live"]);
 }
 
+#[test]
+fn a_lenient_registry_counts_where_nobody_reads_when_it_gets_no_file() {
+    let builder = Registry::builder("app").directory("/no/such/directory").lenient();
+    let registry = builder.clone().build().unwrap();
+    let many = registry.indom("many").names((0..5000).map(|n| n.to_string())).build().unwrap();
+    let counts = registry.counter::<u64>("c").build_instances(&many).unwrap();
+    let text = registry.text("t").build().unwrap();
+    assert!(matches!(registry.gauge::<i32>("c").build(), Err(Error::NameTaken { .. })));
+    let published = registry.publish().unwrap();
+    assert!(!published.is_seen());
+    counts.get(4999).unwrap().add(7);
+    text.set("unseen");
+    assert_eq!(counts.by_name("4999").unwrap().value(), 7);
+
+    let live = builder.live().build().unwrap();
+    let things = live.indom("things").build().unwrap();
+    let family = live.counter::<u64>("c").build_family(&things).unwrap();
+    family.get_or_create("one").unwrap().add(3);
+    assert_eq!(family.get_or_create("one").unwrap().value(), 3);
+    assert!(!live.published().is_seen() && things.remove("one"));
+}
+
+#[test]
+fn a_lenient_registry_is_seen_where_it_can_be() {
+    let directory = directory();
+    let builder = Registry::builder("app").directory(directory.path()).lenient();
+    let published = builder.build().unwrap().publish().unwrap();
+    assert!(published.is_seen());
+    assert_eq!(names(&directory), ["app"]);
+    let wrong = Registry::builder("my-app").directory(directory.path()).lenient();
+    assert!(matches!(wrong.build(), Err(Error::FileName { .. })));
+}
+
+#[test]
+fn a_lenient_registry_whose_file_cannot_get_its_name_is_not_seen() {
+    let directory = directory();
+    let builder = Registry::builder("app").directory(directory.path());
+    let (strict, lenient) = (builder.clone().build().unwrap(), builder.lenient().build().unwrap());
+    let count = lenient.counter::<u64>("c").build().unwrap();
+    std::fs::create_dir_all(directory.path().join("app/in/the/way")).unwrap();
+    assert!(matches!(strict.publish(), Err(Error::Io { action: "rename", .. })));
+    let published = lenient.publish().unwrap();
+    count.inc();
+    assert_eq!((published.is_seen(), count.value()), (false, 1));
+    drop(published);
+    assert_eq!(names(&directory), ["app"]);
+}
+
+#[test]
+fn processes_of_an_application_have_a_file_and_an_instance_each() {
+    let directory = directory();
+    let builder = Registry::builder("my-app").directory(directory.path()).per_process();
+    assert!(matches!(builder.clone().build(), Err(Error::NeedsCluster { .. })));
+    let registry = builder.cluster(12).build().unwrap();
+    let process = registry.process().unwrap();
+    let _requests = registry.counter::<u64>("my_app.requests").build_instances(&process).unwrap();
+    let published = registry.publish().unwrap();
+    let pid = std::process::id();
+    assert_eq!(names(&directory), [format!("my-app.{pid}")]);
+    let file = File::open(published.path()).unwrap();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!(contents.header.flags, Flags::PROCESS.with(Flags::NO_PREFIX));
+    assert_eq!(contents.header.cluster, 12);
+    let instance = &contents.indoms[0].instances[0];
+    assert_eq!((instance.id.get(), &*instance.name), (pid.cast_signed(), &*pid.to_string()));
+}
+
 /// The umask is the whole process's, so this runs in one of its own.
 #[test]
 fn the_mode_does_not_depend_on_the_umask() {

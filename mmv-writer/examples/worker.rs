@@ -1,0 +1,36 @@
+//! One process of an application that runs as several: start it more than once.
+//!
+//! ```text
+//! cargo run -p mmv-writer --example worker -- [DIRECTORY] [SECONDS]
+//! ```
+//!
+//! Each process has a file `worker.PID`; the metric `mmv.worker.jobs` has an
+//! instance for each. Works, unseen, also where no file can be made.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use mmv_writer::{Counter, Instances, Registry, Units, mmv_directory};
+
+fn main() -> Result<(), mmv_writer::Error> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
+
+    let builder = Registry::builder("worker").directory(directory).cluster(322);
+    let registry = builder.per_process().lenient().build()?;
+    let process = registry.process()?;
+    let jobs: Instances<Counter<u64>> = registry
+        .counter("worker.jobs")
+        .units(Units::count())
+        .help("jobs done")
+        .build_instances(&process)?;
+    let _published = registry.publish()?;
+
+    for _ in 0..seconds {
+        sleep(Duration::from_secs(1));
+        jobs.iter().for_each(Counter::inc);
+    }
+    Ok(())
+}
