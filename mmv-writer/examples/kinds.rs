@@ -8,9 +8,9 @@
 
 use std::path::PathBuf;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mmv_writer::{Registry, Units, mmv_directory};
+use mmv_writer::{Buckets, Registry, Units, mmv_directory};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -27,6 +27,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut busy = registry.elapsed("busy").help("seen while it runs").build()?;
     let work = registry.timer("work.time").build()?;
     let hits = registry.counter::<u64>("hits").units(Units::count()).build_striped(&stripes)?;
+    let buckets = registry.buckets(Buckets::new(3, 10_000_000_000))?;
+    let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
+    let latency = latency.build_histogram(&buckets)?;
     let _published = registry.publish()?;
 
     let mut stripe = hits.claim();
@@ -41,7 +44,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let _busy = busy.start();
         stripe.add(100);
+        let start = Instant::now();
         work.time(|| sleep(Duration::from_secs(1)));
+        latency.record(start.elapsed().as_nanos() as u64);
     }
     Ok(())
 }

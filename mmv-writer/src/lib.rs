@@ -118,9 +118,11 @@ pub use error::Error;
 pub use label::{Label, LabelValue};
 pub use live::{Family, LiveBuilder, LiveIndom, LiveIndomBuilder, LiveRegistry};
 pub use metric::{
-    Counter, Discrete, Elapsed, Gauge, Instances, Interval, Optional, OwnedCounter, OwnedGauge,
-    Stripe, Striped, Text, Timer, Timing,
+    Buckets, Counter, Discrete, Elapsed, Gauge, Histogram, Instances, Interval, Optional,
+    OwnedCounter, OwnedGauge, OwnedHistogram, Stripe, Striped, Text, Timer, Timing,
 };
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use publish::Published;
-pub use registry::{Indom, IndomBuilder, MetricBuilder, Registrar, Registry, RegistryBuilder};
+pub use registry::{
+    BucketIndom, Indom, IndomBuilder, MetricBuilder, Registrar, Registry, RegistryBuilder,
+};

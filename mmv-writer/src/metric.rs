@@ -12,6 +12,8 @@
 //! | [`Timer`] | counter | `start`, `time`, `add` | shared |
 //! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
 //! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
+//! | [`Histogram`] | counter | `record`, `count`, `sum` | shared |
+//! | [`OwnedHistogram`] | counter | the same | one writer |
 //!
 //! A handle is a pointer to eight bytes of the mapping. Its methods are relaxed
 //! atomic accesses that cannot fail, take no lock (but for [`Text`]), make no
@@ -28,10 +30,12 @@
 //! nobody reads. Every handle has a `noop()` form that does so from the start,
 //! so a library never asks whether it is instrumented.
 
+mod buckets;
 mod counter;
 mod discrete;
 mod elapsed;
 mod gauge;
+pub(crate) mod histogram;
 mod instances;
 mod number;
 mod optional;
@@ -39,10 +43,12 @@ mod striped;
 mod text;
 mod timer;
 
+pub use buckets::Buckets;
 pub use counter::{Counter, OwnedCounter};
 pub use discrete::Discrete;
 pub use elapsed::{Elapsed, Interval};
 pub use gauge::{Gauge, OwnedGauge};
+pub use histogram::{Histogram, OwnedHistogram};
 pub use instances::Instances;
 pub use number::Number;
 pub use optional::Optional;

@@ -7,6 +7,7 @@
 
 pub(crate) mod catalog;
 mod check;
+mod histogram;
 mod indom;
 mod metric;
 pub(crate) mod model;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use catalog::Catalog;
+pub use histogram::BucketIndom;
 pub(crate) use indom::Members;
 pub use indom::{Indom, IndomBuilder};
 pub use metric::{MetricBuilder, Registrar};

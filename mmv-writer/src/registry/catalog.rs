@@ -127,6 +127,15 @@ impl Catalog {
         Ok(Checked { record, labels, optional: spec.optional, isolated: spec.isolated })
     }
 
+    /// Checks that so many metrics more fit the file.
+    pub(crate) fn check_room_for_metrics(&self, count: usize, name: &str) -> Result<(), Error> {
+        if self.names.len() + count > MAX_METRICS as usize {
+            let name = name.to_owned();
+            return Err(Error::Full { what: "metrics", max: MAX_METRICS, name });
+        }
+        Ok(())
+    }
+
     /// Takes a metric's name and item. Its labels are apart.
     pub(crate) fn take_metric(&mut self, metric: &MetricRecord) {
         self.names.insert(metric.name.clone());
@@ -136,10 +145,7 @@ impl Catalog {
     fn check_name(&self, name: &str) -> Result<(), Error> {
         check::metric_name(name)?;
         self.check_version("metric name", name, version_for_name(name))?;
-        if self.names.len() >= MAX_METRICS as usize {
-            let name = name.to_owned();
-            return Err(Error::Full { what: "metrics", max: MAX_METRICS, name });
-        }
+        self.check_room_for_metrics(1, name)?;
         if self.names.contains(name) {
             return Err(Error::NameTaken { what: "metric name", name: name.to_owned() });
         }

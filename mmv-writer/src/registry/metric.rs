@@ -14,7 +14,7 @@ use crate::metric::{
 use crate::{Error, Label, LiveRegistry};
 
 /// What a program says about a metric, whatever its handle.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MetricSpec {
     pub(crate) name: String,
     pub(crate) type_code: i32,

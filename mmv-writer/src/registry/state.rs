@@ -98,6 +98,20 @@ impl State {
         Ok(seats)
     }
 
+    /// Registers the counts of a histogram's buckets, and the sum of its values.
+    pub(super) fn add_histogram(
+        &mut self,
+        counts: MetricSpec,
+        sum: MetricSpec,
+        buckets: &Indom,
+    ) -> Result<(Vec<Seat>, Seat), Error> {
+        // Before the first is registered, so that both are or none.
+        self.catalog.check_metric(sum.clone(), None)?;
+        self.catalog.check_room_for_metrics(2, &sum.name)?;
+        let counts = self.add_instances(counts, buckets)?;
+        Ok((counts, self.add_singular(sum)?))
+    }
+
     /// The index of a new value, counted from the last one registered.
     fn place(&self, ahead: usize, isolated: bool) -> usize {
         let next = self.model.values.len();

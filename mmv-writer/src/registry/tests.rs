@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::metric::Number;
 use crate::view::{Contents, LabelClass, Limits, MetricKind};
-use crate::{Counter, Gauge, Text};
+use crate::{Buckets, Counter, Gauge, Text};
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -507,4 +507,65 @@ fn a_striped_counter_needs_a_stripe() {
     let empty = registry.indom("none").build().unwrap();
     let error = refused(registry.counter::<u64>("hits").build_striped(&empty), "hits");
     assert!(matches!(error, Error::NoStripes { .. }));
+}
+
+#[test]
+fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
+    let directory = directory();
+    let builder = Registry::builder("app").directory(directory.path()).sentinel();
+    let registry = builder.build().unwrap();
+    let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
+    let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
+    let latency = latency.help("of requests").build_histogram(&buckets).unwrap();
+    let mut size = registry.counter::<u64>("size").owned().build_histogram(&buckets).unwrap();
+    let published = registry.publish().unwrap();
+    for value in [4, 5, 5, 100] {
+        latency.record(value);
+    }
+    size.record(1);
+    let contents = read(&published);
+    assert_eq!(contents.skipped, []);
+    let names: Vec<_> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(names, ["latency.bucket", "latency.sum", "size.bucket", "size.sum"]);
+    let units: Vec<_> = contents.metrics.iter().map(|metric| metric.units).take(2).collect();
+    assert_eq!(units, [Units::count(), Units::nanoseconds()]);
+    let none = u64::MAX;
+    let cells = |metric| {
+        let values = contents.values_of(metric).map(|value| word(&published, value.cell));
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(cells(0), [none, none, none, none, 3, none, none, 1]);
+    assert_eq!(cells(1), [114]);
+    assert_eq!(cells(2), [none, 1, none, none, none, none, none, none]);
+    assert_eq!(contents.indoms[0].instances[4].name, "4..5");
+    let labels: Vec<_> =
+        contents.labels.iter().map(|label| (label.name.as_str(), &*label.json_value)).collect();
+    assert_eq!(
+        labels[..3],
+        [("bucket_precision", "1"), ("bucket_max", "10"), ("histogram", "\"nanosec\"")]
+    );
+    assert_eq!((latency.count(), latency.sum(), size.count()), (4, 114, 1));
+}
+
+#[test]
+fn a_histogram_is_registered_whole_or_not_at_all() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
+    let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
+    let error = refused(histogram("latency"), "latency.bucket");
+    assert!(matches!(error, Error::NeedsSentinel { .. }));
+    let builder = Registry::builder("app").directory(directory.path()).sentinel();
+    let registry = builder.build().unwrap();
+    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
+    let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
+    let _sum = registry.gauge::<f64>("taken.sum").build().unwrap();
+    let error = refused(histogram("taken"), "taken.sum");
+    assert!(matches!(error, Error::NameTaken { .. }));
+    for index in 1..1022 {
+        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+    }
+    let error = refused(histogram("full"), "full.sum");
+    assert!(matches!(error, Error::Full { max: 1023, .. }));
+    assert_eq!(contents(registry).metrics.len(), 1022);
 }

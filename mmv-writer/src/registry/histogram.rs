@@ -1,0 +1,100 @@
+//! Histograms: metrics on a domain of buckets.
+
+use pcp_types::Units;
+
+use super::metric::{MetricBuilder, MetricSpec};
+use super::{Indom, Registry};
+use crate::metric::histogram::Cells;
+use crate::metric::{Buckets, Counter, Histogram, OwnedCounter, OwnedHistogram};
+use crate::{Error, Label};
+
+/// A domain whose instances are the buckets of histograms; any number of these
+/// can share it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct BucketIndom {
+    indom: Indom,
+    buckets: Buckets,
+}
+
+impl BucketIndom {
+    /// The buckets.
+    pub fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+}
+
+impl Registry {
+    /// A domain of buckets for histograms, with the labels `bucket_precision` and
+    /// `bucket_max`. Costs 312 bytes a bucket, and each histogram on it 32 a bucket.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndomBuilder::build`](super::IndomBuilder::build).
+    pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom, Error> {
+        let builder = self.indom("buckets").help("ranges of values, first..last");
+        let names = (0..buckets.count()).filter_map(|index| buckets.name(index));
+        // Two labels, as PCP takes an object apart and loses its name.
+        let precision = Label::new("bucket_precision", u64::from(buckets.precision()));
+        let max = Label::new("bucket_max", buckets.max());
+        let indom = builder.names(names).label(precision).label(max).build()?;
+        Ok(BucketIndom { indom, buckets })
+    }
+
+    fn add_histogram(&self, spec: MetricSpec, indom: &BucketIndom) -> Result<Cells, Error> {
+        let units = spec.units;
+        let mut sum = spec.clone();
+        sum.name = format!("{}.sum", spec.name);
+        sum.item = None;
+        sum.labels = Vec::new();
+        let mut counts = spec;
+        counts.name = format!("{}.bucket", counts.name);
+        counts.units = Units::count();
+        counts.optional = true;
+        counts.labels.push(Label::new("histogram", units.to_string()));
+        let (counts, sum) = self.state().add_histogram(counts, sum, &indom.indom)?;
+        let counts = counts.into_iter().map(|seat| seat.cell).collect();
+        Ok(Cells::new(indom.buckets, counts, sum.cell))
+    }
+}
+
+impl MetricBuilder<'_, Counter<u64>> {
+    /// Registers a histogram of values in the units stated: the metric
+    /// `NAME.bucket`, which counts values by bucket and has a label `histogram`
+    /// with their units, and the metric `NAME.sum`. The file needs
+    /// [`RegistryBuilder::sentinel`](super::RegistryBuilder::sentinel).
+    ///
+    /// ```
+    /// use mmv_writer::{Buckets, Registry, Units};
+    ///
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let registry = Registry::builder("web").directory(directory.path()).sentinel().build()?;
+    /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?; // up to a minute
+    /// let latency = registry.counter::<u64>("request.latency").units(Units::microseconds());
+    /// let latency = latency.build_histogram(&buckets)?;
+    /// let _published = registry.publish()?;
+    ///
+    /// latency.record(1_234);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build_instances`].
+    pub fn build_histogram(self, buckets: &BucketIndom) -> Result<Histogram, Error> {
+        Ok(Histogram::new(self.registry.add_histogram(self.spec, buckets)?))
+    }
+}
+
+impl MetricBuilder<'_, OwnedCounter<u64>> {
+    /// As for a shared counter, with one writer.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn build_histogram(self, buckets: &BucketIndom) -> Result<OwnedHistogram, Error> {
+        Ok(OwnedHistogram::new(self.registry.add_histogram(self.spec, buckets)?))
+    }
+}
