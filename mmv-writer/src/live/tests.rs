@@ -27,9 +27,14 @@ fn open(registry: &LiveRegistry) -> File {
     File::open(registry.published().path()).unwrap()
 }
 
-/// What a stranger reads; nothing may be skipped.
+/// What a stranger reads, once the file holds still; nothing may be skipped.
 fn contents(registry: &LiveRegistry) -> Contents {
-    let contents = Contents::read(&open(registry), &Limits::default()).unwrap();
+    let contents = loop {
+        match Contents::read(&open(registry), &Limits::default()) {
+            Err(refusal) if refusal.is_not_ready() => {}
+            contents => break contents.unwrap(),
+        }
+    };
     assert_eq!(contents.skipped, []);
     contents
 }
@@ -246,18 +251,21 @@ fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
     let registry = builder(&directory).pace(pace).build().unwrap();
     let names = |contents: &Contents| contents.metrics.len();
     std::thread::sleep(pace);
+    let start = Instant::now();
     let _first = registry.counter::<u64>("first").build().unwrap();
     let seen = contents(&registry);
     assert_eq!(names(&seen), 1);
-    let start = Instant::now();
     let _second = registry.counter::<u64>("second").build().unwrap();
     let _third = registry.counter::<u64>("third").build().unwrap();
     while contents(&registry).header.generation == seen.header.generation {
         assert!(start.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(start.elapsed() >= pace / 2, "{:?}", start.elapsed());
-    assert_eq!(names(&contents(&registry)), 3);
+    assert!(start.elapsed() >= pace, "{:?}", start.elapsed());
+    while names(&contents(&registry)) < 3 {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -357,7 +365,7 @@ fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
         let start = Instant::now();
         let mut next = 0u64;
         while start.elapsed() < Duration::from_millis(1200) {
-            // All places, so that each round needs those of the round before last.
+            // Half of the places, so that each round needs those of the one before last.
             for index in next..next + 32 {
                 count.get_or_create(&format!("i{index}")).unwrap().add(index);
             }
@@ -365,8 +373,9 @@ fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
             for index in next..next + 32 {
                 assert!(things.remove(&format!("i{index}")));
             }
+            registry.announce();
             next += 32;
-            std::thread::sleep(slots::REST / 2 + Duration::from_millis(20));
+            std::thread::sleep(slots::REST);
         }
         assert!(next > 64, "places were used again");
         stop.store(true, Ordering::Release);
@@ -396,12 +405,12 @@ fn many_threads_ask_for_the_same_instances_and_no_count_is_lost() {
 }
 
 #[test]
-fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_two_rounds() {
+fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
     let directory = directory();
     let registry = builder(&directory).pace(Duration::from_millis(1)).build().unwrap();
     let things = registry.indom("things").build().unwrap();
     let count = registry.counter::<u64>("count").build_family(&things).unwrap();
-    let mut room = Vec::new();
+    let places = || registry.shared.read().file.used(crate::layout::SectionKind::Instances);
     for round in 0..20 {
         for index in 0..5_000 {
             let name = format!("i{}", round * 5_000 + index);
@@ -409,10 +418,9 @@ fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_two_rounds() {
             assert!(things.remove(&name));
         }
         registry.announce();
-        std::thread::sleep(slots::REST + Duration::from_millis(5));
-        room.push(open(&registry).metadata().unwrap().blocks());
+        std::thread::sleep(slots::REST);
+        assert!(places() <= 5_000, "{} in round {round}", places());
     }
-    assert_eq!(room[1..], vec![room[1]; 19]);
     assert!(things.is_empty() && contents(&registry).values.is_empty());
 }
 
