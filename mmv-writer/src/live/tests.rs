@@ -186,9 +186,14 @@ fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
     held.add(9);
     seen.get_or_create("free").unwrap().add(9);
     name.get_or_create("free").unwrap().set("of the first");
+    let removed = std::time::Instant::now();
     users.remove("held");
     users.remove("free");
     let _soon = seen.get_or_create("soon").unwrap();
+    if removed.elapsed() >= slots::REST {
+        eprintln!("skipped: the machine stalled for {:?}", removed.elapsed());
+        return;
+    }
     assert_eq!(slots(), 3, "too soon");
     std::thread::sleep(slots::REST);
     let later = seen.get_or_create("later").unwrap();
