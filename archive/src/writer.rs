@@ -10,6 +10,7 @@ mod append_file;
 mod catalog;
 mod file_set;
 mod indom_change;
+mod name_space;
 mod temporal_index;
 
 use std::path::{Path, PathBuf};
@@ -92,6 +93,7 @@ pub struct ArchiveWriter {
     switch_due: bool,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+    ends_in_mark: bool,
     records: u64,
     builder: ResultBuilder,
     /// Memory for the record and the metadata of one write.
@@ -124,6 +126,7 @@ impl ArchiveWriter {
             switch_due: false,
             first: None,
             last: None,
+            ends_in_mark: false,
             records: 0,
             builder: ResultBuilder::default(),
             record: Vec::new(),
@@ -137,8 +140,10 @@ impl ArchiveWriter {
     /// # Errors
     ///
     /// [`Error::MetricChanged`] if the metric is known with another
-    /// descriptor, which needs a new archive; [`Error::NameTaken`];
-    /// [`Error::Encode`] for a metric that has no name.
+    /// descriptor, which needs a new archive; [`Error::NameTaken`] and
+    /// [`Error::LeafAndFolder`] for names that do not fit those of other
+    /// metrics; [`Error::Encode`] for a metric that has no name, or one that
+    /// no name space can have. Then none of the names is known.
     pub fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
         self.catalog.declare_metric(desc, names)
     }
@@ -155,7 +160,9 @@ impl ArchiveWriter {
         self.catalog.declare_indom(indom, instances)
     }
 
-    /// Makes the labels of a target known, replacing what it had.
+    /// Makes the labels of a target known, replacing what it had. Of several
+    /// changes at one time the first is written; the last follows with the
+    /// first record that is later.
     ///
     /// # Errors
     ///
@@ -177,7 +184,8 @@ impl ArchiveWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::TimeBackwards`] for a time before that of the last record;
+    /// [`Error::TimeBackwards`] for a time before that of the last record, or
+    /// for the same time if that is a mark;
     /// [`Error::EmptyStart`] without value sets;
     /// [`Error::Undeclared`] and [`Error::ValueMismatch`] for values that do
     /// not fit what was declared; [`Error::Encode`]; [`Error::Io`], after
@@ -189,7 +197,7 @@ impl ArchiveWriter {
         for set in &result.value_sets {
             check_set(self.catalog.desc(set.pmid)?, set)?;
         }
-        self.check_time(result.timestamp, false)?;
+        self.check_time(result.timestamp, self.ends_in_mark)?;
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         self.builder.clear();
@@ -219,7 +227,7 @@ impl ArchiveWriter {
             self.checked_template = Some(buffer.template_id());
         }
         let stamp = buffer.timestamp();
-        self.check_time(stamp, false)?;
+        self.check_time(stamp, self.ends_in_mark)?;
         self.write_record(stamp, buffer.as_bytes())
     }
 
@@ -237,7 +245,9 @@ impl ArchiveWriter {
         self.check_time(stamp, true)?;
         let mut record = Vec::new();
         encode_mark(Version::V3, stamp, &mut record)?;
-        self.write_record(stamp, &record)
+        self.write_record(stamp, &record)?;
+        self.ends_in_mark = true;
+        Ok(())
     }
 
     /// The next record begins a new data volume. Does nothing before the
@@ -330,6 +340,7 @@ impl ArchiveWriter {
         }
         self.catalog.written(stamp);
         self.switch_due = false;
+        self.ends_in_mark = false;
         self.first.get_or_insert(stamp);
         self.last = Some(stamp);
         self.records += 1;

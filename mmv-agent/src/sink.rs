@@ -150,7 +150,11 @@ impl Sink {
             self.close_for_change();
         }
         match self.try_append(sample) {
-            Err(Error::MetricChanged { .. } | Error::NameTaken { .. }) => {
+            Err(
+                Error::MetricChanged { .. }
+                | Error::NameTaken { .. }
+                | Error::LeafAndFolder { .. },
+            ) => {
                 self.close_for_change();
                 self.try_append(sample)
             }

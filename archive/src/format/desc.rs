@@ -158,11 +158,13 @@ pub(crate) fn encode(
     })
 }
 
-/// Whether a name can be stored.
+/// Whether a name can be stored and found again: a letter, then letters,
+/// digits and `_`, in parts divided by single dots. Parts behind the first may
+/// begin with a digit, as they may for PCP.
 ///
 /// # Errors
 ///
-/// [`EncodeError::TooLarge`].
+/// [`EncodeError::TooLarge`], [`EncodeError::MetricName`].
 pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
     if name.len() > MAX_NAME {
         return Err(EncodeError::TooLarge {
@@ -171,7 +173,21 @@ pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
             max: MAX_NAME as u64,
         });
     }
-    Ok(())
+    let wrong = |at| EncodeError::MetricName { name: name.to_owned(), at: at as u64 };
+    let mut before = b'.';
+    for (at, byte) in name.bytes().enumerate() {
+        let fits = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => true,
+            b'0'..=b'9' | b'_' => at > 0,
+            b'.' => before != b'.',
+            _ => false,
+        };
+        if !fits {
+            return Err(wrong(at));
+        }
+        before = byte;
+    }
+    if before == b'.' { Err(wrong(name.len())) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -250,6 +266,18 @@ mod tests {
         assert!(parse(&mut body(&bytes)).is_ok());
         bytes[23] = 2;
         assert!(parse(&mut body(&bytes)).is_err());
+    }
+
+    #[test]
+    fn a_name_is_letters_digits_and_underscores_between_single_dots() {
+        for name in ["a", "A.b_2.C", "mmv.2nd._x"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        let wrong = [("", 0), ("1a", 0), (".a", 0), ("a..b", 2), ("a.", 2), ("a-b", 1), ("a b", 1)];
+        for (name, at) in wrong.into_iter().chain([("a.\u{e9}", 2), ("a\0", 1)]) {
+            let expected = EncodeError::MetricName { name: name.to_owned(), at };
+            assert_eq!(check_name(name), Err(expected));
+        }
     }
 
     #[test]

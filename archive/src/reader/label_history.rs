@@ -14,7 +14,8 @@ pub struct LabelState {
 }
 
 /// All states of a target's labels, rising in time. Each replaces the one
-/// before entirely; of two with one time the later in the file holds.
+/// before entirely; of two with one time the first in the file holds, as for
+/// PCP (`addlabel` in `src/libpcp/src/logmeta.c`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelHistory {
     states: Vec<LabelState>,
@@ -30,8 +31,9 @@ impl LabelHistory {
     /// The label sets at a time; `None` before the first state.
     pub fn at(&self, time: Timestamp) -> Option<&[LabelSet]> {
         let after = self.states.partition_point(|state| state.stamp <= time);
-        let state = self.states.get(after.checked_sub(1)?)?;
-        Some(&state.sets)
+        let newest = self.states.get(after.checked_sub(1)?)?;
+        let first = self.states.partition_point(|state| state.stamp < newest.stamp);
+        Some(&self.states.get(first)?.sets)
     }
 
     pub(super) fn push(&mut self, stamp: Timestamp, sets: Vec<LabelSet>) {
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_state_holds_and_of_one_time_the_later_in_the_file() {
+    fn the_newest_state_holds_and_of_one_time_the_first_in_the_file() {
         let at = |seconds| Timestamp::new(seconds, 0).unwrap();
         let set = |json: &str| vec![LabelSet { json: json.to_owned(), ..LabelSet::default() }];
         let mut history = LabelHistory::default();
@@ -59,6 +61,6 @@ mod tests {
         history.sort();
         assert_eq!(history.at(at(9)), None);
         assert_eq!(history.at(at(19)), Some(&*set("a")));
-        assert_eq!(history.at(at(20)), Some(&*set("c")));
+        assert_eq!(history.at(at(20)), Some(&*set("b")));
     }
 }

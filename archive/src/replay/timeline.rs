@@ -78,16 +78,19 @@ impl Timeline {
     ///
     /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: behind
     /// 20.0005 s lie 0, 10 and 20, ahead of it nothing; behind 25 s lies
-    /// nothing, ahead 40 and 50; the mark itself has neither.
+    /// nothing, ahead 40 and 50; the mark itself has neither. Had it the time
+    /// of the record at 40 s, that record would lie behind 40 s and ahead.
     pub(crate) fn reach(&self, at: Timestamp) -> Reach {
         let not_after = self.stamps.partition_point(|&stamp| stamp <= at) as u32;
         let before = self.stamps.partition_point(|&stamp| stamp < at) as u32;
         let passed = self.marks.partition_point(|&mark| mark < not_after);
-        let ahead = self.marks.partition_point(|&mark| mark < before);
         let wall_behind =
             passed.checked_sub(1).and_then(|i| self.marks.get(i)).map_or(0, |m| m + 1);
+        // A record of the moment behind a mark of the moment is on this side.
+        let next = if wall_behind < not_after { before.max(wall_behind) } else { before };
+        let ahead = self.marks.partition_point(|&mark| mark < next);
         let wall_ahead = self.marks.get(ahead).copied().unwrap_or(self.stamps.len() as u32);
-        Reach { at: self.seconds_of(at), prior: wall_behind..not_after, next: before..wall_ahead }
+        Reach { at: self.seconds_of(at), prior: wall_behind..not_after, next: next..wall_ahead }
     }
 }
 
@@ -134,6 +137,16 @@ mod tests {
         }
         let after = timeline.reach(at(45_000));
         assert_eq!((after.prior, after.next), (4..5, 5..6));
+    }
+
+    #[test]
+    fn a_record_with_the_time_of_the_mark_before_it_is_seen_at_that_time() {
+        let mut timeline = Timeline::new(at(0));
+        for (millis, is_mark) in [(0, false), (10, false), (10, true), (10, false), (20, false)] {
+            timeline.push(at(millis), is_mark).unwrap();
+        }
+        let reach = timeline.reach(at(10));
+        assert_eq!((reach.prior, reach.next), (3..4, 3..5));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What the archive's metadata says already, and what waits to be written.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::indom_change::{self, Change};
+use super::name_space::NameSpace;
 use super::undeclared;
 use crate::error::{EncodeError, Error, Result};
 use crate::format::desc::{self, MetricDesc};
@@ -22,15 +23,17 @@ struct Versioned<T> {
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     metrics: HashMap<Pmid, MetricDesc>,
-    names: HashMap<String, Pmid>,
+    names: NameSpace,
     indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
     labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
     texts: HashMap<(TextTarget, TextKind), String>,
     /// What waits, in the order of its declaration.
     pending: Vec<Pending>,
+    /// What of it must not wait twice: all but descriptors.
+    queued: HashSet<Pending>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Pending {
     Desc(Pmid, Vec<String>),
     Indom(InDom),
@@ -50,24 +53,11 @@ impl Catalog {
         if let Some(field) = known.and_then(|known| known.difference(desc)) {
             return Err(Error::MetricChanged { pmid, field });
         }
-        for name in names {
-            desc::check_name(name)?;
-            match self.names.get(*name) {
-                Some(owner) if *owner != pmid => {
-                    let (name, owner) = ((*name).to_owned(), *owner);
-                    return Err(Error::NameTaken { name, owner, pmid });
-                }
-                _ => {}
-            }
-        }
         if known.is_none() && names.is_empty() {
             return Err(EncodeError::NoName { pmid }.into());
         }
-        let new = names.iter().filter(|name| !self.names.contains_key(**name));
-        let mut new: Vec<_> = new.map(|name| (*name).to_owned()).collect();
-        new.dedup();
+        let new = self.names.take(pmid, names)?;
         if !new.is_empty() {
-            self.names.extend(new.iter().map(|name| (name.clone(), pmid)));
             self.metrics.insert(pmid, *desc);
             self.pending.push(Pending::Desc(pmid, new));
         }
@@ -125,7 +115,7 @@ impl Catalog {
 
     /// Puts something in the queue, once.
     fn wait(&mut self, item: Pending) {
-        if !self.pending.contains(&item) {
+        if self.queued.insert(item.clone()) {
             self.pending.push(item);
         }
     }
@@ -197,38 +187,41 @@ impl Catalog {
     ) -> Result<(), EncodeError> {
         let Some(labels) = self.labels.get(&target) else { return Ok(()) };
         let same = match &labels.written {
-            Some((_, written)) => *written == labels.now,
+            // They go on waiting: of two records with one time PCP's readers
+            // take the first.
+            Some((last, written)) => *last == stamp || *written == labels.now,
             None => labels.now.is_empty(),
         };
         if same { Ok(()) } else { labelset::encode(stamp, target, &labels.now, out) }
     }
 
-    /// What waited is in the archive, with this time; a domain that changed
-    /// twice at this time waits for the next.
+    /// What waited is in the archive, with this time; a domain and labels
+    /// that changed twice at this time wait for the next.
     pub(super) fn written(&mut self, stamp: Timestamp) {
-        let Self { pending, indoms, labels, .. } = self;
+        let Self { pending, queued, indoms, labels, .. } = self;
         pending.retain(|item| match item {
-            Pending::Indom(indom) => indoms.get_mut(indom).is_some_and(|domain| {
-                let again = domain.written.as_ref().is_some_and(|(last, _)| *last == stamp);
-                if !again {
-                    settle(domain, stamp);
-                }
-                again
-            }),
+            Pending::Indom(indom) => {
+                indoms.get_mut(indom).is_some_and(|domain| domain.must_wait(stamp))
+            }
             Pending::Labels(target) => {
-                if let Some(labels) = labels.get_mut(target) {
-                    settle(labels, stamp);
-                }
-                false
+                labels.get_mut(target).is_some_and(|labels| labels.must_wait(stamp))
             }
             Pending::Desc(..) | Pending::Text(..) => false,
         });
+        queued.clear();
+        queued.extend(pending.iter().cloned());
     }
 }
 
-fn settle<T: Clone + PartialEq>(versioned: &mut Versioned<T>, stamp: Timestamp) {
-    let same = versioned.written.as_ref().is_some_and(|(_, written)| *written == versioned.now);
-    if !same {
-        versioned.written = Some((stamp, versioned.now.clone()));
+impl<T: Clone + PartialEq> Versioned<T> {
+    /// Notes what was written at `stamp`: as it is now or, if it has been
+    /// written at that time before, nothing, and then it must wait.
+    fn must_wait(&mut self, stamp: Timestamp) -> bool {
+        match &self.written {
+            Some((last, _)) if *last == stamp => return true,
+            Some((_, written)) if *written == self.now => {}
+            _ => self.written = Some((stamp, self.now.clone())),
+        }
+        false
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::error::EncodeError;
 use crate::prepared::TemplateBuilder;
 use crate::reader::Archive;
 use crate::test_support::{descs, indom, value_sets};
@@ -96,7 +97,10 @@ fn time_may_stand_still_but_not_go_back_and_a_mark_must_be_later() {
     assert!(matches!(writer.write_result(&one_value(9, 3)), Err(Error::TimeBackwards { .. })));
     assert!(matches!(writer.write_mark(at(10)), Err(Error::TimeBackwards { .. })));
     writer.write_mark(at(11)).unwrap();
+    assert!(matches!(writer.write_result(&one_value(11, 3)), Err(Error::TimeBackwards { .. })));
     assert_eq!(writer.records(), 3);
+    writer.write_result(&one_value(12, 4)).unwrap();
+    writer.write_result(&one_value(12, 5)).unwrap();
 }
 
 #[test]
@@ -167,6 +171,58 @@ fn a_domain_that_changes_twice_at_one_time_waits_for_the_next() {
         let expected = instances(&BTreeSet::from([1, 2, 3, last]));
         assert_eq!(archive.metadata().indom_at(indom(), at(seconds)), Some(&*expected));
     }
+}
+
+#[test]
+fn labels_that_change_twice_at_one_time_wait_for_the_next() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let set = |value: &str| {
+        vec![LabelSet::from_pairs(crate::LabelClass::Context, [("a", value, false)]).unwrap()]
+    };
+    for (seconds, value) in [(0, "1"), (1, "2"), (1, "3"), (2, "3")] {
+        writer.declare_labels(LabelTarget::Context, &set(value)).unwrap();
+        writer.write_result(&one_value(seconds, 1)).unwrap();
+    }
+    let archive = Archive::open(&base).unwrap();
+    let (_, history) = archive.metadata().labels().next().unwrap();
+    let states: Vec<_> = history.states().iter().map(|s| (s.stamp, s.sets.clone())).collect();
+    assert_eq!(states, [(at(0), set("1")), (at(1), set("2")), (at(2), set("3"))]);
+}
+
+#[test]
+fn names_that_a_name_space_cannot_have_are_not_declared() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let desc = MetricDesc { pmid: Pmid::new(70, 2, 1).unwrap(), ..descs()[2] };
+    let below = writer.declare_metric(&desc, &["good", "test.m2.failed"]);
+    assert!(matches!(below, Err(Error::LeafAndFolder { .. })));
+    for name in ["", "a..b", "no space", "1st"] {
+        let refused = writer.declare_metric(&desc, &["good", name]);
+        let Err(Error::Encode { source: EncodeError::MetricName { .. } }) = refused else {
+            panic!("{name}")
+        };
+    }
+    writer.declare_metric(&desc, &["a", "b", "a"]).unwrap();
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.metadata().metric(desc.pmid).unwrap().names, ["a", "b"]);
+    assert!(archive.metadata().metric_by_name("good").is_none());
+}
+
+#[test]
+fn what_is_declared_first_is_queued_in_linear_time() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let begin = std::time::Instant::now();
+    let pmids = (0..100_000).map(|n| Pmid::new(71, n / 1000, n % 1000).unwrap());
+    for (n, pmid) in pmids.enumerate() {
+        let name = format!("many.m{n}");
+        writer.declare_metric(&MetricDesc { pmid, ..descs()[2] }, &[&name]).unwrap();
+        writer.declare_text(TextTarget::Metric(pmid), TextKind::OneLine, &name).unwrap();
+    }
+    writer.write_result(&one_value(0, 1)).unwrap();
+    // A search through the queue for each of them takes several times that.
+    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.metadata().texts().count(), 100_000);
 }
 
 #[test]
@@ -313,6 +369,7 @@ fn prepared_records_must_fit_what_was_declared_too() {
     assert!(!shape(3, ValueType::U32, None, 1));
     assert!(shape(2, ValueType::U32, None, 1));
     assert!(shape(3, ValueType::U32, id, 2));
+    assert!(shape(3, ValueType::U32, id, 0));
 }
 
 /// What happens to an archive between its first and last record.
@@ -350,6 +407,9 @@ fn play(steps: &[Step], writer: &mut ArchiveWriter) -> Model {
         let record = match step {
             Step::Result { after, sets } => {
                 now += after;
+                if model.records.last().is_some_and(|last| last.value_sets.is_empty()) {
+                    now += i64::from(*after == 0);
+                }
                 FetchResult { timestamp: at(now), value_sets: sets.clone() }
             }
             Step::Mark { after } if !model.records.is_empty() => {
