@@ -65,7 +65,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | parsing | never panics; allocates nothing that the bytes at hand do not justify |
+//! | parsing | never panics; allocates nothing that the record at hand does not justify |
+//! | opening | keeps every state of an instance domain whole: 24 bytes for each instance in each |
 //! | a record that was parsed | is whole: lengths, blocks and instances were checked once |
 //! | a failed write | leaves the files as they were, and can be tried again |
 //! | metadata of ours | lies before the first data that needs it, has its time, is written once |

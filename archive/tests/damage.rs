@@ -68,6 +68,17 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
+/// Reads the records forwards alone: what an error on the way back would hide.
+fn forward(base: &Path) -> Result<(i64, bool), Error> {
+    let archive = Archive::open(base)?;
+    let mut records = archive.records()?;
+    let mut n = 0;
+    while records.next()?.is_some() {
+        n += 1;
+    }
+    Ok((n, archive.torn_tail().is_some()))
+}
+
 /// Reads all there is, in both directions; the number of records forwards,
 /// and whether a torn tail is reported.
 fn read(base: &Path) -> Result<(i64, bool), Error> {
@@ -119,7 +130,7 @@ fn every_flipped_bit_of_a_file_is_reported_or_costs_no_record() {
             }
             for bit in 0..8 {
                 open.write_all_at(&[byte ^ 1 << bit], at as u64).unwrap();
-                if let Ok((n, torn)) = read(&base) {
+                for (n, torn) in [forward(&base), read(&base)].into_iter().flatten() {
                     assert!(n == RECORDS || torn && n < RECORDS, "{file} {at} {bit}: {n}");
                 }
             }
