@@ -219,8 +219,8 @@ fn what_is_declared_first_is_queued_in_linear_time() {
         writer.declare_text(TextTarget::Metric(pmid), TextKind::OneLine, &name).unwrap();
     }
     writer.write_result(&one_value(0, 1)).unwrap();
-    // A search through the queue for each of them takes several times that.
-    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    // A search through the queue for each of them takes twice that.
+    assert!(begin.elapsed().as_secs() < 6, "{:?}", begin.elapsed());
     let archive = Archive::open(&base).unwrap();
     assert_eq!(archive.metadata().texts().count(), 100_000);
 }
