@@ -16,10 +16,12 @@
 //! The same word stands big-endian in archives and in host order in MMV files.
 //! The low byte was padding before PCP 7.2.
 
+mod convert;
 mod parse;
 mod print;
 
 use crate::Error;
+pub use convert::Conversion;
 pub use parse::ParsedUnits;
 
 /// What a number of a metric counts: powers of space, time and count, a scale
