@@ -31,7 +31,8 @@
 //!
 //! [`interpolate`] has the rules, each a small function; `timeline` knows
 //! records and marks; `series` the observations of one instance; `lifetime`
-//! when an instance exists; this file puts them together.
+//! when an instance exists; this file puts them together; `rate` makes rates
+//! of counters.
 //!
 //! # Cost
 //!
@@ -42,6 +43,7 @@
 pub mod interpolate;
 mod lifetime;
 mod observations;
+mod rate;
 mod series;
 mod timeline;
 
@@ -161,6 +163,12 @@ impl Track {
             }),
         };
         self.series.get_mut(place)
+    }
+
+    /// The series of an instance once they are in order.
+    fn series_with(&self, instance: Option<InstanceId>) -> Option<&Series> {
+        let place = self.series.binary_search_by_key(&instance, Series::instance).ok()?;
+        self.series.get(place)
     }
 
     /// Orders the instances and finds out when each exists.
@@ -297,6 +305,16 @@ impl<'a> Replay<'a> {
         end: Timestamp,
         step: Duration,
     ) -> impl Iterator<Item = Sample<'_>> {
+        self.times(start, end, step).filter_map(|at| self.at(at))
+    }
+
+    /// The moments of a [`window`](Self::window).
+    pub fn times(
+        &self,
+        start: Timestamp,
+        end: Timestamp,
+        step: Duration,
+    ) -> impl Iterator<Item = Timestamp> + use<> {
         let step = step.as_nanos() as i128;
         let count = |span: i128| if step > 0 { span / step } else { 0 };
         let span = end.min(self.end()).nanos_since(start);
@@ -304,9 +322,7 @@ impl<'a> Replay<'a> {
         let before = self.archive.label().start.nanos_since(start).max(0);
         let first = count(before).saturating_sub(1).max(0);
         let samples = if span < 0 { 0..0 } else { first..count(span) + 1 };
-        samples
-            .map(move |k| Timestamp::from_nanos(start.as_nanos() + k * step))
-            .filter_map(|at| self.at(at))
+        samples.map(move |k| Timestamp::from_nanos(start.as_nanos() + k * step))
     }
 
     /// What was logged, record by record: the observations themselves, and the

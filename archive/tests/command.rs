@@ -168,7 +168,7 @@ fn dump_of_one_metric_leaves_out_the_others_and_the_marks() {
 #[test]
 fn report_prints_a_table_with_interpolated_values() {
     let (_directory, base) = archive();
-    let table = printed(&base, "report", &["mmv", "-t", "5s"]);
+    let table = printed(&base, "report", &["mmv", "-t", "5s", "--no-rate"]);
     let expected = "
                                                   mmv.acme.       mmv.acme.
                                              products.count  products.count
@@ -289,6 +289,32 @@ fn a_damaged_index_is_told() {
 }
 
 #[test]
+fn counters_in_tables_are_rates_in_the_units_asked_for() {
+    let (_directory, base) = archive();
+    let options = ["mmv.acme.products", "-i", "Anvils", "-t", "5s"];
+    let expected = "
+                              mmv.acme.
+                         products.count
+                               [Anvils]
+                            count / sec
+-----------------------  --------------
+2023-11-14 22:13:20.123               -
+2023-11-14 22:13:25.123           2.000
+2023-11-14 22:13:30.123           2.000
+2023-11-14 22:13:35.123               -
+2023-11-14 22:13:40.123               -
+";
+    assert_eq!(format!("\n{}", printed(&base, "report", &options)), expected);
+    let converted = ["--units", "count / min", "--precision", "1"];
+    let table = printed(&base, "report", &[&options[..], &converted].concat());
+    assert!(table.contains("count / min"), "{table}");
+    assert!(table.contains("22:13:25.123           120.0"), "{table}");
+    let json = printed(&base, "report", &[&options[..], &["--json", "--rate"]].concat());
+    let line = "\"name\":\"Anvils\",\"value\":2.0,\"units\":\"count / sec\"}";
+    assert!(json.lines().next().unwrap().ends_with(line), "{json}");
+}
+
+#[test]
 fn report_prints_csv_and_json_lines() {
     let (_directory, base) = archive();
     let at = "@2023-11-14T22:13:22.623456789Z";
@@ -350,7 +376,7 @@ fn the_exit_status_says_what_went_wrong() {
     assert_eq!(status("report", &["mmv", "-Z", "Mars/Olympus"]), Some(2));
     assert_eq!(status("report", &["mmv", "-Z", "PST"]), Some(2), "no offset");
     assert_eq!(status("report", &["mmv", "-S", "1h"]), Some(1), "after the end");
-    for even in [["-S", "1s"], ["-T", "1s"], ["-A", "1s"], ["-O", "1s"], ["-t", "1s"]] {
+    for even in [["-S", "1s"], ["-T", "1s"], ["-A", "1s"], ["-O", "1s"]] {
         assert_eq!(status("report", &["mmv", "--at", "1", even[0], even[1]]), Some(2), "{even:?}");
         let times = ["mmv", "--times", "/dev/null", even[0], even[1]];
         assert_eq!(status("report", &times), Some(2), "{even:?}");

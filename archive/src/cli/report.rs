@@ -20,13 +20,14 @@ use super::{ArchiveArgument, warn};
 use crate::replay::interpolate::Decrease;
 use crate::replay::{Replay, Sample};
 use crate::{Archive, Value};
-use columns::Column;
+use columns::{Choice, Column, WantedUnits};
 
 /// The options of samples at even steps, which mean nothing at given times.
-const EVEN: [&str; 5] = ["interval", "start", "finish", "align", "origin"];
+const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
 
 /// Options of `report`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
 pub(super) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
@@ -52,13 +53,34 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = EVEN)]
     times: Option<PathBuf>,
 
-    /// The time between samples: 1s (the default), 250ms, 5min, 1h30m.
+    /// The time between samples, and back over which rates are taken: 1s (the
+    /// default), 250ms, 5min, 1h30m.
     #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 
     /// Stop after this many samples.
     #[arg(short = 's', long, value_name = "COUNT")]
     samples: Option<usize>,
+
+    /// Report counters as their rates, which tables do anyway: how much they grew
+    /// in the interval before each sample, a second. None where a counter was
+    /// set back.
+    #[arg(long, conflicts_with_all = ["no_rate", "raw"])]
+    rate: bool,
+
+    /// Report counters as they are in tables, too.
+    #[arg(long)]
+    no_rate: bool,
+
+    /// Report values in these units where they measure the same: "Mbyte",
+    /// "Kbyte / sec", "count x 10^-2"; may be repeated.
+    #[arg(long, value_name = "UNITS")]
+    units: Vec<String>,
+
+    /// Write floating point numbers in tables and CSV with so many places;
+    /// rates in tables have 3 without it.
+    #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
+    precision: Option<u8>,
 
     /// Take an integer counter that goes down for one that ran over its end,
     /// not for one that was set back.
@@ -103,6 +125,8 @@ struct Report<'a> {
     zone: Zone,
     /// Places of the second that times in a table have.
     places: usize,
+    /// Places of floating point numbers, if any are asked for.
+    precision: Option<usize>,
     width: usize,
 }
 
@@ -110,7 +134,7 @@ struct Report<'a> {
 fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
     let values = sample.values.get(column.metric)?;
     let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
-    values.get(place).map(|(_, value)| *value)
+    values.get(place).map(|(_, value)| column.scale.apply(*value))
 }
 
 impl Arguments {
@@ -118,7 +142,7 @@ impl Arguments {
         let archive = self.archive.open()?;
         let zone = self.zone.zone(archive.label())?;
         let replay = self.load(&archive)?;
-        let columns = columns::columns(&archive, &replay, &self.instances, self.raw);
+        let columns = self.columns(&archive, &replay)?;
         if columns.is_empty() {
             return Err(Failure::NoData("the metrics have no values in the archive".to_owned()));
         }
@@ -132,11 +156,12 @@ impl Arguments {
             warn(&"the alignment leads out of the archive and is ignored");
         }
         let width = self.width.unwrap_or_else(terminal_width);
-        let report = Report { replay: &replay, columns, zone, places: self.places(window)?, width };
+        let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
+        let report = Report { replay: &replay, columns, zone, places, precision, width };
         let samples = self.samples(&replay, window, &frame)?;
         let samples = samples.take(self.samples.unwrap_or(usize::MAX));
         let mut out = Output::new();
-        let values = match if self.json { Format::Jsonl } else { self.format } {
+        let values = match self.format() {
             Format::Table => table::write(&mut out, &report, samples)?,
             Format::Csv => csv::write(&mut out, &report, samples)?,
             Format::Jsonl => jsonl::write(&mut out, &report, samples)?,
@@ -168,6 +193,29 @@ impl Arguments {
         Ok(replay)
     }
 
+    fn format(&self) -> Format {
+        if self.json { Format::Jsonl } else { self.format }
+    }
+
+    /// Whether counters are reported as rates: in tables without being asked,
+    /// as by PCP's pmrep.
+    fn has_rates(&self) -> bool {
+        let by_default = self.format() == Format::Table && !self.raw;
+        self.rate || (by_default && !self.no_rate)
+    }
+
+    fn columns(&self, archive: &Archive, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
+        let units: Result<Vec<_>, _> =
+            self.units.iter().map(|text| WantedUnits::parse(text)).collect();
+        let choice = Choice {
+            instances: &self.instances,
+            rates: self.has_rates(),
+            units: &units?,
+            raw: self.raw,
+        };
+        Ok(columns::columns(archive, replay, &choice))
+    }
+
     /// The samples that the options ask for.
     fn samples<'r>(
         &self,
@@ -181,8 +229,14 @@ impl Arguments {
             };
             return Ok(Box::new(replay.observations().filter(is_within)));
         }
+        let step = self.step()?;
+        let rates = self.has_rates();
+        let sample = move |at: Timestamp| {
+            if rates { replay.rates_at(at, at.saturating_sub(step)) } else { replay.at(at) }
+        };
         if self.at.is_empty() && self.times.is_none() {
-            return Ok(Box::new(replay.window(window.origin, window.end, self.step()?)));
+            let times = replay.times(window.origin, window.end, step);
+            return Ok(Box::new(times.filter_map(sample)));
         }
         let mut times = Vec::new();
         for text in &self.at {
@@ -198,7 +252,7 @@ impl Arguments {
             let values = vec![Vec::new(); count];
             Sample { timestamp, is_mark: false, values }
         };
-        Ok(Box::new(times.into_iter().map(move |at| replay.at(at).unwrap_or_else(|| nothing(at)))))
+        Ok(Box::new(times.into_iter().map(move |at| sample(at).unwrap_or_else(|| nothing(at)))))
     }
 
     fn step(&self) -> Result<Duration, Failure> {

@@ -62,6 +62,12 @@ impl Series {
         self.records.get(place).is_some_and(|record| records.contains(record))
     }
 
+    /// The places of the observations in some records.
+    pub(crate) fn places(&self, records: &std::ops::Range<u32>) -> std::ops::Range<usize> {
+        let place = |record| self.records.partition_point(|&other| other < record);
+        place(records.start)..place(records.end)
+    }
+
     /// The record and the value at a place.
     pub(crate) fn get(&self, place: usize) -> Option<(u32, Value<'_>)> {
         let word = *self.words.get(place)?;

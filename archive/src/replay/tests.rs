@@ -120,6 +120,44 @@ fn the_example_of_the_module_comes_out_as_worked_by_hand() {
 }
 
 #[test]
+fn rates_are_worked_out_between_two_moments_alone() {
+    let records = [
+        (0, Some(100)),
+        (10_000, Some(203)),
+        (20_000, Some(50)),
+        (30_000, Some(250)),
+        (30_001, None),
+        (40_000, Some(260)),
+        (50_000, Some(281)),
+    ];
+    let (_directory, archive) = archive(&records);
+    let replay = load(&archive);
+    let metric = replay.metrics().next().unwrap();
+    assert!(metric.has_rates());
+    assert_eq!(metric.rate_units().to_string(), "count / sec");
+    let rate = |since, until| {
+        let sample = replay.rates_at(at(until), at(since)).unwrap();
+        assert_eq!(sample.values[1], replay.at(at(until)).unwrap().values[1], "no counter");
+        sample.values[0].first().map(|(_, value)| value.as_f64().unwrap())
+    };
+    for (since, until, expected, why) in [
+        (0, 10_000, Some(10.3), "103 in 10 s"),
+        (5_000, 7_000, Some(10.0), "152 to 172"),
+        (10_000, 20_000, None, "went down"),
+        (0, 30_000, None, "went down on the way"),
+        (5_000, 12_000, None, "went down behind the last observation"),
+        (20_000, 30_000, Some(20.0), "200 in 10 s"),
+        (30_000, 40_000, None, "a mark in between"),
+        (40_000, 50_000, Some(2.1), "after the mark"),
+        (-10_000, 10_000, None, "nothing before the archive"),
+        (10_000, 10_000, None, "no time"),
+        (10_000, 5_000, None, "backwards"),
+    ] {
+        assert_eq!(rate(since, until), expected, "{why}");
+    }
+}
+
+#[test]
 fn observations_are_the_records_and_the_marks() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let replay = load(&archive);

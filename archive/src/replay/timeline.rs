@@ -74,6 +74,13 @@ impl Timeline {
         at.seconds_since(self.start)
     }
 
+    /// The records strictly between two moments.
+    pub(crate) fn between(&self, since: Timestamp, at: Timestamp) -> Range<u32> {
+        let after = self.stamps.partition_point(|&stamp| stamp <= since) as u32;
+        let before = self.stamps.partition_point(|&stamp| stamp < at) as u32;
+        after..before.max(after)
+    }
+
     /// Where the neighbours of `at` can be.
     ///
     /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: behind

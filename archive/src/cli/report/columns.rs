@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, InstanceId};
+use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 
-use crate::replay::Replay;
+use crate::cli::failure::Failure;
+use crate::replay::{Replay, SelectedMetric};
 use crate::{Archive, IndomHistory, Value};
 
 /// One metric and instance.
@@ -19,7 +20,73 @@ pub(super) struct Column {
     /// The instance's newest name; `None` without instances, and where no
     /// record of the domain names it.
     pub(super) instance_name: Option<Arc<str>>,
+    pub(super) scale: Scale,
+}
+
+/// In which units the values of a metric are reported, and how they get there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Scale {
     pub(super) units: String,
+    /// The values are rates, or are converted: no longer what was logged.
+    pub(super) is_computed: bool,
+    conversion: Option<Conversion>,
+}
+
+impl Scale {
+    /// The metric's own units, or those of its rates, or the first of `wanted`
+    /// that measure the same.
+    fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
+        let is_rate = rates && metric.has_rates();
+        let own = if is_rate { metric.rate_units() } else { metric.desc.units };
+        let converted = wanted.iter().find_map(|wanted| {
+            let conversion = own.conversion_to(wanted.parsed.units)?;
+            Some((wanted.text.clone(), conversion.and_times(wanted.parsed.multiplier)))
+        });
+        match converted {
+            Some((units, conversion)) => {
+                Self { units, is_computed: true, conversion: Some(conversion) }
+            }
+            None if is_rate && own == Units::NONE && metric.desc.units != Units::NONE => {
+                Self { units: "utilisation".to_owned(), is_computed: true, conversion: None }
+            }
+            None => Self { units: own.to_string(), is_computed: is_rate, conversion: None },
+        }
+    }
+
+    /// A value in these units. What is no number stays as it is.
+    pub(super) fn apply<'v>(&self, value: Value<'v>) -> Value<'v> {
+        match (self.conversion, value.as_f64()) {
+            (Some(conversion), Some(number)) => Value::Double(conversion.apply(number)),
+            _ => value,
+        }
+    }
+}
+
+/// Units that values are to be reported in, with their text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WantedUnits {
+    text: String,
+    parsed: ParsedUnits,
+}
+
+impl WantedUnits {
+    /// Reads `Mbyte / sec`, `2 Kbytes`, `count x 10^-2`.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let parsed = Units::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Self { text: text.trim().to_owned(), parsed })
+    }
+}
+
+/// What decides which columns there are.
+#[derive(Debug, Default)]
+pub(super) struct Choice<'o> {
+    /// The names of instances; all if empty.
+    pub(super) instances: &'o [String],
+    /// Counters are reported as rates.
+    pub(super) rates: bool,
+    pub(super) units: &'o [WantedUnits],
+    /// Values are reported as they were logged.
+    pub(super) raw: bool,
 }
 
 impl Column {
@@ -32,17 +99,13 @@ impl Column {
 }
 
 /// The columns of all instances with values, in the order of the metrics and
-/// of the instances' numbers. With `wanted` names only those instances, and no
+/// of the instances' numbers. With names chosen only those instances, and no
 /// metric without instances is left out. An instance without a name exists at
-/// no time for replay and has a column only if the values are `raw`.
-pub(super) fn columns(
-    archive: &Archive,
-    replay: &Replay<'_>,
-    wanted: &[String],
-    raw: bool,
-) -> Vec<Column> {
+/// no time for replay and has a column only if the values are raw.
+pub(super) fn columns(archive: &Archive, replay: &Replay<'_>, choice: &Choice<'_>) -> Vec<Column> {
     let mut columns = Vec::new();
     for (place, metric) in replay.metrics().enumerate() {
+        let scale = Scale::new(metric, choice.rates, choice.units);
         let names = metric.desc.indom.map(|indom| instance_names(archive, indom));
         for instance in replay.instances(place) {
             let column = Column {
@@ -50,11 +113,12 @@ pub(super) fn columns(
                 instance,
                 name: metric.name.clone(),
                 instance_name: names.as_ref().zip(instance).and_then(|(n, id)| n.get(&id).cloned()),
-                units: metric.desc.units.to_string(),
+                scale: scale.clone(),
             };
-            let can_have_values = raw || instance.is_none() || column.instance_name.is_some();
+            let can_have_values =
+                choice.raw || instance.is_none() || column.instance_name.is_some();
             let title = column.instance_title();
-            if can_have_values && title.is_none_or(|title| is_wanted(&title, wanted)) {
+            if can_have_values && title.is_none_or(|title| is_wanted(&title, choice.instances)) {
                 columns.push(column);
             }
         }
@@ -75,17 +139,68 @@ fn instance_names(archive: &Archive, indom: InDom) -> HashMap<InstanceId, Arc<st
     instances.into_iter().map(|instance| (instance.id, instance.name)).collect()
 }
 
-/// Appends a value without the quotes that a dump puts around strings.
-pub(super) fn push_plain(out: &mut Vec<u8>, value: Value<'_>) {
-    match value {
-        Value::String(bytes) => out.extend_from_slice(bytes),
-        other => crate::cli::value::push(out, other),
+/// Appends a value without the quotes that a dump puts around strings, and
+/// floating point numbers with so many places if any are asked for.
+pub(super) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
+    let float = match value {
+        Value::Float(float) => Some(f64::from(float)),
+        Value::Double(double) => Some(double),
+        _ => None,
+    };
+    match (value, float, places) {
+        (Value::String(bytes), ..) => out.extend_from_slice(bytes),
+        (_, Some(float), Some(places)) => {
+            out.extend_from_slice(format!("{float:.places$}").as_bytes());
+        }
+        (other, ..) => crate::cli::value::push(out, other),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pcp_types::{Pmid, Semantics, ValueType};
+
     use super::*;
+    use crate::MetricDesc;
+
+    fn counter(units: Units) -> SelectedMetric {
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, 1).unwrap(),
+            value_type: ValueType::U64,
+            indom: None,
+            semantics: Semantics::Counter,
+            units,
+        };
+        SelectedMetric { name: "acme.requests".to_owned(), desc }
+    }
+
+    #[test]
+    fn values_are_reported_in_the_first_units_that_measure_the_same() {
+        let wanted = ["sec", "Mbyte", "10 Kbyte / sec"].map(|text| {
+            WantedUnits::parse(text).unwrap_or_else(|failure| panic!("{text}: {failure}"))
+        });
+        let value = |units, rates| {
+            let scale = Scale::new(&counter(units), rates, &wanted);
+            (scale.apply(Value::U64(1 << 20)).as_f64().unwrap(), scale.units)
+        };
+        assert_eq!(value(Units::bytes(), false), (1.0, "Mbyte".to_owned()));
+        assert_eq!(value(Units::bytes(), true), (102.4, "10 Kbyte / sec".to_owned()));
+        assert_eq!(value(Units::count(), false), (1_048_576.0, "count".to_owned()));
+        assert_eq!(value(Units::milliseconds(), true).1, "utilisation");
+    }
+
+    #[test]
+    fn places_are_those_of_floating_point_numbers_only() {
+        let text = |value, places| {
+            let mut out = Vec::new();
+            push_plain(&mut out, value, places);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(Value::Double(2.0 / 3.0), Some(3)), "0.667");
+        assert_eq!(text(Value::Double(0.5), None), "0.5");
+        assert_eq!(text(Value::U64(7), Some(3)), "7");
+        assert_eq!(text(Value::String(b"a b"), Some(3)), "a b");
+    }
 
     #[test]
     fn instances_are_named_whole_or_by_their_first_word() {

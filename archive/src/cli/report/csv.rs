@@ -30,7 +30,7 @@ pub(super) fn write<'a>(
             if let Some(value) = cell(&sample, column) {
                 values += 1;
                 field.clear();
-                push_plain(&mut field, value);
+                push_plain(&mut field, value, report.precision);
                 push_field(&mut out.text, &field);
             }
         }

@@ -15,6 +15,9 @@ struct Line<'a> {
     instance: Option<i32>,
     name: Option<&'a str>,
     value: Json<'a>,
+    /// Of values that are not what was logged: rates and converted ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units: Option<&'a str>,
 }
 
 /// A mark in the raw values: nothing before it continues after it.
@@ -48,6 +51,7 @@ pub(super) fn write<'a>(
                 instance: column.instance.map(InstanceId::get),
                 name: column.instance_name.as_deref(),
                 value: Json(value),
+                units: Some(column.scale.units.as_str()).filter(|_| column.scale.is_computed),
             })?;
         }
     }

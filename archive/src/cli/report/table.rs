@@ -17,6 +17,8 @@ use super::{Failure, Output, Report, Sample};
 const MISSING: &str = "-";
 /// Names are broken at their dots to fit columns of this width.
 const NAME_WIDTH: usize = 16;
+/// Places of rates and converted values, of which many more mean nothing.
+const PLACES: usize = 3;
 /// Blanks between two columns.
 const GAP: usize = 2;
 /// The most lines of a block.
@@ -150,19 +152,20 @@ fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
     let mut time = Vec::new();
     time.extend_from_slice(report.zone.strftime(sample.timestamp, "%Y-%m-%d ").as_bytes());
     report.zone.push_time(&mut time, sample.timestamp, report.places);
-    let cells = report.columns.iter().map(|column| cell_text(sample, column)).collect();
+    let cells = report.columns.iter().map(|column| cell_text(report, sample, column)).collect();
     Row {
         time: String::from_utf8_lossy(&time).into_owned(),
         cells: if sample.is_mark { Vec::new() } else { cells },
     }
 }
 
-fn cell_text(sample: &Sample<'_>, column: &Column) -> String {
+fn cell_text(report: &Report<'_>, sample: &Sample<'_>, column: &Column) -> String {
     match super::cell(sample, column) {
         None => MISSING.to_owned(),
         Some(value) => {
             let mut text = Vec::new();
-            push_plain(&mut text, value);
+            let places = report.precision.or(column.scale.is_computed.then_some(PLACES));
+            push_plain(&mut text, value, places);
             // A control character in a string must not break the table.
             printable(&String::from_utf8_lossy(&text))
         }
@@ -182,8 +185,8 @@ fn head(column: &Column) -> Vec<String> {
         }
     }
     lines.extend(column.instance_title().map(|name| format!("[{}]", printable(&name))));
-    if !column.units.is_empty() {
-        lines.push(printable(&column.units));
+    if !column.scale.units.is_empty() {
+        lines.push(printable(&column.scale.units));
     }
     lines
 }
@@ -222,6 +225,7 @@ fn push_line(out: &mut Output, time: &str, time_width: usize, cells: &[String], 
 
 #[cfg(test)]
 mod tests {
+    use super::super::columns::Scale;
     use super::*;
 
     #[test]
@@ -231,9 +235,9 @@ mod tests {
             instance: None,
             name: "mmv.acme.products.count".to_owned(),
             instance_name: Some("Anvils".into()),
-            units: "count".to_owned(),
+            scale: Scale::default(),
         };
-        assert_eq!(head(&column), ["mmv.acme.", "products.count", "[Anvils]", "count"]);
+        assert_eq!(head(&column), ["mmv.acme.", "products.count", "[Anvils]"]);
     }
 
     #[test]
@@ -243,7 +247,7 @@ mod tests {
             instance: None,
             name: "a.x".to_owned(),
             instance_name: Some("two\nlines \u{1b}[2J".into()),
-            units: String::new(),
+            scale: Scale::default(),
         };
         assert_eq!(head(&column), ["a.x", "[two lines  [2J]"]);
     }

@@ -1,0 +1,224 @@
+//! Counters as rates: how much a counter grew in some time, by that time.
+//!
+//! A counter of 100 at 0 s and 203 at 10 s, in `count`, has a rate of
+//! 103 / 10 s = 10.3 `count / sec` at 10 s since 0 s. At 7 s since 5 s the
+//! counter is taken from its line: (172 - 152) / 2 s = 10 `count / sec`, the
+//! values being rounded to integers as everywhere.
+//!
+//! A counter that measures time loses its unit: 2500 `millisec` of work in 10 s
+//! are a utilisation of 0.25.
+//!
+//! There is no rate where either value is missing, where a mark lies between,
+//! and where the counter went down on the way, be it between two samples: what
+//! it counted before it was set back is not known, and a rate from the two ends
+//! alone would be too small or negative. A counter that may wrap
+//! ([`Decrease::Wrap`]) grows by what is missing to the end of its type.
+
+use pcp_types::{InstanceId, Semantics, Timestamp, Units};
+
+use super::interpolate::Decrease;
+use super::series::Series;
+use super::{Replay, Sample, SelectedMetric};
+use crate::{Value, ValueType};
+
+impl SelectedMetric {
+    /// Whether the metric has rates: a counter whose values are numbers.
+    pub fn has_rates(&self) -> bool {
+        let is_number = !matches!(
+            self.desc.value_type,
+            ValueType::NoSupport
+                | ValueType::String
+                | ValueType::Aggregate
+                | ValueType::AggregateStatic
+                | ValueType::Event
+                | ValueType::HighresEvent
+        );
+        self.desc.semantics == Semantics::Counter && is_number
+    }
+
+    /// The units of the metric's rates: `count / sec` of a `count`, and a plain
+    /// number (a utilisation) of a time.
+    pub fn rate_units(&self) -> Units {
+        self.desc.units.per_second()
+    }
+}
+
+impl Replay<'_> {
+    /// As [`at`](Self::at), but counters as their rates since an earlier
+    /// moment, in [`SelectedMetric::rate_units`]; each a [`Value::Double`]. An
+    /// instance without a rate is left out. Metrics that have no rates have
+    /// their values at `at`.
+    ///
+    /// The answer depends on the two moments alone, not on what was asked
+    /// before: the first sample of a window has rates like every other.
+    pub fn rates_at(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
+        let mut sample = self.at(at)?;
+        let before = self.at(since);
+        let seconds = at.seconds_since(since);
+        let is_joined = seconds > 0.0 && !self.has_mark_between(since, at);
+        let counters = self.tracks.iter().enumerate().filter(|(_, track)| track.metric.has_rates());
+        for (place, track) in counters {
+            let Some(values) = sample.values.get_mut(place) else { continue };
+            let befores = before.as_ref().and_then(|before| before.values.get(place));
+            let scale = time_scale(track.metric.desc.units);
+            let (Some(befores), Some(scale), true) = (befores, scale, is_joined) else {
+                values.clear();
+                continue;
+            };
+            let rate = |(instance, after): (Option<InstanceId>, Value<'_>)| {
+                let first = value_of(befores, instance)?;
+                let series = track.series_with(instance)?;
+                let observed = self.observed_between(series, since, at);
+                let growth = growth(first, observed, after, self.decrease)?;
+                Some((instance, Value::Double(growth * scale / seconds)))
+            };
+            *values = std::mem::take(values).into_iter().filter_map(rate).collect();
+        }
+        Some(sample)
+    }
+
+    /// Whether a mark lies after `since` and not after `at`.
+    fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
+        self.timeline.reach(since).prior.start != self.timeline.reach(at).prior.start
+    }
+
+    /// The observations strictly between two moments.
+    fn observed_between<'s>(
+        &self,
+        series: &'s Series,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> impl Iterator<Item = Value<'s>> {
+        let records = self.timeline.between(since, at);
+        series.places(&records).filter_map(|place| Some(series.get(place)?.1))
+    }
+}
+
+/// How many seconds the time unit of a counter's rate has: those of the unit
+/// if the counter has one, else a second.
+fn time_scale(units: Units) -> Option<f64> {
+    if units.time_dimension() == 0 { Some(1.0) } else { units.time_scale_in_seconds() }
+}
+
+fn value_of<'v>(
+    values: &[(Option<InstanceId>, Value<'v>)],
+    instance: Option<InstanceId>,
+) -> Option<Value<'v>> {
+    let place = values.binary_search_by_key(&instance, |(instance, _)| *instance).ok()?;
+    values.get(place).map(|(_, value)| *value)
+}
+
+/// How much a counter grew from `first` over the observations in `between` to
+/// `last`, or `None` if it was set back on the way.
+///
+/// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset,
+/// and 346 if the counter wrapped.
+fn growth<'v>(
+    first: Value<'_>,
+    between: impl Iterator<Item = Value<'v>>,
+    last: Value<'_>,
+    decrease: Decrease,
+) -> Option<f64> {
+    let values = between.map(number).chain([number(last)]);
+    match number(first)? {
+        Number::Integer { value, range } => {
+            let mut sum = 0;
+            let mut before = value;
+            for number in values {
+                let Some(Number::Integer { value, .. }) = number else { return None };
+                sum += match value - before {
+                    less if less < 0 && decrease == Decrease::Reset => return None,
+                    less if less < 0 => less + range,
+                    more => more,
+                };
+                before = value;
+            }
+            Some(sum as f64)
+        }
+        Number::Float(value) => {
+            let mut before = value;
+            for number in values {
+                let Some(Number::Float(value)) = number else { return None };
+                if !matches!(value.partial_cmp(&before), Some(order) if order.is_ge()) {
+                    return None;
+                }
+                before = value;
+            }
+            Some(before - value)
+        }
+    }
+}
+
+/// A number in a form that holds all of its type.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    Integer {
+        value: i128,
+        /// How many values the type has.
+        range: i128,
+    },
+    Float(f64),
+}
+
+fn number(value: Value<'_>) -> Option<Number> {
+    let integer = |value, bits: u32| Some(Number::Integer { value, range: 1 << bits });
+    match value {
+        Value::I32(v) => integer(i128::from(v), 32),
+        Value::U32(v) => integer(i128::from(v), 32),
+        Value::I64(v) => integer(i128::from(v), 64),
+        Value::U64(v) => integer(i128::from(v), 64),
+        Value::Float(v) => Some(Number::Float(f64::from(v))),
+        Value::Double(v) => Some(Number::Float(v)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(values: &[Value<'_>], decrease: Decrease) -> Option<f64> {
+        let [first, between @ .., last] = values else { panic!("two at least") };
+        growth(*first, between.iter().copied(), *last, decrease)
+    }
+
+    #[test]
+    fn the_rate_of_a_time_is_a_utilisation() {
+        assert_eq!(time_scale(Units::milliseconds()), Some(0.001));
+        assert_eq!(time_scale(Units::count()), Some(1.0));
+        assert_eq!(time_scale(Units::bytes().per_second()), Some(1.0));
+        assert_eq!(time_scale("count / min".parse().unwrap()), Some(60.0));
+        assert_eq!(time_scale("time-7".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn growth_is_the_difference_of_the_ends() {
+        let u32s = [Value::U32(100), Value::U32(150), Value::U32(203)];
+        assert_eq!(grown(&u32s, Decrease::Reset), Some(103.0));
+        let doubles = [Value::Double(0.5), Value::Double(0.5), Value::Double(2.0)];
+        assert_eq!(grown(&doubles, Decrease::Reset), Some(1.5));
+        let large = [Value::U64(u64::MAX - 5), Value::U64(u64::MAX - 1)];
+        assert_eq!(grown(&large, Decrease::Reset), Some(4.0), "no bit is lost above 2^53");
+    }
+
+    #[test]
+    fn a_counter_that_was_set_back_on_the_way_has_not_grown() {
+        let hidden = [Value::U32(100), Value::U32(7), Value::U32(400)];
+        assert_eq!(grown(&hidden, Decrease::Reset), None);
+        let doubles = [Value::Double(1.0), Value::Double(0.0), Value::Double(2.0)];
+        assert_eq!(grown(&doubles, Decrease::Wrap), None, "doubles do not wrap");
+        assert_eq!(grown(&[Value::Double(1.0), Value::Double(f64::NAN)], Decrease::Reset), None);
+    }
+
+    #[test]
+    fn a_wrapped_counter_grew_to_its_end_and_on() {
+        for (values, growth) in [
+            ([Value::U32(4_294_967_000), Value::U32(50), Value::U32(50)], 346.0),
+            ([Value::I32(i32::MAX), Value::I32(i32::MIN), Value::I32(i32::MIN + 1)], 2.0),
+            ([Value::U64(u64::MAX), Value::U64(0), Value::U64(0)], 1.0),
+            ([Value::I64(i64::MAX), Value::I64(i64::MIN), Value::I64(i64::MAX)], 2f64.powi(64)),
+        ] {
+            assert_eq!(grown(&values, Decrease::Wrap), Some(growth), "{values:?}");
+        }
+    }
+}
