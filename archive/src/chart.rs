@@ -1,5 +1,5 @@
 //! Charts for a terminal: a line of Braille dots over an axis of times, and a
-//! one-line sparkline.
+//! one-line sparkline; and the lines that a picture is made of.
 //!
 //! Size and labels are the caller's: nothing here asks what terminal there is,
 //! what locale, or what time zone, so the same points always give the same
@@ -14,13 +14,16 @@
 //! assert_eq!(text.lines().count(), 12);
 //! ```
 
-mod axis;
+pub(crate) mod axis;
 mod canvas;
+mod line;
 
 use std::fmt::Write as _;
 
 use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
+
+pub use line::{Line, top_by_mean};
 
 /// One point of a line: seconds on any clock, and the value, `None` where
 /// there is none and the line breaks.

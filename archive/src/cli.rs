@@ -6,12 +6,14 @@
 //! 1 the archive holds nothing of what was asked for, 2 usage, 65 the archive
 //! is damaged, 74 it cannot be read or the output cannot be written.
 
+mod columns;
 mod dump;
 mod failure;
 mod info;
 mod metrics;
 mod number;
 mod output;
+mod plot;
 mod report;
 mod time;
 mod value;
@@ -46,6 +48,8 @@ enum Command {
     Dump(dump::Arguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),
+    /// Draw metrics over time, in the terminal or as a picture.
+    Plot(plot::Arguments),
 }
 
 /// Which archive a command works on.
@@ -89,6 +93,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Metrics(metrics) => metrics.run(),
         Command::Dump(dump) => dump.run(),
         Command::Report(report) => report.run(),
+        Command::Plot(plot) => plot.run(),
     };
     match result {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
@@ -103,6 +108,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn warn(message: &dyn std::fmt::Display) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "mmv-archive: {message}");
+}
+
+/// What COLUMNS says, else a width that most terminals have.
+fn terminal_width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    columns.filter(|width| *width >= 20).unwrap_or(100)
 }
 
 #[cfg(test)]

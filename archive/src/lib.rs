@@ -79,6 +79,8 @@ pub mod chart;
 pub mod cli;
 mod error;
 mod format;
+#[cfg(feature = "picture")]
+pub mod picture;
 pub mod prepared;
 mod reader;
 pub mod replay;

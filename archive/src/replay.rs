@@ -280,6 +280,21 @@ impl<'a> Replay<'a> {
         self.backward_records
     }
 
+    /// The time between two observations that is typical (the median) of the
+    /// instance with most of them; `None` if no instance has two.
+    pub fn typical_interval(&self) -> Option<Duration> {
+        let all = self.tracks.iter().flat_map(|track| &track.series);
+        let longest = all.max_by_key(|series| series.records().count())?;
+        let stamps: Vec<Timestamp> =
+            longest.records().filter_map(|record| self.timeline.stamp(record)).collect();
+        let gaps =
+            stamps.windows(2).filter_map(|pair| Some(pair.last()?.nanos_since(*pair.first()?)));
+        let mut gaps: Vec<i128> = gaps.collect();
+        gaps.sort_unstable();
+        let median = gaps.get(gaps.len() / 2)?;
+        Some(Duration::from_nanos(u64::try_from(*median).ok()?))
+    }
+
     /// The stamp of the last record; no metric has a value after it.
     pub fn end(&self) -> Timestamp {
         self.timeline.end().unwrap_or(self.archive.label().start)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Point;
 
 /// The smallest and the largest value; `None` without any.
-pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, value| match range {
         None => Some((value, value)),
         Some((low, high)) => Some((value.min(low), value.max(high))),
@@ -18,7 +18,7 @@ pub(super) fn time_span(points: &[Point]) -> (f64, f64) {
 }
 
 /// Which of `places` equal places in `span` a coordinate falls on.
-pub(super) fn position(at: f64, span: (f64, f64), places: usize) -> usize {
+pub(crate) fn position(at: f64, span: (f64, f64), places: usize) -> usize {
     let last = places.saturating_sub(1);
     // Halves, since the difference of two doubles can be infinite.
     let part = (at / 2.0 - span.0 / 2.0) / (span.1 / 2.0 - span.0 / 2.0);
@@ -27,7 +27,7 @@ pub(super) fn position(at: f64, span: (f64, f64), places: usize) -> usize {
 
 /// The axis of the values: round ends, and a tick every round step.
 #[derive(Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     low: f64,
     high: f64,
     step: f64,
@@ -36,7 +36,7 @@ pub(super) struct Scale {
 impl Scale {
     /// The axis that shows all of `range` on `rows` lines, with a tick every
     /// two to five lines.
-    pub(super) fn new(range: (f64, f64), rows: usize) -> Self {
+    pub(crate) fn new(range: (f64, f64), rows: usize) -> Self {
         let (low, high) = widened(range);
         let wanted = (rows / 2).max(1) as f64;
         let step = round_step((high / wanted) - (low / wanted));
@@ -49,7 +49,7 @@ impl Scale {
     }
 
     /// The dot of a value, counted from the top, among `dots`.
-    pub(super) fn dot(&self, value: f64, dots: usize) -> usize {
+    pub(crate) fn dot(&self, value: f64, dots: usize) -> usize {
         let from_below = position(value, (self.low, self.high), dots);
         dots.saturating_sub(1) - from_below
     }
@@ -57,16 +57,21 @@ impl Scale {
     /// The text beside each of `rows` lines; `None` where there is no tick.
     pub(super) fn labels(&self, rows: usize) -> Vec<Option<String>> {
         let mut labels = vec![None; rows];
-        let ticks =
-            ((self.high / self.step) - (self.low / self.step)).round().clamp(0.0, 1e3) as usize;
-        for tick in 0..=ticks {
-            let value = self.low + tick as f64 * self.step;
+        for (value, text) in self.ticks() {
             let row = self.dot(value, rows * 4) / 4;
             if let Some(place) = labels.get_mut(row) {
-                place.get_or_insert_with(|| self.label(value));
+                place.get_or_insert(text);
             }
         }
         labels
+    }
+
+    /// The ticks and their texts, from below.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
+        let ticks = (self.high / self.step) - (self.low / self.step);
+        let ticks = ticks.round().clamp(0.0, 1e3) as usize;
+        let value = |tick: usize| self.low + tick as f64 * self.step;
+        (0..=ticks).map(move |tick| (value(tick), self.label(value(tick))))
     }
 
     /// A number with as many places as the step needs, and in thousands,
@@ -174,14 +179,8 @@ impl TimeTicks {
         let widest = [span.0, span.1].map(|time| label(time - zero).chars().count());
         let widest = widest.into_iter().max().unwrap_or(1);
         let wanted = (columns / (widest + 4)).max(1) as f64;
-        let step = clock_step((span.1 - span.0) / wanted);
-        let first = ((span.0 - zero) / step).ceil() * step;
         let mut ticks: Vec<TimeTick> = Vec::new();
-        for k in 0..columns {
-            let time = first + k as f64 * step;
-            if time + zero > span.1 {
-                break;
-            }
+        for time in round_times((span.0 - zero, span.1 - zero), wanted).take(columns) {
             let notch = position(time + zero, span, columns);
             let tick = TimeTick::new(notch, label(time), columns);
             let is_free = ticks.last().is_none_or(|last| last.end + 2 <= tick.begin);
@@ -209,6 +208,13 @@ impl TimeTicks {
         }
         line
     }
+}
+
+/// Times at round steps of a clock within a span, about as many as wanted.
+pub(crate) fn round_times(span: (f64, f64), wanted: f64) -> impl Iterator<Item = f64> {
+    let step = clock_step((span.1 - span.0) / wanted);
+    let first = (span.0 / step).ceil() * step;
+    (0..10_000).map(move |k| first + f64::from(k) * step).take_while(move |time| *time <= span.1)
 }
 
 /// The smallest round step of a clock that is not below `step` seconds.

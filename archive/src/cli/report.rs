@@ -1,6 +1,5 @@
 //! `mmv-archive report`: the values of metrics over time.
 
-mod columns;
 mod csv;
 mod jsonl;
 mod table;
@@ -11,16 +10,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pcp_types::Timestamp;
 
+use super::columns::{self, Choice, Column, WantedUnits};
 use super::failure::Failure;
 use super::output::Output;
 use super::time::{self, Frame};
 use super::window::{Window, WindowOptions};
 use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
+use crate::Archive;
 use crate::replay::interpolate::Decrease;
-use crate::replay::{Replay, Sample};
-use crate::{Archive, Value};
-use columns::{Choice, Column, WantedUnits};
+use crate::replay::{Replay, Sample, Selection};
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -130,13 +129,6 @@ struct Report<'a> {
     width: usize,
 }
 
-/// The value in a column of a sample.
-fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
-    let values = sample.values.get(column.metric)?;
-    let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
-    values.get(place).map(|(_, value)| column.scale.apply(*value))
-}
-
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let archive = self.archive.open()?;
@@ -155,7 +147,7 @@ impl Arguments {
         if window.unaligned {
             warn(&"the alignment leads out of the archive and is ignored");
         }
-        let width = self.width.unwrap_or_else(terminal_width);
+        let width = self.width.unwrap_or_else(super::terminal_width);
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
         let report = Report { replay: &replay, columns, zone, places, precision, width };
         let samples = self.samples(&replay, window, &frame)?;
@@ -176,21 +168,7 @@ impl Arguments {
     /// The selected metrics with their observations.
     fn load<'a>(&self, archive: &'a Archive) -> Result<Replay<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let mut selection = Replay::open(archive).decrease(decrease);
-        for name in &self.metrics {
-            if selection.select(name) == 0 {
-                warn(&format_args!("{name}: no metric of this name in the archive"));
-            }
-        }
-        if selection.metrics().is_empty() {
-            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
-        }
-        let replay = selection.load()?;
-        if replay.backward_records() > 0 {
-            let count = replay.backward_records();
-            warn(&format_args!("{count} records go back in time and are left out"));
-        }
-        Ok(replay)
+        load(Replay::open(archive).decrease(decrease), &self.metrics)
     }
 
     fn format(&self) -> Format {
@@ -205,14 +183,9 @@ impl Arguments {
     }
 
     fn columns(&self, archive: &Archive, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
-        let units: Result<Vec<_>, _> =
-            self.units.iter().map(|text| WantedUnits::parse(text)).collect();
-        let choice = Choice {
-            instances: &self.instances,
-            rates: self.has_rates(),
-            units: &units?,
-            raw: self.raw,
-        };
+        let units = WantedUnits::parse_all(&self.units)?;
+        let (instances, rates) = (self.instances.as_slice(), self.has_rates());
+        let choice = Choice { instances, rates, units: &units, raw: self.raw };
         Ok(columns::columns(archive, replay, &choice))
     }
 
@@ -285,8 +258,24 @@ fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
     lines.map(|line| time::stamp(line, frame).map_err(Failure::from)).collect()
 }
 
-/// What COLUMNS says, else a width that most terminals have.
-fn terminal_width() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    columns.filter(|width| *width >= 20).unwrap_or(100)
+/// Selects metrics by name and reads their observations; says which names the
+/// archive does not have.
+pub(super) fn load<'a>(
+    mut selection: Selection<'a>,
+    names: &[String],
+) -> Result<Replay<'a>, Failure> {
+    for name in names {
+        if selection.select(name) == 0 {
+            warn(&format_args!("{name}: no metric of this name in the archive"));
+        }
+    }
+    if selection.metrics().is_empty() {
+        return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+    }
+    let replay = selection.load()?;
+    if replay.backward_records() > 0 {
+        let count = replay.backward_records();
+        warn(&format_args!("{count} records go back in time and are left out"));
+    }
+    Ok(replay)
 }

@@ -90,7 +90,7 @@ impl Zone {
     }
 
     /// Seconds that the zone's clock is ahead of UTC at a moment.
-    fn offset(&self, at: Timestamp) -> i64 {
+    pub(crate) fn offset(&self, at: Timestamp) -> i64 {
         let quarter = at.seconds().div_euclid(QUARTER);
         if let Some((known, offset)) = self.cached.get()
             && known == quarter

@@ -1,8 +1,8 @@
 //! Comma-separated values, RFC 4180: lines end in CR LF, a field with a comma,
 //! a quote or a line end is quoted, quotes are doubled.
 
-use super::columns::push_plain;
-use super::{Failure, Output, Report, Sample, cell};
+use super::{Failure, Output, Report, Sample};
+use crate::cli::columns::{cell, push_plain};
 
 /// Writes a line of names and a line a sample; returns the number of values.
 /// Marks have no line.

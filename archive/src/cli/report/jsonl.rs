@@ -3,7 +3,8 @@
 use pcp_types::InstanceId;
 use serde::Serialize;
 
-use super::{Failure, Output, Report, Sample, cell};
+use super::{Failure, Output, Report, Sample};
+use crate::cli::columns::cell;
 use crate::cli::value::Json;
 
 /// One value, or a mark.

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
-use super::super::output::printable;
-use super::columns::{Column, push_plain};
 use super::{Failure, Output, Report, Sample};
+use crate::cli::columns::{Column, cell, push_plain};
+use crate::cli::output::printable;
 
 /// What stands where there is no value.
 const MISSING: &str = "-";
@@ -160,7 +160,7 @@ fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
 }
 
 fn cell_text(report: &Report<'_>, sample: &Sample<'_>, column: &Column) -> String {
-    match super::cell(sample, column) {
+    match cell(sample, column) {
         None => MISSING.to_owned(),
         Some(value) => {
             let mut text = Vec::new();
@@ -225,8 +225,8 @@ fn push_line(out: &mut Output, time: &str, time_width: usize, cells: &[String], 
 
 #[cfg(test)]
 mod tests {
-    use super::super::columns::Scale;
     use super::*;
+    use crate::cli::columns::Scale;
 
     #[test]
     fn a_long_name_is_broken_at_its_dots() {

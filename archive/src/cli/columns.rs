@@ -1,4 +1,5 @@
-//! What a report has a column for: each instance of each metric.
+//! What a report has a column and a plot a line for: each instance of each
+//! metric, and in which units.
 
 use std::sync::Arc;
 
@@ -6,29 +7,29 @@ use hashbrown::HashMap;
 use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 
 use crate::cli::failure::Failure;
-use crate::replay::{Replay, SelectedMetric};
+use crate::replay::{Replay, Sample, SelectedMetric};
 use crate::{Archive, IndomHistory, Value};
 
 /// One metric and instance.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Column {
+pub(crate) struct Column {
     /// The place of the metric in the replay.
-    pub(super) metric: usize,
-    pub(super) instance: Option<InstanceId>,
+    pub(crate) metric: usize,
+    pub(crate) instance: Option<InstanceId>,
     /// The metric's name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The instance's newest name; `None` without instances, and where no
     /// record of the domain names it.
-    pub(super) instance_name: Option<Arc<str>>,
-    pub(super) scale: Scale,
+    pub(crate) instance_name: Option<Arc<str>>,
+    pub(crate) scale: Scale,
 }
 
 /// In which units the values of a metric are reported, and how they get there.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Scale {
-    pub(super) units: String,
+pub(crate) struct Scale {
+    pub(crate) units: String,
     /// The values are rates, or are converted: no longer what was logged.
-    pub(super) is_computed: bool,
+    pub(crate) is_computed: bool,
     conversion: Option<Conversion>,
 }
 
@@ -54,7 +55,7 @@ impl Scale {
     }
 
     /// A value in these units. What is no number stays as it is.
-    pub(super) fn apply<'v>(&self, value: Value<'v>) -> Value<'v> {
+    pub(crate) fn apply<'v>(&self, value: Value<'v>) -> Value<'v> {
         match (self.conversion, value.as_f64()) {
             (Some(conversion), Some(number)) => Value::Double(conversion.apply(number)),
             _ => value,
@@ -64,14 +65,19 @@ impl Scale {
 
 /// Units that values are to be reported in, with their text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct WantedUnits {
+pub(crate) struct WantedUnits {
     text: String,
     parsed: ParsedUnits,
 }
 
 impl WantedUnits {
+    /// Reads all units of a command line.
+    pub(crate) fn parse_all(texts: &[String]) -> Result<Vec<Self>, Failure> {
+        texts.iter().map(|text| Self::parse(text)).collect()
+    }
+
     /// Reads `Mbyte / sec`, `2 Kbytes`, `count x 10^-2`.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+    fn parse(text: &str) -> Result<Self, Failure> {
         let parsed = Units::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Self { text: text.trim().to_owned(), parsed })
     }
@@ -79,20 +85,20 @@ impl WantedUnits {
 
 /// What decides which columns there are.
 #[derive(Debug, Default)]
-pub(super) struct Choice<'o> {
+pub(crate) struct Choice<'o> {
     /// The names of instances; all if empty.
-    pub(super) instances: &'o [String],
+    pub(crate) instances: &'o [String],
     /// Counters are reported as rates.
-    pub(super) rates: bool,
-    pub(super) units: &'o [WantedUnits],
+    pub(crate) rates: bool,
+    pub(crate) units: &'o [WantedUnits],
     /// Values are reported as they were logged.
-    pub(super) raw: bool,
+    pub(crate) raw: bool,
 }
 
 impl Column {
     /// What tells the column from the others of its metric: the instance's
     /// name or else its number; `None` without instances.
-    pub(super) fn instance_title(&self) -> Option<Arc<str>> {
+    pub(crate) fn instance_title(&self) -> Option<Arc<str>> {
         let number = || self.instance.map(|id| id.get().to_string().into());
         self.instance_name.clone().or_else(number)
     }
@@ -102,7 +108,7 @@ impl Column {
 /// of the instances' numbers. With names chosen only those instances, and no
 /// metric without instances is left out. An instance without a name exists at
 /// no time for replay and has a column only if the values are raw.
-pub(super) fn columns(archive: &Archive, replay: &Replay<'_>, choice: &Choice<'_>) -> Vec<Column> {
+pub(crate) fn columns(archive: &Archive, replay: &Replay<'_>, choice: &Choice<'_>) -> Vec<Column> {
     let mut columns = Vec::new();
     for (place, metric) in replay.metrics().enumerate() {
         let scale = Scale::new(metric, choice.rates, choice.units);
@@ -126,6 +132,13 @@ pub(super) fn columns(archive: &Archive, replay: &Replay<'_>, choice: &Choice<'_
     columns
 }
 
+/// The value in a column of a sample, in the column's units.
+pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
+    let values = sample.values.get(column.metric)?;
+    let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
+    values.get(place).map(|(_, value)| column.scale.apply(*value))
+}
+
 /// A name is wanted whole, or up to its first blank, as PCP matches names.
 fn is_wanted(name: &str, wanted: &[String]) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
@@ -141,7 +154,7 @@ fn instance_names(archive: &Archive, indom: InDom) -> HashMap<InstanceId, Arc<st
 
 /// Appends a value without the quotes that a dump puts around strings, and
 /// floating point numbers with so many places if any are asked for.
-pub(super) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
+pub(crate) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
     let float = match value {
         Value::Float(float) => Some(f64::from(float)),
         Value::Double(double) => Some(double),
