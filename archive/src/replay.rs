@@ -32,27 +32,31 @@
 //! [`interpolate`] has the rules, each a small function; `timeline` knows
 //! records and marks; `series` the observations of one instance; `lifetime`
 //! when an instance exists; this file puts them together; `rate` makes rates
-//! of counters.
+//! of counters; `seek` reads no more of an archive than answers need.
 //!
 //! # Cost
 //!
 //! One forward scan of the archive collects the observations of the selected
 //! metrics, 12 bytes each for a number. An answer then takes two binary
-//! searches an instance, whatever the step.
+//! searches an instance, whatever the step. Where few moments or a narrow
+//! window are asked for, [`Selection::load_moments`] and
+//! [`Selection::load_spans`] read only what decides their answers.
 
 pub mod interpolate;
 mod lifetime;
 mod observations;
 mod rate;
+mod seek;
 mod series;
 mod timeline;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Pmid, Semantics, Timestamp};
 
-use crate::{Archive, IndomHistory, MetricDesc, Result, Value};
+use crate::{Archive, IndomHistory, MetricDesc, Records, Result, Value};
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
 use series::Series;
@@ -118,18 +122,26 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader: a damaged record ends the scan.
     pub fn load(self) -> Result<Replay<'a>> {
-        let mut replay = Replay {
+        let archive = self.archive;
+        let mut replay = self.unread();
+        replay.scan(archive.records()?, Timestamp::MAX)?;
+        replay.end = replay.timeline.end().unwrap_or(replay.end);
+        replay.settle();
+        Ok(replay)
+    }
+
+    /// The replay of the selection before any record is read.
+    fn unread(self) -> Replay<'a> {
+        let start = self.archive.label().start;
+        Replay {
             archive: self.archive,
-            timeline: Timeline::new(self.archive.label().start),
+            timeline: Timeline::new(start),
             tracks: self.metrics.into_iter().map(Track::new).collect(),
             decrease: self.decrease,
             backward_records: 0,
-        };
-        replay.scan()?;
-        for track in &mut replay.tracks {
-            track.settle(self.archive);
+            end: start,
+            covered: None,
         }
-        Ok(replay)
     }
 }
 
@@ -249,6 +261,9 @@ pub struct Replay<'a> {
     tracks: Vec<Track>,
     decrease: Decrease,
     backward_records: u64,
+    end: Timestamp,
+    /// The spans that were read for, in order and apart; `None` if all was.
+    covered: Option<Vec<RangeInclusive<Timestamp>>>,
 }
 
 impl<'a> Replay<'a> {
@@ -267,8 +282,8 @@ impl<'a> Replay<'a> {
         self.tracks.iter().map(|track| &track.metric)
     }
 
-    /// The instances of a metric that have values anywhere, ascending. Without
-    /// instances the one is `None`.
+    /// The instances of a metric that have values in what was read, ascending.
+    /// Without instances the one is `None`.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
         let series = self.tracks.get(metric).map(|track| track.series.as_slice());
         series.unwrap_or_default().iter().map(Series::instance)
@@ -297,19 +312,27 @@ impl<'a> Replay<'a> {
 
     /// The stamp of the last record; no metric has a value after it.
     pub fn end(&self) -> Timestamp {
-        self.timeline.end().unwrap_or(self.archive.label().start)
+        self.end
     }
 
     /// The values of the selected metrics at a moment, or `None` if it lies
-    /// outside the archive (`PM_ERR_EOL`).
+    /// outside the archive (`PM_ERR_EOL`) or of what was
+    /// [read](Selection::load_spans).
     pub fn at(&self, at: Timestamp) -> Option<Sample<'_>> {
-        if self.timeline.seconds_of(at) < -SLOP || at > self.end() {
+        if self.timeline.seconds_of(at) < -SLOP || at > self.end() || !self.is_covered(at) {
             return None;
         }
         let moment = Moment { at, reach: self.timeline.reach(at) };
         let values = |track| Track::values_at(track, &moment, &self.timeline, self.decrease);
         let values = self.tracks.iter().map(values).collect();
         Some(Sample { timestamp: at, is_mark: false, values })
+    }
+
+    fn is_covered(&self, at: Timestamp) -> bool {
+        self.covered.as_ref().is_none_or(|spans| {
+            let place = spans.partition_point(|span| *span.end() < at);
+            spans.get(place).is_some_and(|span| span.contains(&at))
+        })
     }
 
     /// Samples from `start` to `end`, both included, every `step`, as far as
@@ -320,24 +343,13 @@ impl<'a> Replay<'a> {
         end: Timestamp,
         step: Duration,
     ) -> impl Iterator<Item = Sample<'_>> {
-        self.times(start, end, step).filter_map(|at| self.at(at))
-    }
-
-    /// The moments of a [`window`](Self::window).
-    pub fn times(
-        &self,
-        start: Timestamp,
-        end: Timestamp,
-        step: Duration,
-    ) -> impl Iterator<Item = Timestamp> + use<> {
-        let step = step.as_nanos() as i128;
-        let count = |span: i128| if step > 0 { span / step } else { 0 };
-        let span = end.min(self.end()).nanos_since(start);
-        // Steps that certainly lie before the archive.
+        // Steps that certainly lie before the archive are not tried.
         let before = self.archive.label().start.nanos_since(start).max(0);
-        let first = count(before).saturating_sub(1).max(0);
-        let samples = if span < 0 { 0..0 } else { first..count(span) + 1 };
-        samples.map(move |k| Timestamp::from_nanos(start.as_nanos() + k * step))
+        let step_nanos = (step.as_nanos() as i128).max(1);
+        let skipped = (before / step_nanos).saturating_sub(1).max(0);
+        let skipped = if step.is_zero() { 0 } else { skipped * step_nanos };
+        let start = Timestamp::from_nanos(start.as_nanos() + skipped);
+        times(start..=end.min(self.end()), step).filter_map(|at| self.at(at))
     }
 
     /// What was logged, record by record: the observations themselves, and the
@@ -347,16 +359,19 @@ impl<'a> Replay<'a> {
         Observations::new(self)
     }
 
-    /// Reads all records and keeps what belongs to the selected metrics.
-    fn scan(&mut self) -> Result<()> {
+    /// Reads records until one is later than `until`, and keeps what belongs to
+    /// the selected metrics.
+    fn scan(&mut self, mut records: Records<'_>, until: Timestamp) -> Result<()> {
         let by_pmid: HashMap<Pmid, usize> = self
             .tracks
             .iter()
             .enumerate()
             .map(|(place, track)| (track.metric.desc.pmid, place))
             .collect();
-        let mut records = self.archive.records()?;
         while let Some(record) = records.next()? {
+            if record.timestamp() > until {
+                break;
+            }
             let Some(number) = self.timeline.push(record.timestamp(), record.is_mark()) else {
                 self.backward_records += 1;
                 continue;
@@ -375,6 +390,22 @@ impl<'a> Replay<'a> {
         }
         Ok(())
     }
+
+    fn settle(&mut self) {
+        for track in &mut self.tracks {
+            track.settle(self.archive);
+        }
+    }
+}
+
+/// The moments from the start of a span to its end, both included, every
+/// `step`. A step of zero gives one.
+pub fn times(span: RangeInclusive<Timestamp>, step: Duration) -> impl Iterator<Item = Timestamp> {
+    let step = step.as_nanos() as i128;
+    let length = span.end().nanos_since(*span.start());
+    let count = if step > 0 { length / step } else { 0 };
+    let steps = if length < 0 { 0..0 } else { 0..count + 1 };
+    steps.map(move |k| Timestamp::from_nanos(span.start().as_nanos() + k * step))
 }
 
 #[cfg(test)]

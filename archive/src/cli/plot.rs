@@ -18,7 +18,7 @@ use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, columns, warn};
 use crate::Archive;
 use crate::picture::{Panel, Picture, PictureError};
-use crate::replay::{Replay, Sample};
+use crate::replay::{self, Replay, Sample};
 
 /// As many samples are drawn at most, unless an interval is given.
 const SAMPLES: u128 = 800;
@@ -139,7 +139,8 @@ impl Arguments {
     }
 
     fn load<'a>(&self, archive: &'a Archive) -> Result<Replay<'a>, Failure> {
-        super::report::load(Replay::open(archive), &self.metrics)
+        let selection = super::report::select(Replay::open(archive), &self.metrics)?;
+        Ok(super::report::loaded(selection.load()?))
     }
 
     /// The lines by unit, of each unit those that are drawn.
@@ -155,7 +156,7 @@ impl Arguments {
         let choice = Choice { instances, rates, units: &units, raw: false };
         let columns = columns::columns(archive, replay, &choice);
         let step = self.step(replay, window)?;
-        let samples = replay.times(window.start, window.end, step).filter_map(|at| {
+        let samples = replay::times(window.start..=window.end, step).filter_map(|at| {
             let rates = || replay.rates_at(at, at.saturating_sub(step));
             if self.no_rate { replay.at(at) } else { rates() }
         });

@@ -19,7 +19,10 @@ use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
 use crate::Archive;
 use crate::replay::interpolate::Decrease;
-use crate::replay::{Replay, Sample, Selection};
+use crate::replay::{self, Replay, Sample, Selection};
+
+/// For more samples than these no neighbourhoods are searched one by one.
+const SEARCHED: u128 = 10_000;
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -117,6 +120,16 @@ enum Format {
     Jsonl,
 }
 
+/// Which moments are reported.
+enum Moments {
+    /// Those of the records.
+    Logged,
+    /// From a first to a last one, every interval.
+    Even { first: Timestamp, last: Timestamp, count: u128 },
+    /// Those given one by one.
+    Listed(Vec<Timestamp>),
+}
+
 /// What the writers of all formats work on.
 struct Report<'a> {
     replay: &'a Replay<'a>,
@@ -133,11 +146,6 @@ impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let archive = self.archive.open()?;
         let zone = self.zone.zone(archive.label())?;
-        let replay = self.load(&archive)?;
-        let columns = self.columns(&archive, &replay)?;
-        if columns.is_empty() {
-            return Err(Failure::NoData("the metrics have no values in the archive".to_owned()));
-        }
         let frame = Frame {
             start: archive.label().start,
             end: archive.end(),
@@ -147,11 +155,16 @@ impl Arguments {
         if window.unaligned {
             warn(&"the alignment leads out of the archive and is ignored");
         }
+        let moments = self.moments(window, &frame)?;
+        let replay = self.load(&archive, &moments)?;
+        let columns = self.columns(&archive, &replay)?;
+        if columns.is_empty() {
+            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+        }
         let width = self.width.unwrap_or_else(super::terminal_width);
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
         let report = Report { replay: &replay, columns, zone, places, precision, width };
-        let samples = self.samples(&replay, window, &frame)?;
-        let samples = samples.take(self.samples.unwrap_or(usize::MAX));
+        let samples = self.samples(&replay, window, moments)?;
         let mut out = Output::new();
         let values = match self.format() {
             Format::Table => table::write(&mut out, &report, samples)?,
@@ -166,9 +179,22 @@ impl Arguments {
     }
 
     /// The selected metrics with their observations.
-    fn load<'a>(&self, archive: &'a Archive) -> Result<Replay<'a>, Failure> {
+    fn load<'a>(&self, archive: &'a Archive, moments: &Moments) -> Result<Replay<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        load(Replay::open(archive).decrease(decrease), &self.metrics)
+        let selection = select(Replay::open(archive).decrease(decrease), &self.metrics)?;
+        let back = if self.has_rates() { self.step()? } else { Duration::ZERO };
+        Ok(loaded(match moments {
+            Moments::Logged => selection.load()?,
+            Moments::Listed(times) => selection.load_moments(times, back)?,
+            // Rates need all that lies between two samples.
+            Moments::Even { first, last, count } if back.is_zero() && *count <= SEARCHED => {
+                let times: Vec<_> = replay::times(*first..=*last, self.step()?).collect();
+                selection.load_moments(&times, back)?
+            }
+            Moments::Even { first, last, .. } => {
+                selection.load_spans(&[first.saturating_sub(back)..=*last])?
+            }
+        }))
     }
 
     fn format(&self) -> Format {
@@ -189,27 +215,18 @@ impl Arguments {
         Ok(columns::columns(archive, replay, &choice))
     }
 
-    /// The samples that the options ask for.
-    fn samples<'r>(
-        &self,
-        replay: &'r Replay<'r>,
-        window: Window,
-        frame: &Frame,
-    ) -> Result<Box<dyn Iterator<Item = Sample<'r>> + 'r>, Failure> {
+    /// The moments that the options ask for.
+    fn moments(&self, window: Window, frame: &Frame) -> Result<Moments, Failure> {
         if self.raw {
-            let is_within = move |sample: &Sample<'_>| {
-                window.start <= sample.timestamp && sample.timestamp <= window.end
-            };
-            return Ok(Box::new(replay.observations().filter(is_within)));
+            return Ok(Moments::Logged);
         }
-        let step = self.step()?;
-        let rates = self.has_rates();
-        let sample = move |at: Timestamp| {
-            if rates { replay.rates_at(at, at.saturating_sub(step)) } else { replay.at(at) }
-        };
         if self.at.is_empty() && self.times.is_none() {
-            let times = replay.times(window.origin, window.end, step);
-            return Ok(Box::new(times.filter_map(sample)));
+            let step = self.step()?;
+            let span = window.end.nanos_since(window.origin).max(0).unsigned_abs();
+            let steps = (span / step.as_nanos()).min((self.count() as u128).saturating_sub(1));
+            let whole = u64::try_from(steps * step.as_nanos()).unwrap_or(u64::MAX);
+            let last = window.origin.saturating_add(Duration::from_nanos(whole));
+            return Ok(Moments::Even { first: window.origin, last, count: steps + 1 });
         }
         let mut times = Vec::new();
         for text in &self.at {
@@ -218,6 +235,26 @@ impl Arguments {
         if let Some(path) = &self.times {
             times.extend(times_in(path, frame)?);
         }
+        times.truncate(self.count());
+        Ok(Moments::Listed(times))
+    }
+
+    fn count(&self) -> usize {
+        self.samples.unwrap_or(usize::MAX)
+    }
+
+    /// The samples at the moments.
+    fn samples<'r>(
+        &self,
+        replay: &'r Replay<'r>,
+        window: Window,
+        moments: Moments,
+    ) -> Result<Box<dyn Iterator<Item = Sample<'r>> + 'r>, Failure> {
+        let step = self.step()?;
+        let rates = self.has_rates();
+        let sample = move |at: Timestamp| {
+            if rates { replay.rates_at(at, at.saturating_sub(step)) } else { replay.at(at) }
+        };
         let count = replay.metrics().len();
         // A time outside the archive is a line without values: as many lines
         // come out as times went in.
@@ -225,7 +262,21 @@ impl Arguments {
             let values = vec![Vec::new(); count];
             Sample { timestamp, is_mark: false, values }
         };
-        Ok(Box::new(times.into_iter().map(move |at| sample(at).unwrap_or_else(|| nothing(at)))))
+        Ok(match moments {
+            Moments::Logged => {
+                let is_within = move |sample: &Sample<'_>| {
+                    window.start <= sample.timestamp && sample.timestamp <= window.end
+                };
+                Box::new(replay.observations().filter(is_within).take(self.count()))
+            }
+            Moments::Even { first, last, .. } => {
+                Box::new(replay::times(first..=last, step).take(self.count()).filter_map(sample))
+            }
+            Moments::Listed(times) => {
+                let line = move |at| sample(at).unwrap_or_else(|| nothing(at));
+                Box::new(times.into_iter().map(line))
+            }
+        })
     }
 
     fn step(&self) -> Result<Duration, Failure> {
@@ -258,12 +309,11 @@ fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
     lines.map(|line| time::stamp(line, frame).map_err(Failure::from)).collect()
 }
 
-/// Selects metrics by name and reads their observations; says which names the
-/// archive does not have.
-pub(super) fn load<'a>(
+/// Selects metrics by name; says which names the archive does not have.
+pub(super) fn select<'a>(
     mut selection: Selection<'a>,
     names: &[String],
-) -> Result<Replay<'a>, Failure> {
+) -> Result<Selection<'a>, Failure> {
     for name in names {
         if selection.select(name) == 0 {
             warn(&format_args!("{name}: no metric of this name in the archive"));
@@ -272,10 +322,14 @@ pub(super) fn load<'a>(
     if selection.metrics().is_empty() {
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
-    let replay = selection.load()?;
+    Ok(selection)
+}
+
+/// Says what a replay had to leave out.
+pub(super) fn loaded(replay: Replay<'_>) -> Replay<'_> {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();
         warn(&format_args!("{count} records go back in time and are left out"));
     }
-    Ok(replay)
+    replay
 }

@@ -10,6 +10,8 @@
 //! An instance that no record of the domain names is never replayed, whatever
 //! values it has.
 
+use std::ops::RangeInclusive;
+
 use hashbrown::HashMap;
 use pcp_types::{InstanceId, Timestamp};
 
@@ -34,6 +36,11 @@ impl Lifetime {
     /// Whether values exist at a moment. At the moment of death they do.
     pub(crate) fn contains(self, at: Timestamp) -> bool {
         self.birth <= at && at <= self.death
+    }
+
+    /// Whether values exist at some moment of a span.
+    pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
+        self.birth <= *span.end() && *span.start() <= self.death
     }
 }
 

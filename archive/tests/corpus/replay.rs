@@ -9,10 +9,11 @@
 //! the last bit; of event arrays the number of records.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use mmv_archive::Pmid;
 use mmv_archive::replay::interpolate::Decrease;
-use mmv_archive::replay::{Replay, Sample};
+use mmv_archive::replay::{Replay, Sample, times};
+use mmv_archive::{Pmid, Timestamp};
 use serde_json::Value;
 
 use crate::golden::{self, Case, cases};
@@ -137,6 +138,32 @@ fn compare_all(file: &str, decrease: Decrease, least: u64) {
     eprintln!("{file}: {cells} cells of {archives} archives compared, {differing} differ");
     assert_eq!(differing, 0);
     assert!(archives == 0 || cells >= least, "only {cells} cells");
+}
+
+#[test]
+fn seeking_gives_the_answers_of_a_full_scan() {
+    for case in cases() {
+        let archive = &case.archive;
+        let load = |moments: &[Timestamp]| {
+            let mut selection = Replay::open(archive);
+            selection.select("");
+            let spans: Vec<_> = moments.iter().map(|&at| at..=at).collect();
+            if moments.is_empty() { selection.load() } else { selection.load_spans(&spans) }
+        };
+        // What cannot be read whole has no answers to compare with.
+        let Ok(full) = load(&[]) else { continue };
+        if full.backward_records() > 0 {
+            continue;
+        }
+        let start = archive.label().start;
+        let step = Duration::from_nanos(archive.end().nanos_since(start) as u64 / 11);
+        let moments: Vec<Timestamp> = times(start..=archive.end(), step).collect();
+        let seeking = load(&moments).unwrap();
+        for &at in &moments {
+            let text = |replay: &Replay<'_>| format!("{:?}", replay.at(at));
+            assert_eq!(text(&seeking), text(&full), "{} at {at}", case.name);
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,210 @@
+//! Which records decide the answers about some moments, and reading only them.
+//!
+//! An answer at t needs, for each instance, the newest observation not after t
+//! and the oldest not before it, up to the nearest mark. So from t the records
+//! are searched back until every instance has been seen, or a mark, or the
+//! start; and ahead likewise. What lies between the two ends of the search is
+//! read as a full scan would read it, and gives the same answers: a metric
+//! logged every second needs two records of a day, one that was logged once in
+//! the morning needs all up to there.
+//!
+//! ```text
+//!           search back <----- t -----> search ahead
+//! records   .  .  .  a  b  .   |   b  a  .  .  .  .      a, b: instances
+//!                    [== read ========]
+//! ```
+//!
+//! The temporal index finds the records around a moment. In an archive whose
+//! stamps go backwards ([`Replay::backward_records`]) a search by time may pass
+//! records by; a full scan does not.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
+
+use super::lifetime::{self, Lifetime};
+use super::{MetricDesc, Replay, Selection};
+use crate::{IndomHistory, Record, Result};
+
+/// So many moments for each entry of the temporal index are worth a search
+/// each: a search reads from one entry to the next.
+const MOMENTS_PER_ENTRY: f64 = 0.25;
+
+/// A stretch of time with both ends.
+type Span = RangeInclusive<Timestamp>;
+
+/// The place of a metric in the selection, and an instance of it.
+type Key = (usize, Option<InstanceId>);
+
+impl<'a> Selection<'a> {
+    /// Reads what decides the answers at some moments, and `back` before each,
+    /// as [`Replay::rates_at`] needs it. Searches for each moment if they are
+    /// few, else reads all from the first to the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_spans`](Self::load_spans).
+    pub fn load_moments(self, moments: &[Timestamp], back: Duration) -> Result<Replay<'a>> {
+        let most = self.archive.index().entries().len() as f64 * MOMENTS_PER_ENTRY;
+        let spans = moments.iter().map(|&at| at.saturating_sub(back)..=at);
+        if moments.len() as f64 <= most {
+            return self.load_spans(&spans.collect::<Vec<_>>());
+        }
+        let (first, last) = (moments.iter().min(), moments.iter().max());
+        match (first, last) {
+            (Some(first), Some(last)) => self.load_spans(&[first.saturating_sub(back)..=*last]),
+            _ => self.load_spans(&[]),
+        }
+    }
+
+    /// Reads what decides the answers in some stretches of time. Outside of
+    /// them the replay gives no answers: [`Replay::at`] returns `None`, and
+    /// [`Replay::observations`] has what was read.
+    ///
+    /// # Errors
+    ///
+    /// Those of the reader, from the records that are read.
+    pub fn load_spans(self, spans: &[Span]) -> Result<Replay<'a>> {
+        let archive = self.archive;
+        let (start, end) = (archive.label().start, archive.end());
+        if spans.iter().any(|span| *span.start() <= start && *span.end() >= end) {
+            return self.load();
+        }
+        let lives = self.lives();
+        let mut deciding = Vec::new();
+        for span in spans.iter().filter(|span| span.start() <= span.end()) {
+            let search = Search { selection: &self, keys: self.keys_in(span, &lives) };
+            deciding.push(search.back(*span.start())?..=search.ahead(*span.end())?);
+        }
+        let mut replay = self.unread();
+        for span in joined(deciding) {
+            replay.scan(archive.records_from(*span.start())?, *span.end())?;
+        }
+        replay.covered = Some(joined(spans.to_vec()));
+        replay.end = end;
+        replay.settle();
+        Ok(replay)
+    }
+
+    /// The lifetimes of all instances of the domains of the selection.
+    fn lives(&self) -> HashMap<InDom, HashMap<InstanceId, Lifetime>> {
+        let indoms: HashSet<InDom> = self.metrics.iter().filter_map(|m| m.desc.indom).collect();
+        let life = |indom| {
+            let history = self.archive.metadata().indom_history(indom);
+            (indom, lifetime::lifetimes(history.map_or(&[], IndomHistory::states)))
+        };
+        indoms.into_iter().map(life).collect()
+    }
+
+    /// The instances that can have values within a span.
+    fn keys_in(
+        &self,
+        span: &Span,
+        lives: &HashMap<InDom, HashMap<InstanceId, Lifetime>>,
+    ) -> HashSet<Key> {
+        let mut keys = HashSet::new();
+        for (place, metric) in self.metrics.iter().enumerate() {
+            let Some(indom) = metric.desc.indom else {
+                keys.insert((place, None));
+                continue;
+            };
+            let alive = lives.get(&indom).into_iter().flatten();
+            let alive = alive.filter(|(_, life)| life.overlaps(span));
+            keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
+        }
+        keys
+    }
+}
+
+/// A search for the records that decide the answers of a span.
+struct Search<'s, 'a> {
+    selection: &'s Selection<'a>,
+    keys: HashSet<Key>,
+}
+
+impl Search<'_, '_> {
+    /// The stamp of the newest record such that all instances have values in it
+    /// or in the records from it to `start`, or a mark forbids to look further.
+    fn back(&self, start: Timestamp) -> Result<Timestamp> {
+        let archive = self.selection.archive;
+        let mut missing = Missing::new(self);
+        let mut records = archive.records_back_from(start)?;
+        let mut stamp = start;
+        while !missing.keys.is_empty() {
+            let Some(record) = records.previous()? else {
+                return Ok(archive.label().start.min(stamp));
+            };
+            stamp = record.timestamp();
+            if record.is_mark() {
+                break;
+            }
+            missing.found_in(&record);
+        }
+        Ok(stamp)
+    }
+
+    /// The stamp of the oldest record such that all instances have values in it
+    /// or in the records from `end` to it, or a mark forbids to look further.
+    fn ahead(&self, end: Timestamp) -> Result<Timestamp> {
+        let archive = self.selection.archive;
+        let mut missing = Missing::new(self);
+        let mut records = archive.records_from(end)?;
+        let mut stamp = end;
+        while !missing.keys.is_empty() {
+            let Some(record) = records.next()? else { break };
+            stamp = record.timestamp();
+            // A mark at the very end of the span may be followed by records of
+            // the same time.
+            if record.is_mark() && stamp > end {
+                break;
+            }
+            missing.found_in(&record);
+        }
+        Ok(stamp.max(end))
+    }
+}
+
+/// The instances that a search has not come across.
+struct Missing {
+    keys: HashSet<Key>,
+    /// The places of the metrics in the selection.
+    places: HashMap<Pmid, (usize, MetricDesc)>,
+}
+
+impl Missing {
+    fn new(search: &Search<'_, '_>) -> Self {
+        let metrics = search.selection.metrics.iter().enumerate();
+        let places = metrics.map(|(place, metric)| (metric.desc.pmid, (place, metric.desc)));
+        Self { keys: search.keys.clone(), places: places.collect() }
+    }
+
+    fn found_in(&mut self, record: &Record<'_>) {
+        for set in record.value_sets() {
+            let Some((place, desc)) = self.places.get(&set.pmid()) else { continue };
+            // A damaged value is met again, and reported, by the scan.
+            for (instance, _) in set.values(desc.value_type).flatten() {
+                self.keys.remove(&(*place, instance.filter(|_| desc.indom.is_some())));
+            }
+        }
+    }
+}
+
+/// Spans in order, those that meet made one.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by_key(|span| *span.start());
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start() <= last.end() => {
+                *last = *last.start()..=(*last.end()).max(*span.end());
+            }
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Reading what decides gives the answers of reading all.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Archive, ArchiveWriter, FetchResult, Instance, OwnedValue, Semantics, Units, ValueSet,
+    ValueType, WriterLabel, WriterOptions,
+};
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
+}
+
+fn id(n: i32) -> InstanceId {
+    InstanceId::new(n).unwrap()
+}
+
+/// One record: how long after the last, the instances with values as bits,
+/// those that the domain lists as bits, and whether it is a mark.
+type Step = (i64, u32, Option<u32>, bool);
+
+fn step() -> impl Strategy<Value = Step> {
+    let listed = proptest::option::weighted(0.2, any::<u32>());
+    (1i64..4, any::<u32>(), listed, prop::bool::weighted(0.1))
+}
+
+fn descs(indom: InDom) -> [MetricDesc; 4] {
+    let all = [Semantics::Counter, Semantics::Instant, Semantics::Discrete, Semantics::Discrete];
+    let desc = |n: usize| MetricDesc {
+        pmid: Pmid::new(70, 1, n as u32).unwrap(),
+        value_type: ValueType::U32,
+        indom: (n < 3).then_some(indom),
+        semantics: all[n],
+        units: Units::count(),
+    };
+    [0, 1, 2, 3].map(desc)
+}
+
+/// Three metrics with up to 20 instances, so that lifetimes count, and one
+/// without any; values are those of the record's number.
+fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let indom = InDom::new(70, 1).unwrap();
+    let descs = descs(indom);
+    for (n, desc) in descs.iter().enumerate() {
+        writer.declare_metric(desc, &[&format!("t.m{n}")]).unwrap();
+    }
+    let bits = |set: u32| (0..20).filter(move |n| set >> n & 1 == 1);
+    let mut millis = 0;
+    for (number, (after, present, listed, is_mark)) in steps.iter().enumerate() {
+        millis += after;
+        if let Some(listed) = listed {
+            let instance = |n: i32| Instance { id: id(n), name: n.to_string().into() };
+            writer.declare_indom(indom, &bits(*listed).map(instance).collect::<Vec<_>>()).unwrap();
+        }
+        if *is_mark {
+            writer.write_mark(at(millis)).unwrap();
+            continue;
+        }
+        let value = OwnedValue::U32(number as u32 * 10 % 70);
+        let values = |desc: &MetricDesc| match desc.indom {
+            // Each metric in other records, the last one seldom.
+            Some(_) => {
+                let present = present.rotate_left(desc.pmid.item() * 7);
+                bits(present).map(|n| (Some(id(n)), value.clone())).collect()
+            }
+            None if number % 7 == 1 => vec![(None, value.clone())],
+            None => Vec::new(),
+        };
+        let sets = descs.iter().map(|d| ValueSet { pmid: d.pmid, values: Ok(values(d)) });
+        let value_sets = sets.collect();
+        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    (directory, archive)
+}
+
+fn selection(archive: &Archive) -> Selection<'_> {
+    let mut selection = Replay::open(archive);
+    selection.select("t");
+    selection
+}
+
+proptest! {
+    /// forall archives, spans, t in a span: at(t) is that of a full scan, and
+    /// so are the rates between two moments of the span.
+    #[test]
+    fn answers_within_the_spans_are_those_of_a_full_scan(
+        steps in vec(step(), 1..40),
+        spans in vec((-3i64..80, 0i64..20), 1..4),
+    ) {
+        let first = (0, u32::MAX, Some(u32::MAX), false);
+        let steps: Vec<Step> = [first].into_iter().chain(steps).collect();
+        let (_directory, archive) = archive(&steps);
+        let full = selection(&archive).load().unwrap();
+        let of = |(start, length): &(i64, i64)| at(*start)..=at(start + length);
+        let spans_asked: Vec<Span> = spans.iter().map(of).collect();
+        let seeking = selection(&archive).load_spans(&spans_asked).unwrap();
+        prop_assert_eq!(seeking.end(), full.end());
+        for (start, length) in spans {
+            // Halves, to be between the records, too.
+            for half in 0..=length * 2 {
+                let t = at(start).saturating_add(Duration::from_micros(half as u64 * 500));
+                prop_assert_eq!(seeking.at(t), full.at(t), "{}", t);
+                let rates = |replay: &Replay<'_>| {
+                    let rates = replay.rates_at(t, at(start));
+                    rates.map(|sample| format!("{sample:?}"))
+                };
+                prop_assert_eq!(rates(&seeking), rates(&full), "{}", t);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_few_moments_of_a_long_archive_read_a_few_records() {
+    let steps = vec![(1, u32::MAX, None, false); 5000];
+    let first = (0, u32::MAX, Some(u32::MAX), false);
+    let (_directory, archive) = archive(&[&[first][..], &steps].concat());
+    let moments = [at(1000), at(4000)];
+    let mut selection = Replay::open(&archive);
+    selection.select("t.m0");
+    selection.select("t.m1");
+    let replay = selection.load_spans(&moments.map(|t| t..=t)).unwrap();
+    assert_eq!(replay.observations().count(), 2, "each record is at its moment");
+    assert!(moments.iter().all(|t| replay.at(*t).is_some()));
+    assert_eq!(replay.at(at(2000)), None, "was not read");
+}
+
+#[test]
+fn spans_that_meet_are_one() {
+    let span = |start, end| at(start)..=at(end);
+    let spans = vec![span(5, 9), span(0, 2), span(2, 3), span(6, 7)];
+    assert_eq!(joined(spans), [span(0, 3), span(5, 9)]);
+}
