@@ -42,6 +42,7 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers.
 
+mod glob;
 pub mod interpolate;
 mod lifetime;
 mod observations;
@@ -86,16 +87,19 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Adds a metric by its name, or all metrics below a name, in the order of
-    /// their names; an empty name adds all there are. A metric that is selected
-    /// already is not added again.
+    /// Adds a metric by its name, or all metrics below a name, or all whose
+    /// names a pattern with `*` and `?` matches, in the order of their names;
+    /// an empty name adds all there are. A metric that is selected already is
+    /// not added again.
     ///
     /// Returns how many metrics the name stands for: 0 is a name that the
     /// archive does not have.
     pub fn select(&mut self, name: &str) -> usize {
         let archive = self.archive;
+        let is_pattern = glob::is_pattern(name);
+        let below = archive.metadata().subtree(if is_pattern { "" } else { name });
         let mut found = 0;
-        for (leaf, metric) in archive.metadata().subtree(name) {
+        for (leaf, metric) in below.filter(|(leaf, _)| !is_pattern || glob::matches(name, leaf)) {
             found += 1;
             if self.selected.insert(metric.desc.pmid) {
                 self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });

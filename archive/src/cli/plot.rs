@@ -29,7 +29,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// The metrics to plot, or names below which all metrics are plotted.
+    /// The metrics to plot, names below which all metrics are plotted,
+    /// or patterns such as "disk.*.read".
     #[arg(required = true, value_name = "METRIC")]
     metrics: Vec<String>,
 

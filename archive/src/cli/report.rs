@@ -34,7 +34,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// The metrics to report, or names below which all metrics are reported.
+    /// The metrics to report, names below which all metrics are
+    /// reported, or patterns such as "disk.*.read".
     #[arg(required = true, value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -149,6 +150,7 @@ impl Arguments {
         let frame = Frame {
             start: archive.label().start,
             end: archive.end(),
+            now: Timestamp::now(),
             zone: zone.time_zone().clone(),
         };
         let window = self.window.window(frame.start, frame.end, &frame.zone)?;

@@ -15,6 +15,7 @@
 //! | `@10:30`, `@Tue 10:30:05.5`, `@May 1 4:00 pm 2024` | ctime form with parts left out (format of PCP's tools) |
 //! | `30s`, `+30s` | so long after the start |
 //! | `-5min` | so long before the end |
+//! | `2 hours ago`, `now` | so long before the present |
 
 mod ctime;
 
@@ -33,7 +34,7 @@ pub(crate) enum TimeError {
     /// None of the forms of a moment.
     #[error(
         "\"{0}\" is not a time such as 2024-05-01T10:00:00Z, @1714557600.5, @10:30, \
-         +30s (after the start) or -30s (before the end)"
+         +30s (after the start), -30s (before the end) or \"2 hours ago\""
     )]
     Moment(String),
     /// A date that does not exist, or cannot be said in 64 bits.
@@ -51,6 +52,8 @@ pub(crate) struct Frame {
     pub(crate) start: Timestamp,
     /// Where `-30s` counts from.
     pub(crate) end: Timestamp,
+    /// Where `30s ago` counts from.
+    pub(crate) now: Timestamp,
     /// The zone of dates that name none.
     pub(crate) zone: TimeZone,
 }
@@ -155,6 +158,12 @@ pub(crate) fn moment(text: &str, frame: &Frame) -> Result<Timestamp, TimeError> 
     if let Some(date) = iso(trimmed, &frame.zone) {
         return date;
     }
+    if trimmed.eq_ignore_ascii_case("now") {
+        return Ok(frame.now);
+    }
+    if let Some(before) = trimmed.strip_suffix(" ago") {
+        return Ok(frame.now.saturating_sub(relative(before, text)?));
+    }
     Ok(frame.start.saturating_add(relative(trimmed, text)?))
 }
 
@@ -230,7 +239,8 @@ mod tests {
         // 2023-11-14 22:13:20 UTC, a Tuesday
         let start = Timestamp::new(1_700_000_000, 0).unwrap();
         let end = start.saturating_add(Duration::from_secs(86_400));
-        Frame { start, end, zone: TimeZone::UTC }
+        let now = end.saturating_add(Duration::from_secs(3600));
+        Frame { start, end, now, zone: TimeZone::UTC }
     }
 
     fn seconds(text: &str) -> f64 {
@@ -273,6 +283,15 @@ mod tests {
         assert_eq!(offset("30"), 30_000);
         assert_eq!(offset("+1min"), 60_000);
         assert_eq!(offset("-1h"), 82_800_000);
+    }
+
+    #[test]
+    fn what_was_ago_counts_back_from_now() {
+        assert_eq!(offset("now"), 90_000_000);
+        assert_eq!(offset("2 hours ago"), 82_800_000);
+        assert_eq!(offset("1h30m ago"), 84_600_000);
+        assert!(moment("long ago", &frame()).is_err());
+        assert!(moment("ago", &frame()).is_err());
     }
 
     #[test]

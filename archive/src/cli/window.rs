@@ -17,7 +17,8 @@ use super::zone::Zone;
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SpanOptions {
     /// Begin at this time: a date (2024-05-01T10:00:00Z, @10:30, @1714557600.5),
-    /// or so long after the archive's start (30s, 1h30m) or before its end (-5min).
+    /// or so long after the archive's start (30s, 1h30m), before its end (-5min), or before now
+    /// ("2 hours ago").
     #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
 
@@ -85,7 +86,8 @@ impl WindowOptions {
         last: Timestamp,
         zone: &TimeZone,
     ) -> Result<Window, Failure> {
-        let frame = |start| Frame { start, end: last, zone: zone.clone() };
+        let now = Timestamp::now();
+        let frame = |start| Frame { start, end: last, now, zone: zone.clone() };
         let read = |text: &Option<String>, start, default| match text {
             Some(text) => time::moment(text, &frame(start)).map_err(Failure::from),
             None => Ok(default),

@@ -120,6 +120,23 @@ fn the_example_of_the_module_comes_out_as_worked_by_hand() {
 }
 
 #[test]
+fn metrics_are_selected_by_name_by_subtree_and_by_pattern() {
+    let (_directory, archive) = archive(&WORKED_EXAMPLE);
+    let names = |name| {
+        let mut selection = Replay::open(&archive);
+        let found = selection.select(name);
+        let names: Vec<_> = selection.metrics().iter().map(|m| m.name.clone()).collect();
+        assert_eq!(found, names.len());
+        names
+    };
+    assert_eq!(names("t.instant"), ["t.instant"]);
+    assert_eq!(names("t"), ["t.counter", "t.discrete", "t.instant"]);
+    assert_eq!(names("*.?*ount*"), ["t.counter"]);
+    assert_eq!(names("t.inst"), [] as [&str; 0]);
+    assert_eq!(names("inst*"), [] as [&str; 0]);
+}
+
+#[test]
 fn rates_are_worked_out_between_two_moments_alone() {
     let records = [
         (0, Some(100)),

@@ -135,7 +135,7 @@ mod tests {
 
     fn date_after(start: i64, text: &str) -> String {
         let start = Timestamp::new(start, 0).unwrap();
-        let frame = Frame { start, end: start, zone: TimeZone::UTC };
+        let frame = Frame { start, end: start, now: start, zone: TimeZone::UTC };
         let at = parse(text, &frame).unwrap().unwrap();
         to_jiff(at).unwrap().to_string()
     }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn other_words_are_another_form() {
         let start = Timestamp::new(1_700_000_000, 0).unwrap();
-        let frame = Frame { start, end: start, zone: TimeZone::UTC };
+        let frame = Frame { start, end: start, now: start, zone: TimeZone::UTC };
         for text in ["", "9", "noon", "10:00 10:01", "13:00 pm", "10:00 0", "yesterday"] {
             assert!(parse(text, &frame).is_none(), "{text}");
         }
