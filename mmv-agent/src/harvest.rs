@@ -73,8 +73,9 @@ impl Values {
             if sentinel {
                 reshaped |= self.note(index, value != u64::MAX);
             }
-            let since = if open < 0 { micros.wrapping_add(open) } else { 0 };
-            self.words[index] = value.wrapping_add_signed(since);
+            // An interval that was opened after the stamp has not begun then.
+            let since = if open < 0 { micros.saturating_add(open).max(0) } else { 0 };
+            self.words[index] = value.wrapping_add(since.cast_unsigned());
         }
         self.bytes.clear();
         for (number, &at) in plan.strings.iter().enumerate() {
@@ -211,6 +212,13 @@ mod tests {
         assert_eq!(values.words(), [350]);
         let (_dir, file) = timer_file(100, 0);
         let (values, ..) = read(&file, 1_000_250, false);
+        assert_eq!(values.words(), [100]);
+    }
+
+    #[test]
+    fn an_interval_opened_after_the_stamp_does_not_count_backwards() {
+        let (_dir, file) = timer_file(100, -1_000_000);
+        let (values, ..) = read(&file, 999_950, false);
         assert_eq!(values.words(), [100]);
     }
 
