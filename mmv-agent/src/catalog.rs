@@ -80,6 +80,16 @@ pub(crate) enum Conflict {
         expected: Arc<str>,
     },
     /// A label that no archive can hold.
+    #[error("label \"{name}\" of {target:?} cannot be logged: {source}")]
+    Label {
+        /// What it is attached to.
+        target: LabelTarget,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        source: mmv_archive::EncodeError,
+    },
+    /// Labels that are too many, or too long, together.
     #[error("the labels of {target:?} cannot be logged: {source}")]
     Labels {
         /// What they are attached to.
@@ -162,8 +172,24 @@ impl Merger {
                 merged.places.entry(key.instance).or_insert(place);
             }
         }
+        let taken: HashSet<Pmid> = member
+            .translation
+            .metrics
+            .iter()
+            .zip(&taken)
+            .filter_map(|(metric, taken)| metric.as_ref().filter(|_| *taken))
+            .map(|metric| metric.desc.pmid)
+            .collect();
         for label in &member.translation.labels {
-            self.add_label(label);
+            // What was left out may be another file's: its labels are not.
+            let attached = match (label.target, label.instance) {
+                (LabelTarget::Item(pmid), _) => taken.contains(&pmid),
+                (LabelTarget::Instances(indom), Some(id)) => !misnamed.contains(&(indom, id)),
+                _ => true,
+            };
+            if attached {
+                self.add_label(member.file, label);
+            }
         }
     }
 
@@ -239,8 +265,11 @@ impl Merger {
         true
     }
 
-    fn add_label(&mut self, label: &LoggedLabel) {
-        self.labels.entry(label.target).or_default().add(label);
+    fn add_label(&mut self, file: &OsStr, label: &LoggedLabel) {
+        let target = label.target;
+        if let Err(source) = self.labels.entry(target).or_default().add(label) {
+            self.conflict(file, Conflict::Label { target, name: label.name.clone(), source });
+        }
     }
 
     /// The sets of a target; for the instances of a domain one for each,
@@ -263,7 +292,7 @@ impl Merger {
         let mut merged =
             Merged { catalog: Catalog { id, ..Catalog::default() }, ..Merged::default() };
         for label in host_labels(host) {
-            self.add_label(&label);
+            self.add_label(OsStr::new(""), &label);
         }
         for (target, labels) in &self.labels {
             match self.label_sets(*target, labels) {
@@ -461,21 +490,43 @@ mod tests {
     }
 
     #[test]
-    fn the_first_file_wins_a_label_and_bad_ones_are_left_out() {
+    fn the_first_file_wins_a_label_and_bad_ones_alone_are_left_out() {
         let cluster = LabelTarget::Cluster { domain: DOMAIN, cluster: 1 };
-        let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
         let of = |labels| Translation { labels, ..Translation::default() };
         let result = merged(&[
             of(vec![label(cluster, "x", "1")]),
             of(vec![
                 label(cluster, "x", "2"),
+                label(cluster, "b", "nonsense"),
                 label(cluster, "a", "3"),
-                label(item, "b", "nonsense"),
             ]),
         ]);
         let sets = result.catalog.labels.iter().find(|(target, _)| *target == cluster).unwrap();
         assert_eq!(sets.1[0].json, "{\"a\":3,\"x\":1}");
-        assert!(result.catalog.labels.iter().all(|(target, _)| *target != item));
-        assert!(matches!(&result.conflicts[..], [(_, Conflict::Labels { .. })]));
+        assert!(matches!(
+            &result.conflicts[..],
+            [(file, Conflict::Label { name, .. })] if file == "b" && name == "b"
+        ));
+    }
+
+    #[test]
+    fn labels_of_what_was_left_out_are_left_out_with_it() {
+        let domain = |name: &str| indom(&[(1, name)], "");
+        let target = LabelTarget::Instances(domain("").indom);
+        let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
+        let of = |name: &str, value_type, key: &str| Translation {
+            metrics: vec![Some(metric(1, "mmv.x", value_type))],
+            indoms: vec![domain(name)],
+            labels: vec![
+                label(item, key, "1"),
+                LoggedLabel { instance: InstanceId::new(1).ok(), ..label(target, key, "1") },
+            ],
+        };
+        let result =
+            merged(&[of("one", ValueType::U32, "first"), of("uno", ValueType::Double, "second")]);
+        for target in [target, item] {
+            let (_, sets) = result.catalog.labels.iter().find(|(t, _)| *t == target).unwrap();
+            assert_eq!(sets[0].json, "{\"first\":1}", "{target:?}");
+        }
     }
 }

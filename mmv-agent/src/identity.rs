@@ -3,12 +3,14 @@
 //! A metric is known by its PMID, 70.cluster.item, in every archive that ever
 //! holds it. The item comes from the file, the cluster from here:
 //!
-//! * a file that asks for a cluster gets it, if nobody else has it;
+//! * a file that asks for a cluster gets it, if nobody else has it; one above
+//!   2047 only if none of its metrics has an instance domain;
 //! * several files may share one cluster, if they belong to the same user and
 //!   agree on the name and descriptor of each item that they have in common
 //!   (several processes of one application);
 //! * everybody else gets an automatic one: the lowest of 1..=2047 that was
-//!   never used, not even by a file that is gone;
+//!   never used, not even by a file that is gone; when all were, the automatic
+//!   one that has been without a file for the longest;
 //! * a file keeps its cluster by its name, over any number of restarts of its
 //!   application.
 //!
@@ -79,6 +81,12 @@ pub(crate) enum Collision {
         /// The cluster asked for.
         cluster: u32,
     },
+    /// The file has instance domains, which only lower clusters can number.
+    #[error("cluster {cluster} has no numbers for indoms, only those up to 2047 have")]
+    NoIndoms {
+        /// The cluster asked for.
+        cluster: u32,
+    },
     /// Another user's file has the cluster.
     #[error("cluster {cluster} belongs to {} of user {holder_owner}, this file to user {owner}", holder.display())]
     Owner {
@@ -105,8 +113,8 @@ pub(crate) enum Collision {
         /// The holder's name for it.
         expected: String,
     },
-    /// All of 1..=2047 have been used.
-    #[error("no automatic cluster is left: all of 1..=2047 have been used")]
+    /// Files have all of 1..=2047.
+    #[error("no automatic cluster is left: files have all of 1..=2047")]
     Exhausted,
 }
 
@@ -129,6 +137,10 @@ pub(crate) struct Identity {
     by_file: BTreeMap<OsString, Remembered>,
     holders: BTreeMap<u32, Vec<Holder>>,
     used: BTreeSet<u32>,
+    /// Clusters given automatically.
+    automatic: BTreeSet<u32>,
+    /// Clusters without a file, the longest-released first.
+    idle: Vec<u32>,
 }
 
 impl Identity {
@@ -166,8 +178,11 @@ impl Identity {
 
     /// The file is no longer harvested; its cluster stays remembered.
     pub(crate) fn release(&mut self, file: &OsStr) {
-        self.holders.retain(|_, holders| {
+        self.holders.retain(|cluster, holders| {
             holders.retain(|holder| holder.file != file);
+            if holders.is_empty() {
+                self.idle.push(*cluster);
+            }
             !holders.is_empty()
         });
     }
@@ -181,14 +196,26 @@ impl Identity {
                 collision => collision,
             },
         };
-        let cluster = (1..=MAX_AUTOMATIC)
-            .find(|cluster| !self.used.contains(cluster))
-            .ok_or(Collision::Exhausted)?;
+        let unused = (1..=MAX_AUTOMATIC).find(|cluster| !self.used.contains(cluster));
+        let cluster = unused.or_else(|| self.reuse()).ok_or(Collision::Exhausted)?;
+        self.automatic.insert(cluster);
         Ok(Placement { cluster, moved })
+    }
+
+    /// Takes the automatic cluster that has had no file for the longest from
+    /// the files that are known for it. Its PMIDs may change their meaning by
+    /// that, for which the sink begins another archive.
+    fn reuse(&mut self) -> Option<u32> {
+        let cluster = *self.idle.iter().find(|cluster| self.automatic.contains(cluster))?;
+        self.by_file.retain(|_, known| known.cluster != cluster);
+        Some(cluster)
     }
 
     /// Why `claim` cannot join the present holders of `cluster`.
     fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
+        if cluster > MAX_AUTOMATIC && claim.items.values().any(|item| item.indom.is_some()) {
+            return Some(Collision::NoIndoms { cluster });
+        }
         let holders = self.holders.get(&cluster)?;
         let mut agreed: Vec<&Items> = Vec::new();
         holders.iter().find_map(|holder| {
@@ -218,6 +245,7 @@ impl Identity {
 
     fn hold(&mut self, cluster: u32, claim: &Claim) {
         self.used.insert(cluster);
+        self.idle.retain(|idle| *idle != cluster);
         self.by_file.insert(claim.file.clone(), Remembered { requested: claim.cluster, cluster });
         let holders = self.holders.entry(cluster).or_default();
         let same = holders.iter().map(|holder| &holder.items).find(|items| **items == claim.items);
@@ -340,14 +368,35 @@ mod tests {
     }
 
     #[test]
-    fn when_all_clusters_were_used_the_next_file_is_refused() {
+    fn a_file_with_instances_is_moved_from_a_cluster_that_cannot_number_indoms() {
         let mut identity = Identity::default();
-        for number in 0..MAX_AUTOMATIC {
-            let name = format!("f{number}");
-            place(&mut identity, &claim(&name, 0, &[]));
-            identity.release(OsStr::new(&name));
+        let mut claim = claim("a", 2048, &[(1, "mmv.a.x")]);
+        assert_eq!(place(&mut identity, &claim), 2048);
+        for item in Arc::make_mut(&mut claim.items).values_mut() {
+            item.indom = Some(1);
+        }
+        let placement = identity.place(&claim).unwrap();
+        assert_eq!(placement.cluster, 1);
+        assert_eq!(placement.moved, Some(Collision::NoIndoms { cluster: 2048 }));
+        claim.cluster = 2047;
+        assert_eq!(place(&mut identity, &claim), 2047);
+    }
+
+    #[test]
+    fn when_all_clusters_were_used_the_longest_released_automatic_one_is_given() {
+        let mut identity = Identity::default();
+        identity.reserve(1);
+        place(&mut identity, &claim("explicit", 1, &[]));
+        for number in 2..=MAX_AUTOMATIC {
+            place(&mut identity, &claim(&format!("f{number}"), 0, &[]));
         }
         assert_eq!(identity.place(&claim("last", 0, &[])), Err(Collision::Exhausted));
-        assert_eq!(place(&mut identity, &claim("f7", 0, &[])), 8);
+        for file in ["explicit", "f9", "f7", "f8"] {
+            identity.release(OsStr::new(file));
+        }
+        assert_eq!(place(&mut identity, &claim("f9", 0, &[])), 9, "still remembered");
+        assert_eq!(place(&mut identity, &claim("last", 0, &[])), 7);
+        assert_eq!(place(&mut identity, &claim("f7", 0, &[])), 8, "its own is taken");
+        assert_eq!(identity.place(&claim("f8", 0, &[])), Err(Collision::Exhausted));
     }
 }

@@ -27,7 +27,13 @@ pub(crate) struct Labels {
 
 impl Labels {
     /// Adds a label, or what it has that the one of the same name has not.
-    pub(crate) fn add(&mut self, label: &LoggedLabel) {
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] for a label that no archive can hold; it is not added.
+    pub(crate) fn add(&mut self, label: &LoggedLabel) -> Result<(), EncodeError> {
+        let alone = (label.name.as_str(), label.json_value.as_str(), label.optional);
+        LabelSet::from_pairs(label.target.class(), [alone])?;
         match self.by_name.entry((label.instance, label.name.clone())) {
             Entry::Vacant(entry) => {
                 let json_value = label.json_value.clone();
@@ -39,6 +45,7 @@ impl Labels {
                 }
             }
         }
+        Ok(())
     }
 
     /// The set of the labels that one instance has, or the target itself;
@@ -90,13 +97,14 @@ mod tests {
     fn labels(values: &[&str]) -> Labels {
         let mut labels = Labels::default();
         for value in values {
-            labels.add(&LoggedLabel {
+            let label = LoggedLabel {
                 target: LabelTarget::Context,
                 instance: None,
                 name: "x".into(),
                 json_value: (*value).into(),
                 optional: false,
-            });
+            };
+            labels.add(&label).unwrap();
         }
         labels
     }

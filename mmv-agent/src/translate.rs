@@ -6,7 +6,7 @@
 //! | MMV | PCP |
 //! |---|---|
 //! | item `i` of a file with cluster `c` | PMID 70.c.i |
-//! | indom with serial `s` | indom 70.((c << 11) \| s) |
+//! | indom with serial `s` | indom 70.((c << 11) \| s); s and c at most 2047 |
 //! | type ELAPSED | 64-bit counter in microseconds, whatever the file says |
 //! | label of the cluster, an indom, an item, an instance | label set of the same |
 
@@ -23,6 +23,26 @@ use crate::names::{NameError, complete_name};
 
 /// Bits by which a cluster is shifted into an indom's serial.
 const CLUSTER_SHIFT: u32 = 11;
+/// The largest cluster, and the largest serial within a file, of an indom.
+const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
+
+/// Why a metric of a file cannot be logged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unloggable {
+    /// Its complete name is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Its indom's number would be that of another cluster's indom.
+    #[error("metric \"{name}\" has an indom of serial {found}; clusters have numbers up to {max}")]
+    Serial {
+        /// The metric's complete name.
+        name: String,
+        /// The serial.
+        found: u32,
+        /// The largest serial that is one cluster's own.
+        max: u32,
+    },
+}
 
 /// A metric as it is logged.
 #[derive(Debug, Clone)]
@@ -79,26 +99,31 @@ pub(crate) struct Translation {
 
 /// The metrics of a file by item, for the decision about its cluster, and what
 /// is wrong with those that cannot be logged.
-pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>) {
+pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<Unloggable>) {
     let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
     let mut items = BTreeMap::new();
     let mut errors = Vec::new();
     for metric in &contents.metrics {
-        match complete_name(file, no_prefix, &metric.name) {
-            Ok(name) => {
-                let item = Item {
-                    name,
-                    value_type: metric.kind.value_type(),
-                    semantics: metric.semantics,
-                    units: tidy(metric.units),
-                    indom: metric.indom,
-                };
-                items.entry(metric.item).or_insert(item);
-            }
+        match item(file, no_prefix, metric) {
+            Ok(item) => drop(items.entry(metric.item).or_insert(item)),
             Err(error) => errors.push(error),
         }
     }
     (Arc::new(items), errors)
+}
+
+fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, Unloggable> {
+    let name = complete_name(file, no_prefix, &metric.name)?;
+    if let Some(found) = metric.indom.filter(|serial| *serial > MAX_PART) {
+        return Err(Unloggable::Serial { name, found, max: MAX_PART });
+    }
+    Ok(Item {
+        name,
+        value_type: metric.kind.value_type(),
+        semantics: metric.semantics,
+        units: tidy(metric.units),
+        indom: metric.indom,
+    })
 }
 
 /// The file's metadata with `cluster` for its cluster.
@@ -140,10 +165,13 @@ fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
     })
 }
 
-/// The indom for a file's serial. Serials above 2047 and clusters above 2047
-/// run into each other, as they do in pmdammv, which cuts to 22 bits.
+/// The indom for a file's serial. `None` for parts that overlap: pmdammv cuts
+/// them to 22 bits, and one file's instances become those of another's indom.
 fn indom(cluster: u32, serial: u32) -> Option<InDom> {
-    InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
+    if cluster > MAX_PART || serial > MAX_PART {
+        return None;
+    }
+    InDom::new(DOMAIN, cluster << CLUSTER_SHIFT | serial).ok()
 }
 
 /// The unit without scales of dimensions that it does not have: they mean
@@ -235,11 +263,24 @@ mod tests {
     }
 
     #[test]
-    fn serials_and_clusters_too_large_for_an_indom_are_cut_to_its_bits() {
-        assert_eq!(indom(1, 2048).unwrap().serial(), 2048);
+    fn serials_and_clusters_that_would_run_into_each_other_have_no_indom() {
         assert_eq!(indom(2, 0).unwrap().serial(), 4096);
-        assert_eq!(indom(2049, 1).unwrap().serial(), 2049);
-        assert_eq!(indom(4094, InDom::MAX_SERIAL).unwrap().serial(), InDom::MAX_SERIAL);
+        assert_eq!(indom(2047, 2047).unwrap().serial(), InDom::MAX_SERIAL);
+        for (cluster, serial) in [(1, 2048), (2048, 1), (4094, InDom::MAX_SERIAL)] {
+            assert_eq!(indom(cluster, serial), None);
+        }
+    }
+
+    #[test]
+    fn metrics_of_an_indom_without_a_number_of_its_own_are_told_and_left_out() {
+        let mut alias = counter("a", 1, MetricKind::Elapsed);
+        alias.indom = Some(2048);
+        let contents = contents(vec![alias, counter("b", 2, MetricKind::Elapsed)]);
+        let (items, errors) = items(OsStr::new("f"), &contents);
+        assert_eq!(errors, [Unloggable::Serial { name: "mmv.f.a".into(), found: 2048, max: 2047 }]);
+        let translation = translate(&contents, &items, 1);
+        assert!(translation.metrics[0].is_none());
+        assert!(translation.metrics[1].is_some());
     }
 
     #[test]
