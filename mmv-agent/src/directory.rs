@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -136,8 +136,7 @@ fn list(path: &Path) -> io::Result<Listing> {
         // An entry that has gone since is not there.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() {
-            let id = FileId { device: metadata.dev(), inode: metadata.ino() };
-            listing.files.push(Listed { name, id });
+            listing.files.push(Listed { name, id: FileId::of(&metadata) });
         } else {
             listing.others.push((name, kind(&metadata)));
         }

@@ -41,6 +41,7 @@ mod catalog;
 pub mod cli;
 pub mod config;
 pub mod demo;
+mod descriptors;
 mod directory;
 pub mod error;
 mod harvest;

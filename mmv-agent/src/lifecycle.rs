@@ -165,21 +165,46 @@ fn a_file_in_flux_is_left_out_until_it_is_whole_again() {
     assert_eq!(log.series("mmv.good.count"), u64s(&[1, 1, 1]));
 }
 
-#[test]
-fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
-    let mut rig = Rig::new();
+const PID_AT: u64 = std::mem::offset_of!(Header, pid) as u64;
+
+/// The file "app" with the counter "count" at 9, which counts with `process`.
+fn file_of(rig: &Rig, process: u32) -> File {
     let workshop = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
     let count: Counter<u64> = registry.counter("count").build().unwrap();
     let published = registry.publish().unwrap();
     count.add(9);
-    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let path = rig.mmv_dir().join("app");
     fs::copy(published.path(), &path).unwrap();
-    let pid_at = std::mem::offset_of!(Header, pid) as u64;
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&child.id().to_ne_bytes(), pid_at).unwrap();
+    file.write_all_at(&process.to_ne_bytes(), PID_AT).unwrap();
+    file
+}
 
+#[test]
+fn a_process_that_nobody_reaps_is_logged_once_more_and_never_again() {
+    let mut rig = Rig::new();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let _file = file_of(&rig, child.id());
+    rig.tick();
+    child.kill().unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    for _ in 0..8 {
+        rig.tick();
+    }
+    child.wait().unwrap();
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.app.count"), u64s(&[9, 9]));
+}
+
+#[test]
+fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
+    let mut rig = Rig::new();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let file = file_of(&rig, child.id());
     rig.tick();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -187,7 +212,7 @@ fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
         rig.tick();
     }
     // Another process takes the file over.
-    file.write_all_at(&std::process::id().to_ne_bytes(), pid_at).unwrap();
+    file.write_all_at(&std::process::id().to_ne_bytes(), PID_AT).unwrap();
     rig.skip(Duration::from_secs(60));
     rig.tick();
     let log = rig.finish();

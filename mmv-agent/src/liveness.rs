@@ -19,7 +19,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Looks for the process; `None` if there is none with that number.
+    /// Looks for the process; `None` if there is none with that number, or
+    /// only what its parent has yet to reap.
     pub(crate) fn find(pid: i32) -> Option<Self> {
         // A file may claim any number, and rustix takes no negative one.
         let number = Pid::from_raw(pid.max(0))?;
@@ -29,7 +30,8 @@ impl Process {
             // Not this process's leader, forbidden, or an old system.
             Err(_) => None,
         };
-        Some(Self { pid, started: start_time(pid)?, pidfd })
+        let process = Self { pid, started: stat(pid)?.started, pidfd };
+        process.is_alive().then_some(process)
     }
 
     /// The process number.
@@ -37,16 +39,11 @@ impl Process {
         self.pid
     }
 
-    /// When it started, in clock ticks after boot: with the number this names
-    /// one process for as long as the machine runs.
-    pub(crate) fn started(&self) -> u64 {
-        self.started
-    }
-
     /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {
-            return start_time(self.pid) == Some(self.started);
+            return stat(self.pid)
+                .is_some_and(|stat| stat.started == self.started && !stat.is_over());
         };
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         // Readable means ended; a poll that fails says nothing.
@@ -54,17 +51,35 @@ impl Process {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat` (`proc_pid_stat(5)`).
-fn start_time(pid: i32) -> Option<u64> {
-    parse_start_time(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+/// What `/proc/<pid>/stat` says of a process (`proc_pid_stat(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    /// Field 3, a letter.
+    state: u8,
+    /// Field 22, in clock ticks after boot.
+    started: u64,
+}
+
+impl Stat {
+    /// Whether it has exited and only waits to be reaped. A process whose first
+    /// thread alone has ended looks the same here, so a pidfd goes first.
+    fn is_over(self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The command's name, field 2, is in parentheses and may hold anything, so
 /// fields are counted from the last closing one.
-fn parse_start_time(stat: &[u8]) -> Option<u64> {
+fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let close = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = str::from_utf8(stat.get(close + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    let mut fields = rest.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    Some(Stat { state, started: fields.nth(18)?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -94,6 +109,9 @@ mod tests {
             !process.is_alive()
         });
         assert!(dead);
+        let by_start_time = Process { pidfd: None, ..process };
+        assert!(!by_start_time.is_alive());
+        assert!(Process::find(child.id() as i32).is_none(), "found before it is reaped");
         child.wait().unwrap();
         assert!(Process::find(child.id() as i32).is_none());
     }
@@ -108,8 +126,8 @@ mod tests {
     #[test]
     fn a_command_called_like_a_stat_line_does_not_shift_the_fields() {
         let stat = b"7 (x) S 1 (y) R 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 4711 23";
-        assert_eq!(parse_start_time(stat), Some(4711));
-        assert_eq!(parse_start_time(b"7 (x"), None);
-        assert_eq!(parse_start_time(b"7 (x) S 1"), None);
+        assert_eq!(parse_stat(stat), Some(Stat { state: b'R', started: 4711 }));
+        assert_eq!(parse_stat(b"7 (x"), None);
+        assert_eq!(parse_stat(b"7 (x) S 1"), None);
     }
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::time::Duration;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
 
 /// The first pause before a file that was refused is tried again; doubled at
 /// each further try.
@@ -20,6 +22,16 @@ pub(crate) struct FileId {
     pub device: u64,
     /// The inode number.
     pub inode: u64,
+    /// When it was made, where the file system says so: a file that is not
+    /// open leaves its inode number to the next one.
+    pub born: Option<SystemTime>,
+}
+
+impl FileId {
+    /// The file that has this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
+    }
 }
 
 /// One entry of a directory listing.
@@ -133,7 +145,10 @@ mod tests {
     fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
         entries
             .iter()
-            .map(|&(name, inode)| Listed { name: name.into(), id: FileId { device: 1, inode } })
+            .map(|&(name, inode)| Listed {
+                name: name.into(),
+                id: FileId { device: 1, inode, born: None },
+            })
             .collect()
     }
 
@@ -190,5 +205,29 @@ mod tests {
         roster.wait(OsStr::new("a"), "bad", 10 * SECOND);
         roster.compare(&listed(&[("a", 2)]));
         assert_eq!(roster.due(10 * SECOND), [OsString::from("a")]);
+    }
+
+    #[test]
+    fn a_waiting_file_that_left_its_inode_number_to_another_is_replaced() {
+        let mut roster = Roster::default();
+        let mut listing = listed(&[("a", 1)]);
+        listing[0].id.born = Some(SystemTime::UNIX_EPOCH);
+        roster.compare(&listing);
+        roster.wait(OsStr::new("a"), "bad", 10 * SECOND);
+        assert_eq!(roster.compare(&listing), []);
+        assert!(roster.due(10 * SECOND).is_empty());
+        listing[0].id.born = Some(SystemTime::UNIX_EPOCH + SECOND);
+        assert_eq!(roster.compare(&listing), [Change::Replaced("a".into())]);
+        assert_eq!(roster.due(10 * SECOND), [OsString::from("a")]);
+    }
+
+    #[test]
+    fn writing_to_a_file_does_not_make_it_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "one").unwrap();
+        let id = FileId::of(&path.metadata().unwrap());
+        std::fs::write(&path, "another").unwrap();
+        assert_eq!(FileId::of(&path.metadata().unwrap()), id);
     }
 }

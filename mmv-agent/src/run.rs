@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::archive_name::ArchiveNames;
 use crate::config::Settings;
+use crate::descriptors;
 use crate::error::Error;
 use crate::host::Host;
 use crate::notify;
@@ -75,6 +76,7 @@ impl RunningAgent {
 ///
 /// Any [`Error`].
 pub fn run(settings: &Settings) -> Result<Summary, Error> {
+    descriptors::raise_limit();
     let (events, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(events.clone()).map_err(setup("signals"))?;

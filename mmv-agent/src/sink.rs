@@ -151,9 +151,7 @@ impl Sink {
         }
         match self.try_append(sample) {
             Err(
-                Error::MetricChanged { .. }
-                | Error::NameTaken { .. }
-                | Error::LeafAndFolder { .. },
+                Error::MetricChanged { .. } | Error::NameTaken { .. } | Error::LeafAndFolder { .. },
             ) => {
                 self.close_for_change();
                 self.try_append(sample)

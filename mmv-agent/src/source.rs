@@ -14,6 +14,9 @@ use crate::liveness::Process;
 use crate::plan::Plan;
 use crate::roster::FileId;
 
+/// The most file descriptors that a [`Source`] keeps.
+pub(crate) const MOST_DESCRIPTORS: u64 = 2;
+
 /// Why a file is not harvested (for now).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
@@ -34,6 +37,14 @@ pub(crate) enum Unfit {
         /// The size when it was mapped.
         found: u64,
     },
+    /// Other files have all the descriptors that the system allows.
+    #[error("no file descriptor is left for it: other files have {used} of {room}")]
+    NoDescriptor {
+        /// How many they have.
+        used: u64,
+        /// How many there are for harvested files.
+        room: u64,
+    },
     /// It counts only while a process lives, and that is gone.
     #[error("its process {pid} is gone")]
     NoProcess {
@@ -51,7 +62,7 @@ impl Unfit {
             Self::Resized { .. } => true,
             // Unlinked between the listing and now.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
-            Self::Map(_) | Self::NoProcess { .. } => false,
+            Self::Map(_) | Self::NoDescriptor { .. } | Self::NoProcess { .. } => false,
         }
     }
 }
@@ -136,7 +147,7 @@ impl Source {
             _ => None,
         };
         let source = Self {
-            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            id: FileId::of(&metadata),
             owner: metadata.uid(),
             generation: header.generation,
             sentinel: header.flags.contains(Flags::SENTINEL),
@@ -153,9 +164,19 @@ impl Source {
         self.id
     }
 
+    /// The generation of its metadata.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The user who owns the file.
     pub(crate) fn owner(&self) -> u32 {
         self.owner
+    }
+
+    /// How many file descriptors it keeps.
+    pub(crate) fn descriptors(&self) -> u64 {
+        if self.process.is_some() { MOST_DESCRIPTORS } else { 1 }
     }
 
     /// Where its values are.

@@ -13,12 +13,13 @@ use pcp_types::Timestamp;
 use tracing::{error, info, warn};
 
 use crate::catalog::Member;
+use crate::descriptors;
 use crate::directory::{Directory, Listing};
 use crate::harvest::Values;
 use crate::identity::{Claim, Collision, Identity};
 use crate::liveness::Process;
 use crate::roster::{Change, FileId, Roster};
-use crate::source::{Fault, Source, Unfit};
+use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
 use crate::translate::{Translation, items, translate};
 
 /// How many tries a file may look half-written before that is worth a line.
@@ -54,11 +55,13 @@ pub(crate) struct Pass {
 pub(crate) struct Sources {
     directory: Directory,
     unreadable: bool,
+    /// How many file descriptors the sources may have together.
+    room: u64,
     roster: Roster,
     identity: Identity,
     live: Vec<Live>,
-    /// Files whose process was seen to end, with its start time: another
-    /// process with the same number does not bring them back.
+    /// Files whose process was seen to end, with its number and the
+    /// generation: another process with that number does not bring them back.
     ended: HashMap<FileId, (i32, u64)>,
     /// What is in the directory besides files, and has been said.
     others: HashSet<OsString>,
@@ -72,6 +75,7 @@ impl Sources {
         Self {
             directory: Directory::new(path),
             unreadable: false,
+            room: descriptors::room(),
             roster: Roster::default(),
             identity: Identity::default(),
             live: Vec::new(),
@@ -166,16 +170,11 @@ impl Sources {
     /// batch first.
     fn open(&mut self, names: &[OsString], now: Duration) {
         let mut opened = Vec::new();
+        let mut used = self.live.iter().map(|live| live.source.descriptors()).sum();
         for name in names {
-            let path = self.directory.path().join(name);
-            let result = Source::open(&path).and_then(|(source, contents)| {
-                match source.process().filter(|process| self.has_ended(source.id(), process)) {
-                    Some(process) => Err(Unfit::NoProcess { pid: process.pid() }),
-                    None => Ok((source, contents)),
-                }
-            });
-            match result {
+            match self.try_open(name, used) {
                 Ok((source, contents)) => {
+                    used += source.descriptors();
                     self.identity.reserve(contents.header.cluster);
                     opened.push((name, source, contents));
                 }
@@ -192,6 +191,18 @@ impl Sources {
                     "harvested"
                 );
             }
+        }
+    }
+
+    /// Opens a file while others have `used` file descriptors.
+    fn try_open(&self, name: &OsStr, used: u64) -> Result<(Source, Contents), Unfit> {
+        if used + MOST_DESCRIPTORS > self.room {
+            return Err(Unfit::NoDescriptor { used, room: self.room });
+        }
+        let (source, contents) = Source::open(&self.directory.path().join(name))?;
+        match source.process().filter(|process| self.has_ended(&source, process)) {
+            Some(process) => Err(Unfit::NoProcess { pid: process.pid() }),
+            None => Ok((source, contents)),
         }
     }
 
@@ -294,17 +305,15 @@ impl Sources {
             let Some(live) = self.remove(&name) else { continue };
             let Some(process) = live.source.process() else { continue };
             let pid = process.pid();
-            self.ended.insert(live.source.id(), (pid, process.started()));
+            self.ended.insert(live.source.id(), (pid, live.source.generation()));
             let unfit = Unfit::NoProcess { pid };
             self.roster.wait(&name, &unfit.to_string(), now);
             info!(file = %name.display(), reason = %unfit, "no longer harvested");
         }
     }
 
-    fn has_ended(&self, id: FileId, process: &Process) -> bool {
-        self.ended
-            .get(&id)
-            .is_some_and(|&(pid, started)| pid == process.pid() && started != process.started())
+    fn has_ended(&self, source: &Source, process: &Process) -> bool {
+        self.ended.get(&source.id()) == Some(&(process.pid(), source.generation()))
     }
 
     fn close(&mut self, name: &OsStr, reason: &str) {
@@ -349,5 +358,37 @@ fn report<F: std::fmt::Display>(name: &OsStr, flaws: impl ExactSizeIterator<Item
     }
     if more > 0 {
         warn!(file = %name.display(), more, "more entries are left out");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mmv_writer::{Counter, Published, Registry};
+
+    use super::*;
+
+    fn publish(dir: &std::path::Path, name: &str, process: bool) -> Published {
+        let registry = Registry::builder(name).directory(dir).process(process).build().unwrap();
+        let _count: Counter<u64> = registry.counter("count").build().unwrap();
+        registry.publish().unwrap()
+    }
+
+    fn names(sources: &Sources) -> Vec<&str> {
+        sources.members().iter().map(|member| member.file.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn files_beyond_the_descriptors_wait_until_others_are_gone() {
+        mmv_writer::mapping::guard::install().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let first = publish(dir.path(), "a", true);
+        let _others =
+            [("b", false), ("c", false)].map(|(name, fed)| publish(dir.path(), name, fed));
+        let mut sources = Sources { room: 4, ..Sources::new(dir.path().to_owned()) };
+        sources.refresh(Duration::ZERO);
+        assert_eq!(names(&sources), ["a", "b"]);
+        drop(first);
+        sources.refresh(Duration::from_secs(60));
+        assert_eq!(names(&sources), ["b", "c"]);
     }
 }
