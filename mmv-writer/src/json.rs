@@ -5,8 +5,9 @@
 
 use crate::names::is_label_name;
 
-/// How deep arrays and objects may nest; 244 bytes could nest 120 deep.
-const MAX_DEPTH: u32 = 128;
+/// How deep arrays and objects may nest: as deep as archives take them. 244
+/// bytes could nest 120 deep.
+const MAX_DEPTH: u32 = 32;
 
 /// Splits `{"name":value}`; `None` if the text is anything else, or the name
 /// not a label's name.
@@ -193,6 +194,9 @@ mod tests {
             assert!(!is_value(bad), "{bad}");
         }
         assert!(!is_value(&"[".repeat(100_000)));
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(is_value(&nested(33)));
+        assert!(!is_value(&nested(34)), "deeper than archives take it");
     }
 
     #[test]

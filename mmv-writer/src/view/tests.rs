@@ -246,7 +246,7 @@ fn a_bad_metric_is_left_out_with_its_values_and_nothing_else() {
     type Change = fn(&mut MetricV1);
     let changes: [(Change, Problem); 7] = [
         (|metric| metric.name = [b'x'; 64], Problem::TextWithoutEnd { found: METRICS_AT, len: 64 }),
-        (|metric| metric.name[0] = b'1', Problem::Name { found: "1isk.reads".into() }),
+        (|metric| metric.name[0] = b'-', Problem::Name { found: "-isk.reads".into() }),
         (|metric| metric.name[0] = 0, Problem::EmptyName),
         (|metric| metric.item = 1024, Problem::Item { found: 1024 }),
         (|metric| metric.type_code = 7, Problem::Type { found: 7 }),
@@ -260,6 +260,17 @@ fn a_bad_metric_is_left_out_with_its_values_and_nothing_else() {
         assert_eq!(names, ["mode", "busy"]);
         let values: Vec<_> = contents.values.iter().map(|value| value.metric).collect();
         assert_eq!(values, [0, 1]);
+    }
+}
+
+#[test]
+fn a_metric_name_may_start_with_what_may_follow_a_prefix() {
+    for first in [b'1', b'_'] {
+        let mut file = sample();
+        file.metrics[0].name[0] = first;
+        let contents = Contents::parse(&file.bytes()).unwrap();
+        assert_eq!(contents.skipped, []);
+        assert_eq!(contents.metrics[0].name.as_bytes()[0], first);
     }
 }
 
