@@ -288,11 +288,20 @@ pub enum Error {
         /// The file, or the pattern of the data volumes.
         file: PathBuf,
     },
-    /// A member is compressed, which is not supported.
+    /// A member is compressed, and this library was built without the feature
+    /// `compression`.
     #[error("{}: compressed, expand it first", file.display())]
     Compressed {
         /// The file.
         file: PathBuf,
+    },
+    /// The data of a compressed member is damaged (`PM_ERR_LOGREC`).
+    #[error("{}: cannot be expanded: {source}", file.display())]
+    Expand {
+        /// The file.
+        file: PathBuf,
+        /// What the decoder says.
+        source: io::Error,
     },
     /// The labels of two files of the archive contradict each other
     /// (`PM_ERR_LABEL`).

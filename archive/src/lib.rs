@@ -2,8 +2,8 @@
 //!
 //! An archive is what many metrics of one host were over some time, in files
 //! that every PCP tool reads. This crate reads versions 2 and 3 of the format
-//! and writes version 3. It is not a PMAPI client: it speaks with no daemon,
-//! and it does not expand compressed files.
+//! and writes version 3. Compressed files are read as they are, if the feature
+//! `compression` is on. It is not a PMAPI client: it speaks with no daemon.
 //!
 //! ```text
 //! base.meta    label | desc  indom  labels  text ...     what there is to know

@@ -1,5 +1,7 @@
 //! Reading an archive: its label, metadata, index and records.
 
+#[cfg(feature = "compression")]
+mod expanded;
 mod indom_history;
 mod label_history;
 mod members;
@@ -57,20 +59,23 @@ impl Archive {
     ///
     /// A missing index is tolerated, as are missing volumes between others,
     /// and a last record that was not written to its end
-    /// ([`torn_tail`](Self::torn_tail)).
+    /// ([`torn_tail`](Self::torn_tail)). Compressed members are decoded as they
+    /// are read: forwards in one pass, backwards in as many as their size has
+    /// multiples of 8 MiB.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Ambiguous`], [`Error::Missing`] and
     /// [`Error::Compressed`] if the files are not there or not readable here;
+    /// [`Error::Expand`] if the compressed data is damaged;
     /// [`Error::LabelMismatch`] and [`Error::VolumeMismatch`] if they do not
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let members = Members::find(path.as_ref())?;
-        let meta = RecordFile::open(&members.metadata)?;
+        let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
-        let metadata = metadata_loader::load(&meta, label.version)?;
+        let metadata = metadata_loader::load(&mut meta, label.version)?;
         let index = match &members.index {
             Some(path) => temporal_index::load(path, &label, &meta.path)?,
             None => TemporalIndex::default(),
@@ -183,7 +188,7 @@ impl Archive {
     /// Opens a data volume and checks that it belongs to the archive.
     pub(crate) fn open_volume(&self, at: usize) -> Result<Option<RecordFile>> {
         let Some(volume) = self.volumes.get(at) else { return Ok(None) };
-        let file = RecordFile::open(&volume.path)?;
+        let mut file = RecordFile::open(&volume.path)?;
         let label = file.read_label(Role::Data(volume.number))?;
         check_labels(&label, &file.path, &self.label, &self.base.with_extension_added("meta"))?;
         Ok(Some(file))
@@ -193,8 +198,9 @@ impl Archive {
     /// writer died; the volumes before it are whole.
     fn drop_unlabelled_volume(&mut self) -> Result<()> {
         let [_, .., last] = self.volumes.as_slice() else { return Ok(()) };
-        let bytes = RecordFile::open(&last.path)?.len;
-        if bytes >= self.version().label_size() {
+        let label = self.version().label_size();
+        let bytes = RecordFile::open(&last.path)?.available(0, 0, label)?;
+        if bytes >= label {
             return Ok(());
         }
         if let Some(last) = self.volumes.pop() {
@@ -208,7 +214,9 @@ impl Archive {
     fn find_end(&mut self) -> Result<()> {
         let mut damage = None;
         for at in (0..self.volumes.len()).rev() {
-            let end = Records::new(self, self.end_of_volume(at)?).find_end(at);
+            let mut records = self.records()?;
+            records.move_to_end_of(at)?;
+            let end = records.find_end(at);
             self.torn_tail = end.torn.or(self.torn_tail.take());
             if end.damaged {
                 damage.get_or_insert(end.position);
@@ -220,11 +228,6 @@ impl Archive {
             }
         }
         Err(Error::NoData { path: self.base.clone() })
-    }
-
-    fn end_of_volume(&self, at: usize) -> Result<Position> {
-        let offset = self.open_volume(at)?.map_or(0, |file| file.len);
-        Ok(Position { volume: at, offset })
     }
 }
 

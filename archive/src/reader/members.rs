@@ -8,8 +8,28 @@ use std::path::{Path, PathBuf};
 use super::AddExtension as _;
 use crate::error::{Error, Result};
 
-/// Suffixes of compressed members (`src/libpcp/src/io.c`).
-const COMPRESSED: [&str; 8] = ["xz", "lzma", "bz2", "bz", "gz", "Z", "z", "zst"];
+/// How a member is compressed, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    /// xz, and its predecessor lzma.
+    Xz,
+    Bzip2,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// The compression that a file's suffix means (`src/libpcp/src/io.c`).
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "xz" | "lzma" => Some(Self::Xz),
+            "bz2" | "bz" => Some(Self::Bzip2),
+            "gz" | "Z" | "z" => Some(Self::Gzip),
+            "zst" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
 
 /// The files of one archive, by their names alone.
 #[derive(Debug)]
@@ -39,10 +59,6 @@ impl Members {
         let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
         if found.volumes.is_empty() {
             return Err(missing(&base, "0"));
-        }
-        let files = found.volumes.values().chain(&found.index).chain([&metadata]);
-        if let Some(file) = files.into_iter().find(|file| split_compression(file).1) {
-            return Err(Error::Compressed { file: file.clone() });
         }
         Ok(Self { base, metadata, index: found.index, volumes: found.volumes })
     }
@@ -106,7 +122,7 @@ fn scan(base: &Path) -> Result<Found> {
         if of.file_name() != base.file_name() {
             continue;
         }
-        let plain = !split_compression(&file).1;
+        let plain = Compression::of(&file).is_none();
         match part {
             Part::Metadata if plain || found.metadata.is_none() => found.metadata = Some(file),
             Part::Index if plain || found.index.is_none() => found.index = Some(file),
@@ -134,7 +150,7 @@ fn list(directory: &Path) -> Result<Vec<PathBuf>> {
 
 /// A member's name as base and part; `None` for other names.
 fn split(path: &Path) -> Option<(PathBuf, Part)> {
-    let (path, _) = split_compression(path);
+    let path = without_compression(path);
     let part = match path.extension()?.to_str()? {
         "meta" => Part::Metadata,
         "index" => Part::Index,
@@ -146,13 +162,11 @@ fn split(path: &Path) -> Option<(PathBuf, Part)> {
     Some((path.with_extension(""), part))
 }
 
-/// A name without a compression suffix, and whether it had one.
-fn split_compression(path: &Path) -> (PathBuf, bool) {
-    let suffix = path.extension().and_then(|extension| extension.to_str());
-    if suffix.is_some_and(|suffix| COMPRESSED.contains(&suffix)) {
-        (path.with_extension(""), true)
-    } else {
-        (path.to_owned(), false)
+/// A name without its compression suffix, if it has one.
+fn without_compression(path: &Path) -> PathBuf {
+    match Compression::of(path) {
+        Some(_) => path.with_extension(""),
+        None => path.to_owned(),
     }
 }
 
@@ -210,11 +224,19 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_member_is_refused_unless_it_is_there_plain_too() {
-        let directory = directory(&["a.meta", "a.0.xz"]);
-        let find = || Members::find(&directory.path().join("a"));
-        assert!(matches!(find(), Err(Error::Compressed { .. })));
+    fn of_a_member_that_is_there_compressed_and_plain_the_plain_one_counts() {
+        let directory = directory(&["a.meta.zst", "a.index", "a.0.xz"]);
+        let find = || Members::find(&directory.path().join("a")).unwrap();
+        assert_eq!(find().volumes[&0], directory.path().join("a.0.xz"));
+        assert_eq!(find().metadata, directory.path().join("a.meta.zst"));
         fs::write(directory.path().join("a.0"), "").unwrap();
-        assert_eq!(find().unwrap().volumes[&0], directory.path().join("a.0"));
+        assert_eq!(find().volumes[&0], directory.path().join("a.0"));
+    }
+
+    #[test]
+    fn a_compressed_member_names_its_archive() {
+        let directory = directory(&["a.meta", "a.0.xz"]);
+        let members = Members::find(&directory.path().join("a.0.xz")).unwrap();
+        assert_eq!(members.base, directory.path().join("a"));
     }
 }

@@ -12,7 +12,7 @@ use crate::format::desc::DescRecord;
 use crate::format::metadata_record::{self, MetadataRecord};
 
 /// Loads all metadata of an archive.
-pub(super) fn load(file: &RecordFile, version: Version) -> Result<Metadata> {
+pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> {
     let mut metadata = Metadata::default();
     let mut window = Window::default();
     let mut offset = version.label_size();

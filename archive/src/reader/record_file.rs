@@ -1,10 +1,13 @@
 //! One file of framed records, and the buffer that it is read through.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "compression")]
+use super::expanded::Expanded;
+use super::members::Compression;
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
 use crate::format::frame;
@@ -12,13 +15,25 @@ use crate::format::frame;
 /// How much is read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// A file of an archive, open for reading. Its length is taken once: what is
-/// appended later is not seen.
+/// A file of an archive, open for reading. The length of a plain file is taken
+/// once: what is appended later is not seen.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    pub(crate) len: u64,
+    source: Source,
+    /// What lies behind is not seen.
+    end: u64,
+}
+
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Source {
+    Plain {
+        file: File,
+        len: u64,
+    },
+    #[cfg(feature = "compression")]
+    Compressed(Box<Expanded>),
 }
 
 /// What is at a place where a record should start.
@@ -33,18 +48,65 @@ pub(crate) enum Next {
 }
 
 impl RecordFile {
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Compressed`] for a compressed file, if this
+    /// library was built without the decoders.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed =
             |operation| move |source| Error::Io { file: path.to_owned(), operation, source };
         let file = File::open(path).map_err(failed("open"))?;
-        let metadata = file.metadata().map_err(failed("stat"))?;
-        Ok(Self { path: path.to_owned(), file, len: metadata.len() })
+        let len = file.metadata().map_err(failed("stat"))?.len();
+        let source = match Compression::of(path) {
+            None => Source::Plain { file, len },
+            #[cfg(feature = "compression")]
+            Some(compression) => {
+                Source::Compressed(Box::new(Expanded::new(file, len, compression)))
+            }
+            #[cfg(not(feature = "compression"))]
+            Some(_) => return Err(Error::Compressed { file: path.to_owned() }),
+        };
+        Ok(Self { path: path.to_owned(), source, end: u64::MAX })
+    }
+
+    /// How many bytes there are from `offset` on, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Expand`] if damage of a compressed file leaves fewer than
+    /// `least`; [`Error::Io`].
+    #[cfg_attr(
+        not(feature = "compression"),
+        expect(clippy::unnecessary_wraps, reason = "only decoding can fail")
+    )]
+    pub(crate) fn available(&mut self, offset: u64, least: u64, most: u64) -> Result<u64> {
+        let end = self.end.saturating_sub(offset);
+        let most = most.max(least).min(end);
+        match &mut self.source {
+            Source::Plain { len, .. } => Ok(len.saturating_sub(offset).min(most)),
+            #[cfg(feature = "compression")]
+            Source::Compressed(expanded) => {
+                let found = expanded.available(offset, least.min(end), most);
+                found.map_err(|source| self.expand_error(source))
+            }
+        }
+    }
+
+    /// From now on the file ends at `end`, if it is longer.
+    pub(crate) const fn cut(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// All bytes of the file. A compressed one is decoded to its end.
+    pub(crate) fn len(&mut self) -> Result<u64> {
+        self.available(0, u64::MAX, u64::MAX)
     }
 
     /// The label at the start of the file, which must be of a file of this
     /// role.
-    pub(crate) fn read_label(&self, role: Role) -> Result<ArchiveLabel> {
-        let size = self.len.min(Version::V3.label_size()) as usize;
+    pub(crate) fn read_label(&mut self, role: Role) -> Result<ArchiveLabel> {
+        let (least, most) = (Version::V2.label_size(), Version::V3.label_size());
+        let size = self.available(0, least, most)? as usize;
         let mut bytes = vec![0; size];
         self.read_at(&mut bytes, 0)?;
         let len = frame::parse_length(&bytes).map_err(|e| self.corrupt(0, e))? as usize;
@@ -57,39 +119,57 @@ impl RecordFile {
         Ok(label)
     }
 
-    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        let read = self.file.read_exact_at(bytes, offset);
-        read.map_err(|source| self.io("read", source))
+    pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        match &mut self.source {
+            Source::Plain { file, .. } => {
+                let read = file.read_exact_at(bytes, offset);
+                read.map_err(|source| self.io("read", source))
+            }
+            #[cfg(feature = "compression")]
+            Source::Compressed(expanded) => {
+                let read = expanded.read_at(bytes, offset);
+                read.map_err(|source| self.expand_error(source))
+            }
+        }
     }
 
-    /// The whole rest of the file from `offset` on.
-    pub(crate) fn read_from(&self, offset: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut file = &self.file;
-        let read = file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| file.take(self.len.saturating_sub(offset)).read_to_end(&mut bytes));
-        read.map_err(|source| self.io("read", source))?;
+    /// The whole rest of the file from `offset` on, or what of it can be
+    /// expanded.
+    pub(crate) fn read_from(&mut self, offset: u64) -> Result<Vec<u8>> {
+        let len = self.available(offset, 0, u64::MAX)?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        self.read_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
     /// Whether the file holds nothing but zeros from `offset` on.
-    pub(crate) fn is_zero_from(&self, mut offset: u64) -> Result<bool> {
+    pub(crate) fn is_zero_from(&mut self, mut offset: u64) -> Result<bool> {
         let mut chunk = vec![0; CHUNK];
-        while offset < self.len {
-            let left = usize::try_from(self.len - offset).unwrap_or(usize::MAX);
-            let bytes = chunk.get_mut(..left.min(CHUNK)).unwrap_or_default();
+        loop {
+            let left = self.available(offset, 0, CHUNK as u64)? as usize;
+            let bytes = chunk.get_mut(..left).unwrap_or_default();
             self.read_at(bytes, offset)?;
             if bytes.iter().any(|&byte| byte != 0) {
                 return Ok(false);
             }
-            offset += bytes.len() as u64;
+            if left == 0 {
+                return Ok(true);
+            }
+            offset += left as u64;
         }
-        Ok(true)
     }
 
     pub(crate) fn corrupt(&self, offset: u64, source: RecordError) -> Error {
         Error::Corrupt { file: self.path.clone(), offset, source }
+    }
+
+    /// The system's errors apart, what fails in decoding is damage.
+    #[cfg(feature = "compression")]
+    fn expand_error(&self, source: io::Error) -> Error {
+        if source.raw_os_error().is_some() {
+            return self.io("read", source);
+        }
+        Error::Expand { file: self.path.clone(), source }
     }
 
     fn io(&self, operation: &'static str, source: io::Error) -> Error {
@@ -112,34 +192,43 @@ impl Window {
     }
 
     /// What starts at `offset`; a record is in the buffer afterwards.
-    pub(crate) fn forward(&mut self, file: &RecordFile, offset: u64) -> Result<Next> {
-        let left = file.len.saturating_sub(offset);
+    pub(crate) fn forward(&mut self, file: &mut RecordFile, offset: u64) -> Result<Next> {
+        let word = frame::LENGTH_WORD as u64;
+        let left = self.fill(file, offset, word)?;
         if left == 0 {
             return Ok(Next::End);
         }
-        let word = frame::LENGTH_WORD as u64;
         if left < word {
             return Ok(Next::Torn { needed: word, left });
         }
-        if self.get(offset, frame::LENGTH_WORD).is_none() {
-            self.load_forward(file, offset, frame::LENGTH_WORD)?;
-        }
         let head = self.get(offset, frame::LENGTH_WORD).unwrap_or_default();
         let len = frame::parse_length(head).map_err(|e| file.corrupt(offset, e))?;
-        if u64::from(len) > left {
-            return Ok(Next::Torn { needed: u64::from(len), left });
+        let needed = u64::from(len);
+        match self.fill(file, offset, needed)? {
+            left if left < needed => Ok(Next::Torn { needed, left }),
+            _ => Ok(Next::Record(len as usize)),
         }
-        if self.get(offset, len as usize).is_none() {
-            self.load_forward(file, offset, len as usize)?;
+    }
+
+    /// Brings `wanted` bytes into the buffer if there are so many; returns
+    /// how many of them there are.
+    fn fill(&mut self, file: &mut RecordFile, offset: u64, wanted: u64) -> Result<u64> {
+        if self.get(offset, wanted as usize).is_some() {
+            return Ok(wanted);
         }
-        Ok(Next::Record(len as usize))
+        let left = file.available(offset, wanted, CHUNK as u64)?;
+        if left < wanted {
+            return Ok(left);
+        }
+        self.load(file, offset, left as usize)?;
+        Ok(wanted)
     }
 
     /// The length of the record that ends at `end` and starts at `floor` or
     /// later; it is in the buffer afterwards. `None` if `end` is `floor`.
     pub(crate) fn backward(
         &mut self,
-        file: &RecordFile,
+        file: &mut RecordFile,
         floor: u64,
         end: u64,
     ) -> Result<Option<usize>> {
@@ -147,12 +236,12 @@ impl Window {
         if left == 0 {
             return Ok(None);
         }
-        let short = |needed| {
+        let short = |file: &RecordFile, needed| {
             let field = "record before";
             file.corrupt(end, RecordError::Truncated { field, needed, left })
         };
         let at = end.checked_sub(frame::OVERHEAD as u64).filter(|at| *at >= floor);
-        let at = at.ok_or_else(|| short(frame::OVERHEAD as u64))?;
+        let at = at.ok_or_else(|| short(file, frame::OVERHEAD as u64))?;
         if self.get(at, frame::OVERHEAD).is_none() {
             self.load_backward(file, floor, at, end)?;
         }
@@ -160,7 +249,7 @@ impl Window {
         let len = frame::parse_length(tail.unwrap_or_default());
         let len = len.map_err(|e| file.corrupt(end, e))?;
         let start = end.checked_sub(u64::from(len)).filter(|start| *start >= floor);
-        let start = start.ok_or_else(|| short(u64::from(len)))?;
+        let start = start.ok_or_else(|| short(file, u64::from(len)))?;
         if self.get(start, len as usize).is_none() {
             self.load_backward(file, floor, start, end)?;
         }
@@ -174,17 +263,18 @@ impl Window {
         self.buffer.get(at..end)
     }
 
-    fn load_forward(&mut self, file: &RecordFile, offset: u64, len: usize) -> Result<()> {
-        let left = usize::try_from(file.len - offset).unwrap_or(usize::MAX);
-        self.load(file, offset, len.max(CHUNK).min(left))
-    }
-
-    fn load_backward(&mut self, file: &RecordFile, floor: u64, start: u64, end: u64) -> Result<()> {
+    fn load_backward(
+        &mut self,
+        file: &mut RecordFile,
+        floor: u64,
+        start: u64,
+        end: u64,
+    ) -> Result<()> {
         let start = start.min(end.saturating_sub(CHUNK as u64)).max(floor);
         self.load(file, start, (end - start) as usize)
     }
 
-    fn load(&mut self, file: &RecordFile, start: u64, len: usize) -> Result<()> {
+    fn load(&mut self, file: &mut RecordFile, start: u64, len: usize) -> Result<()> {
         self.len = 0;
         if self.buffer.len() < len {
             self.buffer.resize(len, 0);

@@ -125,7 +125,7 @@ impl<'a> Records<'a> {
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
-            let Some((_, file)) = &self.file else { return Ok(None) };
+            let Some((_, file)) = &mut self.file else { return Ok(None) };
             match self.window.forward(file, offset)? {
                 Next::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
                 Next::End if volume >= self.archive.end_position.volume => return Ok(None),
@@ -149,13 +149,21 @@ impl<'a> Records<'a> {
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
-            let Some((_, file)) = &self.file else { return Ok(None) };
+            let Some((_, file)) = &mut self.file else { return Ok(None) };
             if let Some(len) = self.window.backward(file, floor, offset)? {
                 return Ok(Some(Loaded { volume, offset: offset - len as u64, len }));
             }
             let Some(before) = volume.checked_sub(1) else { return Ok(None) };
-            self.position = self.archive.end_of_volume(before)?;
+            self.move_to_end_of(before)?;
         }
+    }
+
+    /// Moves behind the last byte of a volume.
+    pub(super) fn move_to_end_of(&mut self, volume: usize) -> Result<()> {
+        self.open(volume)?;
+        let offset = self.file.as_mut().map_or(Ok(0), |(_, file)| file.len())?;
+        self.position = Position { volume, offset };
+        Ok(())
     }
 
     /// Makes `volume` the open one; none is open if it does not exist. The
@@ -166,7 +174,7 @@ impl<'a> Records<'a> {
             self.file = self.archive.open_volume(volume)?.map(|file| (volume, file));
             let end = self.archive.end_position;
             if let Some((_, file)) = self.file.as_mut().filter(|(open, _)| *open == end.volume) {
-                file.len = file.len.min(end.offset);
+                file.cut(end.offset);
             }
         }
         Ok(())
@@ -251,9 +259,9 @@ impl<'a> Records<'a> {
     /// The unfinished record at a position, if there is one.
     fn torn_at(&mut self, position: Position) -> Option<TornTail> {
         self.open(position.volume).ok()?;
-        let (_, file) = self.file.as_ref()?;
+        let (_, file) = self.file.as_mut()?;
         let offset = position.offset;
-        let bytes = file.len.checked_sub(offset).filter(|left| *left > 0)?;
+        let bytes = file.available(offset, 0, u64::MAX).ok().filter(|left| *left > 0)?;
         let cut_off = matches!(self.window.forward(file, offset), Ok(Next::Torn { .. }));
         let torn = cut_off || file.is_zero_from(offset).ok()?;
         torn.then(|| TornTail { file: file.path.clone(), offset, bytes })

@@ -75,10 +75,11 @@ fn parse_entry(
 
 /// Reads an index file of the archive whose metadata has `label`.
 pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result<TemporalIndex> {
-    let file = RecordFile::open(path)?;
-    if file.len < label.version.label_size() {
+    let mut file = RecordFile::open(path)?;
+    let needed = label.version.label_size();
+    let left = file.available(0, 0, needed)?;
+    if left < needed {
         // The archive was being created when its writer died.
-        let (needed, left) = (label.version.label_size(), file.len);
         let defect = RecordError::Truncated { field: "label", needed, left };
         return Ok(TemporalIndex { entries: Vec::new(), defect: Some((0, defect)) });
     }

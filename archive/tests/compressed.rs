@@ -1,0 +1,154 @@
+//! An archive whose files are compressed is the same archive.
+
+#![cfg(feature = "compression")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use mmv_archive::{
+    Archive, ArchiveWriter, Error, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+const RECORDS: i64 = 300;
+
+/// Three volumes of 100 records.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let options = WriterOptions { index_bytes: 500, ..WriterOptions::default() };
+    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::I64,
+        indom: None,
+        semantics: Semantics::Counter,
+        units: Units::count(),
+    };
+    writer.declare_metric(&desc, &["a.b"]).unwrap();
+    for n in 0..RECORDS {
+        if n % 100 == 0 {
+            writer.switch_volume();
+        }
+        let values = Ok(vec![(None, OwnedValue::I64(n * n))]);
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        writer.write_result(&FetchResult { timestamp: at(n), value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::new(1_700_000_000 + second, 1).unwrap()
+}
+
+fn compress(bytes: &[u8], suffix: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    match suffix {
+        "xz" => {
+            let mut encoder = liblzma::write::XzEncoder::new(&mut out, 6);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap();
+        }
+        "bz2" => {
+            let level = bzip2::Compression::default();
+            let mut encoder = bzip2::write::BzEncoder::new(&mut out, level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap();
+        }
+        "gz" => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::GzEncoder::new(&mut out, level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap();
+        }
+        _ => {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            out = ruzstd::encoding::compress_to_vec(bytes, level);
+        }
+    }
+    out
+}
+
+fn compress_member(base: &Path, member: &str, suffix: &str) -> PathBuf {
+    let plain = base.with_extension(member);
+    let compressed = base.with_extension(format!("{member}.{suffix}"));
+    fs::write(&compressed, compress(&fs::read(&plain).unwrap(), suffix)).unwrap();
+    fs::remove_file(plain).unwrap();
+    compressed
+}
+
+/// The times of all records forwards, backwards, and from the middle on.
+fn read(archive: &Archive) -> Result<[Vec<Timestamp>; 3], Error> {
+    let mut all = [vec![], vec![], vec![]];
+    let mut records = archive.records()?;
+    while let Some(record) = records.next()? {
+        all[0].push(record.timestamp());
+    }
+    let mut records = archive.records_back_from(archive.end())?;
+    while let Some(record) = records.previous()? {
+        all[1].push(record.timestamp());
+    }
+    let mut records = archive.records_from(at(RECORDS / 2))?;
+    while let Some(record) = records.next()? {
+        all[2].push(record.timestamp());
+    }
+    Ok(all)
+}
+
+#[test]
+fn compressed_files_are_read_in_all_directions() {
+    for suffix in ["xz", "bz2", "gz", "zst"] {
+        let (_directory, base) = archive();
+        let plain = read(&Archive::open(&base).unwrap()).unwrap();
+        assert_eq!(plain.each_ref().map(Vec::len), [300, 300, 150]);
+        for member in ["0", "1", "2", "meta", "index"] {
+            compress_member(&base, member, suffix);
+            let archive = Archive::open(&base).unwrap();
+            assert_eq!(read(&archive).unwrap(), plain, "{member}.{suffix}");
+            assert_eq!(archive.end(), at(RECORDS - 1));
+            assert!(archive.index().defect().is_none() && !archive.index().entries().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_damaged_compressed_volume_gives_its_whole_records_and_then_an_error() {
+    for suffix in ["xz", "bz2", "gz", "zst"] {
+        let (_directory, base) = archive();
+        let file = compress_member(&base, "1", suffix);
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+        let archive = Archive::open(&base).unwrap();
+        let mut records = archive.records().unwrap();
+        let mut n = 0;
+        let error = loop {
+            match records.next() {
+                Ok(Some(_)) => n += 1,
+                Ok(None) => panic!("{suffix}: no error"),
+                Err(error) => break error,
+            }
+        };
+        assert!((100..=200).contains(&n), "{suffix} {n}");
+        assert!(matches!(&error, Error::Expand { file: found, .. } if *found == file), "{error}");
+    }
+}
+
+#[test]
+fn compressed_metadata_that_is_damaged_is_an_error() {
+    let (_directory, base) = archive();
+    let file = compress_member(&base, "meta", "gz");
+    let mut bytes = fs::read(&file).unwrap();
+    let last = bytes.len() - 5;
+    bytes[last] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    assert!(matches!(Archive::open(&base), Err(Error::Expand { .. })));
+}
