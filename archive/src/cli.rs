@@ -3,9 +3,11 @@
 //! A subcommand a file. Each opens the archive, asks the library and prints;
 //! nothing here knows a byte of the format or a rule of replay. Data goes to
 //! standard output, everything else to standard error. Exit status: 0 fine,
-//! 1 the archive holds nothing of what was asked for, 2 usage, 65 the archive
-//! is damaged, 74 it cannot be read or the output cannot be written.
+//! 1 the archive holds nothing of what was asked for or a check found
+//! something, 2 usage, 65 the archive is damaged, 74 it cannot be read or the
+//! output cannot be written.
 
+mod check;
 mod columns;
 mod dump;
 mod failure;
@@ -46,6 +48,8 @@ enum Command {
     Metrics(metrics::Arguments),
     /// Print an archive record by record, in the form of pmdumplog.
     Dump(dump::Arguments),
+    /// Print what is wrong with an archive, by all rules of pmlogcheck and more.
+    Check(check::Arguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
@@ -92,11 +96,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Info(info) => info.run(),
         Command::Metrics(metrics) => metrics.run(),
         Command::Dump(dump) => dump.run(),
+        Command::Check(check) => check.run(),
         Command::Report(report) => report.run(),
         Command::Plot(plot) => plot.run(),
     };
     match result {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        // They were printed.
+        Err(failure @ Failure::Findings) => failure.exit_code(),
         Err(failure) => {
             warn(&failure);
             failure.exit_code()

@@ -58,7 +58,7 @@
 //!
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`,
-//! [`replay`] (values at any time). The bytes are described in
+//! [`replay`] (values at any time), [`check`] (what is wrong). The bytes are described in
 //! `docs/archive-format.md`.
 //!
 //! What always holds:
@@ -75,6 +75,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod error;
@@ -84,6 +85,7 @@ pub mod picture;
 pub mod prepared;
 mod reader;
 pub mod replay;
+mod salvage;
 #[cfg(test)]
 mod test_support;
 mod value;

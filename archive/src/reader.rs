@@ -17,15 +17,16 @@ use pcp_types::Timestamp;
 
 pub use indom_history::{IndomHistory, IndomState};
 pub use label_history::{LabelHistory, LabelState};
-pub(crate) use members::Members;
+pub(crate) use members::{MemberFiles, Members};
 pub use metadata::{Metadata, Metric};
+pub(crate) use metadata_loader::MetadataLoader;
+pub(crate) use record_file::{Next, RecordFile, Window};
 pub use records::{Records, TornTail};
 pub use temporal_index::TemporalIndex;
 
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{ArchiveLabel, Role, Version};
 use crate::format::result::Record;
-use record_file::RecordFile;
 use records::Position;
 
 /// An archive, open for reading.
@@ -231,24 +232,33 @@ impl Archive {
     }
 }
 
-/// Two files of one archive: version, process and host must agree. Their
-/// start times may differ.
+/// Two files of one archive: version, process and host must agree.
 pub(crate) fn check_labels(
     label: &ArchiveLabel,
     file: &Path,
     first: &ArchiveLabel,
     other: &Path,
 ) -> Result<()> {
-    let field = if label.version != first.version {
-        "version"
-    } else if label.pid != first.pid {
-        "pid"
-    } else if label.hostname != first.hostname {
-        "host name"
+    match label_difference(label, first) {
+        None => Ok(()),
+        Some(field) => {
+            Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
+        }
+    }
+}
+
+/// The field in which the labels of two files of one archive must not differ
+/// and do. Their start times may.
+pub(crate) fn label_difference(one: &ArchiveLabel, other: &ArchiveLabel) -> Option<&'static str> {
+    if one.version != other.version {
+        Some("version")
+    } else if one.pid != other.pid {
+        Some("pid")
+    } else if one.hostname != other.hostname {
+        Some("host name")
     } else {
-        return Ok(());
-    };
-    Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
+        None
+    }
 }
 
 /// `Path::with_extension` replaces what follows the last dot; base names of

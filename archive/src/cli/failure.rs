@@ -13,6 +13,9 @@ pub(crate) enum Failure {
     /// The archive is fine, but holds nothing of what was asked for.
     #[error("{0}")]
     NoData(String),
+    /// A check found something, and it was printed.
+    #[error("the archive is not whole")]
+    Findings,
     /// The archive cannot be opened or read.
     #[error(transparent)]
     Archive(#[from] Error),
@@ -28,12 +31,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1 no data, 2 usage, 65 corrupt input, 74 input or output error, as in
+    /// 1 no data or findings, 2 usage, 65 corrupt input, 74 input or output error, as in
     /// `<sysexits.h>` where there is a code for it; 0 if the reader has left.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Closed => 0,
-            Self::NoData(_) => 1,
+            Self::NoData(_) | Self::Findings => 1,
             Self::Usage(_) => 2,
             Self::Archive(error) => return archive_exit_code(error),
             Self::Input(_) | Self::Output(_) => 74,

@@ -327,6 +327,11 @@ impl<'a> ValueSetView<'a> {
         (!self.pairs.is_empty()).then_some(self.format)
     }
 
+    /// The instances in file order; `None` is that of a metric without.
+    pub fn instances(&self) -> impl ExactSizeIterator<Item = Option<InstanceId>> + use<'a> {
+        self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
+    }
+
     /// The values in file order. `value_type` is the type in the metric's
     /// descriptor: the record itself does not say.
     ///

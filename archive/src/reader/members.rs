@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::AddExtension as _;
 use crate::error::{Error, Result};
+use crate::format::archive_label::Role;
 
 /// How a member is compressed, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +32,22 @@ impl Compression {
     }
 }
 
-/// The files of one archive, by their names alone.
+/// The files of an archive that can be read, by their names alone.
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) base: PathBuf,
     pub(crate) metadata: PathBuf,
     pub(crate) index: Option<PathBuf>,
     /// At least one.
+    pub(crate) volumes: BTreeMap<u32, PathBuf>,
+}
+
+/// Those files of an archive that there are.
+#[derive(Debug, Default)]
+pub(crate) struct MemberFiles {
+    pub(crate) base: PathBuf,
+    pub(crate) metadata: Option<PathBuf>,
+    pub(crate) index: Option<PathBuf>,
     pub(crate) volumes: BTreeMap<u32, PathBuf>,
 }
 
@@ -53,14 +63,12 @@ impl Members {
     /// The archive that a name means: a base name, a member, or a directory
     /// with one archive.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        let base = if path.is_dir() { only_base(path)? } else { base_of(path)? };
-        let mut found = scan(&base)?;
-        let metadata = found.metadata.take();
+        let MemberFiles { base, metadata, index, volumes } = MemberFiles::find(path)?;
         let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
-        if found.volumes.is_empty() {
+        if volumes.is_empty() {
             return Err(missing(&base, "0"));
         }
-        Ok(Self { base, metadata, index: found.index, volumes: found.volumes })
+        Ok(Self { base, metadata, index, volumes })
     }
 
     /// Any file that belongs to an archive of this base name.
@@ -70,11 +78,20 @@ impl Members {
     }
 }
 
-#[derive(Default)]
-struct Found {
-    metadata: Option<PathBuf>,
-    index: Option<PathBuf>,
-    volumes: BTreeMap<u32, PathBuf>,
+impl MemberFiles {
+    /// As [`Members::find`], but anything may be missing.
+    pub(crate) fn find(path: &Path) -> Result<Self> {
+        let base = if path.is_dir() { only_base(path)? } else { base_of(path)? };
+        scan(&base)
+    }
+
+    /// All files and what they are, metadata first and the index last.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, Role)> {
+        let metadata = self.metadata.iter().map(|path| (path.as_path(), Role::Metadata));
+        let data = self.volumes.iter().map(|(number, path)| (path.as_path(), Role::Data(*number)));
+        let index = self.index.iter().map(|path| (path.as_path(), Role::Index));
+        metadata.chain(data).chain(index)
+    }
 }
 
 fn missing(base: &Path, extension: &str) -> Error {
@@ -111,12 +128,12 @@ fn only_base(directory: &Path) -> Result<PathBuf> {
 
 /// Everything that is called `base` and a member's ending. Of a member that
 /// is there twice, plain and compressed, the plain one counts.
-fn scan(base: &Path) -> Result<Found> {
+fn scan(base: &Path) -> Result<MemberFiles> {
     let directory = match base.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut found = Found::default();
+    let mut found = MemberFiles { base: base.to_owned(), ..MemberFiles::default() };
     for file in list(directory)? {
         let Some((of, part)) = split(&file) else { continue };
         if of.file_name() != base.file_name() {

@@ -13,7 +13,7 @@ use crate::format::metadata_record::{self, MetadataRecord};
 
 /// Loads all metadata of an archive.
 pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> {
-    let mut metadata = Metadata::default();
+    let mut loader = MetadataLoader::default();
     let mut window = Window::default();
     let mut offset = version.label_size();
     loop {
@@ -26,15 +26,37 @@ pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> 
             }
         };
         let record = metadata_record::parse(version, window.get(offset, len).unwrap_or_default());
-        match record.map_err(|source| file.corrupt(offset, source))? {
-            MetadataRecord::Desc(record) => {
-                add_desc(&mut metadata, record).map_err(|(pmid, field)| Error::DescChanged {
-                    file: file.path.clone(),
-                    offset,
-                    pmid,
-                    field,
-                })?;
-            }
+        let record = record.map_err(|source| file.corrupt(offset, source))?;
+        loader.add(record).map_err(|(pmid, field)| Error::DescChanged {
+            file: file.path.clone(),
+            offset,
+            pmid,
+            field,
+        })?;
+        offset += len as u64;
+    }
+    Ok(loader.finish())
+}
+
+/// Metadata under construction, record by record in file order.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataLoader {
+    metadata: Metadata,
+}
+
+impl MetadataLoader {
+    /// What the records so far say; domains and labels only after
+    /// [`finish`](Self::finish).
+    pub(crate) const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The next record. A descriptor that contradicts the metric's first one
+    /// is refused with the metric and the field.
+    pub(crate) fn add(&mut self, record: MetadataRecord<'_>) -> Result<(), (Pmid, &'static str)> {
+        let metadata = &mut self.metadata;
+        match record {
+            MetadataRecord::Desc(record) => add_desc(metadata, record)?,
             MetadataRecord::Indom(record) => {
                 metadata.indoms.entry(record.indom).or_default().push(&record);
             }
@@ -45,12 +67,17 @@ pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> 
                 metadata.texts.insert((record.target, record.kind), lossy(record.text));
             }
         }
-        offset += len as u64;
+        Ok(())
     }
-    metadata.indoms.values_mut().for_each(super::IndomHistory::resolve);
-    metadata.indoms.retain(|_, history| !history.states().is_empty());
-    metadata.labels.values_mut().for_each(super::LabelHistory::sort);
-    Ok(metadata)
+
+    /// Resolves differences and sorts by time.
+    pub(crate) fn finish(mut self) -> Metadata {
+        let metadata = &mut self.metadata;
+        metadata.indoms.values_mut().for_each(super::IndomHistory::resolve);
+        metadata.indoms.retain(|_, history| !history.states().is_empty());
+        metadata.labels.values_mut().for_each(super::LabelHistory::sort);
+        self.metadata
+    }
 }
 
 /// A repeated descriptor may add names; it must not change the metric.

@@ -105,18 +105,23 @@ impl RecordFile {
     /// The label at the start of the file, which must be of a file of this
     /// role.
     pub(crate) fn read_label(&mut self, role: Role) -> Result<ArchiveLabel> {
+        let (label, found) = self.read_any_label()?;
+        if found != role.volume() {
+            let (file, expected) = (self.path.clone(), role.volume());
+            return Err(Error::VolumeMismatch { file, found, expected });
+        }
+        Ok(label)
+    }
+
+    /// The label at the start of the file, and its volume word.
+    pub(crate) fn read_any_label(&mut self) -> Result<(ArchiveLabel, i32)> {
         let (least, most) = (Version::V2.label_size(), Version::V3.label_size());
         let size = self.available(0, least, most)? as usize;
         let mut bytes = vec![0; size];
         self.read_at(&mut bytes, 0)?;
         let len = frame::parse_length(&bytes).map_err(|e| self.corrupt(0, e))? as usize;
         let record = bytes.get(..len.min(size)).unwrap_or_default();
-        let (label, found) = archive_label::parse(record).map_err(|e| self.corrupt(0, e))?;
-        if found != role.volume() {
-            let (file, expected) = (self.path.clone(), role.volume());
-            return Err(Error::VolumeMismatch { file, found, expected });
-        }
-        Ok(label)
+        archive_label::parse(record).map_err(|e| self.corrupt(0, e))
     }
 
     pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> Result<()> {

@@ -4,6 +4,7 @@
 //! is looked for in `shared/corpus` beside the repository; without it these
 //! tests say so on stderr and pass. Its README describes the golden files.
 
+mod check;
 mod golden;
 mod replay;
 

@@ -1,0 +1,209 @@
+//! What can be found wrong.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp, Units};
+
+use crate::error::RecordError;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// Against a rule, but every reader copes.
+    Warning,
+    /// Data is lost, unreadable or contradictory.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// One thing that is wrong, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// Where the record or index entry starts, bytes from the start of the
+    /// (expanded) file.
+    pub offset: u64,
+    /// What is wrong.
+    pub defect: Defect,
+}
+
+/// `FILE: offset N: SEVERITY: TEXT [RULE]`
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, offset, defect } = self;
+        let (rule, severity) = (defect.rule(), defect.severity());
+        write!(f, "{}: offset {offset}: {severity}: {defect} [{rule}]", file.display())
+    }
+}
+
+/// A rule that is broken, with its numbers.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are the numbers of the text above each variant")]
+pub enum Defect {
+    // -- Files ----------------------------------------------------------------
+    #[error("there is no such file")]
+    MissingFile,
+    #[error("there is no index")]
+    MissingIndex,
+    #[error("cannot be expanded: {reason}")]
+    Compression { reason: String },
+    #[error("{source}; {lost} bytes are no record")]
+    Frame { source: RecordError, lost: u64 },
+    #[error("not written to the end: {source}")]
+    TornTail { source: RecordError },
+    #[error("not written to the end, so that readers refuse the archive: {source}")]
+    TornMetadata { source: RecordError },
+    #[error("no record behind the label")]
+    NoRecords,
+    // -- Labels ---------------------------------------------------------------
+    #[error("label: {source}")]
+    Label { source: RecordError },
+    #[error("label: {field} differs from that of the archive's other files")]
+    LabelDiffers { field: &'static str },
+    #[error("label: volume {found}, expected {expected}")]
+    LabelVolume { found: i32, expected: i32 },
+    // -- Index ----------------------------------------------------------------
+    #[error("index entry: {source}")]
+    IndexEntry { source: RecordError },
+    #[error("index entry: offset {found} in the metadata is not within {least} to {end}")]
+    IndexMetadataOffset { found: u64, least: u64, end: u64 },
+    #[error("index entry: offset {found} in volume {volume} is not within {least} to {end}")]
+    IndexDataOffset { found: u64, volume: u32, least: u64, end: u64 },
+    #[error("index entry: volume {volume} does not exist")]
+    IndexVolumeMissing { volume: u32 },
+    #[error("index entry: time {found} before the archive's start {start}")]
+    IndexBeforeStart { found: Timestamp, start: Timestamp },
+    #[error("index entry: time {found} after one of {before}")]
+    IndexTimeBackwards { found: Timestamp, before: Timestamp },
+    #[error("index entry: volume {found} after volume {before}")]
+    IndexVolumeBackwards { found: u32, before: u32 },
+    #[error("index entry: {field} offset {found} after one of {before}")]
+    IndexOffsetBackwards { field: &'static str, found: u64, before: u64 },
+    #[error("index entry: offset {found} in volume {volume} is between two records")]
+    IndexBoundary { found: u64, volume: u32 },
+    #[error("index entry: of {found}, but behind a record of {later} in volume {volume}")]
+    IndexLaterBefore { found: Timestamp, later: Timestamp, volume: u32 },
+    // -- Metadata -------------------------------------------------------------
+    #[error("metadata: {source}")]
+    Metadata { source: RecordError },
+    #[error("metric {pmid} changes its {field}")]
+    DescChanged { pmid: Pmid, field: &'static str },
+    #[error("metric {pmid} has instances of another agent's domain, {indom}")]
+    DescIndom { pmid: Pmid, indom: InDom },
+    #[error("metric {pmid}: {field} {found} of its units {:#010x}", units.raw())]
+    DescUnits { pmid: Pmid, units: Units, field: &'static str, found: i64 },
+    #[error("name {name} of metric {pmid} belongs to metric {owner}")]
+    NameTaken { name: String, pmid: Pmid, owner: Pmid },
+    #[error("metadata of {found}, before the archive's start {start}")]
+    MetadataBeforeStart { found: Timestamp, start: Timestamp },
+    #[error("metadata of {found}, after the archive's end {end}")]
+    MetadataAfterEnd { found: Timestamp, end: Timestamp },
+    #[error("metadata of {found} after that of {before}")]
+    MetadataBackwards { found: Timestamp, before: Timestamp },
+    #[error("domain {indom}: instance {id} occurs twice")]
+    InstanceRepeated { indom: InDom, id: InstanceId },
+    #[error("domain {indom}: no instances, which readers ignore")]
+    IndomEmpty { indom: InDom },
+    #[error("domain {indom}: a difference with nothing before it")]
+    DeltaFirst { indom: InDom },
+    #[error("domain {indom}: a difference removes instance {id}, which is not there")]
+    DeltaUnknown { indom: InDom, id: InstanceId },
+    #[error("domain {indom}: a difference adds instance {id}, which is there")]
+    DeltaKnown { indom: InDom, id: InstanceId },
+    #[error("labels of {target}: {what}")]
+    LabelJson { target: String, what: &'static str },
+    // -- Data -----------------------------------------------------------------
+    #[error("record: {source}")]
+    Data { source: RecordError },
+    #[error("record of {found}, before the archive's start {start}")]
+    DataBeforeStart { found: Timestamp, start: Timestamp },
+    #[error("record of {found} after one of {before}")]
+    DataBackwards { found: Timestamp, before: Timestamp },
+    #[error("values of metric {pmid}, which has no descriptor")]
+    DataMetric { pmid: Pmid },
+    #[error("{source}")]
+    DataValue { source: RecordError },
+    #[error("metric {pmid}: value format {found}, before it was {before}")]
+    DataFormat { pmid: Pmid, found: u32, before: u32 },
+    #[error("metric {pmid} has no instances and {count} values")]
+    DataSingular { pmid: Pmid, count: usize },
+    #[error("metric {pmid}: instance {id} is not in domain {indom} at {stamp}")]
+    DataInstance { pmid: Pmid, indom: InDom, id: InstanceId, stamp: Timestamp },
+    #[error("counter {pmid}: {found} after {before}")]
+    CounterDecrease { pmid: Pmid, found: f64, before: f64 },
+}
+
+impl Defect {
+    /// The name of the rule, the same for all its findings.
+    pub const fn rule(&self) -> &'static str {
+        self.class().0
+    }
+
+    /// How bad it is.
+    pub const fn severity(&self) -> Severity {
+        self.class().1
+    }
+
+    const fn class(&self) -> (&'static str, Severity) {
+        use Severity::{Error, Note, Warning};
+        match self {
+            Self::MissingFile => ("file-missing", Error),
+            Self::MissingIndex => ("index-missing", Warning),
+            Self::Compression { .. } => ("compression", Error),
+            Self::Frame { .. } => ("record-frame", Error),
+            Self::TornTail { .. } => ("torn-tail", Warning),
+            Self::TornMetadata { .. } => ("torn-tail", Error),
+            Self::NoRecords => ("no-records", Warning),
+            Self::Label { .. } => ("label", Error),
+            Self::LabelDiffers { .. } => ("label-differs", Error),
+            Self::LabelVolume { .. } => ("label-volume", Error),
+            Self::IndexEntry { .. } => ("index-entry", Error),
+            Self::IndexMetadataOffset { .. } => ("index-metadata-offset", Error),
+            Self::IndexDataOffset { .. } => ("index-data-offset", Error),
+            Self::IndexVolumeMissing { .. } => ("index-volume-missing", Warning),
+            Self::IndexBeforeStart { .. } => ("index-before-start", Error),
+            Self::IndexTimeBackwards { .. } => ("index-time-backwards", Error),
+            Self::IndexVolumeBackwards { .. } => ("index-volume-backwards", Error),
+            Self::IndexOffsetBackwards { .. } => ("index-offset-backwards", Error),
+            Self::IndexBoundary { .. } => ("index-boundary", Error),
+            Self::IndexLaterBefore { .. } => ("index-later-before", Error),
+            Self::Metadata { .. } => ("metadata-record", Error),
+            Self::DescChanged { .. } => ("desc-changed", Error),
+            Self::DescIndom { .. } => ("desc-indom", Warning),
+            Self::DescUnits { .. } => ("desc-units", Warning),
+            Self::NameTaken { .. } => ("name-taken", Warning),
+            Self::MetadataBeforeStart { .. } => ("metadata-before-start", Warning),
+            Self::MetadataAfterEnd { .. } => ("metadata-after-end", Warning),
+            Self::MetadataBackwards { .. } => ("metadata-backwards", Warning),
+            Self::InstanceRepeated { .. } => ("instance-repeated", Warning),
+            Self::IndomEmpty { .. } => ("indom-empty", Note),
+            Self::DeltaFirst { .. } => ("delta-first", Warning),
+            Self::DeltaUnknown { .. } => ("delta-unknown", Warning),
+            Self::DeltaKnown { .. } => ("delta-known", Warning),
+            Self::LabelJson { .. } => ("label-json", Warning),
+            Self::Data { .. } => ("data-record", Error),
+            Self::DataBeforeStart { .. } => ("data-before-start", Error),
+            Self::DataBackwards { .. } => ("data-backwards", Error),
+            Self::DataMetric { .. } => ("data-metric", Error),
+            Self::DataValue { .. } => ("data-value", Error),
+            Self::DataFormat { .. } => ("data-format", Error),
+            Self::DataSingular { .. } => ("data-singular", Error),
+            Self::DataInstance { .. } => ("data-instance", Note),
+            Self::CounterDecrease { .. } => ("counter-decrease", Note),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Metadata: descriptors, domains, labels, and the order of their times.
+
+use std::path::PathBuf;
+
+use pcp_types::{Timestamp, Units};
+
+use super::domains::Domains;
+use super::{Checker, Defect, Report};
+use crate::error::Result;
+use crate::format::archive_label::{Role, Version};
+use crate::format::bytes::lossy;
+use crate::format::desc::{DescRecord, MetricDesc};
+use crate::format::json;
+use crate::format::labelset::{LabelRecord, LabelSet};
+use crate::format::metadata_record::{self, MetadataRecord};
+use crate::reader::{Metadata, MetadataLoader};
+use crate::salvage::{Piece, Scanner};
+
+/// Domain 511 holds the metrics that clients derive.
+const DERIVED_DOMAIN: u32 = 511;
+/// The largest scales that pmlogcheck knows, exbyte and hour.
+const MAX_SCALES: [u32; 2] = [6, 5];
+/// The largest power of a dimension in units that make sense.
+const MAX_DIMENSION: i32 = 2;
+
+/// What the pass over the metadata found out.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) metadata: Metadata,
+    /// Where records with a time are, and their times.
+    pub(super) stamps: Vec<(u64, Timestamp)>,
+}
+
+impl Checker {
+    /// Checks the metadata; returns what can be read of it.
+    pub(super) fn check_metadata(&mut self) -> Result<Checked> {
+        let Some(path) = self.files.metadata.clone() else { return Ok(Checked::default()) };
+        let Some(file) = self.open(&path, Role::Metadata)? else { return Ok(Checked::default()) };
+        let version = self.label.version;
+        let mut pass = Pass {
+            path,
+            version,
+            report: &mut self.report,
+            loader: MetadataLoader::default(),
+            domains: Domains::default(),
+            stamps: Vec::new(),
+        };
+        let mut scanner = Scanner::of_metadata(file, version);
+        let mut is_empty = true;
+        while let Some(piece) = scanner.next()? {
+            is_empty = false;
+            match piece {
+                Piece::Record { offset, len } => pass.check(offset, scanner.bytes(offset, len)),
+                Piece::Damage(damage) => {
+                    let torn = |source| Defect::TornMetadata { source };
+                    pass.report.add_damage(&pass.path, damage, torn);
+                }
+            }
+        }
+        if is_empty {
+            pass.report.add(&pass.path, version.label_size(), Defect::NoRecords);
+        }
+        let Pass { loader, stamps, .. } = pass;
+        self.check_stamps(&stamps);
+        Ok(Checked { metadata: loader.finish(), stamps })
+    }
+
+    fn check_stamps(&mut self, stamps: &[(u64, Timestamp)]) {
+        let Some(path) = self.files.metadata.clone() else { return };
+        let start = self.label.start;
+        let mut last = None;
+        for (offset, found) in stamps.iter().copied() {
+            if found < start {
+                let defect = Defect::MetadataBeforeStart { found, start };
+                self.report.add(&path, offset, defect);
+            }
+            if let Some(before) = last.replace(found).filter(|before| found < *before) {
+                self.report.add(&path, offset, Defect::MetadataBackwards { found, before });
+            }
+        }
+    }
+
+    /// Nothing may be later than the last data record.
+    pub(super) fn check_metadata_end(
+        &mut self,
+        stamps: &[(u64, Timestamp)],
+        end: Option<Timestamp>,
+    ) {
+        let (Some(path), Some(end)) = (self.files.metadata.clone(), end) else { return };
+        for (offset, found) in stamps.iter().copied().filter(|(_, stamp)| *stamp > end) {
+            self.report.add(&path, offset, Defect::MetadataAfterEnd { found, end });
+        }
+    }
+}
+
+struct Pass<'r> {
+    path: PathBuf,
+    version: Version,
+    report: &'r mut Report,
+    loader: MetadataLoader,
+    domains: Domains,
+    stamps: Vec<(u64, Timestamp)>,
+}
+
+impl Pass<'_> {
+    fn check(&mut self, offset: u64, bytes: &[u8]) {
+        let record = match metadata_record::parse(self.version, bytes) {
+            Ok(record) => record,
+            Err(source) => {
+                self.report.add(&self.path, offset, Defect::Metadata { source });
+                return;
+            }
+        };
+        let (report, path) = (&mut *self.report, &self.path);
+        let mut add = |defect| report.add(path, offset, defect);
+        match &record {
+            MetadataRecord::Desc(desc) => {
+                check_desc(&desc.desc, &mut add);
+                check_names(&self.loader, desc, &mut add);
+            }
+            MetadataRecord::Indom(indom) => {
+                self.stamps.push((offset, indom.stamp));
+                self.domains.check(indom, &mut add);
+            }
+            MetadataRecord::Label(labels) => {
+                self.stamps.push((offset, labels.stamp));
+                check_labels(labels, &mut add);
+            }
+            MetadataRecord::Text(_) => {}
+        }
+        if let Err((pmid, field)) = self.loader.add(record) {
+            report.add(path, offset, Defect::DescChanged { pmid, field });
+        }
+    }
+}
+
+fn check_desc(desc: &MetricDesc, add: &mut impl FnMut(Defect)) {
+    let pmid = desc.pmid;
+    if let Some(indom) = desc.indom
+        && indom.domain() != pmid.domain()
+        && pmid.domain() != DERIVED_DOMAIN
+    {
+        add(Defect::DescIndom { pmid, indom });
+    }
+    check_units(desc.units, |field, found| {
+        add(Defect::DescUnits { pmid, units: desc.units, field, found });
+    });
+}
+
+/// pmlogcheck's rules. It calls zetta- and yottabytes illegal too, which are
+/// not.
+fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
+    let dimensions = [
+        ("space dimension", units.space_dimension(), "space scale", i64::from(units.space_scale())),
+        ("time dimension", units.time_dimension(), "time scale", i64::from(units.time_scale())),
+        ("count dimension", units.count_dimension(), "count scale", units.count_scale().into()),
+    ];
+    for (name, dimension, scale_name, scale) in dimensions {
+        if dimension.abs() > MAX_DIMENSION {
+            add(name, dimension.into());
+        }
+        if dimension == 0 && scale != 0 {
+            add(scale_name, scale);
+        }
+    }
+    for ((_, dimension, name, scale), max) in dimensions.into_iter().zip(MAX_SCALES) {
+        if dimension != 0 && scale > i64::from(max) {
+            add(name, scale);
+        }
+    }
+}
+
+fn check_names(loader: &MetadataLoader, record: &DescRecord<'_>, add: &mut impl FnMut(Defect)) {
+    let pmid = record.desc.pmid;
+    for name in &record.names {
+        let name = lossy(name);
+        let owner = loader.metadata().metric_by_name(&name).map(|metric| metric.desc.pmid);
+        if let Some(owner) = owner.filter(|owner| *owner != pmid) {
+            add(Defect::NameTaken { name, pmid, owner });
+        }
+    }
+}
+
+fn check_labels(record: &LabelRecord, add: &mut impl FnMut(Defect)) {
+    for what in record.sets.iter().filter_map(set_defect) {
+        add(Defect::LabelJson { target: format!("{:?}", record.target), what });
+    }
+}
+
+/// The first thing that is wrong with a set.
+fn set_defect(set: &LabelSet) -> Option<&'static str> {
+    if set.json.is_empty() {
+        return None;
+    }
+    if !json::is_value(&set.json) || !set.json.starts_with('{') {
+        return Some("not one JSON object");
+    }
+    for (label, (_, value, _)) in set.labels.iter().zip(set.pairs()) {
+        let before = label.name.start.checked_sub(1).and_then(|at| set.json.as_bytes().get(at));
+        let behind = set.json.as_bytes().get(label.name.end);
+        if before != Some(&b'"') || behind != Some(&b'"') {
+            return Some("a name that is not between quotes");
+        }
+        if !json::is_value(value) {
+            return Some("a value that is not JSON");
+        }
+    }
+    let names = || set.pairs().map(|(name, _, _)| name);
+    names().zip(names().skip(1)).any(|(name, next)| name >= next).then_some("names out of order")
+}

@@ -1,0 +1,90 @@
+//! `mmv-archive check`: what is wrong with an archive.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::failure::Failure;
+use super::output::Output;
+use crate::check::{self, Finding, Report, Severity};
+
+/// Options of `check`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The archive: its base name, any of its files, or a directory that holds
+    /// a single archive. It need not be whole.
+    archive: std::path::PathBuf,
+
+    /// Print what is worth knowing and not wrong, too: counters that go down,
+    /// instances that the metadata does not name.
+    #[arg(long, short)]
+    notes: bool,
+
+    /// Print one JSON object a finding, and one with the sums.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct JsonFinding<'f> {
+    file: &'f std::path::Path,
+    offset: u64,
+    rule: &'static str,
+    severity: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct JsonSums {
+    findings: usize,
+    suppressed: u64,
+    records: u64,
+    marks: u64,
+    values: u64,
+}
+
+impl Arguments {
+    /// Prints the findings; [`Failure::Findings`] if there are any but notes.
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let report = check::check(&self.archive)?;
+        let least = if self.notes { Severity::Note } else { Severity::Warning };
+        let findings = report.findings().iter();
+        let shown: Vec<_> = findings.filter(|f| f.defect.severity() >= least).collect();
+        let mut out = Output::new();
+        if self.json {
+            print_json(&mut out, &report, &shown)?;
+        } else {
+            for finding in &shown {
+                out.text.extend_from_slice(format!("{finding}\n").as_bytes());
+                out.spill()?;
+            }
+            if report.suppressed() > 0 {
+                let more = format!("and {} more of these rules\n", report.suppressed());
+                out.text.extend_from_slice(more.as_bytes());
+            }
+        }
+        out.finish()?;
+        match report.worst() {
+            Some(Severity::Warning | Severity::Error) => Err(Failure::Findings),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn print_json(out: &mut Output, report: &Report, shown: &[&Finding]) -> Result<(), Failure> {
+    for Finding { file, offset, defect } in shown {
+        out.json_line(&JsonFinding {
+            file,
+            offset: *offset,
+            rule: defect.rule(),
+            severity: defect.severity().to_string(),
+            text: defect.to_string(),
+        })?;
+    }
+    out.json_line(&JsonSums {
+        findings: shown.len(),
+        suppressed: report.suppressed(),
+        records: report.records(),
+        marks: report.marks(),
+        values: report.values(),
+    })
+}
