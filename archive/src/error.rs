@@ -303,6 +303,16 @@ pub enum Error {
         /// What the decoder says.
         source: io::Error,
     },
+    /// The archive has to be repaired before this can be done.
+    #[error("{}: offset {offset}: damaged: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Where the damage starts.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
     /// The labels of two files of the archive contradict each other
     /// (`PM_ERR_LABEL`).
     #[error("{}: label: {field} differs from that of {}", file.display(), other.display())]

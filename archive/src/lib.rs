@@ -58,7 +58,8 @@
 //!
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`,
-//! [`replay`] (values at any time), [`check`] (what is wrong). The bytes are described in
+//! [`replay`] (values at any time), [`check`] (what is wrong),
+//! [`salvage`] and [`repair`] (what can be saved). The bytes are described in
 //! `docs/archive-format.md`.
 //!
 //! What always holds:
@@ -84,8 +85,9 @@ mod format;
 pub mod picture;
 pub mod prepared;
 mod reader;
+pub mod repair;
 pub mod replay;
-mod salvage;
+pub mod salvage;
 #[cfg(test)]
 mod test_support;
 mod value;

@@ -1,5 +1,189 @@
 //! Reading what is damaged.
+//!
+//! A [`Salvage`] opens where [`Archive`](crate::Archive) refuses, and gives
+//! everything that is whole: metadata records one by one, and data records in
+//! file order. Behind a damaged place the next good record is looked for, byte
+//! by byte; what lies between is reported as [`Lost`].
+//!
+//! A record counts as good if its length words agree and all its fields make
+//! sense. Behind damage records above 8 MiB are not found again.
 
+mod records;
 mod scanner;
 
+use std::path::{Path, PathBuf};
+
+use pcp_types::Timestamp;
+
+pub use records::{Salvaged, SalvagedRecords};
 pub(crate) use scanner::{Damage, Piece, Scanner};
+
+use crate::error::{Error, Result};
+use crate::format::archive_label::{ArchiveLabel, Role, Version};
+use crate::format::metadata_record::{self, MetadataRecord};
+use crate::reader::{AddExtension as _, MemberFiles, Metadata, MetadataLoader, RecordFile};
+
+/// A stretch of a file that holds nothing that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The file.
+    pub file: PathBuf,
+    /// Where it starts, bytes from the start of the (expanded) file.
+    pub offset: u64,
+    /// Its length. 0 where a compressed file cannot be expanded further.
+    pub bytes: u64,
+    /// What is wrong there.
+    pub reason: String,
+    /// The time of the last good data record before it.
+    pub after: Option<Timestamp>,
+    /// The time of the next good one, as far as that was read.
+    pub before: Option<Timestamp>,
+}
+
+/// A metadata record that can be used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MetadataPlace {
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    /// The time of a domain's or of labels; others have none.
+    pub(crate) stamp: Option<Timestamp>,
+}
+
+/// A damaged archive, open for reading what is left of it.
+#[derive(Debug)]
+pub struct Salvage {
+    files: MemberFiles,
+    label: ArchiveLabel,
+    metadata: Metadata,
+    places: Vec<MetadataPlace>,
+    lost: Vec<Lost>,
+}
+
+impl Salvage {
+    /// Opens an archive, named as for [`Archive::open`](crate::Archive::open).
+    /// One file with a good label is enough.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Ambiguous`]; [`Error::Corrupt`] if no
+    /// file has a good label; [`Error::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let files = MemberFiles::find(path.as_ref())?;
+        let label = find_label(&files)?;
+        let mut salvage = Self {
+            files,
+            label,
+            metadata: Metadata::default(),
+            places: Vec::new(),
+            lost: Vec::new(),
+        };
+        salvage.read_metadata()?;
+        Ok(salvage)
+    }
+
+    /// The label of the first file that has a good one, metadata first.
+    pub const fn label(&self) -> &ArchiveLabel {
+        &self.label
+    }
+
+    /// What can be read of the metadata.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// What is lost of the metadata.
+    pub fn lost_metadata(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// All good data records, and what is lost between them.
+    pub fn records(&self) -> SalvagedRecords<'_> {
+        SalvagedRecords::new(self)
+    }
+
+    pub(crate) const fn files(&self) -> &MemberFiles {
+        &self.files
+    }
+
+    /// Where the good metadata records are, in file order.
+    pub(crate) fn metadata_places(&self) -> &[MetadataPlace] {
+        &self.places
+    }
+
+    pub(crate) const fn version(&self) -> Version {
+        self.label.version
+    }
+
+    fn read_metadata(&mut self) -> Result<()> {
+        let Some(path) = self.files.metadata.clone() else {
+            let file = self.files.base.with_extension_added("meta");
+            let reason = "there is no such file".to_owned();
+            self.lost.push(Lost { file, offset: 0, bytes: 0, reason, after: None, before: None });
+            return Ok(());
+        };
+        let version = self.version();
+        let mut loader = MetadataLoader::default();
+        let mut scanner = Scanner::of_metadata(RecordFile::open(&path)?, version);
+        while let Some(piece) = scanner.next()? {
+            let (offset, bytes, reason) = match piece {
+                Piece::Damage(damage) => (damage.offset, damage.len, damage.error.to_string()),
+                Piece::Record { offset, len } => {
+                    match use_record(&mut loader, version, scanner.bytes(offset, len)) {
+                        Ok(stamp) => {
+                            self.places.push(MetadataPlace { offset, len, stamp });
+                            continue;
+                        }
+                        Err(reason) => (offset, len as u64, reason),
+                    }
+                }
+            };
+            let file = path.clone();
+            self.lost.push(Lost { file, offset, bytes, reason, after: None, before: None });
+        }
+        self.metadata = loader.finish();
+        Ok(())
+    }
+}
+
+/// The time of a record that was added to the metadata, or why it was not.
+fn use_record(
+    loader: &mut MetadataLoader,
+    version: Version,
+    bytes: &[u8],
+) -> Result<Option<Timestamp>, String> {
+    let record = metadata_record::parse(version, bytes).map_err(|error| error.to_string())?;
+    let stamp = match &record {
+        MetadataRecord::Indom(record) => Some(record.stamp),
+        MetadataRecord::Label(record) => Some(record.stamp),
+        MetadataRecord::Desc(_) | MetadataRecord::Text(_) => None,
+    };
+    let added = loader.add(record);
+    added.map_err(|(pmid, field)| format!("metric {pmid} changes its {field}"))?;
+    Ok(stamp)
+}
+
+/// The first good label; without one, what is wrong with the last.
+fn find_label(files: &MemberFiles) -> Result<ArchiveLabel> {
+    let mut failure = Error::NotFound { path: files.base.clone() };
+    for (path, _) in files.all() {
+        match RecordFile::open(path)?.read_any_label() {
+            Ok((label, _)) => return Ok(label),
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Whether a file can hold records of the archive: its own label, if it is
+/// good, is of the same version and role.
+pub(crate) fn belongs(file: &mut RecordFile, role: Role, version: Version) -> Result<bool> {
+    match file.read_any_label() {
+        Ok((label, volume)) => Ok(label.version == version && volume == role.volume()),
+        Err(error @ Error::Io { .. }) => Err(error),
+        Err(_) => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

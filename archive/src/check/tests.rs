@@ -296,14 +296,14 @@ fn an_index_entry_behind_a_later_record_breaks_its_promise() {
     };
     example.change("index", |bytes| {
         bytes.truncate(LABEL as usize);
-        index::encode(&entry, bytes).unwrap();
+        index::encode(Version::V3, &entry, bytes).unwrap();
     });
     // Nothing follows in that volume: the entry is not judged.
     example.assert(&[]);
     let entry = IndexEntry { data_offset: LABEL + RECORD as u64, stamp: at(-1), ..entry };
     example.change("index", |bytes| {
         bytes.truncate(LABEL as usize);
-        index::encode(&entry, bytes).unwrap();
+        index::encode(Version::V3, &entry, bytes).unwrap();
     });
     assert!(example.findings_but(&[]).contains(&("index-later-before", "index".to_owned(), LABEL)));
 }
@@ -381,7 +381,7 @@ fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
         let entry =
             IndexEntry { stamp: at(LAST), volume: 9, metadata_offset: LABEL, data_offset: LABEL };
         bytes.truncate(LABEL as usize);
-        (0..150).for_each(|_| index::encode(&entry, bytes).unwrap());
+        (0..150).for_each(|_| index::encode(Version::V3, &entry, bytes).unwrap());
     });
     let report = check(&example.base).unwrap();
     assert_eq!((report.findings().len(), report.suppressed()), (100, 50));

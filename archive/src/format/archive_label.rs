@@ -104,6 +104,15 @@ impl Role {
             Self::Index => -2,
         }
     }
+
+    /// What a file's name ends with, behind the base name and a dot.
+    pub(crate) fn extension(self) -> String {
+        match self {
+            Self::Data(number) => number.to_string(),
+            Self::Metadata => "meta".to_owned(),
+            Self::Index => "index".to_owned(),
+        }
+    }
 }
 
 /// A label record, and the volume word of the file it is in.

@@ -74,19 +74,32 @@ fn parse_offset(
     u64::try_from(found).map_err(|_| RecordError::Negative { field, found })
 }
 
-/// Appends an entry of version 3.
+/// Appends an entry.
 ///
 /// # Errors
 ///
-/// [`EncodeError::TooLarge`] for an offset of 2^63 or a volume of 2^31.
-pub(crate) fn encode(entry: &IndexEntry, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+/// [`EncodeError::TooLarge`] for a volume of 2^31, an offset of 2^63, or in
+/// version 2 of 2^31; [`EncodeError::TimeRange`] in version 2.
+pub(crate) fn encode(
+    version: Version,
+    entry: &IndexEntry,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let max = match version {
+        Version::V2 => i64::from(i32::MAX),
+        Version::V3 => i64::MAX,
+    };
     let volume = signed("volume", u64::from(entry.volume), i64::from(i32::MAX))?;
-    let metadata_offset = signed("metadata offset", entry.metadata_offset, i64::MAX)?;
-    let data_offset = signed("data offset", entry.data_offset, i64::MAX)?;
-    stamp::encode(Version::V3, entry.stamp, out)?;
+    let metadata_offset = signed("metadata offset", entry.metadata_offset, max)?;
+    let data_offset = signed("data offset", entry.data_offset, max)?;
+    stamp::encode(version, entry.stamp, out)?;
     out.extend((volume as i32).to_be_bytes());
-    out.extend(metadata_offset.to_be_bytes());
-    out.extend(data_offset.to_be_bytes());
+    for offset in [metadata_offset, data_offset] {
+        match version {
+            Version::V2 => out.extend((offset as i32).to_be_bytes()),
+            Version::V3 => out.extend(offset.to_be_bytes()),
+        }
+    }
     Ok(())
 }
 
@@ -118,19 +131,22 @@ mod tests {
     #[test]
     fn version_3_bytes_both_ways() {
         let mut out = Vec::new();
-        encode(&example(), &mut out).unwrap();
+        encode(Version::V3, &example(), &mut out).unwrap();
         assert_eq!(out, hex(EXAMPLE));
         assert_eq!(out.len(), size(Version::V3));
         assert_eq!(parse(Version::V3, &mut Bytes::new(&out)), Ok(example()));
     }
 
     #[test]
-    fn version_2_has_32_bit_offsets_and_microseconds() {
+    fn version_2_bytes_both_ways() {
         let bytes = hex("6553f10a 0001e240 00000002 00000613 00000400");
         assert_eq!(bytes.len(), size(Version::V2));
         let stamp = Timestamp::new(0x6553_f10a, 123_456_000).unwrap();
         let expected = IndexEntry { stamp, volume: 2, ..example() };
         assert_eq!(parse(Version::V2, &mut Bytes::new(&bytes)), Ok(expected));
+        let mut out = Vec::new();
+        encode(Version::V2, &expected, &mut out).unwrap();
+        assert_eq!(out, bytes);
     }
 
     #[test]
@@ -160,8 +176,10 @@ mod tests {
     #[test]
     fn numbers_that_readers_would_take_as_negative_are_not_written() {
         let entry = IndexEntry { volume: 1 << 31, ..example() };
-        assert!(encode(&entry, &mut Vec::new()).is_err());
+        assert!(encode(Version::V3, &entry, &mut Vec::new()).is_err());
+        let entry = IndexEntry { data_offset: 1 << 31, ..example() };
+        assert!(encode(Version::V2, &entry, &mut Vec::new()).is_err());
         let entry = IndexEntry { data_offset: 1 << 63, ..example() };
-        assert!(encode(&entry, &mut Vec::new()).is_err());
+        assert!(encode(Version::V3, &entry, &mut Vec::new()).is_err());
     }
 }

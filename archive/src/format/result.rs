@@ -143,6 +143,11 @@ impl<'a> Record<'a> {
         self.bytes.len()
     }
 
+    /// The whole record.
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The number of value sets.
     pub const fn len(&self) -> u32 {
         self.count
@@ -332,6 +337,20 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
+    /// The values as they are stored, in file order.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, Stored<'a>)> {
+        let (record, format) = (self.record, self.format);
+        self.instances().zip(self.pairs).map(move |(instance, pair)| {
+            let word = pair.word.get();
+            let stored = if format == IN_PLACE {
+                Stored::Word(word)
+            } else {
+                Stored::Block(value_block::whole(record, word))
+            };
+            (instance, stored)
+        })
+    }
+
     /// The values in file order. `value_type` is the type in the metric's
     /// descriptor: the record itself does not say.
     ///
@@ -360,6 +379,15 @@ impl<'a> ValueSetView<'a> {
         let owned = values.map(|value| value.map(|(id, value)| (id, value.to_owned())));
         Ok(ValueSet { pmid, values: Ok(owned.collect::<Result<_, _>>()?) })
     }
+}
+
+/// A value of which only the form is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stored<'a> {
+    /// In place.
+    Word(u32),
+    /// A block with its header, without padding.
+    Block(&'a [u8]),
 }
 
 /// The values of a value set.

@@ -7,8 +7,8 @@
 use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
 
 use super::archive_label::Version;
-use super::result::{IN_BLOCKS, IN_PLACE, head_size};
-use super::{WORD, frame, stamp, value_block};
+use super::result::{IN_BLOCKS, IN_PLACE, Stored, ValueSetView, head_size};
+use super::{WORD, frame, padded, stamp, value_block};
 use crate::error::EncodeError;
 use crate::value::{FetchResult, Value};
 
@@ -101,6 +101,31 @@ impl ResultBuilder {
             self.references.push(reference);
         }
         Ok(Place::Blocks(start + value_block::HEADER))
+    }
+
+    /// A set of another record, as it is stored there.
+    pub(crate) fn put_view(&mut self, set: &ValueSetView<'_>) {
+        let Some(format) = set.format() else {
+            self.put_empty_set(set.pmid(), set.error());
+            return;
+        };
+        self.put_head(set.pmid(), 0);
+        self.open = Some(OpenSet { count_at: self.sets.len() - WORD, values: 0, format });
+        for (instance, stored) in set.stored() {
+            let block = match stored {
+                Stored::Word(word) => {
+                    self.put_word(instance, word);
+                    continue;
+                }
+                Stored::Block(block) => block,
+            };
+            let start = self.blocks.len();
+            self.blocks.extend(block);
+            self.blocks.resize(start + padded(block.len()), value_block::PADDING);
+            if let Place::Sets(reference) = self.put_word(instance, start as u32) {
+                self.references.push(reference);
+            }
+        }
     }
 
     fn put_instance(&mut self, instance: Option<InstanceId>) {

@@ -96,6 +96,12 @@ pub(crate) fn payload(record: &[u8], index: u32) -> &[u8] {
     record.get(block.start + HEADER..block.start + block.len).unwrap_or_default()
 }
 
+/// A block with its header, as [`payload`].
+pub(crate) fn whole(record: &[u8], index: u32) -> &[u8] {
+    let Ok(block) = locate(record, index) else { return &[] };
+    record.get(block.start..block.start + block.len).unwrap_or_default()
+}
+
 /// The index word of the block at `start` bytes from the record's start.
 pub(crate) const fn index_of(start: usize) -> u32 {
     (start / WORD + INDEX_BIAS) as u32

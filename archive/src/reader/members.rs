@@ -85,6 +85,11 @@ impl MemberFiles {
         scan(&base)
     }
 
+    /// The files of the archive with this base name.
+    pub(crate) fn of(base: &Path) -> Result<Self> {
+        scan(base)
+    }
+
     /// All files and what they are, metadata first and the index last.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, Role)> {
         let metadata = self.metadata.iter().map(|path| (path.as_path(), Role::Metadata));

@@ -100,7 +100,7 @@ mod tests {
     fn index(seconds: &[i64], cut: usize) -> TemporalIndex {
         let mut bytes = Vec::new();
         for seconds in seconds {
-            index::encode(&entry(*seconds), &mut bytes).unwrap();
+            index::encode(Version::V3, &entry(*seconds), &mut bytes).unwrap();
         }
         TemporalIndex::parse(Version::V3, &bytes[..bytes.len() - cut])
     }

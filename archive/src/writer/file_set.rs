@@ -144,7 +144,7 @@ impl FileSet {
 
     fn write_entry(&mut self, entry: &IndexEntry) -> Result<()> {
         let mut bytes = Vec::with_capacity(index::size(Version::V3));
-        index::encode(entry, &mut bytes)?;
+        index::encode(Version::V3, entry, &mut bytes)?;
         self.index.append(&bytes)
     }
 
@@ -197,10 +197,5 @@ impl FileSet {
 fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
     let mut bytes = Vec::new();
     archive_label::encode(label, role, &mut bytes)?;
-    let extension = match role {
-        Role::Metadata => "meta".to_owned(),
-        Role::Index => "index".to_owned(),
-        Role::Data(number) => number.to_string(),
-    };
-    AppendFile::create(base.with_extension_added(&extension), &bytes)
+    AppendFile::create(base.with_extension_added(&role.extension()), &bytes)
 }

@@ -1,8 +1,11 @@
-//! `check` against pmlogcheck.
+//! `check` against pmlogcheck, and what `repair` makes of bad archives.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mmv_archive::check::{Finding, Severity, check};
+use mmv_archive::repair::repair;
+use mmv_archive::salvage::{Salvage, Salvaged};
+use mmv_archive::{Archive, Error};
 use serde_json::Value;
 
 use super::golden::{cases, corpus};
@@ -21,11 +24,7 @@ const ACCEPTED_BY_PCP: [&str; 3] = ["v3-feature-bit", "v3-delta-first", "v3-delt
 
 #[test]
 fn all_that_pmlogcheck_finds_in_bad_archives_is_found() {
-    let Some(corpus) = corpus() else { return };
-    let directory = corpus.join("badarchives");
-    let expected = std::fs::read_to_string(directory.join("EXPECTED.json")).unwrap();
-    let expected: Vec<Value> = serde_json::from_str(&expected).unwrap();
-    assert!(expected.len() > 50);
+    let Some((directory, expected)) = bad_archives() else { return };
     for entry in &expected {
         let name = entry["name"].as_str().unwrap();
         let report = check(directory.join(name)).unwrap();
@@ -59,4 +58,64 @@ fn assert_found(line: &str, findings: &[Finding], directory: &Path) {
         let offset: u64 = digits.parse().unwrap();
         assert!(in_file.iter().any(|finding| finding.offset <= offset), "{line}: {in_file:?}");
     }
+}
+
+fn bad_archives() -> Option<(PathBuf, Vec<Value>)> {
+    let directory = corpus()?.join("badarchives");
+    let expected = std::fs::read_to_string(directory.join("EXPECTED.json")).unwrap();
+    let expected: Vec<Value> = serde_json::from_str(&expected).unwrap();
+    assert!(expected.len() > 50);
+    Some((directory, expected))
+}
+
+/// The number of good data records.
+fn salvaged(salvage: &Salvage) -> u64 {
+    let mut records = salvage.records();
+    let mut n = 0;
+    while let Some(next) = records.next().unwrap() {
+        n += u64::from(matches!(next, Salvaged::Record(_)));
+    }
+    n
+}
+
+#[test]
+fn of_bad_archives_at_least_as_much_is_salvaged_as_pcp_reads() {
+    let Some((directory, expected)) = bad_archives() else { return };
+    for entry in &expected {
+        let name = entry["name"].as_str().unwrap();
+        let read = entry["tools"]["7.2.1"]["records"].as_u64().unwrap_or(0);
+        match Salvage::open(directory.join(name)) {
+            Ok(salvage) => assert!(salvaged(&salvage) >= read, "{name}"),
+            // PCP means to refuse unknown feature bits, and has the test wrong.
+            Err(error) => assert!(read == 0 || name == "v3-feature-bit", "{name}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn repaired_archives_have_no_errors_and_open() {
+    let Some((directory, expected)) = bad_archives() else { return };
+    let mut repairs = 0;
+    for entry in &expected {
+        let name = entry["name"].as_str().unwrap();
+        let output = tempfile::tempdir().unwrap();
+        let output = output.path().join("repaired");
+        match repair(directory.join(name), &output) {
+            Ok(repaired) => {
+                repairs += 1;
+                assert_sound(name, &output, repaired.records);
+            }
+            Err(Error::NoData { .. } | Error::Corrupt { .. }) => {}
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    assert!(repairs > 40, "{repairs}");
+}
+
+#[track_caller]
+fn assert_sound(name: &str, base: &Path, records: u64) {
+    let report = check(base).unwrap();
+    assert!(report.worst() < Some(Severity::Error), "{name}: {:?}", report.findings());
+    assert_eq!(report.records(), records, "{name}");
+    Archive::open(base).unwrap_or_else(|error| panic!("{name}: {error}"));
 }

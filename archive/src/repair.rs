@@ -1,0 +1,240 @@
+//! From a damaged archive to a whole one.
+//!
+//! What [`Salvage`] finds is copied byte for byte into new files, with labels
+//! and an index of their own. Left out is
+//!
+//! | what | why |
+//! |---|---|
+//! | damaged records | |
+//! | data records that are not in the order of time | readers search by time; the most that can be kept in order is |
+//! | values of metrics whose descriptor is lost, or that do not fit it | nobody can read them |
+//! | metadata that is later than the last data record | it describes nothing |
+//!
+//! Metadata is sorted by time. If something is earlier than the start in the
+//! label, the start is moved. The version stays what it is.
+
+mod files;
+mod order;
+mod plan;
+mod values;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcp_types::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::format::archive_label::Role;
+use crate::format::result::Record;
+use crate::reader::{AddExtension as _, MemberFiles, Members, RecordFile};
+use crate::salvage::{Lost, Salvage, Salvaged};
+use files::{IndexFile, OutputFile};
+use plan::Plan;
+use values::Sieve;
+
+/// What a repair kept, and what it could not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The new archive's base name.
+    pub base: PathBuf,
+    /// Data records that were kept, marks included.
+    pub records: u64,
+    /// Of these, records from which some values were left out.
+    pub thinned: u64,
+    /// Whole data records that were left out, because of their time or because
+    /// none of their values can be read.
+    pub dropped: u64,
+    /// Metadata records that were kept.
+    pub metadata_records: u64,
+    /// Metadata records that were left out because of their time.
+    pub dropped_metadata: u64,
+    /// Index entries, all of them new.
+    pub index_entries: u64,
+    /// The time of the first and the last data record.
+    pub span: (Timestamp, Timestamp),
+    /// What is lost in the old files.
+    pub lost: Vec<Lost>,
+}
+
+/// Makes a whole archive of a damaged one, under another name. The old files
+/// stay as they are. Compressed members are expanded.
+///
+/// # Errors
+///
+/// Those of [`Salvage::open`]; [`Error::NoData`] if no data record can be
+/// kept; [`Error::Exists`] if there is an archive of the new name;
+/// [`Error::Io`]. After an error there are no new files.
+pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
+    if let Some(file) = Members::any(output)? {
+        return Err(Error::Exists { file });
+    }
+    let salvage = Salvage::open(path)?;
+    let plan = Plan::of(&salvage)?;
+    let repaired = Copier::new(&salvage, &plan, output).and_then(Copier::copy);
+    if repaired.is_err() {
+        // None of them was there before; what cannot be removed stays.
+        for (file, _) in MemberFiles::of(output)?.all() {
+            let _ = fs::remove_file(file);
+        }
+    }
+    repaired
+}
+
+/// Repairs an archive in its place: the new files are written beside the old
+/// ones and synced before they take their names.
+///
+/// # Errors
+///
+/// As [`repair`]. If files cannot be renamed, those called
+/// `BASE.repaired.*` are the whole archive.
+pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
+    let old = MemberFiles::find(path.as_ref())?;
+    let beside = old.base.with_extension_added("repaired");
+    let repaired = repair(path, &beside)?;
+    let new = MemberFiles::of(&beside)?;
+    for (file, _) in old.all() {
+        fs::remove_file(file).map_err(|source| io("remove", file, source))?;
+    }
+    for (file, role) in new.all() {
+        let name = old.base.with_extension_added(&role.extension());
+        fs::rename(file, &name).map_err(|source| io("rename", file, source))?;
+    }
+    Ok(Repaired { base: old.base, ..repaired })
+}
+
+/// Replaces the index of an archive that is otherwise whole, or makes one.
+/// Returns the number of its entries.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] and [`Error::TimeBackwards`] if something else is wrong,
+/// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
+/// [`Error::Io`]. After an error the old index is still there.
+pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
+    let salvage = Salvage::open(path)?;
+    let plan = Plan::of(&salvage)?;
+    if let Some(lost) = plan.lost.first().or(salvage.lost_metadata().first()) {
+        let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
+        return Err(Error::Damaged { file, offset, reason });
+    }
+    let files = salvage.files();
+    let beside = files.base.with_extension_added("reindexed");
+    let index = IndexFile::create(&beside, salvage.label())?;
+    let file = index.path().to_owned();
+    let entries = fill_index(&salvage, &plan, index).inspect_err(|_| {
+        let _ = fs::remove_file(&file);
+    })?;
+    let name = files.base.with_extension_added("index");
+    fs::rename(&file, &name).map_err(|source| io("rename", &file, source))?;
+    if let Some(old) = files.index.as_ref().filter(|old| **old != name) {
+        fs::remove_file(old).map_err(|source| io("remove", old, source))?;
+    }
+    Ok(entries)
+}
+
+fn fill_index(salvage: &Salvage, plan: &Plan, mut index: IndexFile) -> Result<u64> {
+    let mut records = salvage.records();
+    let mut last = None;
+    while let Some(salvaged) = records.next()? {
+        let Salvaged::Record(record) = salvaged else { continue };
+        let stamp = record.timestamp();
+        if let Some(last) = last.replace(stamp).filter(|last| stamp < *last) {
+            return Err(Error::TimeBackwards { stamp, last });
+        }
+        let metadata = plan.old_metadata_offset(stamp);
+        index.note(stamp, record.volume(), metadata, record.offset(), record.size())?;
+    }
+    index.finish(plan.old_metadata_end())
+}
+
+fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
+    Error::Io { file: file.to_owned(), operation, source }
+}
+
+/// Copies what a plan keeps.
+struct Copier<'s> {
+    salvage: &'s Salvage,
+    plan: &'s Plan,
+    index: IndexFile,
+    volume: Option<(u32, OutputFile)>,
+    sieve: Sieve<'s>,
+    repaired: Repaired,
+}
+
+impl<'s> Copier<'s> {
+    fn new(salvage: &'s Salvage, plan: &'s Plan, base: &Path) -> Result<Self> {
+        let repaired = Repaired {
+            base: base.to_owned(),
+            records: 0,
+            thinned: 0,
+            dropped: plan.dropped(),
+            metadata_records: plan.metadata.len() as u64,
+            dropped_metadata: plan.dropped_metadata,
+            index_entries: 0,
+            span: plan.span,
+            lost: salvage.lost_metadata().iter().chain(&plan.lost).cloned().collect(),
+        };
+        let index = IndexFile::create(base, &plan.label)?;
+        let sieve = Sieve::new(salvage.metadata(), salvage.version());
+        Ok(Self { salvage, plan, index, volume: None, sieve, repaired })
+    }
+
+    fn copy(mut self) -> Result<Repaired> {
+        let metadata_end = self.copy_metadata()?;
+        let mut records = self.salvage.records();
+        let mut number = 0;
+        while let Some(salvaged) = records.next()? {
+            let Salvaged::Record(record) = salvaged else { continue };
+            if self.plan.keeps(number) {
+                self.copy_record(&record)?;
+            }
+            number += 1;
+        }
+        let Some((_, file)) = self.volume else {
+            return Err(Error::NoData { path: self.salvage.files().base.clone() });
+        };
+        file.finish()?;
+        self.repaired.index_entries = self.index.finish(metadata_end)?;
+        Ok(self.repaired)
+    }
+
+    fn copy_metadata(&self) -> Result<u64> {
+        let mut out = OutputFile::create(&self.repaired.base, &self.plan.label, Role::Metadata)?;
+        if let Some(path) = &self.salvage.files().metadata {
+            let mut file = RecordFile::open(path)?;
+            let mut bytes = Vec::new();
+            for place in &self.plan.metadata {
+                bytes.resize(place.len, 0);
+                file.read_at(&mut bytes, place.offset)?;
+                out.append(&bytes)?;
+            }
+        }
+        out.finish()
+    }
+
+    fn copy_record(&mut self, record: &Record<'_>) -> Result<()> {
+        let Some(bytes) = self.sieve.pass(record)? else {
+            self.repaired.dropped += 1;
+            return Ok(());
+        };
+        self.repaired.thinned += u64::from(bytes.is_thinned);
+        let number = record.volume();
+        if self.volume.as_ref().is_none_or(|(open, _)| *open != number) {
+            let new =
+                OutputFile::create(&self.repaired.base, &self.plan.label, Role::Data(number))?;
+            if let Some((_, full)) = self.volume.replace((number, new)) {
+                full.finish()?;
+            }
+        }
+        let Some((_, file)) = &mut self.volume else { return Ok(()) };
+        let stamp = record.timestamp();
+        let metadata = self.plan.new_metadata_offset(stamp);
+        self.index.note(stamp, number, metadata, file.len(), bytes.bytes.len())?;
+        file.append(bytes.bytes)?;
+        self.repaired.records += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
+use tempfile::TempDir;
+
+use super::*;
+use crate::check::{self, Severity};
+use crate::format::desc::MetricDesc;
+use crate::format::indom::Instance;
+use crate::value::{FetchResult, OwnedValue, ValueSet};
+use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
+use crate::{Archive, Value};
+
+const LABEL: usize = 808;
+/// The first records, all alike: a set in place and one with a block.
+const RECORD: usize = 20 + 20 + 20 + 12 + 4;
+const RECORDS: i64 = 10;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::new(1_700_000_000 + seconds, 0).unwrap()
+}
+
+fn descs() -> [MetricDesc; 2] {
+    let desc = |item, value_type, indom| MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type,
+        indom,
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    };
+    [desc(1, ValueType::U32, None), desc(2, ValueType::I64, Some(InDom::new(70, 1).unwrap()))]
+}
+
+/// Ten records in two volumes.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let options = WriterOptions { index_bytes: 200, ..WriterOptions::default() };
+    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
+    let [word, long] = descs();
+    writer.declare_metric(&word, &["a.word"]).unwrap();
+    writer.declare_metric(&long, &["a.long"]).unwrap();
+    let id = InstanceId::new(1).unwrap();
+    for n in 0..RECORDS {
+        if n == 5 {
+            writer.switch_volume();
+        }
+        let name = if n < 3 { "early" } else { "late" };
+        let instances = [Instance { id, name: name.into() }];
+        writer.declare_indom(long.indom.unwrap(), &instances).unwrap();
+        let sets = [
+            ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(n as u32))]) },
+            ValueSet { pmid: long.pmid, values: Ok(vec![(Some(id), OwnedValue::I64(n))]) },
+        ];
+        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn change(base: &Path, extension: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = base.with_extension(extension);
+    let mut bytes = fs::read(&path).unwrap();
+    change(&mut bytes);
+    fs::write(&path, bytes).unwrap();
+}
+
+/// Repairs into another archive, which must be clean; the values of the first
+/// metric in it.
+#[track_caller]
+fn repaired(base: &Path) -> (Repaired, Vec<u32>) {
+    let output = base.with_file_name("b");
+    let repaired = repair(base, &output).unwrap();
+    (repaired, words(&output))
+}
+
+#[track_caller]
+fn words(base: &Path) -> Vec<u32> {
+    let report = check::check(base).unwrap();
+    assert!(report.worst() < Some(Severity::Warning), "{:?}", report.findings());
+    let archive = Archive::open(base).unwrap();
+    let mut records = archive.records().unwrap();
+    let mut words = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        for set in record.value_sets().filter(|set| set.pmid() == descs()[0].pmid) {
+            for value in set.values(ValueType::U32) {
+                let (_, Value::U32(word)) = value.unwrap() else { panic!() };
+                words.push(word);
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn of_a_whole_archive_everything_is_kept() {
+    let (_directory, base) = archive();
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, (0..10).collect::<Vec<_>>());
+    assert_eq!((repaired.records, repaired.dropped, repaired.thinned), (10, 0, 0));
+    assert_eq!((repaired.metadata_records, repaired.dropped_metadata), (4, 0));
+    assert_eq!(repaired.span, (at(0), at(9)));
+    assert_eq!(repaired.lost, []);
+    for extension in ["0", "1", "meta"] {
+        let bytes = |base: &Path| fs::read(base.with_extension(extension)).unwrap();
+        assert!(bytes(&base) == bytes(&base.with_file_name("b")), "{extension}");
+    }
+}
+
+#[test]
+fn a_damaged_record_costs_only_itself_and_is_named_with_its_time() {
+    let (_directory, base) = archive();
+    let second = LABEL + RECORD;
+    change(&base, "0", |bytes| bytes[second + 3] ^= 4);
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let [lost] = repaired.lost.as_slice() else { panic!("{:?}", repaired.lost) };
+    assert_eq!((lost.offset, lost.bytes), (second as u64, RECORD as u64));
+    assert_eq!((lost.after, lost.before), (Some(at(0)), Some(at(2))));
+}
+
+#[test]
+fn bytes_that_were_never_written_are_skipped() {
+    let (_directory, base) = archive();
+    change(&base, "0", |bytes| drop(bytes.splice(LABEL + 3..LABEL + RECORD + 9, [])));
+    assert_eq!(repaired(&base).1, [2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn values_without_a_descriptor_are_left_out() {
+    let (_directory, base) = archive();
+    // The type of the first metric.
+    change(&base, "meta", |bytes| bytes[LABEL + 15] = 99);
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0; 0]);
+    assert_eq!((repaired.records, repaired.thinned), (10, 10));
+    assert_eq!(repaired.lost.len(), 1);
+    let archive = Archive::open(base.with_file_name("b")).unwrap();
+    let mut records = archive.records_from(at(7)).unwrap();
+    let seven = records.next().unwrap().unwrap().to_owned(archive.metadata()).unwrap();
+    let values = vec![(InstanceId::new(1).ok(), OwnedValue::I64(7))];
+    assert_eq!(seven.value_sets, [ValueSet { pmid: descs()[1].pmid, values: Ok(values) }]);
+}
+
+#[test]
+fn a_wild_time_costs_only_its_record() {
+    let (_directory, base) = archive();
+    change(&base, "0", |bytes| bytes[LABEL + 2 * RECORD + 4] = 0x7f);
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(repaired.dropped, 1);
+}
+
+#[test]
+fn metadata_of_data_that_is_gone_is_left_out() {
+    let (_directory, base) = archive();
+    fs::remove_file(base.with_extension("1")).unwrap();
+    change(&base, "0", |bytes| bytes.truncate(LABEL + 2 * RECORD));
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0, 1]);
+    assert_eq!((repaired.metadata_records, repaired.dropped_metadata), (3, 1));
+}
+
+#[test]
+fn one_good_label_is_enough() {
+    let (_directory, base) = archive();
+    for file in ["meta", "0", "1"] {
+        change(&base, file, |bytes| bytes[4] = 0);
+    }
+    assert_eq!(repaired(&base).1.len(), 10);
+    change(&base, "index", |bytes| bytes[4] = 0);
+    assert!(matches!(repair(&base, &base.with_file_name("c")), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn what_cannot_be_repaired_leaves_no_files() {
+    let (directory, base) = archive();
+    fs::remove_file(base.with_extension("meta")).unwrap();
+    let output = base.with_file_name("b");
+    assert!(matches!(repair(&base, &output), Err(Error::NoData { .. })));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn an_archive_is_never_overwritten_but_in_its_place() {
+    let (directory, base) = archive();
+    assert!(matches!(repair(&base, &base), Err(Error::Exists { .. })));
+    change(&base, "1", |bytes| bytes.truncate(bytes.len() - 1));
+    let repaired = repair_in_place(&base).unwrap();
+    assert_eq!((repaired.base.as_path(), repaired.records), (base.as_path(), 9));
+    assert_eq!(words(&base).len(), 9);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+}
+
+#[cfg(feature = "compression")]
+#[test]
+fn compressed_members_are_repaired_too() {
+    use std::io::Write as _;
+    let (_directory, base) = archive();
+    let bytes = fs::read(base.with_extension("1")).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&bytes).unwrap();
+    let compressed = encoder.finish().unwrap();
+    fs::write(base.with_extension("1.gz"), &compressed[..compressed.len() - 9]).unwrap();
+    fs::remove_file(base.with_extension("1")).unwrap();
+    let repaired = repair_in_place(&base).unwrap();
+    assert!(repaired.lost[0].reason.contains("cannot be expanded"), "{:?}", repaired.lost);
+    assert!(words(&base).len() >= 5);
+    assert!(!base.with_extension("1.gz").exists());
+}
+
+#[test]
+fn a_new_index_leads_to_every_record() {
+    let (_directory, base) = archive();
+    fs::remove_file(base.with_extension("index")).unwrap();
+    let entries = reindex(&base).unwrap();
+    assert!(entries >= 4, "{entries}");
+    assert_eq!(words(&base).len(), 10);
+    let archive = Archive::open(&base).unwrap();
+    for n in 0..RECORDS {
+        let mut records = archive.records_from(at(n)).unwrap();
+        assert_eq!(records.next().unwrap().unwrap().timestamp(), at(n));
+    }
+}
+
+#[test]
+fn what_needs_more_than_an_index_is_refused_and_left_alone() {
+    let (directory, base) = archive();
+    let index = fs::read(base.with_extension("index")).unwrap();
+    change(&base, "1", |bytes| bytes.truncate(bytes.len() - 1));
+    assert!(matches!(reindex(&base), Err(Error::Damaged { .. })));
+    let (other, base) = archive();
+    change(&base, "0", |bytes| bytes[LABEL + 2 * RECORD + 4] = 0x7f);
+    assert!(matches!(reindex(&base), Err(Error::TimeBackwards { .. })));
+    assert!(fs::read(base.with_extension("index")).unwrap() == index);
+    for directory in [directory, other] {
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+    }
+}
