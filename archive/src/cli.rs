@@ -16,6 +16,7 @@ mod metrics;
 mod number;
 mod output;
 mod plot;
+mod repair;
 mod report;
 mod time;
 mod value;
@@ -50,6 +51,10 @@ enum Command {
     Dump(dump::Arguments),
     /// Print what is wrong with an archive, by all rules of pmlogcheck and more.
     Check(check::Arguments),
+    /// Make a whole archive of a damaged one.
+    Repair(repair::RepairArguments),
+    /// Make the index of an archive anew.
+    Reindex(repair::ReindexArguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
@@ -97,6 +102,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Metrics(metrics) => metrics.run(),
         Command::Dump(dump) => dump.run(),
         Command::Check(check) => check.run(),
+        Command::Repair(repair) => repair.run(),
+        Command::Reindex(reindex) => reindex.run(),
         Command::Report(report) => report.run(),
         Command::Plot(plot) => plot.run(),
     };

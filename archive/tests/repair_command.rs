@@ -1,0 +1,131 @@
+//! `check`, `repair` and `reindex` as a user runs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mmv_archive::{
+    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+const RECORD: usize = 4 + 12 + 4 + 20 + 4;
+
+/// Three records, a second apart.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("acme");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U32,
+        indom: None,
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    };
+    writer.declare_metric(&desc, &["acme.level"]).unwrap();
+    for second in 0..3 {
+        let values = Ok(vec![(None, OwnedValue::U32(second))]);
+        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Makes the second record's two lengths differ.
+fn damage(base: &Path) {
+    let path = base.with_extension("0");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[808 + RECORD + 2] = 1;
+    fs::write(path, bytes).unwrap();
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.args(arguments).current_dir(directory).output().unwrap()
+}
+
+#[track_caller]
+fn stdout(output: &Output, status: i32) -> &str {
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_clean_archive_says_nothing_and_ends_with_0() {
+    let (directory, _) = archive();
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+    let sums = stdout(&run(directory.path(), &["check", "--json", "acme"]), 0).to_owned();
+    assert_eq!(sums, "{\"findings\":0,\"suppressed\":0,\"records\":3,\"marks\":0,\"values\":3}\n");
+}
+
+#[test]
+fn findings_have_file_offset_severity_and_rule_and_end_with_1() {
+    let (directory, base) = archive();
+    damage(&base);
+    let output = run(directory.path(), &["check", "acme"]);
+    let expected = "./acme.0: offset 852: error: record: 300 bytes needed, 88 left; \
+                    44 bytes are no record [record-frame]\n";
+    assert_eq!(stdout(&output, 1), expected);
+    assert_eq!(output.stderr, b"");
+    let json = run(directory.path(), &["check", "--json", "acme"]);
+    let first: serde_json::Value =
+        serde_json::from_str(stdout(&json, 1).lines().next().unwrap()).unwrap();
+    assert_eq!(first["rule"], "record-frame");
+    assert_eq!((&first["offset"], &first["severity"]), (&852.into(), &"error".into()));
+}
+
+#[test]
+fn no_archive_ends_with_74() {
+    let (directory, _) = archive();
+    for command in ["check", "reindex"] {
+        assert_eq!(stdout(&run(directory.path(), &[command, "other"]), 74), "");
+    }
+}
+
+#[test]
+fn a_repair_says_what_was_kept_and_what_is_lost() {
+    let (directory, base) = archive();
+    damage(&base);
+    let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
+    let text = stdout(&output, 0);
+    assert!(text.contains("records           2\n"), "{text}");
+    let lost = "lost ./acme.0: offset 852: 44 bytes, after 2023-11-14T22:13:20";
+    assert!(text.contains(lost), "{text}");
+    assert_eq!(stdout(&run(directory.path(), &["check", "whole"]), 0), "");
+    assert_ne!(stdout(&run(directory.path(), &["check", "acme"]), 1), "");
+}
+
+#[test]
+fn a_repair_needs_to_know_where_to() {
+    let (directory, base) = archive();
+    damage(&base);
+    let before = fs::read(base.with_extension("0")).unwrap();
+    stdout(&run(directory.path(), &["repair", "acme"]), 2);
+    stdout(&run(directory.path(), &["repair", "acme", "--in-place", "--output", "b"]), 2);
+    assert!(fs::read(base.with_extension("0")).unwrap() == before);
+    let output = run(directory.path(), &["repair", "acme", "--in-place", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(stdout(&output, 0)).unwrap();
+    assert_eq!((&json["records"], &json["lost"][0]["bytes"]), (&2.into(), &44.into()));
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+}
+
+#[test]
+fn reindex_makes_the_index_anew_and_refuses_other_damage_with_65() {
+    let (directory, base) = archive();
+    fs::remove_file(base.with_extension("index")).unwrap();
+    stdout(&run(directory.path(), &["check", "acme"]), 1);
+    assert!(stdout(&run(directory.path(), &["reindex", "acme"]), 0).ends_with("index entries\n"));
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+    damage(&base);
+    assert_eq!(stdout(&run(directory.path(), &["reindex", "acme"]), 65), "");
+}
