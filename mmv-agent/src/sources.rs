@@ -234,11 +234,11 @@ impl Sources {
             source,
             usable: false,
             over: false,
-            left_out: contents.skipped.len() + misnamed.len(),
+            left_out: contents.skipped.len() + contents.unlisted + misnamed.len(),
         };
         if live.left_out != self.find(name).map_or(0, |known| known.left_out) {
-            report(name, contents.skipped.iter());
-            report(name, misnamed.iter());
+            report(name, contents.skipped.iter(), contents.unlisted);
+            report(name, misnamed.iter(), 0);
         }
         self.put(live);
         true
@@ -350,9 +350,13 @@ impl Sources {
 /// How many of a file's flaws are told one by one.
 const FLAWS_TOLD: usize = 5;
 
-/// Says what of a file is left out.
-fn report<F: std::fmt::Display>(name: &OsStr, flaws: impl ExactSizeIterator<Item = F>) {
-    let more = flaws.len().saturating_sub(FLAWS_TOLD);
+/// Says what of a file is left out; `unlisted` flaws are known by number only.
+fn report<F: std::fmt::Display>(
+    name: &OsStr,
+    flaws: impl ExactSizeIterator<Item = F>,
+    unlisted: usize,
+) {
+    let more = flaws.len().saturating_sub(FLAWS_TOLD) + unlisted;
     for flaw in flaws.take(FLAWS_TOLD) {
         warn!(file = %name.display(), reason = %flaw, "an entry is left out");
     }

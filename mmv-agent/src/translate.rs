@@ -232,6 +232,7 @@ mod tests {
             values: Vec::new(),
             labels: Vec::new(),
             skipped: Vec::new(),
+            unlisted: 0,
         }
     }
 

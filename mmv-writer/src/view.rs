@@ -54,6 +54,9 @@ impl Default for Limits {
     }
 }
 
+/// How many defects of a file are listed one by one.
+pub const MOST_LISTED: usize = 100;
+
 /// All metadata of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contents {
@@ -68,8 +71,11 @@ pub struct Contents {
     pub values: Vec<ValueEntry>,
     /// The labels, in file order.
     pub labels: Vec<Label>,
-    /// The entries that were left out, or that lost a part.
+    /// The first entries that were left out, or that lost a part; at most
+    /// [`MOST_LISTED`].
     pub skipped: Vec<Defect>,
+    /// How many more there were: a small sparse file can have millions.
+    pub unlisted: usize,
 }
 
 /// The header's fields.
@@ -259,14 +265,14 @@ impl Contents {
         let (version, header) = sections::check_header(&bytes, file_len)?;
         let mut skipped = Vec::new();
         let sections = Sections::read(&mut budget, &bytes, version, &mut skipped)?;
-        let mut parser = Parser { sections: &sections, budget, skipped };
+        let mut parser = Parser { sections: &sections, budget, skipped, unlisted: 0 };
         let indoms = indoms::parse(&mut parser)?;
         let metrics = metrics::parse(&mut parser, &indoms)?;
         let values = values::parse(&mut parser, &indoms, &metrics);
         let labels = labels::parse(&mut parser, &header, &indoms, &metrics);
-        let (skipped, toc) = (parser.skipped, sections.toc);
+        let (skipped, unlisted, toc) = (parser.skipped, parser.unlisted, sections.toc);
         let (indoms, metrics) = (indoms.domains, metrics.all);
-        Ok((Self { header, indoms, metrics, values, labels, skipped }, toc))
+        Ok((Self { header, indoms, metrics, values, labels, skipped, unlisted }, toc))
     }
 
     /// The instance domain of a serial.
@@ -286,10 +292,15 @@ struct Parser<'a, S: Source + ?Sized> {
     sections: &'a Sections,
     budget: Budget<'a, S>,
     skipped: Vec<Defect>,
+    unlisted: usize,
 }
 
 impl<S: Source + ?Sized> Parser<'_, S> {
     fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {
+        if self.skipped.len() >= MOST_LISTED {
+            self.unlisted += 1;
+            return;
+        }
         let section = Place::Section(section);
         self.skipped.push(Defect { section, index, offset, problem });
     }

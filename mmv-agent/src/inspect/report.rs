@@ -37,8 +37,10 @@ pub struct Report {
     pub metrics: Vec<Metric>,
     /// The labels.
     pub labels: Vec<Label>,
-    /// The entries that are left out.
+    /// The first entries that are left out.
     pub skipped: Vec<Flaw>,
+    /// How many more there are.
+    pub unlisted: usize,
     /// Metrics that are not logged because their complete name, which begins
     /// with the file's, is not one.
     pub misnamed: Vec<String>,
@@ -185,6 +187,7 @@ impl Report {
             metrics: Vec::new(),
             labels: Vec::new(),
             skipped: Vec::new(),
+            unlisted: 0,
             misnamed: Vec::new(),
         };
         match Contents::read(file, &Limits::default()) {
@@ -206,6 +209,7 @@ impl Report {
             problem: defect.problem.to_string(),
         });
         self.skipped = flaws.collect();
+        self.unlisted = contents.unlisted;
     }
 }
 

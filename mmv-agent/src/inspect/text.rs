@@ -109,10 +109,13 @@ fn print_verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
         let at = format!("{} entry {} at {:#x}", flaw.section, flaw.index, flaw.offset);
         writeln!(out, "left out: {at}: {}", one_line(&flaw.problem))?;
     }
+    if report.unlisted > 0 {
+        writeln!(out, "left out: {} more entries", report.unlisted)?;
+    }
     for misnamed in &report.misnamed {
         writeln!(out, "left out: {}", one_line(misnamed))?;
     }
-    match (&report.refusal, report.skipped.len() + report.misnamed.len()) {
+    match (&report.refusal, report.skipped.len() + report.unlisted + report.misnamed.len()) {
         (Some(refusal), _) => writeln!(out, "refused: {}", one_line(refusal)),
         (None, 0) => writeln!(out, "sound"),
         (None, left_out) => writeln!(out, "usable, {left_out} entries left out"),

@@ -1,7 +1,7 @@
 //! The view over files built here; `tests/corpus.rs` has it over real ones.
 
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 use crate::layout::{
@@ -261,6 +261,26 @@ fn a_bad_metric_is_left_out_with_its_values_and_nothing_else() {
         let values: Vec<_> = contents.values.iter().map(|value| value.metric).collect();
         assert_eq!(values, [0, 1]);
     }
+}
+
+#[test]
+fn of_many_defects_the_first_are_listed_and_the_others_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = crate::Registry::builder("f").directory(dir.path()).build().unwrap();
+    for number in 0..150 {
+        let _: crate::Counter<u64> = registry.counter(format!("m{number}")).build().unwrap();
+    }
+    let published = registry.publish().unwrap();
+    let mut bytes = std::fs::read(published.path()).unwrap();
+    let entry = bytes[crate::layout::Header::BYTES..].chunks_exact(TocEntry::BYTES);
+    let entry = entry.map(|entry| TocEntry::read_from_bytes(entry).unwrap());
+    let mut entry = entry.filter(|entry| entry.kind == SectionKind::Metrics.code());
+    let start = entry.next().unwrap().offset as usize;
+    for metric in bytes[start..].chunks_exact_mut(size_of::<MetricV1>()).take(150) {
+        metric[0] = b'-';
+    }
+    let contents = Contents::parse(&bytes).unwrap();
+    assert_eq!((contents.skipped.len(), contents.unlisted), (MOST_LISTED, 50));
 }
 
 #[test]
