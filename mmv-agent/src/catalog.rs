@@ -7,7 +7,7 @@
 //! so an archive can be started at any record.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -65,6 +65,16 @@ pub(crate) enum Conflict {
         /// The name it has here.
         name: String,
     },
+    /// An indom's number, made of a large serial, is another cluster's.
+    #[error("indom {indom} of cluster {cluster} has the number of one of cluster {owner}")]
+    Indom {
+        /// The number.
+        indom: InDom,
+        /// The cluster of the file.
+        cluster: u32,
+        /// The cluster whose indom it is.
+        owner: u32,
+    },
     /// The same instance number has another name.
     #[error(
         "instance {id} of indom {indom} is \"{found}\" here and \"{expected}\" in an earlier file"
@@ -116,11 +126,25 @@ pub(crate) struct Merged {
 /// Merges the sources, which are in byte order of their files' names, into the
 /// catalog number `id`.
 pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
-    let mut merger = Merger::default();
+    let mut merger = Merger { owners: owners(members), ..Merger::default() };
     for (source, member) in members.iter().enumerate() {
         merger.add(source, member);
     }
     merger.finish(id, host)
+}
+
+/// Which cluster each indom belongs to. One that can only be a cluster's own is
+/// that cluster's; of others the first in the order of the files has it.
+fn owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
+    let mut owners = HashMap::new();
+    for own in [true, false] {
+        for translation in members.iter().map(|member| member.translation) {
+            for indom in translation.indoms.iter().filter(|indom| indom.own == own) {
+                owners.entry(indom.indom).or_insert(translation.cluster);
+            }
+        }
+    }
+    owners
 }
 
 #[derive(Debug)]
@@ -139,6 +163,7 @@ struct MergedIndom {
 
 #[derive(Debug, Default)]
 struct Merger {
+    owners: HashMap<InDom, u32>,
     names: NameSpace,
     metrics: BTreeMap<Pmid, MergedMetric>,
     indoms: BTreeMap<InDom, MergedIndom>,
@@ -149,14 +174,23 @@ struct Merger {
 
 impl Merger {
     fn add(&mut self, source: usize, member: &Member<'_>) {
+        let cluster = member.translation.cluster;
         let mut misnamed = HashSet::new();
         for indom in &member.translation.indoms {
-            self.add_indom(member.file, indom, &mut misnamed);
+            match self.foreign_owner(indom.indom, cluster) {
+                None => self.add_indom(member.file, indom, &mut misnamed),
+                Some(owner) => {
+                    let indom = indom.indom;
+                    self.conflict(member.file, Conflict::Indom { indom, cluster, owner });
+                }
+            }
         }
         let mut taken = vec![false; member.translation.metrics.len()];
         for (metric, taken) in member.translation.metrics.iter().zip(&mut taken) {
-            *taken =
-                metric.as_ref().is_some_and(|metric| self.add_metric(source, member.file, metric));
+            let Some(metric) = metric else { continue };
+            let indom = metric.desc.indom;
+            *taken = indom.is_none_or(|indom| self.foreign_owner(indom, cluster).is_none())
+                && self.add_metric(source, member.file, metric);
         }
         for (value, key) in member.plan.keys().iter().enumerate() {
             if taken.get(key.metric) != Some(&true) {
@@ -184,6 +218,11 @@ impl Merger {
             // What was left out may be another file's: its labels are not.
             let attached = match (label.target, label.instance) {
                 (LabelTarget::Item(pmid), _) => taken.contains(&pmid),
+                (LabelTarget::InDom(indom) | LabelTarget::Instances(indom), _)
+                    if self.foreign_owner(indom, cluster).is_some() =>
+                {
+                    false
+                }
                 (LabelTarget::Instances(indom), Some(id)) => !misnamed.contains(&(indom, id)),
                 _ => true,
             };
@@ -203,6 +242,11 @@ impl Merger {
         } else {
             self.unsaid += 1;
         }
+    }
+
+    /// The cluster that an indom belongs to, if it is another than `cluster`.
+    fn foreign_owner(&self, indom: InDom, cluster: u32) -> Option<u32> {
+        self.owners.get(&indom).copied().filter(|owner| *owner != cluster)
     }
 
     /// Takes the instances that are new. One whose number has another name
@@ -386,6 +430,7 @@ mod tests {
         };
         LoggedIndom {
             indom: InDom::new(DOMAIN, 2049).unwrap(),
+            own: true,
             instances: instances.iter().map(instance).collect(),
             short_help: Some(help.to_owned()),
             long_help: None,
@@ -453,6 +498,37 @@ mod tests {
     }
 
     #[test]
+    fn an_indom_of_a_large_serial_does_not_touch_that_of_another_cluster() {
+        let own = indom(&[(1, "disk")], "own");
+        let target = LabelTarget::InDom(own.indom);
+        let alias = LoggedIndom { own: false, ..indom(&[(1, "bogus"), (2, "more")], "alias") };
+        let mut of_alias = metric(9, "mmv.alias", ValueType::U32);
+        of_alias.desc.indom = Some(alias.indom);
+        let plain = metric(8, "mmv.plain", ValueType::U32);
+        // The file of the alias comes first, and still has to stand back.
+        let result = merged(&[
+            Translation {
+                cluster: 5,
+                metrics: vec![Some(of_alias), Some(plain)],
+                indoms: vec![alias.clone()],
+                labels: vec![label(target, "of", "\"alias\"")],
+            },
+            Translation { cluster: 1, indoms: vec![own], ..Translation::default() },
+        ]);
+        let (_, instances) = &result.catalog.indoms[0];
+        assert_eq!(instances.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["disk"]);
+        let names: Vec<&str> = result.catalog.metrics.iter().map(|(_, name)| &**name).collect();
+        assert_eq!(names, ["mmv.plain"]);
+        assert!(result.catalog.labels.iter().all(|(labelled, _)| *labelled != target));
+        let conflict = Conflict::Indom { indom: alias.indom, cluster: 5, owner: 1 };
+        assert_eq!(result.conflicts, [("a".to_owned(), conflict)]);
+
+        let alone =
+            merged(&[Translation { cluster: 5, indoms: vec![alias], ..Translation::default() }]);
+        assert_eq!(alone.catalog.indoms.len(), 1, "nobody else's number: nothing is wrong");
+    }
+
+    #[test]
     fn if_one_instance_has_labels_all_are_listed() {
         let known = indom(&[(1, "one"), (2, "two")], "");
         let target = LabelTarget::Instances(known.indom);
@@ -515,6 +591,7 @@ mod tests {
         let target = LabelTarget::Instances(domain("").indom);
         let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
         let of = |name: &str, value_type, key: &str| Translation {
+            cluster: 0,
             metrics: vec![Some(metric(1, "mmv.x", value_type))],
             indoms: vec![domain(name)],
             labels: vec![

@@ -6,7 +6,7 @@
 //! | MMV | PCP |
 //! |---|---|
 //! | item `i` of a file with cluster `c` | PMID 70.c.i |
-//! | indom with serial `s` | indom 70.((c << 11) \| s); s and c at most 2047 |
+//! | indom with serial `s` | indom 70.((c << 11) \| s), cut to 22 bits |
 //! | type ELAPSED | 64-bit counter in microseconds, whatever the file says |
 //! | label of the cluster, an indom, an item, an instance | label set of the same |
 
@@ -23,26 +23,9 @@ use crate::names::{NameError, complete_name};
 
 /// Bits by which a cluster is shifted into an indom's serial.
 const CLUSTER_SHIFT: u32 = 11;
-/// The largest cluster, and the largest serial within a file, of an indom.
+/// The largest cluster, and the largest serial within a file, whose indoms are
+/// no other cluster's.
 const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
-
-/// Why a metric of a file cannot be logged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unloggable {
-    /// Its complete name is none.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// Its indom's number would be that of another cluster's indom.
-    #[error("metric \"{name}\" has an indom of serial {found}; clusters have numbers up to {max}")]
-    Serial {
-        /// The metric's complete name.
-        name: String,
-        /// The serial.
-        found: u32,
-        /// The largest serial that is one cluster's own.
-        max: u32,
-    },
-}
 
 /// A metric as it is logged.
 #[derive(Debug, Clone)]
@@ -62,6 +45,10 @@ pub(crate) struct LoggedMetric {
 pub(crate) struct LoggedIndom {
     /// Its number.
     pub indom: InDom,
+    /// Whether the number can be of its cluster's only: cluster and serial are
+    /// both small enough. Serials made by hashing, as some producers have them,
+    /// are not.
+    pub own: bool,
     /// Its instances, in the file's order.
     pub instances: Vec<Instance>,
     /// The one-line help text.
@@ -88,6 +75,8 @@ pub(crate) struct LoggedLabel {
 /// All that is logged of a file but its values.
 #[derive(Debug, Default)]
 pub(crate) struct Translation {
+    /// The cluster of its PMIDs and indoms.
+    pub cluster: u32,
     /// The metrics, by their index in the file's metadata; `None` for one that
     /// cannot be logged.
     pub metrics: Vec<Option<LoggedMetric>>,
@@ -99,7 +88,7 @@ pub(crate) struct Translation {
 
 /// The metrics of a file by item, for the decision about its cluster, and what
 /// is wrong with those that cannot be logged.
-pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<Unloggable>) {
+pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>) {
     let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
     let mut items = BTreeMap::new();
     let mut errors = Vec::new();
@@ -112,11 +101,8 @@ pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<Unloggable
     (Arc::new(items), errors)
 }
 
-fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, Unloggable> {
+fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, NameError> {
     let name = complete_name(file, no_prefix, &metric.name)?;
-    if let Some(found) = metric.indom.filter(|serial| *serial > MAX_PART) {
-        return Err(Unloggable::Serial { name, found, max: MAX_PART });
-    }
     Ok(Item {
         name,
         value_type: metric.kind.value_type(),
@@ -132,7 +118,7 @@ pub(crate) fn translate(contents: &Contents, items: &Items, cluster: u32) -> Tra
     let metrics = metrics.map(|found| metric(found, items.get(&found.item)?, cluster)).collect();
     let indoms = contents.indoms.iter();
     let indoms = indoms.filter_map(|found| instance_domain(found, cluster)).collect();
-    Translation { metrics, indoms, labels: labels(contents, cluster) }
+    Translation { cluster, metrics, indoms, labels: labels(contents, cluster) }
 }
 
 fn metric(found: &view::Metric, item: &Item, cluster: u32) -> Option<LoggedMetric> {
@@ -159,19 +145,17 @@ fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
     let named = |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
     Some(LoggedIndom {
         indom: indom(cluster, found.serial)?,
+        own: cluster <= MAX_PART && found.serial <= MAX_PART,
         instances: instances.map(named).collect(),
         short_help: found.short_help.clone(),
         long_help: found.long_help.clone(),
     })
 }
 
-/// The indom for a file's serial. `None` for parts that overlap: pmdammv cuts
-/// them to 22 bits, and one file's instances become those of another's indom.
+/// The indom for a file's serial, cut to 22 bits as pmdammv does: a large part
+/// may give the number of another cluster's indom.
 fn indom(cluster: u32, serial: u32) -> Option<InDom> {
-    if cluster > MAX_PART || serial > MAX_PART {
-        return None;
-    }
-    InDom::new(DOMAIN, cluster << CLUSTER_SHIFT | serial).ok()
+    InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
 }
 
 /// The unit without scales of dimensions that it does not have: they mean
@@ -264,24 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn serials_and_clusters_that_would_run_into_each_other_have_no_indom() {
-        assert_eq!(indom(2, 0).unwrap().serial(), 4096);
-        assert_eq!(indom(2047, 2047).unwrap().serial(), InDom::MAX_SERIAL);
-        for (cluster, serial) in [(1, 2048), (2048, 1), (4094, InDom::MAX_SERIAL)] {
-            assert_eq!(indom(cluster, serial), None);
-        }
-    }
-
-    #[test]
-    fn metrics_of_an_indom_without_a_number_of_its_own_are_told_and_left_out() {
-        let mut alias = counter("a", 1, MetricKind::Elapsed);
-        alias.indom = Some(2048);
-        let contents = contents(vec![alias, counter("b", 2, MetricKind::Elapsed)]);
-        let (items, errors) = items(OsStr::new("f"), &contents);
-        assert_eq!(errors, [Unloggable::Serial { name: "mmv.f.a".into(), found: 2048, max: 2047 }]);
-        let translation = translate(&contents, &items, 1);
-        assert!(translation.metrics[0].is_none());
-        assert!(translation.metrics[1].is_some());
+    fn large_serials_and_clusters_are_cut_as_pmdammv_cuts_them() {
+        let serial = |cluster, serial| indom(cluster, serial).unwrap().serial();
+        assert_eq!(serial(2, 0), 4096);
+        assert_eq!(serial(2047, 2047), InDom::MAX_SERIAL);
+        assert_eq!(serial(1, InDom::MAX_SERIAL), InDom::MAX_SERIAL);
+        assert_eq!(serial(2048, 1), 1);
     }
 
     #[test]
