@@ -9,10 +9,10 @@
 //!
 //! | pass | in |
 //! |---|---|
-//! | labels of all files | [`labels`] |
-//! | metadata | [`metadata`], [`domains`] |
-//! | index, on its own | [`index`] |
-//! | data, and index entries against it | [`data`] |
+//! | labels of all files | `labels` |
+//! | metadata | `metadata`, `domains` |
+//! | index, on its own | `index` |
+//! | data, and index entries against it | `data` |
 //!
 //! A file that was written to the middle of its last record is no error in the
 //! last data volume: its writer died, or still writes.
