@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mmv_archive::check::{Finding, Severity, check};
 use mmv_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
 use mmv_writer::mapping::guard;
 use mmv_writer::{Counter, Published, Registry};
@@ -119,6 +120,9 @@ impl Rig {
     /// The last archive, read back.
     pub(super) fn finish(self) -> Log {
         let report = self.sink.finish();
+        for base in &report.archives {
+            assert_sound(base);
+        }
         let base = report.archives.last().expect("an archive was written");
         Log {
             archives: report.archives.len(),
@@ -127,6 +131,14 @@ impl Rig {
             _dir: self.dir,
         }
     }
+}
+
+/// Whatever happened to the agent, its archives are without errors.
+fn assert_sound(base: &Path) {
+    let report = check(base).unwrap();
+    let is_error = |finding: &&Finding| finding.defect.severity() == Severity::Error;
+    let errors: Vec<&Finding> = report.findings().iter().filter(is_error).collect();
+    assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
 fn agent(dir: &Path, queue_bytes: usize) -> (Sampler, Inlet, Sink) {
