@@ -133,18 +133,17 @@ pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
     merger.finish(id, host)
 }
 
-/// Which cluster each indom belongs to. One that can only be a cluster's own is
-/// that cluster's; of others the first in the order of the files has it.
+/// The indoms whose numbers can be of one cluster only, with that cluster.
+/// Numbers made of larger parts are nobody's: as with pmdammv, files that hit
+/// upon the same one share it.
 fn owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
-    let mut owners = HashMap::new();
-    for own in [true, false] {
-        for translation in members.iter().map(|member| member.translation) {
-            for indom in translation.indoms.iter().filter(|indom| indom.own == own) {
-                owners.entry(indom.indom).or_insert(translation.cluster);
-            }
-        }
-    }
-    owners
+    let translations = members.iter().map(|member| member.translation);
+    translations
+        .flat_map(|translation| {
+            let own = translation.indoms.iter().filter(|indom| indom.own);
+            own.map(|indom| (indom.indom, translation.cluster))
+        })
+        .collect()
 }
 
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 //! A metric is known by its PMID, 70.cluster.item, in every archive that ever
 //! holds it. The item comes from the file, the cluster from here:
 //!
-//! * a file that asks for a cluster gets it, if nobody else has it; one above
-//!   2047 only if none of its metrics has an instance domain;
+//! * a file that asks for a cluster gets it, if nobody else has it;
 //! * several files may share one cluster, if they belong to the same user and
 //!   agree on the name and descriptor of each item that they have in common
 //!   (several processes of one application);
@@ -78,12 +77,6 @@ pub(crate) enum Collision {
     /// The number cannot be a cluster of a file.
     #[error("cluster {cluster} is not within 1..=4094")]
     OutOfRange {
-        /// The cluster asked for.
-        cluster: u32,
-    },
-    /// The file has instance domains, which only lower clusters can number.
-    #[error("cluster {cluster} has no numbers for indoms, only those up to 2047 have")]
-    NoIndoms {
         /// The cluster asked for.
         cluster: u32,
     },
@@ -213,9 +206,6 @@ impl Identity {
 
     /// Why `claim` cannot join the present holders of `cluster`.
     fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
-        if cluster > MAX_AUTOMATIC && claim.items.values().any(|item| item.indom.is_some()) {
-            return Some(Collision::NoIndoms { cluster });
-        }
         let holders = self.holders.get(&cluster)?;
         let mut agreed: Vec<&Items> = Vec::new();
         holders.iter().find_map(|holder| {
@@ -365,21 +355,6 @@ mod tests {
             assert_eq!(placement.cluster, expected);
             assert_eq!(placement.moved, Some(Collision::OutOfRange { cluster }));
         }
-    }
-
-    #[test]
-    fn a_file_with_instances_is_moved_from_a_cluster_that_cannot_number_indoms() {
-        let mut identity = Identity::default();
-        let mut claim = claim("a", 2048, &[(1, "mmv.a.x")]);
-        assert_eq!(place(&mut identity, &claim), 2048);
-        for item in Arc::make_mut(&mut claim.items).values_mut() {
-            item.indom = Some(1);
-        }
-        let placement = identity.place(&claim).unwrap();
-        assert_eq!(placement.cluster, 1);
-        assert_eq!(placement.moved, Some(Collision::NoIndoms { cluster: 2048 }));
-        claim.cluster = 2047;
-        assert_eq!(place(&mut identity, &claim), 2047);
     }
 
     #[test]
