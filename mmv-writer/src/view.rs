@@ -13,7 +13,7 @@
 //! | sections | whole, after the table of contents, apart from each other, one of a kind; metrics and values present |
 //! | indom | serial at most 22 bits; its instances inside the instances section |
 //! | instance | number not negative, name not empty and ended by a NUL; the first of a number wins |
-//! | metric | name of letters, digits, `_`, `.`, nothing empty between dots; item at most 1023; type and semantics known; indom present; the first of a name and of an item wins |
+//! | metric | name of letters, digits, `_`, `.`, starting with a letter; item at most 1023; type and semantics known; indom present; the first of a name and of an item wins |
 //! | value | without a metric (offset 0) it is unused; metric and instance are entries of their sections and fit each other; a string's text inside the strings section; the first of a pair wins |
 //! | label | one class bit, `{"name":value}`, attached to something in the file |
 //!

@@ -117,7 +117,7 @@ pub enum Problem {
     #[error("empty name")]
     EmptyName,
     /// A metric name with other characters than letters, digits, `_` and `.`,
-    /// or with an empty component.
+    /// or that does not start with a letter, or with an empty component.
     #[error("\"{found}\" is not a metric name")]
     Name {
         /// The name, non-UTF-8 replaced.

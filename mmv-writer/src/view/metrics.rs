@@ -8,7 +8,7 @@ use super::indoms::{Indoms, NameField};
 use super::sections::Section;
 use super::{Lookup, Metric, MetricKind, Parser, Problem, Refusal, Source, Trouble, lossy};
 use crate::layout::{MAX_ITEM, MetricV1, MetricV2, SectionKind, TYPE_ELAPSED, Version};
-use crate::names::is_metric_name_part;
+use crate::names::is_metric_name;
 
 /// The metrics, and which of them each entry of the section is.
 pub(super) struct Metrics {
@@ -122,7 +122,7 @@ fn check(
     indoms: &Indoms,
     taken: &Taken,
 ) -> Result<(MetricKind, Semantics, Option<u32>), Problem> {
-    if !is_metric_name_part(name) {
+    if !is_metric_name(name) {
         return Err(Problem::Name { found: name.to_owned() });
     }
     if raw.item > MAX_ITEM {
