@@ -79,6 +79,7 @@ pub mod chart;
 pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod copy;
 mod error;
 mod format;
 #[cfg(feature = "picture")]

@@ -8,6 +8,7 @@
 
 mod append_file;
 mod catalog;
+mod copied;
 mod file_set;
 mod indom_change;
 mod name_space;
@@ -77,6 +78,18 @@ pub struct Summary {
     pub bytes: u64,
 }
 
+/// Metadata that was given times of its own and waits for the next record.
+#[derive(Debug, Default)]
+struct Dated {
+    /// How much of the writer's metadata buffer it is.
+    len: usize,
+    /// It describes new metrics or instances.
+    changed: bool,
+    /// The first time that was given before any record: the archive's start.
+    start: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
 /// Writes one archive of version 3.
 ///
 /// The files are created with the first record. Without
@@ -99,6 +112,7 @@ pub struct ArchiveWriter {
     /// Memory for the record and the metadata of one write.
     record: Vec<u8>,
     metadata: Vec<u8>,
+    dated: Dated,
     /// The template whose metrics were last found declared.
     checked_template: Option<u64>,
 }
@@ -131,6 +145,7 @@ impl ArchiveWriter {
             builder: ResultBuilder::default(),
             record: Vec::new(),
             metadata: Vec::new(),
+            dated: Dated::default(),
             checked_template: None,
         })
     }
@@ -178,6 +193,25 @@ impl ArchiveWriter {
     /// [`Error::Encode`] for a text with a NUL.
     pub fn declare_text(&mut self, target: TextTarget, kind: TextKind, text: &str) -> Result<()> {
         self.catalog.declare_text(target, kind, text)
+    }
+
+    /// Gives what was declared since the last record the time `stamp`, in
+    /// place of that of the next record. Before the first record it becomes
+    /// the start in the archive's label, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimeBackwards`] for a time before that of the last record or
+    /// the last call; [`Error::Encode`].
+    pub fn date_metadata(&mut self, stamp: Timestamp) -> Result<()> {
+        self.check_time(stamp, false)?;
+        self.metadata.truncate(self.dated.len);
+        self.dated.changed |= self.catalog.encode(stamp, &mut self.metadata)?;
+        self.dated.len = self.metadata.len();
+        self.catalog.written(stamp);
+        self.dated.start.get_or_insert(stamp);
+        self.dated.last = Some(stamp);
+        Ok(())
     }
 
     /// Writes a record, after the metadata declared since the last one.
@@ -317,34 +351,51 @@ impl ArchiveWriter {
     fn check_time(&self, stamp: Timestamp, later: bool) -> Result<()> {
         match self.last {
             Some(last) if stamp < last || (later && stamp == last) => {
-                Err(Error::TimeBackwards { stamp, last })
+                return Err(Error::TimeBackwards { stamp, last });
             }
+            _ => {}
+        }
+        match self.dated.last {
+            Some(last) if stamp < last => Err(Error::TimeBackwards { stamp, last }),
             _ => Ok(()),
         }
     }
 
     /// Metadata, record and index entry: all of them or nothing.
     fn write_record(&mut self, stamp: Timestamp, record: &[u8]) -> Result<()> {
-        self.metadata.clear();
-        let changed = self.catalog.encode(stamp, &mut self.metadata)?;
+        self.metadata.truncate(self.dated.len);
+        let changed = self.catalog.encode(stamp, &mut self.metadata)? || self.dated.changed;
         if let Some(files) = &mut self.files {
             let limit = self.options.volume_bytes.unwrap_or(u64::MAX);
             let switch = self.switch_due || files.would_exceed(limit, record.len());
             files.write(stamp, &self.metadata, changed, record, switch)?;
         } else {
-            let label = self.label.at(stamp);
+            let label = self.label.at(self.dated.start.unwrap_or(stamp));
             let mut files = FileSet::create(&self.base, label, self.options.index_bytes)?;
             let written = files.write(stamp, &self.metadata, changed, record, false);
             written.inspect_err(|_| files.remove())?;
             self.files = Some(files);
         }
         self.catalog.written(stamp);
+        (self.dated.len, self.dated.changed) = (0, false);
         self.switch_due = false;
         self.ends_in_mark = false;
         self.first.get_or_insert(stamp);
         self.last = Some(stamp);
         self.records += 1;
         Ok(())
+    }
+}
+
+/// The same writer again, or one that copies its archive.
+impl From<&ArchiveLabel> for WriterLabel {
+    fn from(label: &ArchiveLabel) -> Self {
+        Self {
+            pid: label.pid,
+            hostname: label.hostname.clone(),
+            timezone: label.timezone.clone(),
+            zoneinfo: label.zoneinfo.clone(),
+        }
     }
 }
 

@@ -60,6 +60,11 @@ impl ResultBuilder {
         self.open = None;
     }
 
+    /// Whether there is no set yet.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Starts the set of a metric; without a value it is an empty one.
     pub(crate) fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
         self.put_head(pmid, 0);

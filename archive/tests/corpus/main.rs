@@ -5,6 +5,7 @@
 //! tests say so on stderr and pass. Its README describes the golden files.
 
 mod check;
+mod copied;
 mod golden;
 mod replay;
 

@@ -1,0 +1,97 @@
+//! Every archive of the corpus, copied by our writer: nothing is lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mmv_archive::check::{Severity, check};
+use mmv_archive::copy::copy;
+use mmv_archive::{
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, LabelSet, LabelTarget, Metadata, Metric,
+    TextKind, TextTarget, Timestamp, WriterOptions,
+};
+
+use crate::golden::{Case, cases};
+
+#[test]
+fn copies_say_what_the_originals_say() {
+    for case in cases() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("copy");
+        copy_to(&case, &base, WriterOptions::default());
+        let copied = Archive::open(&base).unwrap();
+        let report = check(&base).unwrap();
+        assert!(report.worst() < Some(Severity::Error), "{}: {:?}", case.name, report.findings());
+        assert_eq!(copied.label().start, case.archive.label().start, "{}", case.name);
+        assert_eq!(copied.label().hostname, case.archive.label().hostname, "{}", case.name);
+        assert_eq!(said(&copied), said(&case.archive), "{}", case.name);
+        assert_same_records(&case.name, &case.archive, &copied);
+    }
+}
+
+fn copy_to(case: &Case, base: &Path, options: WriterOptions) {
+    let mut writer = ArchiveWriter::create(base, case.archive.label().into(), options).unwrap();
+    copy(&case.archive, &mut writer).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    writer.finish().unwrap();
+}
+
+/// All metadata up to the end, each state once.
+#[derive(Debug, PartialEq)]
+struct Said<'m> {
+    metrics: &'m [Metric],
+    texts: Vec<(TextTarget, TextKind, &'m str)>,
+    indoms: BTreeMap<InDom, Vec<(Timestamp, &'m [Instance])>>,
+    labels: BTreeMap<LabelTarget, Vec<(Timestamp, &'m [LabelSet])>>,
+}
+
+fn said(archive: &Archive) -> Said<'_> {
+    let metadata: &Metadata = archive.metadata();
+    let (start, end) = (archive.label().start, archive.end());
+    let mut indoms = BTreeMap::new();
+    for (indom, history) in metadata.indoms() {
+        let stamps = history.states().iter().map(|state| state.stamp);
+        let states = changes(stamps, start, end, |at| metadata.indom_at(indom, at).unwrap());
+        indoms.insert(indom, states);
+    }
+    let mut labels = BTreeMap::new();
+    for (target, history) in metadata.labels() {
+        let stamps = history.states().iter().map(|state| state.stamp);
+        let states = changes(stamps, start, end, |at| metadata.labels_at(target, at).unwrap());
+        labels.insert(target, states);
+    }
+    Said { metrics: metadata.metrics(), texts: metadata.texts().collect(), indoms, labels }
+}
+
+/// From when on it is what, at times between start and end.
+fn changes<'m, T: PartialEq>(
+    stamps: impl Iterator<Item = Timestamp>,
+    start: Timestamp,
+    end: Timestamp,
+    at: impl Fn(Timestamp) -> &'m [T],
+) -> Vec<(Timestamp, &'m [T])> {
+    let mut states: Vec<(Timestamp, &[T])> = Vec::new();
+    for stamp in stamps.filter(|stamp| *stamp <= end) {
+        let now = at(stamp.max(start));
+        if states.last().is_none_or(|(_, last)| *last != now) {
+            states.push((stamp.max(start), now));
+        }
+    }
+    states
+}
+
+fn assert_same_records(name: &str, original: &Archive, copied: &Archive) {
+    let (mut old, mut new) = (original.records().unwrap(), copied.records().unwrap());
+    let mut n = 0;
+    while let Some(record) = old.next().unwrap() {
+        let copy = new.next().unwrap().unwrap_or_else(|| panic!("{name}: {n} records"));
+        let expected = record.to_owned(original.metadata()).unwrap();
+        let found = copy.to_owned(copied.metadata()).unwrap();
+        assert!(same(&expected, &found), "{name} record {n}:\n{expected:?}\n{found:?}");
+        n += 1;
+    }
+    assert!(new.next().unwrap().is_none(), "{name}");
+}
+
+/// NaN is not NaN for `==`, but it is as text.
+fn same(expected: &FetchResult, found: &FetchResult) -> bool {
+    expected == found || format!("{expected:?}") == format!("{found:?}")
+}
