@@ -1,0 +1,141 @@
+//! The archives that are measured on, made by our own writer.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mmv_archive::prepared::TemplateBuilder;
+use mmv_archive::{
+    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// When all archives start.
+const START: i64 = 1_700_000_000;
+
+/// An archive of singular 64-bit metrics, counters and gauges in turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) metrics: u32,
+    pub(crate) records: u64,
+    /// Marks among the records, evenly spread.
+    pub(crate) marks: u64,
+}
+
+/// About 160 MB.
+impl Default for Shape {
+    fn default() -> Self {
+        Self { metrics: 1000, records: 5000, marks: 0 }
+    }
+}
+
+/// The value of a metric in a record, as the bits of its type. `peers/write.c`
+/// has the same in C.
+///
+/// Counters rise by 65 536 a record give or take as much; gauges are anything
+/// from -2^23 to 2^23.
+pub(crate) fn value(metric: u32, record: u64) -> u64 {
+    let mixed = (u64::from(metric) << 32 | record).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    if is_counter(metric) {
+        u64::from(metric) * 1_000_003 + record * 65_536 + (mixed >> 48)
+    } else {
+        (mixed >> 40).wrapping_sub(1 << 23)
+    }
+}
+
+fn is_counter(metric: u32) -> bool {
+    metric.is_multiple_of(2)
+}
+
+impl Shape {
+    /// The name of a metric; `bench.a` has a third of them.
+    pub(crate) fn name(metric: u32) -> String {
+        let folder = ["a", "b", "c"][metric as usize % 3];
+        format!("bench.{folder}.n{metric}")
+    }
+
+    fn desc(metric: u32) -> Result<MetricDesc> {
+        let (value_type, semantics) = if is_counter(metric) {
+            (ValueType::U64, Semantics::Counter)
+        } else {
+            (ValueType::I64, Semantics::Instant)
+        };
+        // An item number has 10 bits.
+        let pmid = Pmid::new(70, 1 + metric / 1000, metric % 1000)?;
+        Ok(MetricDesc { pmid, value_type, indom: None, semantics, units: Units::count() })
+    }
+
+    fn writer(&self, base: &Path) -> Result<(ArchiveWriter, Vec<MetricDesc>)> {
+        let label = WriterLabel {
+            pid: 1,
+            hostname: "bench".to_owned(),
+            timezone: "UTC".to_owned(),
+            zoneinfo: String::new(),
+        };
+        let mut writer = ArchiveWriter::create(base, label, WriterOptions::default())?;
+        let descs: Vec<_> = (0..self.metrics).map(Self::desc).collect::<Result<_>>()?;
+        for (metric, desc) in (0..).zip(&descs) {
+            writer.declare_metric(desc, &[&Self::name(metric)])?;
+        }
+        Ok((writer, descs))
+    }
+
+    /// The time of a record: one a second.
+    fn stamp(record: u64) -> Result<Timestamp> {
+        Ok(Timestamp::new(START + record as i64, 0)?)
+    }
+
+    /// Writes the archive by the call that takes any values.
+    pub(crate) fn write(&self, base: &Path) -> Result<()> {
+        let (mut writer, descs) = self.writer(base)?;
+        for record in 0..self.records {
+            let sets = (0..).zip(&descs).map(|(metric, desc)| {
+                let bits = value(metric, record);
+                let value = match desc.value_type {
+                    ValueType::U64 => OwnedValue::U64(bits),
+                    _ => OwnedValue::I64(bits.cast_signed()),
+                };
+                ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) }
+            });
+            let timestamp = Self::stamp(record)?;
+            writer.write_result(&FetchResult { timestamp, value_sets: sets.collect() })?;
+            self.mark_after(record, &mut writer)?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// Writes the same archive by prepared records.
+    pub(crate) fn write_prepared(&self, base: &Path) -> Result<()> {
+        let (mut writer, descs) = self.writer(base)?;
+        let mut builder = TemplateBuilder::new();
+        let mut places = Vec::with_capacity(descs.len());
+        for desc in &descs {
+            builder.begin_set(desc.pmid, desc.value_type);
+            places.push(builder.value(None, 0)?);
+        }
+        let template = builder.finish()?;
+        let slots: Vec<_> = places.into_iter().map(|place| template.slot(place)).collect();
+        let mut buffer = template.new_buffer();
+        for record in 0..self.records {
+            buffer.set_timestamp(Self::stamp(record)?);
+            for (metric, slot) in (0..).zip(&slots) {
+                buffer.put_u64(*slot, value(metric, record));
+            }
+            writer.write_prepared(&buffer)?;
+            self.mark_after(record, &mut writer)?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn mark_after(&self, record: u64, writer: &mut ArchiveWriter) -> Result<()> {
+        let gone = |records| records * self.marks / self.records.max(1);
+        if gone(record) == gone(record + 1) {
+            return Ok(());
+        }
+        writer.write_mark(Self::stamp(record)?.saturating_add(Duration::from_millis(1)))?;
+        Ok(())
+    }
+}
