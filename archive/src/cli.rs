@@ -1,12 +1,13 @@
 //! The `mmv-archive` command: what it takes and where it goes.
 //!
-//! A subcommand a file. Each opens the archive, asks the library and prints;
+//! A subcommand a file. Each opens its archives, asks the library and prints;
 //! nothing here knows a byte of the format or a rule of replay. Data goes to
 //! standard output, everything else to standard error. Exit status: 0 fine,
 //! 1 the archive holds nothing of what was asked for or a check found
 //! something, 2 usage, 65 the archive is damaged, 74 it cannot be read or the
 //! output cannot be written.
 
+mod archives;
 mod check;
 mod columns;
 mod dump;
@@ -24,12 +25,11 @@ mod window;
 mod zone;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::Archive;
+use archives::ArchiveArgument;
 use failure::Failure;
 
 /// Read and replay archives of performance metrics (Performance Co-Pilot,
@@ -59,31 +59,6 @@ enum Command {
     Report(report::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
     Plot(plot::Arguments),
-}
-
-/// Which archive a command works on.
-#[derive(Debug, Clone, clap::Args)]
-struct ArchiveArgument {
-    /// The archive: its base name, any of its files, or a directory that holds
-    /// a single archive.
-    archive: PathBuf,
-}
-
-impl ArchiveArgument {
-    fn open(&self) -> Result<Archive, Failure> {
-        let archive = Archive::open(&self.archive)?;
-        if let Some(tail) = archive.torn_tail() {
-            let file = tail.file.display();
-            warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
-        }
-        let index = archive.index();
-        if let Some((offset, error)) = index.defect() {
-            let base = archive.base().display();
-            let used = if index.entries().is_empty() { "not used" } else { "used up to there" };
-            warn(&format_args!("{base}.index: offset {offset}: {error}; the index is {used}"));
-        }
-        Ok(archive)
-    }
 }
 
 /// Runs the command with the arguments of the process, its own name first.

@@ -347,6 +347,67 @@ pub enum Error {
         /// "type", "semantics", "instance domain" or "units".
         field: &'static str,
     },
+    /// Archives that are to be one timeline are of different hosts
+    /// (`PM_ERR_LOGHOST`).
+    #[error("{}: of host {found}, but {} is of {expected}", file.display(), other.display())]
+    HostDiffers {
+        /// An archive.
+        file: PathBuf,
+        /// Its host.
+        found: String,
+        /// The archive before it.
+        other: PathBuf,
+        /// The host of that.
+        expected: String,
+    },
+    /// Archives that are to be one timeline overlap (`PM_ERR_LOGOVERLAP`).
+    #[error("{}: begins at {start}, before {} ends at {end}", file.display(), other.display())]
+    Overlap {
+        /// An archive.
+        file: PathBuf,
+        /// Its first moment.
+        start: Timestamp,
+        /// The archive before it.
+        other: PathBuf,
+        /// The last moment of that.
+        end: Timestamp,
+    },
+    /// A metric has another descriptor in a later archive of a timeline.
+    #[error(
+        "{}: metric {name} ({pmid}) has another {field} than in {}: tell the two apart first, \
+         with convert --rename and --pmid",
+        file.display(), other.display()
+    )]
+    DescDiffers {
+        /// The later archive.
+        file: PathBuf,
+        /// The metric's name there.
+        name: String,
+        /// The metric.
+        pmid: Pmid,
+        /// The earlier archive.
+        other: PathBuf,
+        /// "type", "semantics", "instance domain" or "units".
+        field: &'static str,
+    },
+    /// A name belongs to another metric in a later archive of a timeline.
+    #[error(
+        "{}: metric {name} is {pmid}, but {expected} in {}: if they are the same, use \
+         convert --pmid {name}={expected} first, else convert --rename",
+        file.display(), other.display()
+    )]
+    PmidDiffers {
+        /// The later archive.
+        file: PathBuf,
+        /// The name.
+        name: String,
+        /// The metric that has it there.
+        pmid: Pmid,
+        /// The earlier archive.
+        other: PathBuf,
+        /// The metric that has it there.
+        expected: Pmid,
+    },
     /// The archive has no record (`PM_ERR_NODATA`).
     #[error("{}: no records", path.display())]
     NoData {

@@ -57,7 +57,8 @@
 //! ```
 //!
 //! Read the modules in the order of the data: `format` (one record a file),
-//! `writer` and [`prepared`] (records whose shape stays the same), `reader`,
+//! `writer` and [`prepared`] (records whose shape stays the same), `reader`
+//! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
 //! [`replay`] (values at any time), [`check`] (what is wrong),
 //! [`salvage`] and [`repair`] (what can be saved). The bytes are described in
 //! `docs/archive-format.md`.
@@ -105,8 +106,8 @@ pub use format::result::{Record, ValueSetView, ValueSets, Values};
 pub use format::text::{TextKind, TextTarget};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
-    Archive, IndomHistory, IndomState, LabelHistory, LabelState, Metadata, Metric, Records,
-    TemporalIndex, TornTail,
+    Archive, ArchiveSet, IndomHistory, IndomState, LabelHistory, LabelState, Metadata, Metric,
+    Records, Source, TemporalIndex, TornTail,
 };
 pub use value::{FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

@@ -5,11 +5,15 @@ mod expanded;
 mod indom_history;
 mod label_history;
 mod members;
+mod merge;
 mod metadata;
 mod metadata_loader;
 mod record_file;
 mod records;
+mod set;
+mod source;
 mod temporal_index;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 
@@ -17,17 +21,20 @@ use pcp_types::Timestamp;
 
 pub use indom_history::{IndomHistory, IndomState};
 pub use label_history::{LabelHistory, LabelState};
-pub(crate) use members::{MemberFiles, Members};
+pub(crate) use members::{MemberFiles, Members, bases};
 pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::MetadataLoader;
 pub(crate) use record_file::{Next, RecordFile, Window};
-pub use records::{Records, TornTail};
+pub use records::TornTail;
+pub use set::ArchiveSet;
+pub use source::Source;
 pub use temporal_index::TemporalIndex;
+pub use timeline::Records;
 
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{ArchiveLabel, Role, Version};
 use crate::format::result::Record;
-use records::Position;
+use records::{ArchiveRecords, Position};
 
 /// An archive, open for reading.
 ///
@@ -151,7 +158,7 @@ impl Archive {
     ///
     /// None now; volumes are opened when reading reaches them.
     pub fn records(&self) -> Result<Records<'_>> {
-        Ok(Records::new(self, Position::start(self.version())))
+        Source::from(self).records()
     }
 
     /// The records from the first one whose time is `from` or later. The
@@ -161,9 +168,7 @@ impl Archive {
     ///
     /// [`Error::Corrupt`] and [`Error::Io`] from the records on the way.
     pub fn records_from(&self, from: Timestamp) -> Result<Records<'_>> {
-        let mut records = self.records()?;
-        records.seek(from, |stamp| stamp >= from)?;
-        Ok(records)
+        Source::from(self).records_from(from)
     }
 
     /// A position behind all records whose time is `from` or earlier:
@@ -173,11 +178,23 @@ impl Archive {
     ///
     /// As [`records_from`](Self::records_from).
     pub fn records_back_from(&self, from: Timestamp) -> Result<Records<'_>> {
-        let mut records = Records::new(self, self.end_position);
-        if from < self.end {
-            records.seek(from, |stamp| stamp > from)?;
-        }
-        Ok(records)
+        Source::from(self).records_back_from(from)
+    }
+
+    /// The position in front of the first record.
+    fn at_start(&self) -> ArchiveRecords<'_> {
+        ArchiveRecords::new(self, Position::start(self.version()))
+    }
+
+    /// The position behind the last record.
+    fn at_end(&self) -> ArchiveRecords<'_> {
+        ArchiveRecords::new(self, self.end_position)
+    }
+
+    /// The volume and offset of that position.
+    fn end_place(&self) -> (u32, u64) {
+        let volume = self.volumes.get(self.end_position.volume).or(self.volumes.last());
+        (volume.map_or(0, |volume| volume.number), self.end_position.offset)
     }
 
     /// The error for a value of a record that its metric's type cannot have.
@@ -215,7 +232,7 @@ impl Archive {
     fn find_end(&mut self) -> Result<()> {
         let mut damage = None;
         for at in (0..self.volumes.len()).rev() {
-            let mut records = self.records()?;
+            let mut records = self.at_start();
             records.move_to_end_of(at)?;
             let end = records.find_end(at);
             self.torn_tail = end.torn.or(self.torn_tail.take());

@@ -57,7 +57,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Pmid, Semantics, Timestamp};
 
-use crate::{Archive, IndomHistory, MetricDesc, Records, Result, Value};
+use crate::{IndomHistory, Metadata, MetricDesc, Records, Result, Source, Value};
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
 use series::Series;
@@ -80,7 +80,7 @@ pub struct SelectedMetric {
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
 #[derive(Debug)]
 pub struct Selection<'a> {
-    archive: &'a Archive,
+    source: Source<'a>,
     metrics: Vec<SelectedMetric>,
     selected: HashSet<Pmid>,
     decrease: Decrease,
@@ -95,9 +95,8 @@ impl<'a> Selection<'a> {
     /// Returns how many metrics the name stands for: 0 is a name that the
     /// archive does not have.
     pub fn select(&mut self, name: &str) -> usize {
-        let archive = self.archive;
         let is_pattern = glob::is_pattern(name);
-        let below = archive.metadata().subtree(if is_pattern { "" } else { name });
+        let below = self.source.metadata().subtree(if is_pattern { "" } else { name });
         let mut found = 0;
         for (leaf, metric) in below.filter(|(leaf, _)| !is_pattern || glob::matches(name, leaf)) {
             found += 1;
@@ -126,9 +125,9 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader: a damaged record ends the scan.
     pub fn load(self) -> Result<Replay<'a>> {
-        let archive = self.archive;
+        let source = self.source;
         let mut replay = self.unread();
-        replay.scan(archive.records()?, Timestamp::MAX)?;
+        replay.scan(source.records()?, Timestamp::MAX)?;
         replay.end = replay.timeline.end().unwrap_or(replay.end);
         replay.settle();
         Ok(replay)
@@ -136,9 +135,9 @@ impl<'a> Selection<'a> {
 
     /// The replay of the selection before any record is read.
     fn unread(self) -> Replay<'a> {
-        let start = self.archive.label().start;
+        let start = self.source.start();
         Replay {
-            archive: self.archive,
+            source: self.source,
             timeline: Timeline::new(start),
             tracks: self.metrics.into_iter().map(Track::new).collect(),
             decrease: self.decrease,
@@ -188,13 +187,13 @@ impl Track {
     }
 
     /// Orders the instances and finds out when each exists.
-    fn settle(&mut self, archive: &Archive) {
+    fn settle(&mut self, metadata: &Metadata) {
         self.series.sort_by_key(Series::instance);
         self.places.clear();
         self.lives = match self.metric.desc.indom {
             None => vec![Some(Lifetime::ALWAYS); self.series.len()],
             Some(indom) => {
-                let history = archive.metadata().indom_history(indom);
+                let history = metadata.indom_history(indom);
                 let lives = lifetime::lifetimes(history.map_or(&[], IndomHistory::states));
                 let life = |series: &Series| lives.get(&series.instance()?).copied();
                 self.series.iter().map(life).collect()
@@ -257,10 +256,11 @@ pub struct Sample<'r> {
     pub values: Vec<Vec<(Option<InstanceId>, Value<'r>)>>,
 }
 
-/// An archive whose selected metrics can be asked for at any time.
+/// One archive, or several as one, whose selected metrics can be asked for at
+/// any time.
 #[derive(Debug)]
 pub struct Replay<'a> {
-    archive: &'a Archive,
+    source: Source<'a>,
     timeline: Timeline,
     tracks: Vec<Track>,
     decrease: Decrease,
@@ -271,10 +271,11 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Begins the selection of metrics of an archive.
-    pub fn open(archive: &'a Archive) -> Selection<'a> {
+    /// Begins the selection of metrics of an archive, or of an
+    /// [`ArchiveSet`](crate::ArchiveSet).
+    pub fn open(source: impl Into<Source<'a>>) -> Selection<'a> {
         Selection {
-            archive,
+            source: source.into(),
             metrics: Vec::new(),
             selected: HashSet::new(),
             decrease: Decrease::Reset,
@@ -348,7 +349,7 @@ impl<'a> Replay<'a> {
         step: Duration,
     ) -> impl Iterator<Item = Sample<'_>> {
         // Steps that certainly lie before the archive are not tried.
-        let before = self.archive.label().start.nanos_since(start).max(0);
+        let before = self.source.start().nanos_since(start).max(0);
         let step_nanos = (step.as_nanos() as i128).max(1);
         let skipped = (before / step_nanos).saturating_sub(1).max(0);
         let skipped = if step.is_zero() { 0 } else { skipped * step_nanos };
@@ -385,7 +386,7 @@ impl<'a> Replay<'a> {
                 let Some(track) = track else { continue };
                 for (hint, value) in set.values(track.metric.desc.value_type).enumerate() {
                     let (instance, value) =
-                        value.map_err(|source| self.archive.damaged(&record, source))?;
+                        value.map_err(|error| self.source.damaged(&record, error))?;
                     if let Some(series) = track.series_of(instance, hint) {
                         series.push(number, value);
                     }
@@ -397,7 +398,7 @@ impl<'a> Replay<'a> {
 
     fn settle(&mut self) {
         for track in &mut self.tracks {
-            track.settle(self.archive);
+            track.settle(self.source.metadata());
         }
     }
 }

@@ -1,8 +1,11 @@
 //! `mmv-archive check`: what is wrong with an archive.
 
+use std::path::Path;
+
 use clap::Args;
 use serde::Serialize;
 
+use super::ArchiveArgument;
 use super::failure::Failure;
 use super::output::Output;
 use crate::check::{self, Finding, Report, Severity};
@@ -10,9 +13,8 @@ use crate::check::{self, Finding, Report, Severity};
 /// Options of `check`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The archive: its base name, any of its files, or a directory that holds
-    /// a single archive. It need not be whole.
-    archive: std::path::PathBuf,
+    #[command(flatten)]
+    archive: ArchiveArgument,
 
     /// Print what is worth knowing and not wrong, too: counters that go down,
     /// instances that the metadata does not name.
@@ -26,7 +28,7 @@ pub(super) struct Arguments {
 
 #[derive(Serialize)]
 struct JsonFinding<'f> {
-    file: &'f std::path::Path,
+    file: &'f Path,
     offset: u64,
     rule: &'static str,
     severity: String,
@@ -45,13 +47,16 @@ struct JsonSums {
 impl Arguments {
     /// Prints the findings; [`Failure::Findings`] if there are any but notes.
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let report = check::check(&self.archive)?;
+        self.archive.each_base(self.json, |base, out| self.print(base, out))
+    }
+
+    fn print(&self, base: &Path, out: &mut Output) -> Result<(), Failure> {
+        let report = check::check(base)?;
         let least = if self.notes { Severity::Note } else { Severity::Warning };
         let findings = report.findings().iter();
         let shown: Vec<_> = findings.filter(|f| f.defect.severity() >= least).collect();
-        let mut out = Output::new();
         if self.json {
-            print_json(&mut out, &report, &shown)?;
+            print_json(out, &report, &shown)?;
         } else {
             for finding in &shown {
                 out.text.extend_from_slice(format!("{finding}\n").as_bytes());
@@ -62,7 +67,6 @@ impl Arguments {
                 out.text.extend_from_slice(more.as_bytes());
             }
         }
-        out.finish()?;
         match report.worst() {
             Some(Severity::Warning | Severity::Error) => Err(Failure::Findings),
             _ => Ok(()),

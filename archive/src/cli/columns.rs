@@ -8,7 +8,7 @@ use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 
 use crate::cli::failure::Failure;
 use crate::replay::{Replay, Sample, SelectedMetric};
-use crate::{Archive, IndomHistory, Value};
+use crate::{IndomHistory, Metadata, Value};
 
 /// One metric and instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,11 +108,15 @@ impl Column {
 /// of the instances' numbers. With names chosen only those instances, and no
 /// metric without instances is left out. An instance without a name exists at
 /// no time for replay and has a column only if the values are raw.
-pub(crate) fn columns(archive: &Archive, replay: &Replay<'_>, choice: &Choice<'_>) -> Vec<Column> {
+pub(crate) fn columns(
+    metadata: &Metadata,
+    replay: &Replay<'_>,
+    choice: &Choice<'_>,
+) -> Vec<Column> {
     let mut columns = Vec::new();
     for (place, metric) in replay.metrics().enumerate() {
         let scale = Scale::new(metric, choice.rates, choice.units);
-        let names = metric.desc.indom.map(|indom| instance_names(archive, indom));
+        let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
         for instance in replay.instances(place) {
             let column = Column {
                 metric: place,
@@ -146,8 +150,8 @@ fn is_wanted(name: &str, wanted: &[String]) -> bool {
 }
 
 /// The newest name of every instance that a domain ever had.
-fn instance_names(archive: &Archive, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
-    let history = archive.metadata().indom_history(indom);
+fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
+    let history = metadata.indom_history(indom);
     let instances = history.map(IndomHistory::union).unwrap_or_default();
     instances.into_iter().map(|instance| (instance.id, instance.name)).collect()
 }

@@ -106,23 +106,25 @@ struct Dump<'a> {
     zone: Zone,
     /// How much of the date goes with a time, 0..=3.
     dates: u8,
-    out: Output,
+    out: &'a mut Output,
 }
 
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let archive = self.archive.open()?;
+        self.archive.each(self.json, |archive, out| self.print(archive, out))
+    }
+
+    fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
         let zone = self.zone.zone(archive.label())?;
         let window = self.span.window(archive.label().start, archive.end(), zone.time_zone())?;
-        let chosen = self.chosen(&archive)?;
-        let mut dump = Dump { archive: &archive, zone, dates: self.dates, out: Output::new() };
+        let chosen = self.chosen(archive)?;
+        let mut dump = Dump { archive, zone, dates: self.dates, out };
         if self.json {
             let marks = self.marks(chosen.as_deref());
-            json::records(&mut dump, chosen.as_deref(), window, marks)?;
+            json::records(&mut dump, chosen.as_deref(), window, marks)
         } else {
-            self.sections(&mut dump, chosen.as_deref(), window)?;
+            self.sections(&mut dump, chosen.as_deref(), window)
         }
-        dump.out.finish()
     }
 
     /// The sections asked for, in pmdumplog's order.

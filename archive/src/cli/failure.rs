@@ -47,7 +47,12 @@ impl Failure {
 fn archive_exit_code(error: &Error) -> ExitCode {
     ExitCode::from(match error {
         Error::NoData { .. } => 1,
-        Error::Ambiguous { .. } => 2,
+        // Archives that do not belong together were named together.
+        Error::Ambiguous { .. }
+        | Error::HostDiffers { .. }
+        | Error::Overlap { .. }
+        | Error::DescDiffers { .. }
+        | Error::PmidDiffers { .. } => 2,
         Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => 74,
         _ => 65,
     })

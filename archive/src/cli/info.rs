@@ -71,7 +71,10 @@ impl Counts {
 
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let archive = self.archive.open()?;
+        self.archive.each(self.json, |archive, out| self.print(archive, out))
+    }
+
+    fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
         let zone = self.zone.zone(archive.label())?;
         let label = archive.label();
         let info = Info {
@@ -84,18 +87,17 @@ impl Arguments {
             end: (archive.end().seconds(), archive.end().nanoseconds()),
             volumes: archive.volumes().collect(),
             index_entries: archive.index().entries().len(),
-            index_defect: index_defect(&archive),
+            index_defect: index_defect(archive),
             metrics: archive.metadata().metrics().len(),
             instance_domains: archive.metadata().indoms().len(),
-            counts: Counts::of(&archive)?,
+            counts: Counts::of(archive)?,
         };
-        let mut out = Output::new();
         if self.json {
             out.json_line(&info)?;
         } else {
-            out.text.extend_from_slice(info.text(&archive, &zone).as_bytes());
+            out.text.extend_from_slice(info.text(archive, &zone).as_bytes());
         }
-        out.finish()
+        Ok(())
     }
 }
 

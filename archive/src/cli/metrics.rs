@@ -58,8 +58,10 @@ struct KnownInstance<'a> {
 
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let archive = self.archive.open()?;
-        let mut out = Output::new();
+        self.archive.each(self.json, |archive, out| self.print_all(archive, out))
+    }
+
+    fn print_all(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
         let all = [String::new()];
         let names = if self.metrics.is_empty() { &all[..] } else { &self.metrics };
         let mut missing = 0;
@@ -67,14 +69,13 @@ impl Arguments {
             let mut found = false;
             for (leaf, metric) in archive.metadata().subtree(name) {
                 found = true;
-                self.print(&mut out, &archive, leaf, &metric.desc)?;
+                self.print(out, archive, leaf, &metric.desc)?;
             }
             if !found {
                 missing += 1;
                 super::warn(&format_args!("{name}: no metric of this name in the archive"));
             }
         }
-        out.finish()?;
         if missing == names.len() {
             return Err(Failure::NoData("no metric to print".to_owned()));
         }

@@ -16,7 +16,7 @@ use super::time;
 use super::window::{SpanOptions, Window};
 use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, columns, warn};
-use crate::Archive;
+use crate::Source;
 use crate::picture::{Panel, Picture, PictureError};
 use crate::replay::{self, Replay, Sample};
 
@@ -122,14 +122,15 @@ impl Clock {
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let size = size(&self.size)?;
-        let archive = self.archive.open()?;
-        let zone = self.zone.zone(archive.label())?;
-        let (start, end) = (archive.label().start, archive.end());
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let (start, end) = (source.start(), source.end());
         let window = self.span.window(start, end, zone.time_zone())?;
-        let replay = self.load(&archive)?;
+        let replay = self.load(source)?;
         let clock = Clock::new(zone, window);
-        let panels = self.panels(&archive, &replay, window, &clock)?;
-        let caption = self.caption(&archive, window, clock);
+        let panels = self.panels(source, &replay, window, &clock)?;
+        let caption = self.caption(source, window, clock);
         if let Some(path) = &self.output {
             return write_picture(path, &caption, &panels, size);
         }
@@ -139,15 +140,15 @@ impl Arguments {
         out.finish()
     }
 
-    fn load<'a>(&self, archive: &'a Archive) -> Result<Replay<'a>, Failure> {
-        let selection = super::report::select(Replay::open(archive), &self.metrics)?;
+    fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
+        let selection = super::report::select(Replay::open(source), &self.metrics)?;
         Ok(super::report::loaded(selection.load()?))
     }
 
     /// The lines by unit, of each unit those that are drawn.
     fn panels(
         &self,
-        archive: &Archive,
+        source: Source<'_>,
         replay: &Replay<'_>,
         window: Window,
         clock: &Clock,
@@ -155,7 +156,7 @@ impl Arguments {
         let units = WantedUnits::parse_all(&self.units)?;
         let (instances, rates) = (self.instances.as_slice(), !self.no_rate);
         let choice = Choice { instances, rates, units: &units, raw: false };
-        let columns = columns::columns(archive, replay, &choice);
+        let columns = columns::columns(source.metadata(), replay, &choice);
         let step = self.step(replay, window)?;
         let samples = replay::times(window.start..=window.end, step).filter_map(|at| {
             let rates = || replay.rates_at(at, at.saturating_sub(step));
@@ -185,13 +186,13 @@ impl Arguments {
         Ok(step)
     }
 
-    fn caption(&self, archive: &Archive, window: Window, clock: Clock) -> Caption {
+    fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
         let zone = &clock.zone;
         let same_day = zone.strftime(window.start, "%F") == zone.strftime(window.end, "%F");
         let until = zone.strftime(window.end, if same_day { "%T %Z" } else { "%F %T %Z" });
         let subtitle = format!(
             "{}, {} to {until}",
-            archive.label().hostname,
+            source.label().hostname,
             zone.strftime(window.start, "%F %T"),
         );
         Caption { title: self.metrics.join(", "), subtitle, clock }

@@ -17,7 +17,7 @@ use super::time::{self, Frame};
 use super::window::{Window, WindowOptions};
 use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
-use crate::Archive;
+use crate::Source;
 use crate::replay::interpolate::Decrease;
 use crate::replay::{self, Replay, Sample, Selection};
 
@@ -145,11 +145,12 @@ struct Report<'a> {
 
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let archive = self.archive.open()?;
-        let zone = self.zone.zone(archive.label())?;
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
         let frame = Frame {
-            start: archive.label().start,
-            end: archive.end(),
+            start: source.start(),
+            end: source.end(),
             now: Timestamp::now(),
             zone: zone.time_zone().clone(),
         };
@@ -158,8 +159,8 @@ impl Arguments {
             warn(&"the alignment leads out of the archive and is ignored");
         }
         let moments = self.moments(window, &frame)?;
-        let replay = self.load(&archive, &moments)?;
-        let columns = self.columns(&archive, &replay)?;
+        let replay = self.load(source, &moments)?;
+        let columns = self.columns(source, &replay)?;
         if columns.is_empty() {
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
@@ -181,9 +182,9 @@ impl Arguments {
     }
 
     /// The selected metrics with their observations.
-    fn load<'a>(&self, archive: &'a Archive, moments: &Moments) -> Result<Replay<'a>, Failure> {
+    fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Replay<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let selection = select(Replay::open(archive).decrease(decrease), &self.metrics)?;
+        let selection = select(Replay::open(source).decrease(decrease), &self.metrics)?;
         let back = if self.has_rates() { self.step()? } else { Duration::ZERO };
         Ok(loaded(match moments {
             Moments::Logged => selection.load()?,
@@ -210,11 +211,11 @@ impl Arguments {
         self.rate || (by_default && !self.no_rate)
     }
 
-    fn columns(&self, archive: &Archive, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
+    fn columns(&self, source: Source<'_>, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
         let units = WantedUnits::parse_all(&self.units)?;
         let (instances, rates) = (self.instances.as_slice(), self.has_rates());
         let choice = Choice { instances, rates, units: &units, raw: self.raw };
-        Ok(columns::columns(archive, replay, &choice))
+        Ok(columns::columns(source.metadata(), replay, &choice))
     }
 
     /// The moments that the options ask for.

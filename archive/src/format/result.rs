@@ -81,6 +81,7 @@ pub struct Record<'a> {
     sets: Bytes<'a>,
     timestamp: Timestamp,
     count: u32,
+    archive: u32,
     volume: u32,
     offset: u64,
 }
@@ -103,7 +104,7 @@ impl<'a> Record<'a> {
                 expected: mark_size(version) as u64,
             });
         }
-        let record = Self { bytes, sets: body, timestamp, count, volume, offset };
+        let record = Self { bytes, sets: body, timestamp, count, archive: 0, volume, offset };
         record.check()?;
         Ok(record)
     }
@@ -125,6 +126,16 @@ impl<'a> Record<'a> {
     /// must not be joined. A mark has no value sets.
     pub const fn is_mark(&self) -> bool {
         self.count == 0
+    }
+
+    /// The same record as one of an archive of a set.
+    pub(crate) const fn of_archive(self, archive: u32) -> Self {
+        Self { archive, ..self }
+    }
+
+    /// Which archive of a set the record is in, counted from 0.
+    pub const fn archive(&self) -> u32 {
+        self.archive
     }
 
     /// The data volume that the record is in.

@@ -100,6 +100,16 @@ impl IndomHistory {
         self.pending.push(Pending { kind: record.kind, stamp: record.stamp, entries });
     }
 
+    /// Appends what a later archive says, but for what repeats the last state.
+    pub(super) fn extend(&mut self, later: &Self) {
+        for state in &later.states {
+            if self.states.last().is_none_or(|last| last.instances != state.instances) {
+                self.states.push(state.clone());
+            }
+        }
+        self.states.sort_by_key(|state| state.stamp);
+    }
+
     fn intern(&mut self, name: &str) -> Arc<str> {
         Arc::clone(self.names.get_or_insert_with(name, |name| Arc::from(name)))
     }

@@ -40,6 +40,16 @@ impl LabelHistory {
         self.states.push(LabelState { stamp, sets });
     }
 
+    /// Appends what a later archive says, but for what repeats the last state.
+    pub(super) fn extend(&mut self, later: &Self) {
+        for state in &later.states {
+            if self.states.last().is_none_or(|last| last.sets != state.sets) {
+                self.states.push(state.clone());
+            }
+        }
+        self.sort();
+    }
+
     /// Into the order of time; records of one time keep their order.
     pub(super) fn sort(&mut self) {
         self.states.sort_by_key(|state| state.stamp);

@@ -117,18 +117,35 @@ fn base_of(path: &Path) -> Result<PathBuf> {
 }
 
 fn only_base(directory: &Path) -> Result<PathBuf> {
+    let mut bases = bases_in(directory)?;
+    match (bases.pop(), bases.len()) {
+        (Some(base), 0) => Ok(base),
+        (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
+        (_, others) => Err(Error::Ambiguous { path: directory.to_owned(), count: others + 1 }),
+    }
+}
+
+/// The base names of the archives that a path means: of all in a directory,
+/// else of one. In the order of the names.
+pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![base_of(path)?]);
+    }
+    let bases = bases_in(path)?;
+    if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
+}
+
+/// The base names of all archives in a directory, sorted.
+fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
         (base, Part::Metadata) => Some(base),
         _ => None,
     });
     let mut bases: Vec<_> = bases.collect();
+    bases.sort_unstable();
     bases.dedup();
-    match (bases.pop(), bases.len()) {
-        (Some(base), 0) => Ok(base),
-        (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
-        (_, others) => Err(Error::Ambiguous { path: directory.to_owned(), count: others + 1 }),
-    }
+    Ok(bases)
 }
 
 /// Everything that is called `base` and a member's ending. Of a member that

@@ -1,4 +1,4 @@
-//! Records of the data volumes in order, forwards and backwards.
+//! Records of the data volumes of one archive in order, forwards and backwards.
 
 use std::path::PathBuf;
 
@@ -40,12 +40,9 @@ impl Position {
     }
 }
 
-/// The records of an archive from some position on, in either direction.
-///
-/// A record borrows from the buffer and lives until the next call. After an
-/// error the position is unchanged, so that the same error comes again.
+/// The records of one archive from some position on, in either direction.
 #[derive(Debug)]
-pub struct Records<'a> {
+pub(super) struct ArchiveRecords<'a> {
     archive: &'a Archive,
     position: Position,
     /// The open volume and its index.
@@ -66,51 +63,41 @@ pub(super) struct End {
     pub(super) damaged: bool,
 }
 
-/// A record in the window: what [`Records::load_next`] and
-/// [`Records::load_previous`] found.
+/// A record in the window: what [`ArchiveRecords::load_next`] and
+/// [`ArchiveRecords::load_previous`] found.
 #[derive(Clone, Copy)]
-struct Loaded {
+pub(super) struct Loaded {
     volume: usize,
     offset: u64,
     len: usize,
 }
 
-impl<'a> Records<'a> {
+impl<'a> ArchiveRecords<'a> {
     pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
         Self { archive, position, file: None, window: Window::default() }
     }
 
-    /// The next record; `None` behind the last one that is whole.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] for a damaged record, or one that is cut off by the
-    /// end of its volume or of the archive; [`Error::Io`].
-    #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
-    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
-        let Some(loaded) = self.load_next()? else { return Ok(None) };
+    /// The record that [`load_next`](Self::load_next) found; the position is
+    /// behind it afterwards.
+    pub(super) fn pass(&mut self, loaded: Loaded) -> Result<Record<'_>> {
         let end = loaded.offset + loaded.len as u64;
         self.parse(loaded, Position { volume: loaded.volume, offset: end })
     }
 
-    /// The record before the position; `None` at the start.
-    ///
-    /// # Errors
-    ///
-    /// As [`next`](Self::next).
-    pub fn previous(&mut self) -> Result<Option<Record<'_>>> {
-        let Some(loaded) = self.load_previous()? else { return Ok(None) };
+    /// The record that [`load_previous`](Self::load_previous) found; the
+    /// position is in front of it afterwards.
+    pub(super) fn pass_back(&mut self, loaded: Loaded) -> Result<Record<'_>> {
         self.parse(loaded, Position { volume: loaded.volume, offset: loaded.offset })
     }
 
-    fn parse(&mut self, loaded: Loaded, after: Position) -> Result<Option<Record<'_>>> {
+    fn parse(&mut self, loaded: Loaded, after: Position) -> Result<Record<'_>> {
         let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
         let volume = self.archive.volumes.get(loaded.volume);
         let number = volume.map_or(0, |volume| volume.number);
         match Record::parse(self.archive.version(), bytes, number, loaded.offset) {
             Ok(record) => {
                 self.position = after;
-                Ok(Some(record))
+                Ok(record)
             }
             Err(source) => Err(Error::Corrupt {
                 file: volume.map(|volume| volume.path.clone()).unwrap_or_default(),
@@ -120,8 +107,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Brings the record behind the position into the window.
-    fn load_next(&mut self) -> Result<Option<Loaded>> {
+    /// Brings the record behind the position into the window; `None` behind
+    /// the last one that is whole.
+    pub(super) fn load_next(&mut self) -> Result<Option<Loaded>> {
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
@@ -143,8 +131,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Brings the record before the position into the window.
-    fn load_previous(&mut self) -> Result<Option<Loaded>> {
+    /// Brings the record before the position into the window; `None` at the
+    /// start.
+    pub(super) fn load_previous(&mut self) -> Result<Option<Loaded>> {
         let floor = self.archive.version().label_size();
         loop {
             let Position { volume, offset } = self.position;

@@ -47,7 +47,7 @@ impl<'a> Selection<'a> {
     ///
     /// As [`load_spans`](Self::load_spans).
     pub fn load_moments(self, moments: &[Timestamp], back: Duration) -> Result<Replay<'a>> {
-        let most = self.archive.index().entries().len() as f64 * MOMENTS_PER_ENTRY;
+        let most = self.source.index_entries() as f64 * MOMENTS_PER_ENTRY;
         let spans = moments.iter().map(|&at| at.saturating_sub(back)..=at);
         if moments.len() as f64 <= most {
             return self.load_spans(&spans.collect::<Vec<_>>());
@@ -67,8 +67,8 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader, from the records that are read.
     pub fn load_spans(self, spans: &[Span]) -> Result<Replay<'a>> {
-        let archive = self.archive;
-        let (start, end) = (archive.label().start, archive.end());
+        let source = self.source;
+        let (start, end) = (source.start(), source.end());
         if spans.iter().any(|span| *span.start() <= start && *span.end() >= end) {
             return self.load();
         }
@@ -80,7 +80,7 @@ impl<'a> Selection<'a> {
         }
         let mut replay = self.unread();
         for span in joined(deciding) {
-            replay.scan(archive.records_from(*span.start())?, *span.end())?;
+            replay.scan(source.records_from(*span.start())?, *span.end())?;
         }
         replay.covered = Some(joined(spans.to_vec()));
         replay.end = end;
@@ -92,7 +92,7 @@ impl<'a> Selection<'a> {
     fn lives(&self) -> HashMap<InDom, HashMap<InstanceId, Lifetime>> {
         let indoms: HashSet<InDom> = self.metrics.iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
-            let history = self.archive.metadata().indom_history(indom);
+            let history = self.source.metadata().indom_history(indom);
             (indom, lifetime::lifetimes(history.map_or(&[], IndomHistory::states)))
         };
         indoms.into_iter().map(life).collect()
@@ -128,13 +128,13 @@ impl Search<'_, '_> {
     /// The stamp of the newest record such that all instances have values in it
     /// or in the records from it to `start`, or a mark forbids to look further.
     fn back(&self, start: Timestamp) -> Result<Timestamp> {
-        let archive = self.selection.archive;
+        let source = self.selection.source;
         let mut missing = Missing::new(self);
-        let mut records = archive.records_back_from(start)?;
+        let mut records = source.records_back_from(start)?;
         let mut stamp = start;
         while !missing.keys.is_empty() {
             let Some(record) = records.previous()? else {
-                return Ok(archive.label().start.min(stamp));
+                return Ok(source.start().min(stamp));
             };
             stamp = record.timestamp();
             if record.is_mark() {
@@ -148,9 +148,9 @@ impl Search<'_, '_> {
     /// The stamp of the oldest record such that all instances have values in it
     /// or in the records from `end` to it, or a mark forbids to look further.
     fn ahead(&self, end: Timestamp) -> Result<Timestamp> {
-        let archive = self.selection.archive;
+        let source = self.selection.source;
         let mut missing = Missing::new(self);
-        let mut records = archive.records_from(end)?;
+        let mut records = source.records_from(end)?;
         let mut stamp = end;
         while !missing.keys.is_empty() {
             let Some(record) = records.next()? else { break };

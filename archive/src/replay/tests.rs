@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    ArchiveWriter, FetchResult, InDom, Instance, OwnedValue, Units, ValueSet, ValueType,
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, OwnedValue, Units, ValueSet, ValueType,
     WriterLabel, WriterOptions,
 };
 

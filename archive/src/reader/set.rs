@@ -1,0 +1,118 @@
+//! Several archives of one host as one timeline.
+
+use std::path::{Path, PathBuf};
+
+use super::{Archive, Metadata, members, merge};
+use crate::error::{Error, Result};
+
+/// Archives of one host that follow each other, opened for reading.
+///
+/// They are read through a [`Source`](super::Source), as one archive is. Their
+/// metadata is one: descriptors must agree, instance domains and labels go on
+/// from one archive to the next.
+///
+/// ```no_run
+/// use mmv_archive::{ArchiveSet, Source};
+/// # fn main() -> mmv_archive::Result<()> {
+/// let week = ArchiveSet::open(&["/var/log/pcp/pmlogger/acme"])?;
+/// let mut records = Source::from(&week).records()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ArchiveSet {
+    /// In the order of time; at least one.
+    archives: Vec<Archive>,
+    /// That of all archives, if there is more than one.
+    merged: Option<Metadata>,
+}
+
+impl ArchiveSet {
+    /// Opens archives by their names, in any order: each as for
+    /// [`Archive::open`], or a directory, which stands for all archives in it.
+    /// An archive that is named twice counts once, and one that has no records
+    /// is left out unless there is no other.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Archive::open`]; [`Error::HostDiffers`] and
+    /// [`Error::Overlap`] for archives that are no timeline;
+    /// [`Error::PmidDiffers`] and [`Error::DescDiffers`] if a metric is not the
+    /// same in all of them.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        let mut bases: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            for base in members::bases(path.as_ref())? {
+                if !bases.contains(&base) {
+                    bases.push(base);
+                }
+            }
+        }
+        let mut archives = Vec::with_capacity(bases.len());
+        let mut empty = None;
+        for base in &bases {
+            match Archive::open(base) {
+                Ok(archive) => archives.push(archive),
+                Err(error @ Error::NoData { .. }) => empty = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match empty {
+            Some(error) if archives.is_empty() => Err(error),
+            _ => Self::of(archives),
+        }
+    }
+
+    /// A set of archives that are open, in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Error::NotFound`] without an archive.
+    pub fn of(mut archives: Vec<Archive>) -> Result<Self> {
+        archives.sort_by_key(|archive| archive.label().start);
+        for pair in archives.windows(2) {
+            if let [before, after] = pair {
+                check_pair(before, after)?;
+            }
+        }
+        let merged = match archives.as_slice() {
+            [] => return Err(Error::NotFound { path: PathBuf::new() }),
+            [_] => None,
+            several => Some(merge::merge(several)?),
+        };
+        Ok(Self { archives, merged })
+    }
+
+    /// The archives in the order of time, at least one.
+    pub fn archives(&self) -> &[Archive] {
+        &self.archives
+    }
+
+    /// Metrics, instance domains, labels and help text of all archives.
+    pub fn metadata(&self) -> &Metadata {
+        self.merged.as_ref().unwrap_or_else(|| self.first().metadata())
+    }
+
+    /// The earliest archive.
+    pub(super) fn first(&self) -> &Archive {
+        // There is one: `of` refuses less.
+        &self.archives[0]
+    }
+}
+
+/// One host, one after the other.
+fn check_pair(before: &Archive, after: &Archive) -> Result<()> {
+    let (file, other) = (after.base().to_owned(), before.base().to_owned());
+    let (label, first) = (after.label(), before.label());
+    if label.hostname != first.hostname {
+        let (found, expected) = (label.hostname.clone(), first.hostname.clone());
+        return Err(Error::HostDiffers { file, found, other, expected });
+    }
+    if label.start < before.end() || label.start == first.start {
+        return Err(Error::Overlap { file, start: label.start, other, end: before.end() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

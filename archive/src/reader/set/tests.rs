@@ -1,0 +1,253 @@
+use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
+use tempfile::TempDir;
+
+use super::*;
+use crate::Source;
+use crate::format::desc::MetricDesc;
+use crate::format::indom::Instance;
+use crate::replay::Replay;
+use crate::value::{FetchResult, OwnedValue, Value, ValueSet};
+use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(i128::from(millis) * 1_000_000)
+}
+
+fn desc(item: u32) -> MetricDesc {
+    MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type: ValueType::U32,
+        indom: Some(InDom::new(70, 1).unwrap()),
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    }
+}
+
+/// What an archive is made from.
+struct Plan<'a> {
+    name: &'a str,
+    host: &'a str,
+    metric: (&'a str, MetricDesc),
+    instance: &'a str,
+    /// Milliseconds of the records; a value is the time in seconds.
+    times: &'a [i64],
+}
+
+/// An archive of one metric; what differs is replaced.
+fn plan<'a>() -> Plan<'a> {
+    Plan { name: "a", host: "host", metric: ("m", desc(1)), instance: "one", times: &[] }
+}
+
+fn write(directory: &TempDir, plan: &Plan<'_>) -> PathBuf {
+    let base = directory.path().join(plan.name);
+    let label = WriterLabel {
+        pid: 1,
+        hostname: plan.host.to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let (name, desc) = &plan.metric;
+    writer.declare_metric(desc, &[name]).unwrap();
+    let id = InstanceId::new(1).unwrap();
+    let instances = [Instance { id, name: plan.instance.into() }];
+    writer.declare_indom(desc.indom.unwrap(), &instances).unwrap();
+    for &millis in plan.times {
+        let value = OwnedValue::U32((millis / 1000) as u32);
+        let set = ValueSet { pmid: desc.pmid, values: Ok(vec![(Some(id), value)]) };
+        writer.write_result(&FetchResult { timestamp: at(millis), value_sets: vec![set] }).unwrap();
+    }
+    writer.finish().unwrap();
+    base
+}
+
+/// Three archives; between the first two there is time, between the last two
+/// less than a millisecond would need.
+fn three() -> (TempDir, ArchiveSet) {
+    let directory = tempfile::tempdir().unwrap();
+    write(&directory, &Plan { name: "z", instance: "uno", times: &[10_000, 20_000], ..plan() });
+    write(&directory, &Plan { name: "b", times: &[40_000, 50_000], ..plan() });
+    write(&directory, &Plan { name: "a", times: &[50_000, 60_000], ..plan() });
+    let set = ArchiveSet::open(&[directory.path()]).unwrap();
+    (directory, set)
+}
+
+/// Time, archive and whether it is a mark.
+type Seen = (Timestamp, u32, bool);
+
+const fn seen(record: &crate::Record<'_>) -> Seen {
+    (record.timestamp(), record.archive(), record.is_mark())
+}
+
+fn forwards(mut records: crate::Records<'_>) -> Vec<Seen> {
+    let mut all = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        all.push(seen(&record));
+    }
+    all
+}
+
+fn backwards(mut records: crate::Records<'_>) -> Vec<Seen> {
+    let mut all = Vec::new();
+    while let Some(record) = records.previous().unwrap() {
+        all.push(seen(&record));
+    }
+    all.reverse();
+    all
+}
+
+fn all_of_three() -> Vec<Seen> {
+    let rows = [
+        (10_000, 0, false),
+        (20_000, 0, false),
+        (20_001, 0, true),
+        (40_000, 1, false),
+        (50_000, 1, false),
+        (50_000, 1, true),
+        (50_000, 2, false),
+        (60_000, 2, false),
+    ];
+    rows.map(|(millis, archive, is_mark)| (at(millis), archive, is_mark)).to_vec()
+}
+
+#[test]
+fn archives_are_ordered_by_time_and_separated_by_marks() {
+    let (_directory, set) = three();
+    let source = Source::from(&set);
+    assert_eq!((source.start(), source.end()), (at(10_000), at(60_000)));
+    assert_eq!(forwards(source.records().unwrap()), all_of_three());
+    assert_eq!(backwards(source.records_back_from(Timestamp::MAX).unwrap()), all_of_three());
+}
+
+#[test]
+fn any_position_is_found_from_both_sides() {
+    let (_directory, set) = three();
+    let source = Source::from(&set);
+    for millis in
+        [0, 10_000, 15_000, 20_000, 20_001, 20_002, 40_000, 50_000, 55_000, 60_000, 1 << 40]
+    {
+        let time = at(millis);
+        let (before, after): (Vec<Seen>, Vec<Seen>) =
+            all_of_three().into_iter().partition(|(stamp, ..)| *stamp < time);
+        let from = || source.records_from(time).unwrap();
+        assert_eq!((backwards(from()), forwards(from())), (before, after), "from {millis}");
+        let (before, after): (Vec<Seen>, Vec<Seen>) =
+            all_of_three().into_iter().partition(|(stamp, ..)| *stamp <= time);
+        let back = || source.records_back_from(time).unwrap();
+        assert_eq!((backwards(back()), forwards(back())), (before, after), "back from {millis}");
+    }
+}
+
+#[test]
+fn turning_round_at_a_mark_between_archives_returns_it_again() {
+    let (_directory, set) = three();
+    let mut records = Source::from(&set).records().unwrap();
+    for _ in 0..2 {
+        records.next().unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(records.next().unwrap().map(|r| seen(&r)), Some((at(20_001), 0, true)));
+        assert_eq!(records.previous().unwrap().map(|r| seen(&r)), Some((at(20_001), 0, true)));
+    }
+}
+
+#[test]
+fn instances_keep_their_history_over_archives_and_repetitions_are_dropped() {
+    let (_directory, set) = three();
+    let (_, history) = set.metadata().indoms().next().unwrap();
+    let names = history.states().iter().map(|state| (state.stamp, &*state.instances[0].name));
+    assert_eq!(names.collect::<Vec<_>>(), [(at(10_000), "uno"), (at(40_000), "one")]);
+    assert_eq!(set.metadata().metrics().len(), 1);
+}
+
+#[test]
+fn nothing_is_interpolated_between_archives() {
+    let (_directory, set) = three();
+    let mut selection = Replay::open(&set);
+    selection.select("m");
+    let whole = selection.load().unwrap();
+    for (millis, expected) in [
+        (10_000, Some(10)),
+        (14_000, Some(10)),
+        (30_000, None),
+        (50_000, Some(50)),
+        (59_000, Some(60)),
+    ] {
+        let value = |replay: &Replay<'_>| {
+            replay.at(at(millis)).unwrap().values[0].first().map(|(_, value)| match value {
+                Value::U32(value) => *value,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(value(&whole), expected, "{millis}");
+        let mut selection = Replay::open(&set);
+        selection.select("m");
+        let searched = selection.load_spans(&[at(millis)..=at(millis)]).unwrap();
+        assert_eq!(value(&searched), expected, "{millis}, searched");
+    }
+}
+
+#[test]
+fn an_archive_counts_once_and_one_without_records_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let a = write(&directory, &Plan { times: &[1000], ..plan() });
+    let b = write(&directory, &Plan { name: "b", times: &[2000], ..plan() });
+    let data = b.with_extension("0");
+    std::fs::write(&data, &std::fs::read(&data).unwrap()[..808]).unwrap();
+    let member = a.with_extension("meta");
+    let set = ArchiveSet::open(&[&a, &member, &directory.path().to_owned()]).unwrap();
+    assert_eq!(set.archives().len(), 1);
+    assert!(matches!(ArchiveSet::open(&[&b]), Err(Error::NoData { .. })));
+    assert!(matches!(ArchiveSet::open::<&Path>(&[]), Err(Error::NotFound { .. })));
+}
+
+/// The message for two archives that do not belong together.
+#[track_caller]
+fn refused(first: &Plan<'_>, second: &Plan<'_>) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let bases = [write(&directory, first), write(&directory, second)];
+    let message = ArchiveSet::open(&bases).unwrap_err().to_string();
+    message.replace(&format!("{}/", directory.path().display()), "")
+}
+
+#[test]
+fn archives_of_two_hosts_are_refused() {
+    let other = Plan { name: "b", host: "guest", times: &[2000], ..plan() };
+    let message = refused(&Plan { times: &[1000], ..plan() }, &other);
+    assert_eq!(message, "b: of host guest, but a is of host");
+}
+
+#[test]
+fn archives_that_overlap_are_refused_with_both_times() {
+    let a = Plan { times: &[1000, 3000], ..plan() };
+    let message = refused(&a, &Plan { name: "b", times: &[2000], ..plan() });
+    let expected = format!("b: begins at {}, before a ends at {}", at(2000), at(3000));
+    assert_eq!(message, expected);
+    let same_start = refused(&a, &Plan { name: "b", times: &[1000], ..plan() });
+    assert!(same_start.contains("begins at"), "{same_start}");
+}
+
+#[test]
+fn a_metric_that_changed_is_refused_and_the_way_out_named() {
+    let a = Plan { times: &[1000], ..plan() };
+    let changed = MetricDesc { semantics: Semantics::Counter, ..desc(1) };
+    let message =
+        refused(&a, &Plan { name: "b", metric: ("m", changed), times: &[2000], ..plan() });
+    let expected = "b: metric m (70.1.1) has another semantics than in a: \
+                    tell the two apart first, with convert --rename and --pmid";
+    assert_eq!(message, expected);
+    let moved = Plan { name: "b", metric: ("m", desc(2)), times: &[2000], ..plan() };
+    let expected = "b: metric m is 70.1.2, but 70.1.1 in a: if they are the same, use \
+                    convert --pmid m=70.1.1 first, else convert --rename";
+    assert_eq!(refused(&a, &moved), expected);
+}
+
+#[test]
+fn a_metric_may_have_further_names_in_later_archives() {
+    let directory = tempfile::tempdir().unwrap();
+    let a = write(&directory, &Plan { times: &[1000], ..plan() });
+    let b =
+        write(&directory, &Plan { name: "b", metric: ("n", desc(1)), times: &[2000], ..plan() });
+    let set = ArchiveSet::open(&[b, a]).unwrap();
+    assert_eq!(set.metadata().metrics()[0].names, ["m", "n"]);
+}

@@ -1,0 +1,129 @@
+//! Several archives on the command line: as one timeline, or one by one.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mmv_archive::{
+    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+const START: i64 = 1_700_000_000;
+
+/// Archives `a` and `b` of a host, ten seconds each with ten in between, and
+/// `c` of the same times as `b`.
+fn archives() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, from) in [("a", 0), ("b", 20), ("c", 20)] {
+        write(&directory.path().join(name), from);
+    }
+    directory
+}
+
+/// Records at `from`, five and ten seconds later; a value is its time.
+fn write(base: &Path, from: i64) {
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U64,
+        indom: None,
+        semantics: Semantics::Instant,
+        units: Units::count(),
+    };
+    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
+    writer.declare_metric(&desc, &["acme.level"]).unwrap();
+    for second in [from, from + 5, from + 10] {
+        let values = Ok(vec![(None, OwnedValue::U64(second as u64))]);
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        let timestamp = Timestamp::new(START + second, 0).unwrap();
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn run(directory: &TempDir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.current_dir(directory.path()).args(arguments).env("TZ", "UTC");
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn printed(directory: &TempDir, arguments: &[&str]) -> String {
+    let output = run(directory, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
+    let directory = archives();
+    let csv = |archives| {
+        let arguments = ["report", archives, "acme", "-t", "5s", "--format", "csv", "-Z", "UTC"];
+        let text = printed(&directory, &arguments);
+        let values = text.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().to_owned());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(csv("b,a"), ["0", "5", "10", "", "20", "25", "30"]);
+    assert_eq!(csv("a"), ["0", "5", "10"]);
+    let raw = printed(&directory, &["report", "a,b", "acme", "--raw", "--json"]);
+    let marks = raw.lines().filter(|line| line.contains("mark")).collect::<Vec<_>>();
+    assert_eq!(marks.len(), 1, "{raw}");
+    assert!(marks[0].contains(&format!("[{},1000000]", START + 10)), "{raw}");
+}
+
+#[test]
+fn other_commands_take_archives_one_by_one() {
+    let directory = archives();
+    let info = printed(&directory, &["info", "."]);
+    let headings: Vec<_> = info.lines().filter(|line| line.starts_with("==>")).collect();
+    assert_eq!(headings, ["==> ./a <==", "==> ./b <==", "==> ./c <=="]);
+    assert_eq!(info.matches("\nrecords           3, of these 0 marks\n").count(), 3, "{info}");
+    let alone = printed(&directory, &["info", "a"]);
+    assert!(info.starts_with(&format!("==> ./a <==\n{alone}\n==> ./b")), "{info}");
+    let json = printed(&directory, &["dump", "a,b", "--json"]);
+    let headings: Vec<_> = json.lines().filter(|line| line.starts_with("{\"archive\"")).collect();
+    assert_eq!(headings, ["{\"archive\":\"a\"}", "{\"archive\":\"b\"}"]);
+    assert_eq!(json.lines().count(), 8);
+    assert_eq!(
+        printed(&directory, &["metrics", "a,b", "--names"]).matches("acme.level\n").count(),
+        2
+    );
+}
+
+#[test]
+fn archives_that_overlap_are_no_timeline() {
+    let directory = archives();
+    let output = run(&directory, &["report", ".", "acme"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn what_is_wrong_with_one_archive_does_not_hide_the_others() {
+    let directory = archives();
+    let index = directory.path().join("a.index");
+    std::fs::remove_file(index).unwrap();
+    let checked = run(&directory, &["check", "a,b"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    let clean = run(&directory, &["check", "a"]).status.code();
+    assert_eq!(checked.status.code(), clean, "{text}");
+    assert!(text.contains("==> b <=="), "{text}");
+    std::fs::write(directory.path().join("a.meta"), "no label").unwrap();
+    let output = run(&directory, &["info", "a,b"]);
+    assert_eq!(output.status.code(), Some(65));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("records           3"));
+    let gone = run(&directory, &["dump", "a,nothing"]);
+    assert_eq!(gone.status.code(), Some(74));
+    // A window that misses one of them is no failure.
+    let late = run(&directory, &["dump", "b,c", "-S", "@1700000000"]);
+    assert_eq!(late.status.code(), Some(0));
+}
