@@ -23,7 +23,7 @@ pub use indom_history::{IndomHistory, IndomState};
 pub use label_history::{LabelHistory, LabelState};
 pub(crate) use members::{MemberFiles, Members, bases};
 pub use metadata::{Metadata, Metric};
-pub(crate) use metadata_loader::MetadataLoader;
+pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
 pub(crate) use record_file::{Next, RecordFile, Window};
 pub use records::TornTail;
 pub use set::ArchiveSet;

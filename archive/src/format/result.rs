@@ -149,6 +149,11 @@ impl<'a> Record<'a> {
         self.offset
     }
 
+    /// Where in its volume the record ends.
+    pub(crate) const fn end_offset(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
     /// Bytes of the record, framing included.
     pub const fn size(&self) -> usize {
         self.bytes.len()

@@ -13,17 +13,26 @@ use crate::format::metadata_record::{self, MetadataRecord};
 
 /// Loads all metadata of an archive.
 pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> {
+    let (metadata, offset, end) = load_whole(file, version)?;
+    match end {
+        Next::Torn { needed, left } => {
+            let field = "record";
+            Err(file.corrupt(offset, RecordError::Truncated { field, needed, left }))
+        }
+        _ => Ok(metadata),
+    }
+}
+
+/// Loads the metadata as far as its records are whole: where they end, and
+/// what is there.
+pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Metadata, u64, Next)> {
     let mut loader = MetadataLoader::default();
     let mut window = Window::default();
     let mut offset = version.label_size();
     loop {
         let len = match window.forward(file, offset)? {
-            Next::End => break,
             Next::Record(len) => len,
-            Next::Torn { needed, left } => {
-                let field = "record";
-                return Err(file.corrupt(offset, RecordError::Truncated { field, needed, left }));
-            }
+            end => return Ok((loader.finish(), offset, end)),
         };
         let record = metadata_record::parse(version, window.get(offset, len).unwrap_or_default());
         let record = record.map_err(|source| file.corrupt(offset, source))?;
@@ -35,7 +44,6 @@ pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> 
         })?;
         offset += len as u64;
     }
-    Ok(loader.finish())
 }
 
 /// Metadata under construction, record by record in file order.

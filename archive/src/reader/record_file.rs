@@ -97,6 +97,18 @@ impl RecordFile {
         self.end = end;
     }
 
+    /// From now on what was appended since the file was opened is seen. A
+    /// compressed file does not grow.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        if let Source::Plain { file, len } = &mut self.source {
+            match file.metadata() {
+                Ok(metadata) => *len = metadata.len(),
+                Err(source) => return Err(self.io("stat", source)),
+            }
+        }
+        Ok(())
+    }
+
     /// All bytes of the file. A compressed one is decoded to its end.
     pub(crate) fn len(&mut self) -> Result<u64> {
         self.available(0, u64::MAX, u64::MAX)

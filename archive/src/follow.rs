@@ -1,0 +1,248 @@
+//! Reading an archive while it is written.
+//!
+//! ```no_run
+//! use mmv_archive::follow::Follower;
+//!
+//! # fn main() -> Result<(), mmv_archive::Error> {
+//! let mut follower = Follower::open("20261120.12.00")?;
+//! loop {
+//!     while let Some(followed) = follower.next()? {
+//!         println!("{}: {} metrics", followed.record.timestamp(), followed.record.len());
+//!     }
+//!     std::thread::sleep(std::time::Duration::from_millis(500));
+//! }
+//! # }
+//! ```
+//!
+//! A record is returned once, when all of it is there:
+//!
+//! | at the end of what was read is | then |
+//! |---|---|
+//! | a whole record | it is returned; metadata that has come since is read first |
+//! | nothing, or the beginning of a record, or zeros | nothing yet: ask again later |
+//! | the same, but the next volume exists | the writer has left this one: on with the next, if nothing is unfinished |
+//! | anything else | an error, each time |
+//!
+//! Writers put metadata on disk before the data that needs it, so a record's
+//! metadata is there when the record is.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use pcp_types::Timestamp;
+
+use crate::error::{Error, RecordError, Result};
+use crate::format::archive_label::{ArchiveLabel, Role};
+use crate::format::result::Record;
+use crate::reader::{
+    Archive, Members, Metadata, Next, RecordFile, Window, check_labels, load_whole_metadata,
+};
+
+/// Follows an archive that grows, record by record.
+///
+/// The files that were opened stay open: it is no matter if they are renamed,
+/// compressed or removed meanwhile.
+#[derive(Debug)]
+pub struct Follower {
+    base: PathBuf,
+    label: ArchiveLabel,
+    metadata_file: RecordFile,
+    /// How long the metadata was when it was read.
+    metadata_len: u64,
+    metadata: Metadata,
+    /// The volume that is read, and its number.
+    file: RecordFile,
+    volume: u32,
+    /// Where the next record starts in it, and the one before.
+    offset: u64,
+    last_offset: u64,
+    window: Window,
+}
+
+/// A record that has come, and what is known about its metrics by now.
+#[derive(Debug, Clone, Copy)]
+pub struct Followed<'f> {
+    /// The record.
+    pub record: Record<'f>,
+    /// All metadata there is when the record is returned, and so all that the
+    /// record needs.
+    pub metadata: &'f Metadata,
+}
+
+impl Follower {
+    /// Begins at the first record of an archive, which may have none yet. The
+    /// path is as for [`Archive::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Archive::open`], but an archive without records is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let members = Members::find(path.as_ref())?;
+        let mut metadata_file = RecordFile::open(&members.metadata)?;
+        let label = metadata_file.read_label(Role::Metadata)?;
+        let metadata_len = metadata_file.len()?;
+        let (metadata, ..) = load_whole_metadata(&mut metadata_file, label.version)?;
+        let Some((&volume, path)) = members.volumes.first_key_value() else {
+            return Err(Error::NoData { path: members.base });
+        };
+        let mut file = RecordFile::open(path)?;
+        let own = file.read_label(Role::Data(volume))?;
+        check_labels(&own, path, &label, &members.metadata)?;
+        let offset = label.version.label_size();
+        Ok(Self {
+            base: members.base,
+            label,
+            metadata_file,
+            metadata_len,
+            metadata,
+            file,
+            volume,
+            offset,
+            last_offset: offset,
+            window: Window::default(),
+        })
+    }
+
+    /// Moves to the first record whose time is `from` or later, of those there
+    /// are now; or behind all of them, if none is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Archive::open`] and [`Archive::records_from`].
+    pub fn seek(&mut self, from: Timestamp) -> Result<()> {
+        let archive = match Archive::open(&self.base) {
+            Err(Error::NoData { .. }) => return Ok(()),
+            archive => archive?,
+        };
+        let mut records = archive.records_from(from)?;
+        let next = records.next()?.map(|record| (record.volume(), record.offset()));
+        let place = match next {
+            Some(place) => Some(place),
+            None => records.previous()?.map(|last| (last.volume(), last.end_offset())),
+        };
+        let Some((volume, offset)) = place else { return Ok(()) };
+        if volume != self.volume {
+            self.open_volume(volume)?;
+        }
+        (self.offset, self.last_offset) = (offset, offset);
+        Ok(())
+    }
+
+    /// The archive's name: the common part of its files' names.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Who writes the archive, where, and since when.
+    pub const fn label(&self) -> &ArchiveLabel {
+        &self.label
+    }
+
+    /// The metadata that was there when the last record was returned, or when
+    /// the archive was opened.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The next record; `None` if it is not there yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for damage, and for a record that ends with its
+    /// volume although the next volume exists; [`Error::Io`]. The position is
+    /// unchanged: the same error comes again.
+    #[expect(clippy::should_implement_trait, reason = "the item borrows from the follower")]
+    pub fn next(&mut self) -> Result<Option<Followed<'_>>> {
+        let Some(len) = self.load_next()? else { return Ok(None) };
+        self.update_metadata()?;
+        let bytes = self.window.get(self.offset, len).unwrap_or_default();
+        let record = Record::parse(self.label.version, bytes, self.volume, self.offset);
+        let record = record.map_err(|source| self.file.corrupt(self.offset, source))?;
+        self.last_offset = self.offset;
+        self.offset += len as u64;
+        Ok(Some(Followed { record, metadata: &self.metadata }))
+    }
+
+    /// Brings the next record into the window; its length, if it is there.
+    fn load_next(&mut self) -> Result<Option<usize>> {
+        loop {
+            if let Ok(Next::Record(len)) = self.window.forward(&mut self.file, self.offset) {
+                return Ok(Some(len));
+            }
+            // In this order: once the next volume exists, the present one grows
+            // no more.
+            let next = Members::find(&self.base)?.volumes.into_keys().find(|n| *n > self.volume);
+            self.update_file()?;
+            match (self.window.forward(&mut self.file, self.offset), next) {
+                (Ok(Next::Record(len)), _) => return Ok(Some(len)),
+                (Ok(_), None) => return Ok(None),
+                (Err(error), None) if self.is_unwritten(&error)? => return Ok(None),
+                (Err(error), _) => return Err(error),
+                (Ok(Next::Torn { needed, left }), Some(_)) => {
+                    let error = RecordError::Truncated { field: "record", needed, left };
+                    return Err(self.file.corrupt(self.offset, error));
+                }
+                (Ok(Next::End), Some(next)) => {
+                    if !self.open_volume(next)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether an error means that what is at the position is not there yet:
+    /// zeros up to the end of the file, or less than there was a moment ago.
+    fn is_unwritten(&mut self, error: &Error) -> Result<bool> {
+        match error {
+            Error::Corrupt { .. } => self.file.is_zero_from(self.offset),
+            Error::Io { source, .. } => Ok(source.kind() == ErrorKind::UnexpectedEof),
+            _ => Ok(false),
+        }
+    }
+
+    /// Sees what was appended to the volume, or taken back: a writer that
+    /// cannot write a record's index entry cuts the record off again.
+    fn update_file(&mut self) -> Result<()> {
+        self.window.clear();
+        self.file.refresh()?;
+        if self.file.len()? < self.offset {
+            self.offset = self.last_offset;
+        }
+        Ok(())
+    }
+
+    /// Makes a volume the present one; false if its label is not there yet.
+    fn open_volume(&mut self, volume: u32) -> Result<bool> {
+        let members = Members::find(&self.base)?;
+        let Some(path) = members.volumes.get(&volume) else { return Ok(false) };
+        let mut file = RecordFile::open(path)?;
+        let size = self.label.version.label_size();
+        if file.available(0, 0, size)? < size {
+            return Ok(false);
+        }
+        let label = file.read_label(Role::Data(volume))?;
+        check_labels(&label, path, &self.label, &members.metadata)?;
+        self.window.clear();
+        self.file = file;
+        self.volume = volume;
+        (self.offset, self.last_offset) = (size, size);
+        Ok(true)
+    }
+
+    /// Reads the metadata anew if there is more of it, or less: a writer cuts
+    /// off what it could not write whole.
+    fn update_metadata(&mut self) -> Result<()> {
+        self.metadata_file.refresh()?;
+        let len = self.metadata_file.len()?;
+        if len != self.metadata_len {
+            let version = self.label.version;
+            (self.metadata, ..) = load_whole_metadata(&mut self.metadata_file, version)?;
+            self.metadata_len = len;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    ArchiveWriter, FetchResult, Instance, MetricDesc, OwnedValue, ValueSet, WriterLabel,
+    WriterOptions,
+};
+
+/// An archive under a writer that adds an instance with every record.
+struct Growing {
+    directory: TempDir,
+    writer: ArchiveWriter,
+    second: i64,
+}
+
+fn indom() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+impl Growing {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let label = WriterLabel {
+            pid: 1,
+            hostname: "host".to_owned(),
+            timezone: "UTC".to_owned(),
+            zoneinfo: String::new(),
+        };
+        let base = directory.path().join("a");
+        let writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+        Self { directory, writer, second: 0 }
+    }
+
+    fn base(&self) -> PathBuf {
+        self.directory.path().join("a")
+    }
+
+    fn write(&mut self) {
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, 1).unwrap(),
+            value_type: ValueType::U64,
+            indom: Some(indom()),
+            semantics: Semantics::Counter,
+            units: Units::count(),
+        };
+        self.writer.declare_metric(&desc, &["a.b"]).unwrap();
+        let ids = (0..=self.second as i32).map(|id| InstanceId::new(id).unwrap());
+        let instances: Vec<_> =
+            ids.map(|id| Instance { id, name: format!("i{}", id.get()).into() }).collect();
+        self.writer.declare_indom(indom(), &instances).unwrap();
+        let value = |one: &Instance| (Some(one.id), OwnedValue::U64(1));
+        let values = Ok(instances.iter().map(value).collect());
+        let timestamp = Timestamp::new(1_700_000_000 + self.second, 0).unwrap();
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        self.writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        self.second += 1;
+    }
+
+    fn append(&self, extension: &str, bytes: &[u8]) {
+        let file = OpenOptions::new().append(true).open(self.base().with_extension(extension));
+        file.unwrap().write_all(bytes).unwrap();
+    }
+
+    fn len(&self, extension: &str) -> u64 {
+        fs::metadata(self.base().with_extension(extension)).unwrap().len()
+    }
+
+    fn cut(&self, extension: &str, len: u64) {
+        let file = OpenOptions::new().write(true).open(self.base().with_extension(extension));
+        file.unwrap().set_len(len).unwrap();
+    }
+
+    /// The end of a file, taken off: what a writer has not written yet.
+    fn hold_back(&self, extension: &str, from: u64) -> Vec<u8> {
+        let bytes = fs::read(self.base().with_extension(extension)).unwrap();
+        self.cut(extension, from);
+        bytes[from as usize..].to_vec()
+    }
+}
+
+/// The seconds of all records that are there, each with the instances that are
+/// known when it comes.
+fn come(follower: &mut Follower) -> Vec<(i64, usize)> {
+    let mut come = Vec::new();
+    while let Some(Followed { record, metadata }) = follower.next().unwrap() {
+        let known = metadata.indom_at(indom(), record.timestamp()).unwrap().len();
+        come.push((record.timestamp().seconds() - 1_700_000_000, known));
+    }
+    come
+}
+
+#[test]
+fn records_volumes_and_metadata_are_seen_as_they_come() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower), [(0, 1)]);
+    assert_eq!(come(&mut follower), []);
+    growing.write();
+    growing.write();
+    assert_eq!(come(&mut follower), [(1, 2), (2, 3)]);
+    growing.writer.switch_volume();
+    growing.write();
+    growing.writer.switch_volume();
+    growing.write();
+    assert_eq!(come(&mut follower), [(3, 4), (4, 5)]);
+    assert_eq!(come(&mut follower), []);
+}
+
+#[test]
+fn a_record_comes_when_its_last_byte_does() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower).len(), 1);
+    let start = growing.len("0");
+    growing.write();
+    for byte in growing.hold_back("0", start) {
+        assert_eq!(come(&mut follower), []);
+        growing.append("0", &[byte]);
+    }
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
+
+#[test]
+fn zeros_are_a_record_that_is_not_there_yet() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower).len(), 1);
+    let start = growing.len("0");
+    growing.append("0", &[0; 100]);
+    assert_eq!(come(&mut follower), []);
+    growing.cut("0", start);
+    growing.write();
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
+
+#[test]
+fn a_beginning_that_is_taken_back_leaves_nothing_behind() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower).len(), 1);
+    let (data, metadata) = (growing.len("0"), growing.len("meta"));
+    growing.append("0", &[0, 0, 1, 0, 9]);
+    growing.append("meta", &[0, 0, 1, 0]);
+    assert_eq!(come(&mut follower), []);
+    growing.cut("0", data);
+    growing.cut("meta", metadata);
+    growing.write();
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
+
+#[test]
+fn a_whole_record_that_is_taken_back_is_followed_by_what_replaces_it() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    let start = growing.len("0");
+    growing.write();
+    assert_eq!(come(&mut follower).len(), 2);
+    let second = growing.hold_back("0", start);
+    assert_eq!(come(&mut follower), []);
+    growing.append("0", &second);
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
+
+#[test]
+fn a_volume_left_with_half_a_record_is_damage() {
+    let mut growing = Growing::new();
+    growing.write();
+    growing.append("0", &[0, 0, 1, 0, 9]);
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower).len(), 1);
+    File::create(growing.base().with_extension("1")).unwrap();
+    for _ in 0..2 {
+        let error = follower.next().unwrap_err();
+        let Error::Corrupt { source: RecordError::Truncated { needed, left, .. }, .. } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((needed, left), (256, 5));
+    }
+}
+
+#[test]
+fn a_volume_without_its_label_is_not_there_yet() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert_eq!(come(&mut follower).len(), 1);
+    growing.writer.switch_volume();
+    growing.write();
+    let label = growing.hold_back("1", 3);
+    assert_eq!(come(&mut follower), []);
+    growing.append("1", &label);
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
+
+#[test]
+fn following_begins_where_it_is_told_to() {
+    let mut growing = Growing::new();
+    (0..3).for_each(|_| growing.write());
+    growing.writer.switch_volume();
+    (0..3).for_each(|_| growing.write());
+    let from = |seconds: i64| {
+        let mut follower = Follower::open(growing.base()).unwrap();
+        follower.seek(Timestamp::new(1_700_000_000 + seconds, 0).unwrap()).unwrap();
+        come(&mut follower).into_iter().map(|(second, _)| second).collect::<Vec<_>>()
+    };
+    assert_eq!(from(-5), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(from(2), [2, 3, 4, 5]);
+    assert_eq!(from(4), [4, 5]);
+    assert!(from(6).is_empty());
+}
+
+#[test]
+fn what_follows_the_last_record_comes_after_a_seek_to_the_end() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    follower.seek(Timestamp::MAX).unwrap();
+    assert_eq!(come(&mut follower), []);
+    growing.write();
+    assert_eq!(come(&mut follower), [(1, 2)]);
+}
