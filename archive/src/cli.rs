@@ -12,6 +12,7 @@ mod check;
 mod columns;
 mod dump;
 mod failure;
+mod follow;
 mod info;
 mod metrics;
 mod number;
@@ -49,6 +50,8 @@ enum Command {
     Metrics(metrics::Arguments),
     /// Print an archive record by record, in the form of pmdumplog.
     Dump(dump::Arguments),
+    /// Print the values of metrics as they are logged, until interrupted.
+    Follow(follow::Arguments),
     /// Print what is wrong with an archive, by all rules of pmlogcheck and more.
     Check(check::Arguments),
     /// Make a whole archive of a damaged one.
@@ -76,6 +79,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Info(info) => info.run(),
         Command::Metrics(metrics) => metrics.run(),
         Command::Dump(dump) => dump.run(),
+        Command::Follow(follow) => follow.run(),
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),
         Command::Reindex(reindex) => reindex.run(),

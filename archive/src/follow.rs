@@ -67,6 +67,14 @@ pub struct Followed<'f> {
     /// All metadata there is when the record is returned, and so all that the
     /// record needs.
     pub metadata: &'f Metadata,
+    file: &'f Path,
+}
+
+impl Followed<'_> {
+    /// The error for a value of the record that its metric's type cannot have.
+    pub(crate) fn damaged(&self, source: RecordError) -> Error {
+        Error::Corrupt { file: self.file.to_owned(), offset: self.record.offset(), source }
+    }
 }
 
 impl Follower {
@@ -160,7 +168,7 @@ impl Follower {
         let record = record.map_err(|source| self.file.corrupt(self.offset, source))?;
         self.last_offset = self.offset;
         self.offset += len as u64;
-        Ok(Some(Followed { record, metadata: &self.metadata }))
+        Ok(Some(Followed { record, metadata: &self.metadata, file: &self.file.path }))
     }
 
     /// Brings the next record into the window; its length, if it is there.
@@ -242,6 +250,12 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// When an archive with this base name starts, as its metadata's label says.
+pub(crate) fn start_of(base: &Path) -> Result<Timestamp> {
+    let members = Members::find(base)?;
+    Ok(RecordFile::open(&members.metadata)?.read_label(Role::Metadata)?.start)
 }
 
 #[cfg(test)]

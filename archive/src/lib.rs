@@ -59,8 +59,8 @@
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`
 //! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
-//! [`follow`]
-//! (an archive that grows), [`replay`] (values at any time), [`check`] (what is wrong),
+//! [`follow`] (an archive that grows), [`replay`] (values at any time),
+//! [`check`] (what is wrong),
 //! [`salvage`] and [`repair`] (what can be saved). The bytes are described in
 //! `docs/archive-format.md`.
 //!

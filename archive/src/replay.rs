@@ -42,7 +42,7 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers.
 
-mod glob;
+pub(crate) mod glob;
 pub mod interpolate;
 mod lifetime;
 mod observations;
@@ -64,6 +64,7 @@ use series::Series;
 use timeline::{Reach, Timeline};
 
 pub use observations::Observations;
+pub(crate) use rate::rate_between;
 
 /// How far before the archive's start PCP still answers, with nothing: 1 ms.
 const SLOP: f64 = 0.001;

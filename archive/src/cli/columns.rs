@@ -36,7 +36,7 @@ pub(crate) struct Scale {
 impl Scale {
     /// The metric's own units, or those of its rates, or the first of `wanted`
     /// that measure the same.
-    fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
+    pub(crate) fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
         let is_rate = rates && metric.has_rates();
         let own = if is_rate { metric.rate_units() } else { metric.desc.units };
         let converted = wanted.iter().find_map(|wanted| {
@@ -144,7 +144,7 @@ pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>
 }
 
 /// A name is wanted whole, or up to its first blank, as PCP matches names.
-fn is_wanted(name: &str, wanted: &[String]) -> bool {
+pub(crate) fn is_wanted(name: &str, wanted: &[String]) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
     wanted.is_empty() || wanted.iter().any(|w| w == name || w == first_word)
 }

@@ -39,6 +39,15 @@ impl Output {
         if self.text.len() < CHUNK { Ok(()) } else { self.write() }
     }
 
+    /// Writes out what there is, for someone who waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`spill`](Self::spill).
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        if self.text.is_empty() { Ok(()) } else { self.write() }
+    }
+
     /// Writes the rest out.
     ///
     /// # Errors

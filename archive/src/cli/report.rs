@@ -1,8 +1,8 @@
 //! `mmv-archive report`: the values of metrics over time.
 
 mod csv;
-mod jsonl;
-mod table;
+pub(super) mod jsonl;
+pub(super) mod table;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -87,7 +87,7 @@ impl Growing {
 /// known when it comes.
 fn come(follower: &mut Follower) -> Vec<(i64, usize)> {
     let mut come = Vec::new();
-    while let Some(Followed { record, metadata }) = follower.next().unwrap() {
+    while let Some(Followed { record, metadata, .. }) = follower.next().unwrap() {
         let known = metadata.indom_at(indom(), record.timestamp()).unwrap().len();
         come.push((record.timestamp().seconds() - 1_700_000_000, known));
     }

@@ -1,5 +1,15 @@
 //! Patterns of metric names.
 
+/// Whether a name on a command line means a metric: it is the metric's name,
+/// or that of a subtree it is in, or a pattern that its name matches.
+pub(crate) fn means(wanted: &str, name: &str) -> bool {
+    if is_pattern(wanted) {
+        return matches(wanted, name);
+    }
+    let rest = name.strip_prefix(wanted);
+    rest.is_some_and(|rest| wanted.is_empty() || rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Whether a name is a pattern: it has a `*` or a `?`, which no name has.
 pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
@@ -36,6 +46,16 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_means_itself_and_all_below_it() {
+        for wanted in ["", "disk", "disk.dev", "disk.dev.read", "d*.read", "*.dev.????"] {
+            assert!(means(wanted, "disk.dev.read"), "{wanted}");
+        }
+        for wanted in ["dis", "disk.", "disk.dev.rea", "disk.dev.read.x", "d*.rea"] {
+            assert!(!means(wanted, "disk.dev.read"), "{wanted}");
+        }
+    }
 
     #[test]
     fn stars_match_any_characters_and_question_marks_one() {

@@ -94,6 +94,19 @@ impl Replay<'_> {
     }
 }
 
+/// The rate of a counter in [`SelectedMetric::rate_units`] from one of its
+/// observations to the next; `None` if it was set back.
+pub(crate) fn rate_between(
+    metric: &SelectedMetric,
+    (since, before): (Timestamp, Value<'_>),
+    (at, after): (Timestamp, Value<'_>),
+) -> Option<f64> {
+    let seconds = at.seconds_since(since);
+    let growth = growth(before, std::iter::empty(), after, Decrease::Reset)?;
+    let scale = time_scale(metric.desc.units)?;
+    (seconds > 0.0).then(|| growth * scale / seconds)
+}
+
 /// How many seconds the time unit of a counter's rate has: those of the unit
 /// if the counter has one, else a second.
 fn time_scale(units: Units) -> Option<f64> {

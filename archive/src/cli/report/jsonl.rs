@@ -9,23 +9,23 @@ use crate::cli::value::Json;
 
 /// One value, or a mark.
 #[derive(Serialize)]
-struct Line<'a> {
-    time: (i64, u32),
-    metric: &'a str,
-    pmid: String,
-    instance: Option<i32>,
-    name: Option<&'a str>,
-    value: Json<'a>,
+pub(in crate::cli) struct Line<'a> {
+    pub(in crate::cli) time: (i64, u32),
+    pub(in crate::cli) metric: &'a str,
+    pub(in crate::cli) pmid: String,
+    pub(in crate::cli) instance: Option<i32>,
+    pub(in crate::cli) name: Option<&'a str>,
+    pub(in crate::cli) value: Json<'a>,
     /// Of values that are not what was logged: rates and converted ones.
     #[serde(skip_serializing_if = "Option::is_none")]
-    units: Option<&'a str>,
+    pub(in crate::cli) units: Option<&'a str>,
 }
 
 /// A mark in the raw values: nothing before it continues after it.
 #[derive(Serialize)]
-struct Mark {
-    time: (i64, u32),
-    mark: bool,
+pub(in crate::cli) struct Mark {
+    pub(in crate::cli) time: (i64, u32),
+    pub(in crate::cli) mark: bool,
 }
 
 /// Writes a line a value; returns their number.

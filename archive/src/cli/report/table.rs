@@ -9,12 +9,16 @@
 
 use std::ops::Range;
 
+use pcp_types::Timestamp;
+
 use super::{Failure, Output, Report, Sample};
+use crate::Value;
 use crate::cli::columns::{Column, cell, push_plain};
 use crate::cli::output::printable;
+use crate::cli::zone::Zone;
 
 /// What stands where there is no value.
-const MISSING: &str = "-";
+pub(in crate::cli) const MISSING: &str = "-";
 /// Names are broken at their dots to fit columns of this width.
 const NAME_WIDTH: usize = 16;
 /// Places of rates and converted values, of which many more mean nothing.
@@ -27,9 +31,9 @@ const BLOCK_ROWS: usize = 1000;
 const BLOCK_CELLS: usize = 100_000;
 
 /// One line: the time, and the cells of all columns; a mark has no cells.
-struct Row {
-    time: String,
-    cells: Vec<String>,
+pub(in crate::cli) struct Row {
+    pub(in crate::cli) time: String,
+    pub(in crate::cli) cells: Vec<String>,
 }
 
 /// Writes the table; returns the number of values in it.
@@ -60,7 +64,7 @@ fn block_len(columns: usize) -> usize {
 }
 
 /// A table that is written block by block.
-struct Table {
+pub(in crate::cli) struct Table {
     heads: Vec<Vec<String>>,
     /// The columns of the terminal.
     width: usize,
@@ -72,14 +76,18 @@ struct Table {
 }
 
 impl Table {
-    fn new(heads: Vec<Vec<String>>, width: usize) -> Self {
+    pub(in crate::cli) fn new(heads: Vec<Vec<String>>, width: usize) -> Self {
         let widths = heads.iter().map(|head| widest(head.iter())).collect();
         Self { heads, width, widths, time_width: 0, begun: false }
     }
 
     /// Writes the next lines: below the last ones where all columns fit beside
     /// each other, else as panels of their own.
-    fn write_block(&mut self, out: &mut Output, rows: &[Row]) -> Result<(), Failure> {
+    pub(in crate::cli) fn write_block(
+        &mut self,
+        out: &mut Output,
+        rows: &[Row],
+    ) -> Result<(), Failure> {
         if self.begun && rows.is_empty() {
             return Ok(());
         }
@@ -149,32 +157,38 @@ impl Table {
 }
 
 fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
-    let mut time = Vec::new();
-    time.extend_from_slice(report.zone.strftime(sample.timestamp, "%Y-%m-%d ").as_bytes());
-    report.zone.push_time(&mut time, sample.timestamp, report.places);
-    let cells = report.columns.iter().map(|column| cell_text(report, sample, column)).collect();
+    let text = |column| cell_text(cell(sample, column), column, report.precision);
+    let cells = report.columns.iter().map(text).collect();
     Row {
-        time: String::from_utf8_lossy(&time).into_owned(),
+        time: time_text(&report.zone, sample.timestamp, report.places),
         cells: if sample.is_mark { Vec::new() } else { cells },
     }
 }
 
-fn cell_text(report: &Report<'_>, sample: &Sample<'_>, column: &Column) -> String {
-    match cell(sample, column) {
-        None => MISSING.to_owned(),
-        Some(value) => {
-            let mut text = Vec::new();
-            let places = report.precision.or(column.scale.is_computed.then_some(PLACES));
-            push_plain(&mut text, value, places);
-            // A control character in a string must not break the table.
-            printable(&String::from_utf8_lossy(&text))
-        }
-    }
+/// Date and time with so many places of the second.
+pub(in crate::cli) fn time_text(zone: &Zone, at: Timestamp, places: usize) -> String {
+    let mut time = zone.strftime(at, "%Y-%m-%d ").into_bytes();
+    zone.push_time(&mut time, at, places);
+    String::from_utf8_lossy(&time).into_owned()
+}
+
+/// A value of a column, floating point numbers with `precision` places if that
+/// is given.
+pub(in crate::cli) fn cell_text(
+    value: Option<Value<'_>>,
+    column: &Column,
+    precision: Option<usize>,
+) -> String {
+    let Some(value) = value else { return MISSING.to_owned() };
+    let mut text = Vec::new();
+    push_plain(&mut text, value, precision.or(column.scale.is_computed.then_some(PLACES)));
+    // A control character in a string must not break the table.
+    printable(&String::from_utf8_lossy(&text))
 }
 
 /// The lines above a column: the name broken at its dots, the instance, the
 /// units. Control characters in them must not break the table either.
-fn head(column: &Column) -> Vec<String> {
+pub(in crate::cli) fn head(column: &Column) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for part in printable(&column.name).split_inclusive('.') {
         match lines.last_mut() {
