@@ -59,10 +59,9 @@
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`
 //! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
-//! [`follow`] (an archive that grows), [`replay`] (values at any time),
-//! [`check`] (what is wrong),
-//! [`salvage`] and [`repair`] (what can be saved). The bytes are described in
-//! `docs/archive-format.md`.
+//! [`follow`] (an archive that grows), [`scan`] (values as columns), [`replay`]
+//! (values at any time), [`check`] (what is wrong), [`salvage`] and [`repair`]
+//! (what can be saved). The bytes are described in `docs/archive-format.md`.
 //!
 //! What always holds:
 //!
@@ -92,6 +91,7 @@ mod reader;
 pub mod repair;
 pub mod replay;
 pub mod salvage;
+pub mod scan;
 #[cfg(test)]
 mod test_support;
 mod value;

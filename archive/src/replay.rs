@@ -30,9 +30,9 @@
 //! # Reading order
 //!
 //! [`interpolate`] has the rules, each a small function; `timeline` knows
-//! records and marks; `series` the observations of one instance; `lifetime`
-//! when an instance exists; this file puts them together; `rate` makes rates
-//! of counters; `seek` reads no more of an archive than answers need.
+//! records and marks; `lifetime` when an instance exists; this file puts them
+//! together, on the columns that a [scan](crate::scan) read; `rate` makes
+//! rates of counters; `seek` reads no more of an archive than answers need.
 //!
 //! # Cost
 //!
@@ -42,70 +42,49 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers.
 
-pub(crate) mod glob;
 pub mod interpolate;
 mod lifetime;
 mod observations;
 mod rate;
 mod seek;
-mod series;
 mod timeline;
 
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
-use pcp_types::{InstanceId, Pmid, Semantics, Timestamp};
+use pcp_types::{InstanceId, Semantics, Timestamp};
 
-use crate::{IndomHistory, Metadata, MetricDesc, Records, Result, Source, Value};
+use crate::scan::{self, Chunk, Column, Room};
+use crate::{IndomHistory, Metadata, Result, Source, Value};
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
-use series::Series;
 use timeline::{Reach, Timeline};
 
+pub use crate::scan::SelectedMetric;
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
 
 /// How far before the archive's start PCP still answers, with nothing: 1 ms.
 const SLOP: f64 = 0.001;
 
-/// A metric that is replayed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SelectedMetric {
-    /// The name it was selected by.
-    pub name: String,
-    /// Its descriptor.
-    pub desc: MetricDesc,
-}
-
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
 #[derive(Debug)]
 pub struct Selection<'a> {
-    source: Source<'a>,
-    metrics: Vec<SelectedMetric>,
-    selected: HashSet<Pmid>,
+    chosen: scan::Selection<'a>,
     decrease: Decrease,
 }
 
 impl<'a> Selection<'a> {
-    /// Adds a metric by its name, or all metrics below a name, or all whose
-    /// names a pattern with `*` and `?` matches, in the order of their names;
-    /// an empty name adds all there are. A metric that is selected already is
-    /// not added again.
-    ///
-    /// Returns how many metrics the name stands for: 0 is a name that the
-    /// archive does not have.
+    /// Adds metrics by name, subtree or pattern, as
+    /// [`scan::Selection::select`] does, and returns how many the name means.
     pub fn select(&mut self, name: &str) -> usize {
-        let is_pattern = glob::is_pattern(name);
-        let below = self.source.metadata().subtree(if is_pattern { "" } else { name });
-        let mut found = 0;
-        for (leaf, metric) in below.filter(|(leaf, _)| !is_pattern || glob::matches(name, leaf)) {
-            found += 1;
-            if self.selected.insert(metric.desc.pmid) {
-                self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
-            }
-        }
-        found
+        self.chosen.select(name)
+    }
+
+    /// Adds an instance to those that are replayed, as
+    /// [`scan::Selection::select_instance`] does; without any, all are.
+    pub fn select_instance(&mut self, instance: impl Into<String>) {
+        self.chosen.select_instance(instance);
     }
 
     /// What a decrease of an integer counter means; a reset without this.
@@ -117,7 +96,7 @@ impl<'a> Selection<'a> {
 
     /// The metrics so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
-        &self.metrics
+        self.chosen.metrics()
     }
 
     /// Reads the archive once and keeps the observations of the selection.
@@ -126,25 +105,34 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader: a damaged record ends the scan.
     pub fn load(self) -> Result<Replay<'a>> {
-        let source = self.source;
-        let mut replay = self.unread();
-        replay.scan(source.records()?, Timestamp::MAX)?;
-        replay.end = replay.timeline.end().unwrap_or(replay.end);
-        replay.settle();
-        Ok(replay)
+        let source = self.chosen.source();
+        let mut chunk = Chunk::new(&self.chosen);
+        chunk.fill(source, &mut source.records()?, Bound::Unbounded, Room::UNBOUNDED)?;
+        let end = chunk.stamps().last().copied().unwrap_or(source.start());
+        Ok(self.replay(chunk, end, None))
     }
 
-    /// The replay of the selection before any record is read.
-    fn unread(self) -> Replay<'a> {
-        let start = self.source.start();
+    /// The replay of what was read.
+    fn replay(
+        self,
+        chunk: Chunk,
+        end: Timestamp,
+        covered: Option<Vec<RangeInclusive<Timestamp>>>,
+    ) -> Replay<'a> {
+        let source = self.chosen.source();
+        let backward_records = chunk.backward_records();
+        let (stamps, marks, columns) = chunk.into_parts();
+        let (metadata, metrics) = (source.metadata(), self.chosen.metrics().iter().cloned());
+        let tracks =
+            metrics.zip(columns).map(|(metric, columns)| Track::new(metadata, metric, columns));
         Replay {
-            source: self.source,
-            timeline: Timeline::new(start),
-            tracks: self.metrics.into_iter().map(Track::new).collect(),
+            source,
+            timeline: Timeline::new(source.start(), stamps, marks),
+            tracks: tracks.collect(),
             decrease: self.decrease,
-            backward_records: 0,
-            end: start,
-            covered: None,
+            backward_records,
+            end,
+            covered,
         }
     }
 }
@@ -153,53 +141,32 @@ impl<'a> Selection<'a> {
 #[derive(Debug)]
 struct Track {
     metric: SelectedMetric,
-    /// Ordered by instance once loaded.
-    series: Vec<Series>,
-    places: HashMap<Option<InstanceId>, usize>,
-    /// Parallel to `series`; `None` for an instance that is not replayed.
+    /// Ordered by instance.
+    columns: Vec<Column>,
+    /// Parallel to `columns`; `None` for an instance that is not replayed.
     lives: Vec<Option<Lifetime>>,
 }
 
 impl Track {
-    fn new(metric: SelectedMetric) -> Self {
-        Self { metric, series: Vec::new(), places: HashMap::new(), lives: Vec::new() }
-    }
-
-    /// The series of an instance. `hint` is where it was in the last record,
-    /// and where it most likely is again.
-    fn series_of(&mut self, instance: Option<InstanceId>, hint: usize) -> Option<&mut Series> {
-        // A metric without a domain has one series, whatever number its
-        // records carry.
-        let instance = instance.filter(|_| self.metric.desc.indom.is_some());
-        let place = match self.series.get(hint) {
-            Some(series) if series.instance() == instance => hint,
-            _ => *self.places.entry(instance).or_insert_with(|| {
-                self.series.push(Series::new(instance, self.metric.desc.value_type));
-                self.series.len() - 1
-            }),
-        };
-        self.series.get_mut(place)
-    }
-
-    /// The series of an instance once they are in order.
-    fn series_with(&self, instance: Option<InstanceId>) -> Option<&Series> {
-        let place = self.series.binary_search_by_key(&instance, Series::instance).ok()?;
-        self.series.get(place)
-    }
-
     /// Orders the instances and finds out when each exists.
-    fn settle(&mut self, metadata: &Metadata) {
-        self.series.sort_by_key(Series::instance);
-        self.places.clear();
-        self.lives = match self.metric.desc.indom {
-            None => vec![Some(Lifetime::ALWAYS); self.series.len()],
+    fn new(metadata: &Metadata, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
+        columns.sort_by_key(Column::instance);
+        let lives = match metric.desc.indom {
+            None => vec![Some(Lifetime::ALWAYS); columns.len()],
             Some(indom) => {
                 let history = metadata.indom_history(indom);
                 let lives = lifetime::lifetimes(history.map_or(&[], IndomHistory::states));
-                let life = |series: &Series| lives.get(&series.instance()?).copied();
-                self.series.iter().map(life).collect()
+                let life = |column: &Column| lives.get(&column.instance()?).copied();
+                columns.iter().map(life).collect()
             }
         };
+        Self { metric, columns, lives }
+    }
+
+    /// The observations of an instance.
+    fn column_of(&self, instance: Option<InstanceId>) -> Option<&Column> {
+        let place = self.columns.binary_search_by_key(&instance, Column::instance).ok()?;
+        self.columns.get(place)
     }
 
     /// The values at one moment by instance.
@@ -209,29 +176,29 @@ impl Track {
         timeline: &Timeline,
         decrease: Decrease,
     ) -> Vec<(Option<InstanceId>, Value<'_>)> {
-        let lives = self.lives.iter().zip(&self.series);
+        let lives = self.lives.iter().zip(&self.columns);
         let alive = lives.filter(|(life, _)| life.is_some_and(|life| life.contains(moment.at)));
         alive
-            .filter_map(|(_, series)| {
+            .filter_map(|(_, column)| {
                 let semantics = self.metric.desc.semantics;
-                let value = series_value(series, semantics, &moment.reach, timeline, decrease)?;
-                Some((series.instance(), value))
+                let value = column_value(column, semantics, &moment.reach, timeline, decrease)?;
+                Some((column.instance(), value))
             })
             .collect()
     }
 }
 
-/// The value of one series within the reach of a moment.
-fn series_value<'s>(
-    series: &'s Series,
+/// The value of one instance within the reach of a moment.
+fn column_value<'s>(
+    column: &'s Column,
     semantics: Semantics,
     reach: &Reach,
     timeline: &Timeline,
     decrease: Decrease,
 ) -> Option<Value<'s>> {
-    let (prior, next) = series.neighbours(reach);
+    let (prior, next) = reach.neighbours(column.rows());
     let observed = |place: usize| {
-        let (record, value) = series.get(place)?;
+        let (record, value) = column.get(place)?;
         Some(Observed { at: timeline.seconds(record), value })
     };
     value_at(semantics, observed(prior?), next.and_then(observed), reach.at, decrease)
@@ -275,12 +242,7 @@ impl<'a> Replay<'a> {
     /// Begins the selection of metrics of an archive, or of an
     /// [`ArchiveSet`](crate::ArchiveSet).
     pub fn open(source: impl Into<Source<'a>>) -> Selection<'a> {
-        Selection {
-            source: source.into(),
-            metrics: Vec::new(),
-            selected: HashSet::new(),
-            decrease: Decrease::Reset,
-        }
+        Selection { chosen: scan::Selection::new(source), decrease: Decrease::Reset }
     }
 
     /// The selected metrics, in the order of their selection.
@@ -291,8 +253,8 @@ impl<'a> Replay<'a> {
     /// The instances of a metric that have values in what was read, ascending.
     /// Without instances the one is `None`.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
-        let series = self.tracks.get(metric).map(|track| track.series.as_slice());
-        series.unwrap_or_default().iter().map(Series::instance)
+        let columns = self.tracks.get(metric).map(|track| track.columns.as_slice());
+        columns.unwrap_or_default().iter().map(Column::instance)
     }
 
     /// Records that were left out because their stamp lies before that of the
@@ -304,10 +266,10 @@ impl<'a> Replay<'a> {
     /// The time between two observations that is typical (the median) of the
     /// instance with most of them; `None` if no instance has two.
     pub fn typical_interval(&self) -> Option<Duration> {
-        let all = self.tracks.iter().flat_map(|track| &track.series);
-        let longest = all.max_by_key(|series| series.records().count())?;
+        let all = self.tracks.iter().flat_map(|track| &track.columns);
+        let longest = all.max_by_key(|column| column.len())?;
         let stamps: Vec<Timestamp> =
-            longest.records().filter_map(|record| self.timeline.stamp(record)).collect();
+            longest.rows().iter().filter_map(|&record| self.timeline.stamp(record)).collect();
         let gaps =
             stamps.windows(2).filter_map(|pair| Some(pair.last()?.nanos_since(*pair.first()?)));
         let mut gaps: Vec<i128> = gaps.collect();
@@ -363,44 +325,6 @@ impl<'a> Replay<'a> {
     /// selected metrics are passed over.
     pub fn observations(&self) -> Observations<'_> {
         Observations::new(self)
-    }
-
-    /// Reads records until one is later than `until`, and keeps what belongs to
-    /// the selected metrics.
-    fn scan(&mut self, mut records: Records<'_>, until: Timestamp) -> Result<()> {
-        let by_pmid: HashMap<Pmid, usize> = self
-            .tracks
-            .iter()
-            .enumerate()
-            .map(|(place, track)| (track.metric.desc.pmid, place))
-            .collect();
-        while let Some(record) = records.next()? {
-            if record.timestamp() > until {
-                break;
-            }
-            let Some(number) = self.timeline.push(record.timestamp(), record.is_mark()) else {
-                self.backward_records += 1;
-                continue;
-            };
-            for set in record.value_sets() {
-                let track = by_pmid.get(&set.pmid()).and_then(|&place| self.tracks.get_mut(place));
-                let Some(track) = track else { continue };
-                for (hint, value) in set.values(track.metric.desc.value_type).enumerate() {
-                    let (instance, value) =
-                        value.map_err(|error| self.source.damaged(&record, error))?;
-                    if let Some(series) = track.series_of(instance, hint) {
-                        series.push(number, value);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self) {
-        for track in &mut self.tracks {
-            track.settle(self.source.metadata());
-        }
     }
 }
 

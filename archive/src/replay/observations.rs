@@ -22,7 +22,7 @@ struct Place {
     record: u32,
     /// `None` for a mark.
     metric: Option<u32>,
-    series: u32,
+    column: u32,
     observation: u32,
 }
 
@@ -30,12 +30,12 @@ impl<'r> Observations<'r> {
     pub(super) fn new(replay: &'r Replay<'_>) -> Self {
         let mut order = Vec::new();
         for &record in replay.timeline.marks() {
-            order.push(Place { record, metric: None, series: 0, observation: 0 });
+            order.push(Place { record, metric: None, column: 0, observation: 0 });
         }
         for (metric, track) in (0u32..).zip(&replay.tracks) {
-            for (number, series) in (0u32..).zip(&track.series) {
-                for (observation, record) in (0u32..).zip(series.records()) {
-                    order.push(Place { record, metric: Some(metric), series: number, observation });
+            for (column, values) in (0u32..).zip(&track.columns) {
+                for (observation, &record) in (0u32..).zip(values.rows()) {
+                    order.push(Place { record, metric: Some(metric), column, observation });
                 }
             }
         }
@@ -61,10 +61,10 @@ impl<'r> Iterator for Observations<'r> {
         while let Some(place) = self.order.get(self.next).filter(|p| p.record == first.record) {
             self.next += 1;
             let Some(metric) = place.metric else { continue };
-            let series =
-                self.replay.tracks.get(metric as usize)?.series.get(place.series as usize)?;
-            let (_, value) = series.get(place.observation as usize)?;
-            sample.values.get_mut(metric as usize)?.push((series.instance(), value));
+            let track = self.replay.tracks.get(metric as usize)?;
+            let column = track.columns.get(place.column as usize)?;
+            let (_, value) = column.get(place.observation as usize)?;
+            sample.values.get_mut(metric as usize)?.push((column.instance(), value));
         }
         Some(sample)
     }

@@ -17,29 +17,25 @@
 use pcp_types::{InstanceId, Semantics, Timestamp, Units};
 
 use super::interpolate::Decrease;
-use super::series::Series;
-use super::{Replay, Sample, SelectedMetric};
-use crate::{Value, ValueType};
+use super::{Column, Replay, Sample, SelectedMetric};
+use crate::Value;
 
 impl SelectedMetric {
     /// Whether the metric has rates: a counter whose values are numbers.
     pub fn has_rates(&self) -> bool {
-        let is_number = !matches!(
-            self.desc.value_type,
-            ValueType::NoSupport
-                | ValueType::String
-                | ValueType::Aggregate
-                | ValueType::AggregateStatic
-                | ValueType::Event
-                | ValueType::HighresEvent
-        );
-        self.desc.semantics == Semantics::Counter && is_number
+        self.desc.semantics == Semantics::Counter && self.has_numbers()
     }
 
     /// The units of the metric's rates: `count / sec` of a `count`, and a plain
     /// number (a utilisation) of a time.
     pub fn rate_units(&self) -> Units {
         self.desc.units.per_second()
+    }
+
+    /// How many seconds the unit of time of the metric's rates has; `None` if
+    /// its units name none that exists.
+    pub(crate) fn rate_time_scale(&self) -> Option<f64> {
+        time_scale(self.desc.units)
     }
 }
 
@@ -60,15 +56,15 @@ impl Replay<'_> {
         for (place, track) in counters {
             let Some(values) = sample.values.get_mut(place) else { continue };
             let befores = before.as_ref().and_then(|before| before.values.get(place));
-            let scale = time_scale(track.metric.desc.units);
+            let scale = track.metric.rate_time_scale();
             let (Some(befores), Some(scale), true) = (befores, scale, is_joined) else {
                 values.clear();
                 continue;
             };
             let rate = |(instance, after): (Option<InstanceId>, Value<'_>)| {
                 let first = value_of(befores, instance)?;
-                let series = track.series_with(instance)?;
-                let observed = self.observed_between(series, since, at);
+                let column = track.column_of(instance)?;
+                let observed = self.observed_between(column, since, at);
                 let growth = growth(first, observed, after, self.decrease)?;
                 Some((instance, Value::Double(growth * scale / seconds)))
             };
@@ -85,12 +81,14 @@ impl Replay<'_> {
     /// The observations strictly between two moments.
     fn observed_between<'s>(
         &self,
-        series: &'s Series,
+        column: &'s Column,
         since: Timestamp,
         at: Timestamp,
     ) -> impl Iterator<Item = Value<'s>> {
         let records = self.timeline.between(since, at);
-        series.places(&records).filter_map(|place| Some(series.get(place)?.1))
+        let place = |record| column.rows().partition_point(|&other| other < record);
+        let places = place(records.start)..place(records.end);
+        places.filter_map(|place| Some(column.get(place)?.1))
     }
 }
 

@@ -18,15 +18,16 @@
 //! stamps go backwards ([`Replay::backward_records`]) a search by time may pass
 //! records by; a full scan does not.
 
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::lifetime::{self, Lifetime};
-use super::{MetricDesc, Replay, Selection};
-use crate::{IndomHistory, Record, Result};
+use super::{Replay, Selection};
+use crate::scan::{Chunk, Room};
+use crate::{IndomHistory, MetricDesc, Record, Result};
 
 /// So many moments for each entry of the temporal index are worth a search
 /// each: a search reads from one entry to the next.
@@ -47,7 +48,7 @@ impl<'a> Selection<'a> {
     ///
     /// As [`load_spans`](Self::load_spans).
     pub fn load_moments(self, moments: &[Timestamp], back: Duration) -> Result<Replay<'a>> {
-        let most = self.source.index_entries() as f64 * MOMENTS_PER_ENTRY;
+        let most = self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY;
         let spans = moments.iter().map(|&at| at.saturating_sub(back)..=at);
         if moments.len() as f64 <= most {
             return self.load_spans(&spans.collect::<Vec<_>>());
@@ -67,7 +68,7 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader, from the records that are read.
     pub fn load_spans(self, spans: &[Span]) -> Result<Replay<'a>> {
-        let source = self.source;
+        let source = self.chosen.source();
         let (start, end) = (source.start(), source.end());
         if spans.iter().any(|span| *span.start() <= start && *span.end() >= end) {
             return self.load();
@@ -78,22 +79,24 @@ impl<'a> Selection<'a> {
             let search = Search { selection: &self, keys: self.keys_in(span, &lives) };
             deciding.push(search.back(*span.start())?..=search.ahead(*span.end())?);
         }
-        let mut replay = self.unread();
+        let mut chunk = Chunk::new(&self.chosen);
         for span in joined(deciding) {
-            replay.scan(source.records_from(*span.start())?, *span.end())?;
+            let mut records = source.records_from(*span.start())?;
+            chunk.fill(source, &mut records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
         }
-        replay.covered = Some(joined(spans.to_vec()));
-        replay.end = end;
-        replay.settle();
-        Ok(replay)
+        Ok(self.replay(chunk, end, Some(joined(spans.to_vec()))))
     }
 
-    /// The lifetimes of all instances of the domains of the selection.
+    /// The lifetimes of the selected instances by domain.
     fn lives(&self) -> HashMap<InDom, HashMap<InstanceId, Lifetime>> {
-        let indoms: HashSet<InDom> = self.metrics.iter().filter_map(|m| m.desc.indom).collect();
+        let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
-            let history = self.source.metadata().indom_history(indom);
-            (indom, lifetime::lifetimes(history.map_or(&[], IndomHistory::states)))
+            let history = self.chosen.source().metadata().indom_history(indom);
+            let mut lives = lifetime::lifetimes(history.map_or(&[], IndomHistory::states));
+            if let Some(wanted) = self.chosen.instances_of(indom) {
+                lives.retain(|instance, _| wanted.contains(instance));
+            }
+            (indom, lives)
         };
         indoms.into_iter().map(life).collect()
     }
@@ -105,7 +108,7 @@ impl<'a> Selection<'a> {
         lives: &HashMap<InDom, HashMap<InstanceId, Lifetime>>,
     ) -> HashSet<Key> {
         let mut keys = HashSet::new();
-        for (place, metric) in self.metrics.iter().enumerate() {
+        for (place, metric) in self.metrics().iter().enumerate() {
             let Some(indom) = metric.desc.indom else {
                 keys.insert((place, None));
                 continue;
@@ -128,7 +131,7 @@ impl Search<'_, '_> {
     /// The stamp of the newest record such that all instances have values in it
     /// or in the records from it to `start`, or a mark forbids to look further.
     fn back(&self, start: Timestamp) -> Result<Timestamp> {
-        let source = self.selection.source;
+        let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
         let mut records = source.records_back_from(start)?;
         let mut stamp = start;
@@ -148,7 +151,7 @@ impl Search<'_, '_> {
     /// The stamp of the oldest record such that all instances have values in it
     /// or in the records from `end` to it, or a mark forbids to look further.
     fn ahead(&self, end: Timestamp) -> Result<Timestamp> {
-        let source = self.selection.source;
+        let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
         let mut records = source.records_from(end)?;
         let mut stamp = end;
@@ -175,7 +178,7 @@ struct Missing {
 
 impl Missing {
     fn new(search: &Search<'_, '_>) -> Self {
-        let metrics = search.selection.metrics.iter().enumerate();
+        let metrics = search.selection.metrics().iter().enumerate();
         let places = metrics.map(|(place, metric)| (metric.desc.pmid, (place, metric.desc)));
         Self { keys: search.keys.clone(), places: places.collect() }
     }

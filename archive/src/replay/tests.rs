@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, OwnedValue, Units, ValueSet, ValueType,
-    WriterLabel, WriterOptions,
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, MetricDesc, OwnedValue, Pmid, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 
 /// Milliseconds after the archive's start.

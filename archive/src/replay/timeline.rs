@@ -29,29 +29,25 @@ pub(crate) struct Reach {
     pub(crate) next: Range<u32>,
 }
 
+impl Reach {
+    /// The places, among the records that have a value, of the newest one
+    /// behind the moment and of the oldest one ahead of it.
+    pub(crate) fn neighbours(&self, records: &[u32]) -> (Option<usize>, Option<usize>) {
+        let is_within = |place: usize, range: &Range<u32>| {
+            records.get(place).is_some_and(|record| range.contains(record))
+        };
+        let after = records.partition_point(|&record| record < self.prior.end);
+        let prior = after.checked_sub(1).filter(|&place| is_within(place, &self.prior));
+        let next = records.partition_point(|&record| record < self.next.start);
+        (prior, Some(next).filter(|&place| is_within(place, &self.next)))
+    }
+}
+
 impl Timeline {
-    /// A timeline without records of an archive that starts at `start`.
-    pub(crate) fn new(start: Timestamp) -> Self {
-        Self { start, stamps: Vec::new(), marks: Vec::new() }
-    }
-
-    /// The number of a further record, or `None` if its stamp lies before the
-    /// last one's: time cannot be searched then, and the record is left out.
-    pub(crate) fn push(&mut self, stamp: Timestamp, is_mark: bool) -> Option<u32> {
-        if self.stamps.last().is_some_and(|&last| stamp < last) {
-            return None;
-        }
-        let number = u32::try_from(self.stamps.len()).ok()?;
-        self.stamps.push(stamp);
-        if is_mark {
-            self.marks.push(number);
-        }
-        Some(number)
-    }
-
-    /// The stamp of the last record.
-    pub(crate) fn end(&self) -> Option<Timestamp> {
-        self.stamps.last().copied()
+    /// The timeline of the rows of a chunk, in an archive that starts at
+    /// `start`.
+    pub(crate) const fn new(start: Timestamp, stamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
+        Self { start, stamps, marks }
     }
 
     /// The marks, ascending.
@@ -111,18 +107,8 @@ mod tests {
 
     /// The records of the module's example: 0, 10, 20, mark, 40, 50.
     fn with_a_mark() -> Timeline {
-        let mut timeline = Timeline::new(at(0));
-        for (millis, is_mark) in [
-            (0, false),
-            (10_000, false),
-            (20_000, false),
-            (20_001, true),
-            (40_000, false),
-            (50_000, false),
-        ] {
-            timeline.push(at(millis), is_mark).unwrap();
-        }
-        timeline
+        let stamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(at);
+        Timeline::new(at(0), stamps.to_vec(), vec![3])
     }
 
     #[test]
@@ -148,19 +134,17 @@ mod tests {
 
     #[test]
     fn a_record_with_the_time_of_the_mark_before_it_is_seen_at_that_time() {
-        let mut timeline = Timeline::new(at(0));
-        for (millis, is_mark) in [(0, false), (10, false), (10, true), (10, false), (20, false)] {
-            timeline.push(at(millis), is_mark).unwrap();
-        }
+        let timeline = Timeline::new(at(0), [0, 10, 10, 10, 20].map(at).to_vec(), vec![2]);
         let reach = timeline.reach(at(10));
         assert_eq!((reach.prior, reach.next), (3..4, 3..5));
     }
 
     #[test]
-    fn a_stamp_that_goes_back_is_left_out() {
-        let mut timeline = with_a_mark();
-        assert_eq!(timeline.push(at(49_999), false), None);
-        assert_eq!(timeline.push(at(50_000), false), Some(6), "an equal one is not");
-        assert_eq!(timeline.end(), Some(at(50_000)));
+    fn neighbours_are_the_closest_within_reach() {
+        let at = |prior, next| Reach { at: 0.0, prior, next }.neighbours(&[2, 4, 8]);
+        assert_eq!(at(0..6, 6..9), (Some(1), Some(2)));
+        assert_eq!(at(0..5, 4..9), (Some(1), Some(1)), "a record at the moment is both");
+        assert_eq!(at(5..6, 6..8), (None, None), "nothing between the marks");
+        assert_eq!(at(0..0, 0..9), (None, Some(0)));
     }
 }

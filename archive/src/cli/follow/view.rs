@@ -11,7 +11,8 @@ use crate::cli::report::table::{MISSING, Row, Table, cell_text, head, time_text}
 use crate::cli::value::Json;
 use crate::cli::zone::Zone;
 use crate::follow::Followed;
-use crate::replay::{SelectedMetric, glob, rate_between};
+use crate::replay::{SelectedMetric, rate_between};
+use crate::scan::glob;
 use crate::{Metadata, OwnedValue, Value};
 
 /// Places of the second in the table.

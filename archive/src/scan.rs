@@ -1,0 +1,176 @@
+//! The values of chosen metrics as columns, chunk by chunk.
+//!
+//! An archive is written row by row: a record has the values of many metrics
+//! at one time. Whoever computes with a metric wants it column by column: its
+//! values one after the other, with their times. This is the one place that
+//! turns the former into the latter; replay, reports and summaries work on
+//! its columns.
+//!
+//! # A chunk
+//!
+//! Let an archive hold three records and a mark, of a metric `load` without
+//! instances and a counter `bytes` by network interface:
+//!
+//! ```text
+//!   time   load   bytes[eth0]  bytes[eth1]      columns of the chunk:
+//!   0 s    0.5    100                             load         rows 0 1 3
+//!   10 s   0.7    150          20                              values 0.5 0.7 0.1
+//!   15 s   mark                                   bytes[eth0]  rows 0 1    values 100 150
+//!   20 s   0.1                 25                 bytes[eth1]  rows 1 3    values 20 25
+//! ```
+//!
+//! A record, or a mark, is a *row*: its place in [`Chunk::stamps`], counted
+//! from 0 in each chunk. A [`Column`] is what a chunk has of one metric and
+//! instance. Columns are sparse: a row in which the metric has no value, or an
+//! error, or lacks the instance, takes no place in them. Marks are rows
+//! without values ([`Chunk::marks`]): nothing before one may be joined to what
+//! comes after it.
+//!
+//! A chunk ends after so many values or rows that it lies in a processor's
+//! cache, and its memory is used again for the next. So a scan takes as much
+//! memory for a day as for a minute: what grows is only the list of the
+//! columns, one for each instance that had a value. A column keeps its place
+//! in [`Chunk::columns`] from chunk to chunk, which is where a sum over chunks
+//! finds its own.
+//!
+//! ```
+//! use mmv_archive::scan::{Columns, Selection};
+//! # use mmv_archive::{
+//! #     ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+//! #     ValueSet, ValueType, WriterLabel, WriterOptions,
+//! # };
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let base = directory.path().join("a");
+//! # let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
+//! # let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+//! # let desc = MetricDesc {
+//! #     pmid: Pmid::new(70, 1, 1)?,
+//! #     value_type: ValueType::Double,
+//! #     indom: None,
+//! #     semantics: Semantics::Instant,
+//! #     units: Units::NONE,
+//! # };
+//! # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+//! # writer.declare_metric(&desc, &["load"])?;
+//! # for (second, load) in [(0, 0.5), (10, 0.7), (20, 0.1)] {
+//! #     let values = Ok(vec![(None, OwnedValue::Double(load))]);
+//! #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+//! #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+//! #     if second == 10 {
+//! #         writer.write_mark(Timestamp::new(15, 0)?)?;
+//! #     }
+//! # }
+//! # writer.finish()?;
+//! # let archive = mmv_archive::Archive::open(&base)?;
+//! let mut selection = Selection::new(&archive);
+//! selection.select("load");
+//! let mut columns = Columns::open(&selection, ..)?;
+//! let (mut sum, mut count) = (0.0, 0);
+//! while let Some(chunk) = columns.next_chunk()? {
+//!     for column in chunk.columns(0) {
+//!         for (row, load) in column.numbers() {
+//!             println!("{}: {load}", chunk.stamps()[row as usize]);
+//!             sum += load;
+//!             count += 1;
+//!         }
+//!     }
+//!     # assert_eq!(chunk.marks(), [2]);
+//!     # assert_eq!(chunk.columns(0)[0].rows(), [0, 1, 3]);
+//! }
+//! assert_eq!((sum, count), (0.5 + 0.7 + 0.1, 3));
+//! # Ok(())
+//! # }
+//! ```
+
+mod chunk;
+mod column;
+pub(crate) mod glob;
+mod selection;
+
+use std::ops::{Bound, RangeBounds};
+
+use pcp_types::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::{Records, Source};
+pub(crate) use chunk::Room;
+
+pub use chunk::Chunk;
+pub use column::Column;
+pub use selection::{SelectedMetric, Selection};
+
+/// The columns of a selection from the first record of a span to its last.
+///
+/// Not an [`Iterator`]: a chunk lives until the next one is asked for.
+#[derive(Debug)]
+pub struct Columns<'a> {
+    source: Source<'a>,
+    records: Records<'a>,
+    last: Bound<Timestamp>,
+    chunk: Chunk,
+    /// What comes after the chunk that was returned.
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Records,
+    Error(Error),
+    Nothing,
+}
+
+impl<'a> Columns<'a> {
+    /// Begins a scan of the records whose times lie in `span`: `..` is the
+    /// whole archive, `start..=end` a window. The index is used to find its
+    /// first record.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Source::records_from`].
+    pub fn open(selection: &Selection<'a>, span: impl RangeBounds<Timestamp>) -> Result<Self> {
+        let source = selection.source();
+        let records = match span.start_bound() {
+            Bound::Unbounded => source.records()?,
+            Bound::Included(&start) => source.records_from(start)?,
+            Bound::Excluded(&start) => {
+                source.records_from(Timestamp::from_nanos(start.as_nanos().saturating_add(1)))?
+            }
+        };
+        let last = span.end_bound().cloned();
+        Ok(Self { source, records, last, chunk: Chunk::new(selection), rest: Rest::Records })
+    }
+
+    /// The next chunk, with at least one row; `None` when all were returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for a damaged record, or for a value that cannot be
+    /// of its metric's type, and [`Error::Io`]. All rows in front of it have
+    /// been returned before, and the scan is over.
+    pub fn next_chunk(&mut self) -> Result<Option<&Chunk>> {
+        self.chunk.clear();
+        match std::mem::replace(&mut self.rest, Rest::Nothing) {
+            Rest::Nothing => return Ok(None),
+            Rest::Error(error) => return Err(error),
+            Rest::Records => {}
+        }
+        let filled = self.chunk.fill(self.source, &mut self.records, self.last, Room::CHUNK);
+        self.rest = match filled {
+            Ok(true) => Rest::Records,
+            Ok(false) => Rest::Nothing,
+            Err(error) if self.chunk.stamps().is_empty() => return Err(error),
+            Err(error) => Rest::Error(error),
+        };
+        Ok(Some(&self.chunk).filter(|chunk| !chunk.stamps().is_empty()))
+    }
+
+    /// Records so far that were left out because their time lies before that
+    /// of the record in front of them. Such an archive is damaged.
+    pub fn backward_records(&self) -> u64 {
+        self.chunk.backward_records()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Which metrics and instances are read.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_types::{InDom, InstanceId, Pmid, ValueType};
+
+use super::glob;
+use crate::{MetricDesc, Source};
+
+/// A metric that is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectedMetric {
+    /// The name it was selected by.
+    pub name: String,
+    /// Its descriptor.
+    pub desc: MetricDesc,
+}
+
+impl SelectedMetric {
+    /// Whether the metric's values are numbers.
+    pub const fn has_numbers(&self) -> bool {
+        !matches!(
+            self.desc.value_type,
+            ValueType::NoSupport
+                | ValueType::String
+                | ValueType::Aggregate
+                | ValueType::AggregateStatic
+                | ValueType::Event
+                | ValueType::HighresEvent
+        )
+    }
+}
+
+/// Metrics of one archive or several, chosen by name, and which of their instances.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    source: Source<'a>,
+    metrics: Vec<SelectedMetric>,
+    selected: HashSet<Pmid>,
+    /// Names or numbers; all instances if empty.
+    instances: Vec<String>,
+}
+
+impl<'a> Selection<'a> {
+    /// Nothing so far of an archive, or of an [`ArchiveSet`](crate::ArchiveSet),
+    /// and all instances of what will be selected.
+    pub fn new(source: impl Into<Source<'a>>) -> Self {
+        let (metrics, selected, instances) = (Vec::new(), HashSet::new(), Vec::new());
+        Self { source: source.into(), metrics, selected, instances }
+    }
+
+    /// Adds a metric by its name, or all metrics below a name, or all whose
+    /// names a pattern with `*` and `?` matches, in the order of their names;
+    /// an empty name adds all there are. A metric that is selected already is
+    /// not added again.
+    ///
+    /// Returns how many metrics the name stands for: 0 is a name that the
+    /// archive does not have.
+    pub fn select(&mut self, name: &str) -> usize {
+        let is_pattern = glob::is_pattern(name);
+        let below = self.source.metadata().subtree(if is_pattern { "" } else { name });
+        let mut found = 0;
+        for (leaf, metric) in below.filter(|(leaf, _)| !is_pattern || glob::matches(name, leaf)) {
+            found += 1;
+            if self.selected.insert(metric.desc.pmid) {
+                self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
+            }
+        }
+        found
+    }
+
+    /// Adds an instance to those that are read; without any, all are. Metrics
+    /// without instances are read in any case.
+    ///
+    /// An instance is meant by the whole of a name that it ever had, or by the
+    /// part before the first blank, as PCP matches names. A number means the
+    /// instance with this number, in domains in which it is nobody's name.
+    pub fn select_instance(&mut self, instance: impl Into<String>) {
+        self.instances.push(instance.into());
+    }
+
+    /// Keeps only the metrics that are wanted.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(&SelectedMetric) -> bool) {
+        let selected = &mut self.selected;
+        self.metrics.retain(|metric| {
+            let is_kept = is_wanted(metric);
+            if !is_kept {
+                selected.remove(&metric.desc.pmid);
+            }
+            is_kept
+        });
+    }
+
+    /// The metrics so far.
+    pub fn metrics(&self) -> &[SelectedMetric] {
+        &self.metrics
+    }
+
+    /// What is read.
+    pub const fn source(&self) -> Source<'a> {
+        self.source
+    }
+
+    /// The instances of a domain that are read; `None` if all are.
+    pub(crate) fn instances_of(&self, indom: InDom) -> Option<HashSet<InstanceId>> {
+        if self.instances.is_empty() {
+            return None;
+        }
+        let history = self.source.metadata().indom_history(indom);
+        let states = history.map_or(&[][..], |history| history.states());
+        let mut named: HashSet<&str> = HashSet::new();
+        let mut wanted = HashSet::new();
+        for instance in states.iter().flat_map(|state| &state.instances) {
+            for text in self.instances.iter().filter(|text| is_name(text, &instance.name)) {
+                named.insert(text);
+                wanted.insert(instance.id);
+            }
+        }
+        let numbers = self.instances.iter().filter(|text| !named.contains(text.as_str()));
+        wanted.extend(numbers.filter_map(|text| InstanceId::new(text.parse().ok()?).ok()));
+        Some(wanted)
+    }
+
+    /// For each metric the instances that are read, each domain looked at once.
+    pub(super) fn instances_by_metric(&self) -> Vec<Option<Arc<HashSet<InstanceId>>>> {
+        let mut by_indom = HashMap::new();
+        let mut wanted = |metric: &SelectedMetric| {
+            let indom = metric.desc.indom?;
+            let instances = by_indom.entry(indom);
+            instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone()
+        };
+        self.metrics.iter().map(&mut wanted).collect()
+    }
+}
+
+/// Whether a text means a name: all of it, or what is before its first blank.
+fn is_name(text: &str, name: &str) -> bool {
+    let first_word = name.split(' ').next().unwrap_or(name);
+    text == name || text == first_word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_are_named_whole_or_by_their_first_word() {
+        assert!(is_name("0001 init", "0001 init"));
+        assert!(is_name("0002", "0002 /sbin/getty"));
+        assert!(!is_name("000", "0001"));
+        assert!(!is_name("0003 sh", "0003"));
+    }
+}

@@ -1,0 +1,304 @@
+//! Scans of archives that our writer wrote.
+
+use std::os::unix::fs::FileExt as _;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+
+/// Milliseconds after the archive's start.
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
+}
+
+fn id(number: i32) -> InstanceId {
+    InstanceId::new(number).unwrap()
+}
+
+fn interfaces() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+/// `net.bytes` by interface, `load`, `name`.
+fn descs() -> [MetricDesc; 3] {
+    let desc = |item, value_type, indom| MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type,
+        indom,
+        semantics: Semantics::Instant,
+        units: Units::NONE,
+    };
+    [
+        desc(1, ValueType::U64, Some(interfaces())),
+        desc(2, ValueType::Double, None),
+        desc(3, ValueType::String, None),
+    ]
+}
+
+/// The values of one record: by interface, the load, the name. Without any it
+/// is a mark.
+type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
+
+/// An archive with a record a second.
+fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
+    let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    for (desc, name) in descs().iter().zip(["net.bytes", "load", "name"]) {
+        writer.declare_metric(desc, &[name]).unwrap();
+    }
+    let names = ["eth0 up", "eth1", "3", "lo"];
+    let instances: Vec<_> = names
+        .iter()
+        .zip(2..)
+        .map(|(name, n)| Instance { id: id(n), name: (*name).into() })
+        .collect();
+    writer.declare_indom(interfaces(), &instances).unwrap();
+    for ((bytes, load, name), millis) in rows.iter().zip((0..).step_by(1000)) {
+        let [by_interface, load_desc, name_desc] = descs();
+        let mut value_sets = Vec::new();
+        if !bytes.is_empty() {
+            let values = bytes.iter().map(|(n, v)| (Some(id(*n)), OwnedValue::U64(*v)));
+            value_sets.push(ValueSet { pmid: by_interface.pmid, values: Ok(values.collect()) });
+        }
+        let single =
+            |desc: MetricDesc, value| ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
+        value_sets.extend(load.map(|load| single(load_desc, OwnedValue::Double(load))));
+        let text = name.as_ref().map(|name| OwnedValue::String(name.clone().into()));
+        value_sets.extend(text.map(|text| single(name_desc, text)));
+        if value_sets.is_empty() {
+            writer.write_mark(at(millis)).unwrap();
+        } else {
+            writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let archive = Archive::open(&base).unwrap();
+    (directory, archive)
+}
+
+fn select<'a>(archive: &'a Archive, names: &[&str]) -> Selection<'a> {
+    let mut selection = Selection::new(archive);
+    for name in names {
+        assert!(selection.select(name) > 0, "{name}");
+    }
+    selection
+}
+
+/// All that a scan returns, in the order of time, metric and column, chunk by
+/// chunk; a mark is a time without a value.
+type Seen = Vec<(Timestamp, Option<(usize, Option<i32>, String)>)>;
+
+fn seen(chunk: &Chunk, metrics: usize) -> Seen {
+    let stamp = |row: u32| chunk.stamps()[row as usize];
+    let mut seen: Seen = chunk.marks().iter().map(|&row| (stamp(row), None)).collect();
+    for metric in 0..metrics {
+        for column in chunk.columns(metric) {
+            let instance = column.instance().map(InstanceId::get);
+            let cell = |value: Value<'_>| (metric, instance, format!("{value:?}"));
+            seen.extend(column.iter().map(|(row, value)| (stamp(row), Some(cell(value)))));
+        }
+    }
+    seen.sort();
+    seen
+}
+
+/// What a scan returns over all chunks, each of at most `room`.
+fn scan(selection: &Selection<'_>, room: Room) -> (Seen, usize) {
+    let source = selection.source();
+    let mut chunk = Chunk::new(selection);
+    let mut records = source.records().unwrap();
+    let (mut all, mut chunks) = (Vec::new(), 0);
+    loop {
+        let more = chunk.fill(source, &mut records, Bound::Unbounded, room).unwrap();
+        all.extend(seen(&chunk, selection.metrics().len()));
+        chunks += 1;
+        chunk.clear();
+        if !more {
+            return (all, chunks);
+        }
+    }
+}
+
+/// What the records say themselves.
+fn expected(archive: &Archive, selection: &Selection<'_>) -> Seen {
+    let mut expected = Vec::new();
+    let mut records = archive.records().unwrap();
+    while let Some(record) = records.next().unwrap() {
+        if record.is_mark() {
+            expected.push((record.timestamp(), None));
+        }
+        for set in record.value_sets() {
+            let mut metrics = selection.metrics().iter();
+            let Some(metric) = metrics.position(|m| m.desc.pmid == set.pmid()) else { continue };
+            for value in set.values(selection.metrics()[metric].desc.value_type) {
+                let (instance, value) = value.unwrap();
+                let cell = (metric, instance.map(InstanceId::get), format!("{value:?}"));
+                expected.push((record.timestamp(), Some(cell)));
+            }
+        }
+    }
+    expected.sort();
+    expected
+}
+
+fn row(bytes: &[(i32, u64)], load: Option<f64>, name: Option<&str>) -> Row {
+    (bytes.to_vec(), load, name.map(str::to_owned))
+}
+
+#[test]
+fn the_example_of_the_module_comes_out_as_worked_by_hand() {
+    let (_directory, archive) = archive(&[
+        row(&[(2, 100)], Some(0.5), None),
+        row(&[(2, 150), (3, 20)], Some(0.7), None),
+        row(&[], None, None),
+        row(&[(3, 25)], Some(0.1), None),
+    ]);
+    let selection = select(&archive, &["load", "net"]);
+    let mut columns = Columns::open(&selection, ..).unwrap();
+    let chunk = columns.next_chunk().unwrap().unwrap();
+    assert_eq!(chunk.stamps(), [0, 1000, 2000, 3000].map(at));
+    assert_eq!(chunk.marks(), [2]);
+    let column = |metric: usize, place: usize| {
+        let column: &Column = &chunk.columns(metric)[place];
+        (column.instance(), column.numbers().collect::<Vec<_>>())
+    };
+    assert_eq!(column(0, 0), (None, vec![(0, 0.5), (1, 0.7), (3, 0.1)]));
+    assert_eq!(column(1, 0), (Some(id(2)), vec![(0, 100.0), (1, 150.0)]));
+    assert_eq!(column(1, 1), (Some(id(3)), vec![(1, 20.0), (3, 25.0)]));
+    assert!(chunk.columns(2).is_empty(), "not selected");
+    assert!(columns.next_chunk().unwrap().is_none());
+    assert!(columns.next_chunk().unwrap().is_none(), "the end stays the end");
+}
+
+#[test]
+fn a_span_has_the_records_within() {
+    let rows: Vec<Row> = (0..10).map(|n| row(&[], Some(f64::from(n)), None)).collect();
+    let (_directory, archive) = archive(&rows);
+    let selection = select(&archive, &["load"]);
+    let loads = |span: (Bound<Timestamp>, Bound<Timestamp>)| {
+        let mut columns = Columns::open(&selection, span).unwrap();
+        let chunk = columns.next_chunk().unwrap();
+        let column = chunk.and_then(|chunk| chunk.columns(0).first());
+        column.map_or(Vec::new(), |column| column.numbers().map(|(_, load)| load as i64).collect())
+    };
+    let (two, five) = (at(2000), at(5000));
+    assert_eq!(loads((Bound::Included(two), Bound::Included(five))), [2, 3, 4, 5]);
+    assert_eq!(loads((Bound::Excluded(two), Bound::Excluded(five))), [3, 4]);
+    assert_eq!(loads((Bound::Included(at(8500)), Bound::Unbounded)), [9]);
+    assert_eq!(loads((Bound::Included(at(9001)), Bound::Unbounded)), [0i64; 0]);
+}
+
+#[test]
+fn instances_are_chosen_by_name_or_else_by_number() {
+    let bytes = [(2, 20), (3, 30), (4, 40), (5, 50), (9, 90)];
+    let (_directory, archive) = archive(&[row(&bytes, Some(1.0), None)]);
+    let chosen = |texts: &[&str]| {
+        let mut selection = select(&archive, &["net", "load"]);
+        for text in texts {
+            selection.select_instance(*text);
+        }
+        let mut columns = Columns::open(&selection, ..).unwrap();
+        let chunk = columns.next_chunk().unwrap().unwrap();
+        assert_eq!(chunk.columns(1).len(), 1, "a metric without instances is read in any case");
+        let numbers = chunk.columns(0).iter().map(|column| column.instance().unwrap().get());
+        numbers.collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(&[]), [2, 3, 4, 5, 9]);
+    assert_eq!(chosen(&["eth0", "lo"]), [2, 5], "the first word will do");
+    assert_eq!(chosen(&["eth0 up"]), [2]);
+    assert_eq!(chosen(&["3"]), [4], "a name before a number");
+    assert_eq!(chosen(&["5", "9"]), [5, 9], "also one that has no name");
+    assert_eq!(chosen(&["eth", "-1", "77"]), [0; 0]);
+}
+
+#[test]
+fn the_columns_keep_their_places_from_chunk_to_chunk() {
+    let (_directory, archive) = archive(&[
+        row(&[(5, 1), (2, 2)], None, Some("a")),
+        row(&[(3, 3)], None, None),
+        row(&[(2, 4), (3, 5), (5, 6)], None, Some("b")),
+    ]);
+    let selection = select(&archive, &["net", "name"]);
+    let mut chunk = Chunk::new(&selection);
+    let mut records = archive.records().unwrap();
+    let room = Room { rows: 1, ..Room::UNBOUNDED };
+    let mut instances = Vec::new();
+    while chunk.fill(selection.source(), &mut records, Bound::Unbounded, room).unwrap() {
+        let columns = chunk.columns(0).iter();
+        instances.push(columns.map(|c| (c.instance().unwrap().get(), c.len())).collect::<Vec<_>>());
+        chunk.clear();
+    }
+    assert_eq!(instances[0], [(5, 1), (2, 1)]);
+    assert_eq!(instances[1], [(5, 0), (2, 0), (3, 1)]);
+    assert_eq!(instances[2], [(5, 1), (2, 1), (3, 1)]);
+}
+
+#[test]
+fn what_lies_before_damage_is_returned_before_the_error() {
+    let rows: Vec<Row> = (0..9).map(|n| row(&[(2, n)], None, Some("abc"))).collect();
+    let (directory, archive) = archive(&rows);
+    let last = {
+        let mut records = archive.records_from(at(8000)).unwrap();
+        records.next().unwrap().unwrap().offset()
+    };
+    // The block of the string claims to hold no string: it has its index in
+    // the place of the first value's and so is taken for its number, and back.
+    let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("a.0")).unwrap();
+    let pair_of_name = last + 20 + 20 + 12 + 4;
+    let pair_of_bytes = last + 20 + 12 + 4;
+    let word = |at| {
+        let mut word = [0; 4];
+        let read = std::fs::File::open(directory.path().join("a.0")).unwrap();
+        read.read_exact_at(&mut word, at).unwrap();
+        word
+    };
+    let (of_bytes, of_name) = (word(pair_of_bytes), word(pair_of_name));
+    file.write_all_at(&of_name, pair_of_bytes).unwrap();
+    file.write_all_at(&of_bytes, pair_of_name).unwrap();
+    let selection = select(&archive, &["name", "net"]);
+    let mut columns = Columns::open(&selection, ..).unwrap();
+    let chunk = columns.next_chunk().unwrap().unwrap();
+    assert_eq!(chunk.stamps().len(), 8);
+    assert_eq!(chunk.columns(0)[0].len(), 8, "nothing of the damaged record");
+    let error = columns.next_chunk().unwrap_err();
+    assert!(matches!(error, Error::Corrupt { offset, .. } if offset == last), "{error}");
+    assert!(columns.next_chunk().unwrap().is_none(), "an error comes once");
+}
+
+proptest! {
+    /// forall records and sizes of chunks: the columns of all chunks have what
+    /// the records have, and no chunk has more than one record too much.
+    #[test]
+    fn chunks_of_any_size_have_what_the_records_have(
+        rows in vec(
+            (
+                vec(any::<u64>(), 0..4),
+                proptest::option::of(-1e9f64..1e9),
+                proptest::option::of("[a-z]{0,9}"),
+            ),
+            1..30,
+        ),
+        limits in (1usize..9, 1usize..30, 1usize..30),
+    ) {
+        let by_number = |values: Vec<u64>| (2..).zip(values).collect();
+        let mut rows: Vec<Row> =
+            rows.into_iter().map(|(bytes, load, name)| (by_number(bytes), load, name)).collect();
+        // A writer begins no archive with a mark.
+        rows.insert(0, row(&[(2, 1)], None, None));
+        let (_directory, archive) = archive(&rows);
+        let selection = select(&archive, &["name", "net"]);
+        let room = Room { rows: limits.0, values: limits.1, bytes: limits.2 };
+        let (found, chunks) = scan(&selection, room);
+        prop_assert_eq!(&found, &expected(&archive, &selection));
+        prop_assert!(chunks >= rows.len().div_ceil(limits.0));
+        prop_assert_eq!(scan(&selection, Room::UNBOUNDED), (found, 1));
+    }
+}
