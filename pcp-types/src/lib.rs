@@ -31,7 +31,7 @@ pub use indom::{InDom, InstanceId};
 pub use pmid::Pmid;
 pub use semantics::Semantics;
 pub use timestamp::Timestamp;
-pub use units::{Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
+pub use units::{Combined, Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
 pub use value_type::ValueType;
 
 /// A number or a text that is no value of the vocabulary type asked for.

@@ -16,11 +16,13 @@
 //! The same word stands big-endian in archives and in host order in MMV files.
 //! The low byte was padding before PCP 7.2.
 
+mod arithmetic;
 mod convert;
 mod parse;
 mod print;
 
 use crate::Error;
+pub use arithmetic::Combined;
 pub use convert::Conversion;
 pub use parse::ParsedUnits;
 
