@@ -12,6 +12,7 @@
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
+//! | `paper` | the worked examples of the paper on interpolation come out |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
@@ -26,6 +27,7 @@ mod harness;
 mod harvest;
 mod lifecycle;
 mod malformed;
+mod paper;
 mod producers;
 mod serving;
 mod soak;
