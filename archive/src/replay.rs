@@ -32,7 +32,9 @@
 //! [`interpolate`] has the rules, each a small function; `timeline` knows
 //! records and marks; `lifetime` when an instance exists; this file puts them
 //! together, on the columns that a [scan](crate::scan) read; `rate` makes
-//! rates of counters; `seek` reads no more of an archive than answers need.
+//! rates of counters; [`expression`] is what is worked out of several metrics,
+//! and `derived` puts that beside the others; `seek` reads no more of an
+//! archive than answers need.
 //!
 //! # Cost
 //!
@@ -42,6 +44,8 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers.
 
+mod derived;
+pub mod expression;
 pub mod interpolate;
 mod lifetime;
 mod observations;
@@ -56,11 +60,14 @@ use pcp_types::{InstanceId, Semantics, Timestamp};
 
 use crate::scan::{self, Chunk, Column, Room};
 use crate::{IndomHistory, Metadata, Result, Source, Value};
+use derived::{Derivations, Derived};
+use expression::Values;
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
 use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
+pub use expression::{Expression, ExpressionError};
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
 
@@ -71,6 +78,9 @@ const SLOP: f64 = 0.001;
 #[derive(Debug)]
 pub struct Selection<'a> {
     chosen: scan::Selection<'a>,
+    derivations: Derivations,
+    /// How many of the metrics are shown; the others only serve derived ones.
+    shown: usize,
     decrease: Decrease,
 }
 
@@ -105,11 +115,22 @@ impl<'a> Selection<'a> {
     ///
     /// Those of the reader: a damaged record ends the scan.
     pub fn load(self) -> Result<Replay<'a>> {
-        let source = self.chosen.source();
-        let mut chunk = Chunk::new(&self.chosen);
+        let selection = self.with_operands();
+        let source = selection.chosen.source();
+        let mut chunk = Chunk::new(&selection.chosen);
         chunk.fill(source, &mut source.records()?, Bound::Unbounded, Room::UNBOUNDED)?;
         let end = chunk.stamps().last().copied().unwrap_or(source.start());
-        Ok(self.replay(chunk, end, None))
+        Ok(selection.replay(chunk, end, None))
+    }
+
+    /// Adds what derived metrics are worked out of, behind what is shown, if
+    /// it is not selected itself.
+    fn with_operands(mut self) -> Self {
+        self.shown = self.metrics().len();
+        for name in &self.derivations.operands {
+            self.chosen.select(name);
+        }
+        self
     }
 
     /// The replay of what was read.
@@ -120,6 +141,14 @@ impl<'a> Selection<'a> {
         covered: Option<Vec<RangeInclusive<Timestamp>>>,
     ) -> Replay<'a> {
         let source = self.chosen.source();
+        let shown = self.metrics().iter().take(self.shown).cloned();
+        let derived = self.derivations.all.iter().map(|derived| derived.metric.clone());
+        let place_of = |name: &String| {
+            let pmid = source.metadata().metric_by_name(name)?.desc.pmid;
+            self.metrics().iter().position(|metric| metric.desc.pmid == pmid)
+        };
+        let operands = self.derivations.operands.iter().filter_map(place_of).collect();
+        let shown = shown.chain(derived).collect();
         let backward_records = chunk.backward_records();
         let (stamps, marks, columns) = chunk.into_parts();
         let (metadata, metrics) = (source.metadata(), self.chosen.metrics().iter().cloned());
@@ -128,6 +157,9 @@ impl<'a> Selection<'a> {
         Replay {
             source,
             timeline: Timeline::new(source.start(), stamps, marks),
+            metrics: shown,
+            derived: self.derivations.all,
+            operands,
             tracks: tracks.collect(),
             decrease: self.decrease,
             backward_records,
@@ -167,6 +199,10 @@ impl Track {
     fn column_of(&self, instance: Option<InstanceId>) -> Option<&Column> {
         let place = self.columns.binary_search_by_key(&instance, Column::instance).ok()?;
         self.columns.get(place)
+    }
+
+    fn instances(&self) -> impl Iterator<Item = Option<InstanceId>> {
+        self.columns.iter().map(Column::instance)
     }
 
     /// The values at one moment by instance.
@@ -230,6 +266,11 @@ pub struct Sample<'r> {
 pub struct Replay<'a> {
     source: Source<'a>,
     timeline: Timeline,
+    /// Those that are shown: the first tracks, and behind them what is derived.
+    metrics: Vec<SelectedMetric>,
+    derived: Vec<Derived>,
+    /// The tracks of the operands of derived metrics.
+    operands: Vec<usize>,
     tracks: Vec<Track>,
     decrease: Decrease,
     backward_records: u64,
@@ -242,19 +283,31 @@ impl<'a> Replay<'a> {
     /// Begins the selection of metrics of an archive, or of an
     /// [`ArchiveSet`](crate::ArchiveSet).
     pub fn open(source: impl Into<Source<'a>>) -> Selection<'a> {
-        Selection { chosen: scan::Selection::new(source), decrease: Decrease::Reset }
+        Selection {
+            chosen: scan::Selection::new(source),
+            derivations: Derivations::default(),
+            shown: 0,
+            decrease: Decrease::Reset,
+        }
     }
 
-    /// The selected metrics, in the order of their selection.
+    /// The selected metrics, in the order of their selection, and behind them
+    /// the derived ones.
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
-        self.tracks.iter().map(|track| &track.metric)
+        self.metrics.iter()
+    }
+
+    /// How many tracks are shown.
+    fn shown(&self) -> usize {
+        self.metrics.len() - self.derived.len()
     }
 
     /// The instances of a metric that have values in what was read, ascending.
     /// Without instances the one is `None`.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
-        let columns = self.tracks.get(metric).map(|track| track.columns.as_slice());
-        columns.unwrap_or_default().iter().map(Column::instance)
+        let track = self.tracks.get(metric).filter(|_| metric < self.shown());
+        let own = track.into_iter().flat_map(Track::instances);
+        own.chain(self.derived_instances(metric))
     }
 
     /// Records that were left out because their stamp lies before that of the
@@ -287,13 +340,19 @@ impl<'a> Replay<'a> {
     /// outside the archive (`PM_ERR_EOL`) or of what was
     /// [read](Selection::load_spans).
     pub fn at(&self, at: Timestamp) -> Option<Sample<'_>> {
+        let values = self.tracks_at(at)?;
+        let derived = self.derived_at(&values);
+        Some(self.sample(at, values, derived))
+    }
+
+    /// The values of all tracks, also of those that only serve derived metrics.
+    fn tracks_at(&self, at: Timestamp) -> Option<Vec<Values<'_>>> {
         if self.timeline.seconds_of(at) < -SLOP || at > self.end() || !self.is_covered(at) {
             return None;
         }
         let moment = Moment { at, reach: self.timeline.reach(at) };
         let values = |track| Track::values_at(track, &moment, &self.timeline, self.decrease);
-        let values = self.tracks.iter().map(values).collect();
-        Some(Sample { timestamp: at, is_mark: false, values })
+        Some(self.tracks.iter().map(values).collect())
     }
 
     fn is_covered(&self, at: Timestamp) -> bool {
@@ -322,7 +381,7 @@ impl<'a> Replay<'a> {
 
     /// What was logged, record by record: the observations themselves, and the
     /// marks as samples without values. Records without any value of the
-    /// selected metrics are passed over.
+    /// selected metrics are passed over. Derived metrics have no values here.
     pub fn observations(&self) -> Observations<'_> {
         Observations::new(self)
     }

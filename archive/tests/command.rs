@@ -315,6 +315,38 @@ fn counters_in_tables_are_rates_in_the_units_asked_for() {
 }
 
 #[test]
+fn derived_metrics_are_reported_in_their_own_units() {
+    let (_directory, base) = archive();
+    let half = "half = rate(mmv.acme.products.count) / 2";
+    let sum = "sum(mmv.acme.products.count)";
+    let arguments = ["-e", half, "-e", sum, "-t", "10s", "-s", "2", "-Z", "UTC"];
+    let table = printed(&base, "report", &arguments);
+    for text in ["half", "[Anvils]", "[Rockets]", "count / sec"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    // 10 and 11 were 30 and 31 ten seconds later.
+    let cells: Vec<&str> = table.lines().last().unwrap().split_whitespace().skip(2).collect();
+    assert_eq!(cells, ["1.000", "1.000", "4.000"], "{table}");
+    let json = printed(&base, "report", &["-e", sum, "--at", "@1700000010.123456789", "--json"]);
+    let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&line["metric"], &line["value"]), (&sum.into(), &61.into()));
+    assert_eq!((&line["pmid"], &line["units"]), (&"511.0.1".into(), &"count".into()));
+}
+
+#[test]
+fn an_expression_that_makes_no_sense_is_a_usage_error() {
+    let (_directory, base) = archive();
+    let output = run(&base, "report", &["-e", "x = mmv.acme.level * * 2"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("column 22: found \"*\", expected a metric"), "{error}");
+    let output = run(&base, "report", &["-e", "mmv.acme.level + no.such.metric"]);
+    assert_eq!(output.status.code(), Some(1), "the archive has nothing of this");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("column 18: no metric no.such.metric in the archive"), "{error}");
+}
+
+#[test]
 fn report_prints_csv_and_json_lines() {
     let (_directory, base) = archive();
     let at = "@2023-11-14T22:13:22.623456789Z";

@@ -115,7 +115,8 @@ pub(crate) fn columns(
 ) -> Vec<Column> {
     let mut columns = Vec::new();
     for (place, metric) in replay.metrics().enumerate() {
-        let scale = Scale::new(metric, choice.rates, choice.units);
+        let mut scale = Scale::new(metric, choice.rates, choice.units);
+        scale.is_computed |= replay.is_derived(place);
         let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
         for instance in replay.instances(place) {
             let column = Column {

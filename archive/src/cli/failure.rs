@@ -67,6 +67,12 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+impl From<crate::replay::ExpressionError> for Failure {
+    fn from(error: crate::replay::ExpressionError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
 impl From<super::time::TimeError> for Failure {
     fn from(error: super::time::TimeError) -> Self {
         Self::Usage(error.to_string())

@@ -31,8 +31,13 @@ pub(super) struct Arguments {
 
     /// The metrics to plot, names below which all metrics are plotted,
     /// or patterns such as "disk.*.read".
-    #[arg(required = true, value_name = "METRIC")]
+    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
     metrics: Vec<String>,
+
+    /// Plot what this works out of metrics, too, as for report: "free = 100 *
+    /// mem.free / mem.total"; may be repeated.
+    #[arg(short = 'e', long = "derived", value_name = "EXPRESSION", allow_hyphen_values = true)]
+    expressions: Vec<String>,
 
     /// Write the picture to this file, SVG or PNG as its name ends; without it
     /// the plot is drawn in the terminal.
@@ -141,7 +146,8 @@ impl Arguments {
     }
 
     fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
-        let selection = super::report::select(Replay::open(source), &self.metrics)?;
+        let selection =
+            super::report::select(Replay::open(source), &self.metrics, &self.expressions)?;
         Ok(super::report::loaded(selection.load()?))
     }
 
@@ -160,7 +166,7 @@ impl Arguments {
         let step = self.step(replay, window)?;
         let samples = replay::times(window.start..=window.end, step).filter_map(|at| {
             let rates = || replay.rates_at(at, at.saturating_sub(step));
-            if self.no_rate { replay.at(at) } else { rates() }
+            if self.no_rate { replay.at_since(at, at.saturating_sub(step)) } else { rates() }
         });
         let samples: Vec<Sample<'_>> = samples.collect();
         let top = self.top.or_else(|| self.output.is_none().then_some(4));
@@ -195,7 +201,9 @@ impl Arguments {
             source.label().hostname,
             zone.strftime(window.start, "%F %T"),
         );
-        Caption { title: self.metrics.join(", "), subtitle, clock }
+        let titles: Vec<&str> =
+            self.metrics.iter().chain(&self.expressions).map(String::as_str).collect();
+        Caption { title: titles.join(", "), subtitle, clock }
     }
 }
 

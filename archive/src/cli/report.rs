@@ -19,7 +19,7 @@ use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
 use crate::Source;
 use crate::replay::interpolate::Decrease;
-use crate::replay::{self, Replay, Sample, Selection};
+use crate::replay::{self, Expression, Replay, Sample, Selection};
 
 /// For more samples than these no neighbourhoods are searched one by one.
 const SEARCHED: u128 = 10_000;
@@ -36,8 +36,21 @@ pub(super) struct Arguments {
 
     /// The metrics to report, names below which all metrics are
     /// reported, or patterns such as "disk.*.read".
-    #[arg(required = true, value_name = "METRIC")]
+    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
     metrics: Vec<String>,
+
+    /// Report what this works out of metrics, too: "free = 100 * mem.free /
+    /// mem.total", "sum(rate(disk.dev.read))", "net.in.bytes[eth0]"; with + - * /,
+    /// rate, delta, instant, sum, avg, min, max, count, scalar, rescale(x,
+    /// "Mbyte"); may be repeated.
+    #[arg(
+        short = 'e',
+        long = "derived",
+        value_name = "EXPRESSION",
+        allow_hyphen_values = true,
+        conflicts_with = "raw"
+    )]
+    expressions: Vec<String>,
 
     /// Report these instances only, by name; may be repeated. Without it all are.
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
@@ -184,8 +197,10 @@ impl Arguments {
     /// The selected metrics with their observations.
     fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Replay<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let selection = select(Replay::open(source).decrease(decrease), &self.metrics)?;
-        let back = if self.has_rates() { self.step()? } else { Duration::ZERO };
+        let selection = Replay::open(source).decrease(decrease);
+        let selection = select(selection, &self.metrics, &self.expressions)?;
+        let looks_back = self.has_rates() || selection.needs_moment_before();
+        let back = if looks_back { self.step()? } else { Duration::ZERO };
         Ok(loaded(match moments {
             Moments::Logged => selection.load()?,
             Moments::Listed(times) => selection.load_moments(times, back)?,
@@ -256,7 +271,8 @@ impl Arguments {
         let step = self.step()?;
         let rates = self.has_rates();
         let sample = move |at: Timestamp| {
-            if rates { replay.rates_at(at, at.saturating_sub(step)) } else { replay.at(at) }
+            let since = at.saturating_sub(step);
+            if rates { replay.rates_at(at, since) } else { replay.at_since(at, since) }
         };
         let count = replay.metrics().len();
         // A time outside the archive is a line without values: as many lines
@@ -312,17 +328,28 @@ fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
     lines.map(|line| time::stamp(line, frame).map_err(Failure::from)).collect()
 }
 
-/// Selects metrics by name; says which names the archive does not have.
+/// Selects metrics by name, and derives others; says which the archive does
+/// not have.
 pub(super) fn select<'a>(
     mut selection: Selection<'a>,
     names: &[String],
+    expressions: &[String],
 ) -> Result<Selection<'a>, Failure> {
+    for text in expressions {
+        let expression = text.parse::<Expression>()?;
+        match selection.derive(&expression) {
+            Err(error) if error.is_unknown_metric() => warn(&error),
+            derived => derived?,
+        }
+    }
     for name in names {
-        if selection.select(name) == 0 {
+        // As for pmrep a derived metric may be named once more.
+        let is_derived = selection.derived().any(|metric| metric.name == *name);
+        if selection.select(name) == 0 && !is_derived {
             warn(&format_args!("{name}: no metric of this name in the archive"));
         }
     }
-    if selection.metrics().is_empty() {
+    if selection.metrics().is_empty() && selection.derived().len() == 0 {
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
     Ok(selection)

@@ -32,7 +32,7 @@ impl<'r> Observations<'r> {
         for &record in replay.timeline.marks() {
             order.push(Place { record, metric: None, column: 0, observation: 0 });
         }
-        for (metric, track) in (0u32..).zip(&replay.tracks) {
+        for (metric, track) in (0u32..).zip(replay.tracks.iter().take(replay.shown())) {
             for (column, values) in (0u32..).zip(&track.columns) {
                 for (observation, &record) in (0u32..).zip(values.rows()) {
                     order.push(Place { record, metric: Some(metric), column, observation });
@@ -56,7 +56,7 @@ impl<'r> Iterator for Observations<'r> {
         let mut sample = Sample {
             timestamp: self.stamp(first)?,
             is_mark: first.metric.is_none(),
-            values: vec![Vec::new(); self.replay.tracks.len()],
+            values: vec![Vec::new(); self.replay.metrics.len()],
         };
         while let Some(place) = self.order.get(self.next).filter(|p| p.record == first.record) {
             self.next += 1;

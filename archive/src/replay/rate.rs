@@ -14,10 +14,14 @@
 //! alone would be too small or negative. A counter that may wrap
 //! ([`Decrease::Wrap`]) grows by what is missing to the end of its type.
 
+use std::ops::Range;
+
 use pcp_types::{InstanceId, Semantics, Timestamp, Units};
 
+use super::derived::Pair;
+use super::expression::Values;
 use super::interpolate::Decrease;
-use super::{Column, Replay, Sample, SelectedMetric};
+use super::{Column, Replay, Sample, SelectedMetric, Track};
 use crate::Value;
 
 impl SelectedMetric {
@@ -48,29 +52,54 @@ impl Replay<'_> {
     /// The answer depends on the two moments alone, not on what was asked
     /// before: the first sample of a window has rates like every other.
     pub fn rates_at(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
-        let mut sample = self.at(at)?;
-        let before = self.at(since);
+        let mut pair = self.pair(at, since)?;
+        let derived = self.derived.iter();
+        let derived = derived.map(|derived| self.derived_rate(derived, &pair)).collect();
+        Some(self.sample(at, std::mem::take(&mut pair.rates), derived))
+    }
+
+    /// All tracks at two moments, and the rates in between.
+    pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<Pair<'_>> {
+        let mut now = self.tracks_at(at)?;
         let seconds = at.seconds_since(since);
+        let mut before = self.tracks_at(since).filter(|_| seconds > 0.0);
         let is_joined = seconds > 0.0 && !self.has_mark_between(since, at);
-        let counters = self.tracks.iter().enumerate().filter(|(_, track)| track.metric.has_rates());
-        for (place, track) in counters {
-            let Some(values) = sample.values.get_mut(place) else { continue };
-            let befores = before.as_ref().and_then(|before| before.values.get(place));
-            let scale = track.metric.rate_time_scale();
-            let (Some(befores), Some(scale), true) = (befores, scale, is_joined) else {
-                values.clear();
+        // Only derived metrics need both.
+        let mut rates =
+            if self.derived.is_empty() { std::mem::take(&mut now) } else { now.clone() };
+        for (place, track) in self.tracks.iter().enumerate() {
+            let Some(rates) = rates.get_mut(place).filter(|_| track.metric.has_rates()) else {
                 continue;
             };
-            let rate = |(instance, after): (Option<InstanceId>, Value<'_>)| {
-                let first = value_of(befores, instance)?;
-                let column = track.column_of(instance)?;
-                let observed = self.observed_between(column, since, at);
-                let growth = growth(first, observed, after, self.decrease)?;
-                Some((instance, Value::Double(growth * scale / seconds)))
-            };
-            *values = std::mem::take(values).into_iter().filter_map(rate).collect();
+            let mut nothing = Values::new();
+            let before = before.as_mut().and_then(|before| before.get_mut(place));
+            let before = before.unwrap_or(&mut nothing);
+            if !is_joined {
+                before.clear();
+            }
+            *rates = self.rates_of(track, before, rates, since..at);
         }
-        Some(sample)
+        Some(Pair { since, at, now, before, rates })
+    }
+
+    /// The rates of a counter over a span, from its values at both ends.
+    fn rates_of(
+        &self,
+        track: &Track,
+        before: &Values<'_>,
+        after: &Values<'_>,
+        span: Range<Timestamp>,
+    ) -> Values<'static> {
+        let Some(scale) = track.metric.rate_time_scale() else { return Vec::new() };
+        let seconds = span.end.seconds_since(span.start);
+        let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
+            let first = value_of(before, *instance)?;
+            let column = track.column_of(*instance)?;
+            let observed = self.observed_between(column, span.start, span.end);
+            let growth = growth(first, observed, *last, self.decrease)?;
+            Some((*instance, Value::Double(growth * scale / seconds)))
+        };
+        after.iter().filter_map(rate).collect()
     }
 
     /// Whether a mark lies after `since` and not after `at`.
@@ -111,7 +140,7 @@ fn time_scale(units: Units) -> Option<f64> {
     if units.time_dimension() == 0 { Some(1.0) } else { units.time_scale_in_seconds() }
 }
 
-fn value_of<'v>(
+pub(super) fn value_of<'v>(
     values: &[(Option<InstanceId>, Value<'v>)],
     instance: Option<InstanceId>,
 ) -> Option<Value<'v>> {

@@ -73,18 +73,20 @@ impl<'a> Selection<'a> {
         if spans.iter().any(|span| *span.start() <= start && *span.end() >= end) {
             return self.load();
         }
-        let lives = self.lives();
+        let selection = self.with_operands();
+        let lives = selection.lives();
         let mut deciding = Vec::new();
         for span in spans.iter().filter(|span| span.start() <= span.end()) {
-            let search = Search { selection: &self, keys: self.keys_in(span, &lives) };
+            let keys = selection.keys_in(span, &lives);
+            let search = Search { selection: &selection, keys };
             deciding.push(search.back(*span.start())?..=search.ahead(*span.end())?);
         }
-        let mut chunk = Chunk::new(&self.chosen);
+        let mut chunk = Chunk::new(&selection.chosen);
         for span in joined(deciding) {
             let mut records = source.records_from(*span.start())?;
             chunk.fill(source, &mut records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
         }
-        Ok(self.replay(chunk, end, Some(joined(spans.to_vec()))))
+        Ok(selection.replay(chunk, end, Some(joined(spans.to_vec()))))
     }
 
     /// The lifetimes of the selected instances by domain.

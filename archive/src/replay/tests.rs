@@ -175,6 +175,48 @@ fn rates_are_worked_out_between_two_moments_alone() {
 }
 
 #[test]
+fn derived_metrics_stand_behind_the_selected_ones() {
+    let (_directory, archive) = archive(&WORKED_EXAMPLE);
+    let mut selection = Replay::open(&archive);
+    let derive = |selection: &mut Selection<'_>, text: &str| {
+        selection.derive(&text.parse().unwrap()).map_err(|error| error.problem)
+    };
+    derive(&mut selection, "twice = 2 * t.instant").unwrap();
+    derive(&mut selection, "rate(t.counter)").unwrap();
+    derive(&mut selection, "both = t.counter + t.counter").unwrap();
+    derive(&mut selection, "delta(t.instant)").unwrap();
+    let taken = expression::Problem::Taken("t.counter".to_owned());
+    assert_eq!(derive(&mut selection, "t.counter = 1"), Err(taken));
+    assert!(selection.needs_moment_before());
+    selection.select("t.discrete");
+    let replay = selection.load().unwrap();
+    let names: Vec<_> = replay.metrics().map(|metric| metric.name.as_str()).collect();
+    let all = ["t.discrete", "twice", "rate(t.counter)", "both", "delta(t.instant)"];
+    assert_eq!(names, all, "what they are worked out of is not shown");
+    assert_eq!([0, 1, 4].map(|place| replay.is_derived(place)), [false, true, true]);
+    assert_eq!(replay.instances(1).collect::<Vec<_>>(), [None]);
+    let numbers = |sample: Option<Sample<'_>>| -> Vec<Option<f64>> {
+        let values = sample.unwrap().values;
+        values.iter().map(|values| values.first()?.1.as_f64()).collect()
+    };
+    let some = |numbers: [f64; 5]| numbers.map(Some);
+    let mut alone = some([203.0, 406.0, 0.0, 406.0, 0.0]);
+    (alone[2], alone[4]) = (None, None);
+    assert_eq!(numbers(replay.at(at(10_000))), alone);
+    let since = |millis, since| numbers(replay.at_since(at(millis), at(since)));
+    assert_eq!(since(10_000, 0), some([203.0, 406.0, 10.3, 406.0, 103.0]));
+    let rates = |millis, since| numbers(replay.rates_at(at(millis), at(since)));
+    assert_eq!(rates(10_000, 0), some([203.0, 406.0, 10.3, 20.6, 103.0]));
+    // Over the mark a counter has no rate, and neither has what is made of it;
+    // two levels can be compared.
+    let over_the_mark = [Some(60.0), Some(120.0), None, None, Some(10.0)];
+    assert_eq!(rates(40_000, 20_000), over_the_mark);
+    // The counter was set back.
+    assert_eq!(rates(20_000, 10_000)[2..4], [None, None]);
+    assert_eq!(numbers(replay.at_since(at(0), at(-5_000)))[2], None, "nothing before");
+}
+
+#[test]
 fn observations_are_the_records_and_the_marks() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let replay = load(&archive);

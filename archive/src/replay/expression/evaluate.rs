@@ -1,0 +1,228 @@
+//! The values of an expression at a moment.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use pcp_types::{InstanceId, Semantics, ValueType};
+
+use super::arithmetic::{binary, compare, growth, negative, rescaled};
+use super::check::{Action, Bound, Converted, Term};
+use super::parse::{Function, Operator};
+use crate::Value;
+
+/// The values of one metric by instance, ascending; `None` without instances.
+pub(crate) type Values<'v> = Vec<(Option<InstanceId>, Value<'v>)>;
+
+/// The values that operands have.
+#[derive(Debug)]
+pub(crate) struct Moments<'m, 'v> {
+    /// For each operand where its values are in the lists below.
+    pub(crate) places: &'m [usize],
+    pub(crate) now: &'m [Values<'v>],
+    /// `None` if there is no moment before, or it is not before.
+    pub(crate) before: Option<Before<'m, 'v>>,
+}
+
+/// The moment before.
+#[derive(Debug)]
+pub(crate) struct Before<'m, 'v> {
+    pub(crate) values: &'m [Values<'v>],
+    /// The rates since then of the operands that are counters.
+    pub(crate) rates: &'m [Values<'v>],
+    /// How long ago it was; more than 0.
+    pub(crate) seconds: f64,
+}
+
+impl<'v> Moments<'_, 'v> {
+    /// The values of an operand in one of the lists.
+    fn of(&self, operand: usize, list: &[Values<'v>]) -> Values<'v> {
+        let place = self.places.get(operand);
+        place.and_then(|&place| list.get(place)).cloned().unwrap_or_default()
+    }
+}
+
+impl Bound {
+    /// The values of the expression.
+    pub(crate) fn values<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        self.root.values(moments, moments.now)
+    }
+
+    /// The instances that can have values, given those of the operands.
+    pub(crate) fn instances(
+        &self,
+        of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
+    ) -> BTreeSet<Option<InstanceId>> {
+        self.root.instances(of)
+    }
+}
+
+impl Term {
+    /// The values at one of the two moments.
+    fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
+        match &self.action {
+            Action::Constant(value) => vec![(None, *value)],
+            Action::Metric(operand) => moments.of(*operand, at),
+            Action::Negative(inner) => {
+                each(inner.values(moments, at), |value| negative(value, self.value_type))
+            }
+            Action::Binary { operator, left, right } => {
+                let values = |operand: &Converted| {
+                    let values = operand.term.values(moments, at);
+                    each(values, |value| operand.in_scale(value))
+                };
+                let singular = [left, right].map(|operand| operand.term.indom.is_none());
+                self.meet(*operator, &values(left), &values(right), singular)
+            }
+            Action::Instance(inner, ids) => {
+                let mut values = inner.values(moments, at);
+                values.retain(|(id, _)| id.is_some_and(|id| ids.contains(&id)));
+                values
+            }
+            Action::Rescale(inner, conversion) => each(inner.values(moments, at), |value| {
+                Some(rescaled(value, conversion.apply(value.as_f64()?)))
+            }),
+            Action::Call(Function::Rate, inner) => inner.rates(moments),
+            Action::Call(Function::Delta, inner) => self.delta(inner, moments),
+            Action::Call(function, inner) => self.over_all(*function, inner.values(moments, at)),
+        }
+    }
+
+    /// The values of an operator, where both operands have one.
+    fn meet(
+        &self,
+        operator: Operator,
+        left: &Values<'_>,
+        right: &Values<'_>,
+        singular: [bool; 2],
+    ) -> Values<'static> {
+        let value = |left, right| binary(operator, left, right, self.value_type);
+        match (singular, left.as_slice(), right.as_slice()) {
+            ([true, _], [(_, left)], right) => {
+                right.iter().filter_map(|(id, right)| Some((*id, value(*left, *right)?))).collect()
+            }
+            ([_, true], left, [(_, right)]) => {
+                left.iter().filter_map(|(id, left)| Some((*id, value(*left, *right)?))).collect()
+            }
+            ([false, false], left, right) => {
+                pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        let Some(before) = &moments.before else { return Vec::new() };
+        let befores = inner.values(moments, before.values);
+        let now = inner.values(moments, moments.now);
+        let grown = |(id, before, now)| Some((id, growth(before, now, self.value_type)?));
+        pairs(&befores, &now).filter_map(grown).collect()
+    }
+
+    /// The rates of the values, between the two moments.
+    fn rates<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        let Some(before) = &moments.before else { return Vec::new() };
+        let is_counter = self.semantics == Semantics::Counter;
+        if let (Action::Metric(operand), true) = (&self.action, is_counter) {
+            return moments.of(*operand, before.rates);
+        }
+        let befores = self.values(moments, before.values);
+        let now = self.values(moments, moments.now);
+        let is_time = self.units.time_dimension() == 1;
+        let scale = self.units.time_scale_in_seconds().filter(|_| is_time).unwrap_or(1.0);
+        let rate = |(id, first, last)| {
+            if is_counter && compare(last, first) == Some(Ordering::Less) {
+                return None;
+            }
+            let growth = growth(first, last, ValueType::Double)?.as_f64()?;
+            Some((id, Value::Double(growth * scale / before.seconds)))
+        };
+        pairs(&befores, &now).filter_map(rate).collect()
+    }
+
+    /// One value of many.
+    fn over_all<'v>(&self, function: Function, values: Values<'v>) -> Values<'v> {
+        let mut all = values.iter().map(|(_, value)| *value);
+        let value = match function {
+            // The others were handled where two moments are known.
+            Function::Instant | Function::Rate | Function::Delta => return values,
+            Function::Count => u32::try_from(values.len()).ok().map(Value::U32),
+            Function::Scalar => all.next(),
+            Function::Sum => all.next().and_then(|first| {
+                all.try_fold(first, |sum, value| {
+                    binary(Operator::Plus, sum, value, self.value_type)
+                })
+            }),
+            Function::Avg => mean(&values).map(|mean| Value::Float(mean as f32)),
+            Function::Min => extreme(all, Ordering::Less),
+            Function::Max => extreme(all, Ordering::Greater),
+        };
+        value.map(|value| (None, value)).into_iter().collect()
+    }
+
+    fn instances(
+        &self,
+        of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
+    ) -> BTreeSet<Option<InstanceId>> {
+        match &self.action {
+            Action::Metric(place) => of(*place),
+            Action::Negative(inner) | Action::Rescale(inner, _) => inner.instances(of),
+            Action::Binary { left, right, .. } => {
+                let (left, right) = (&left.term, &right.term);
+                match (left.indom, right.indom) {
+                    (Some(_), Some(_)) => &left.instances(of) & &right.instances(of),
+                    (None, Some(_)) => right.instances(of),
+                    _ => left.instances(of),
+                }
+            }
+            Action::Instance(inner, ids) => {
+                let mut instances = inner.instances(of);
+                instances.retain(|id| id.is_some_and(|id| ids.contains(&id)));
+                instances
+            }
+            Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
+                inner.instances(of)
+            }
+            Action::Constant(_) | Action::Call(..) => BTreeSet::from([None]),
+        }
+    }
+}
+
+impl Converted {
+    /// A value in the scale of the result.
+    fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
+        match self.conversion {
+            None => Some(value),
+            Some(conversion) => Some(Value::Double(conversion.apply(value.as_f64()?))),
+        }
+    }
+}
+
+/// What becomes of each value; without an instance if nothing does.
+fn each<'v>(values: Values<'v>, become_of: impl Fn(Value<'v>) -> Option<Value<'v>>) -> Values<'v> {
+    values.into_iter().filter_map(|(id, value)| Some((id, become_of(value)?))).collect()
+}
+
+/// The instances that both have, with the value in each. Both ascend.
+fn pairs<'l, 'r>(
+    left: &[(Option<InstanceId>, Value<'l>)],
+    right: &[(Option<InstanceId>, Value<'r>)],
+) -> impl Iterator<Item = (Option<InstanceId>, Value<'l>, Value<'r>)> {
+    let mut right = right.iter().peekable();
+    left.iter().filter_map(move |(id, left)| {
+        while right.next_if(|(other, _)| other < id).is_some() {}
+        let (_, right) = right.next_if(|(other, _)| other == id)?;
+        Some((*id, *left, *right))
+    })
+}
+
+/// The mean of some numbers, of which there must be one.
+fn mean(values: &Values<'_>) -> Option<f64> {
+    let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
+    Some(sum? / values.len() as f64).filter(|_| !values.is_empty())
+}
+
+/// The least or largest value; what compares with nothing is passed over.
+fn extreme<'v>(values: impl Iterator<Item = Value<'v>>, wanted: Ordering) -> Option<Value<'v>> {
+    let comparable = values.filter(|value| compare(*value, *value).is_some());
+    comparable.reduce(|best, value| if compare(value, best) == Some(wanted) { value } else { best })
+}
