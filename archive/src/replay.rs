@@ -44,6 +44,7 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers.
 
+mod damage;
 mod derived;
 pub mod expression;
 pub mod interpolate;
@@ -51,14 +52,16 @@ mod lifetime;
 mod observations;
 mod rate;
 mod seek;
+mod steps;
 mod timeline;
 
-use std::ops::{Bound, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use pcp_types::{InstanceId, Semantics, Timestamp};
 
-use crate::scan::{self, Chunk, Column, Room};
+use crate::salvage::Lost;
+use crate::scan::{self, Chunk, Column};
 use crate::{IndomHistory, Metadata, Result, Source, Value};
 use derived::{Derivations, Derived};
 use expression::Values;
@@ -70,6 +73,7 @@ pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError};
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
+pub use steps::Steps;
 
 /// How far before the archive's start PCP still answers, with nothing: 1 ms.
 const SLOP: f64 = 0.001;
@@ -79,8 +83,10 @@ const SLOP: f64 = 0.001;
 pub struct Selection<'a> {
     chosen: scan::Selection<'a>,
     derivations: Derivations,
-    /// How many of the metrics are shown; the others only serve derived ones.
-    shown: usize,
+    /// How many of the metrics are shown, once it is known: the others only
+    /// serve derived ones.
+    shown: Option<usize>,
+    reads_on: bool,
     decrease: Decrease,
 }
 
@@ -113,20 +119,21 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the reader: a damaged record ends the scan.
+    /// Those of the reader: a damaged record ends the scan, unless it
+    /// [reads on](Self::read_on).
     pub fn load(self) -> Result<Replay<'a>> {
         let selection = self.with_operands();
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
-        chunk.fill(source, &mut source.records()?, Bound::Unbounded, Room::UNBOUNDED)?;
+        let lost = selection.fill(&mut chunk, &mut source.records()?)?;
         let end = chunk.stamps().last().copied().unwrap_or(source.start());
-        Ok(selection.replay(chunk, end, None))
+        Ok(Replay { lost, ..selection.replay(chunk, end, None) })
     }
 
     /// Adds what derived metrics are worked out of, behind what is shown, if
     /// it is not selected itself.
     fn with_operands(mut self) -> Self {
-        self.shown = self.metrics().len();
+        self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
             self.chosen.select(name);
         }
@@ -141,7 +148,7 @@ impl<'a> Selection<'a> {
         covered: Option<Vec<RangeInclusive<Timestamp>>>,
     ) -> Replay<'a> {
         let source = self.chosen.source();
-        let shown = self.metrics().iter().take(self.shown).cloned();
+        let shown = self.metrics().iter().take(self.shown.unwrap_or(0)).cloned();
         let derived = self.derivations.all.iter().map(|derived| derived.metric.clone());
         let place_of = |name: &String| {
             let pmid = source.metadata().metric_by_name(name)?.desc.pmid;
@@ -163,6 +170,7 @@ impl<'a> Selection<'a> {
             tracks: tracks.collect(),
             decrease: self.decrease,
             backward_records,
+            lost: Vec::new(),
             end,
             covered,
         }
@@ -274,6 +282,7 @@ pub struct Replay<'a> {
     tracks: Vec<Track>,
     decrease: Decrease,
     backward_records: u64,
+    lost: Vec<Lost>,
     end: Timestamp,
     /// The spans that were read for, in order and apart; `None` if all was.
     covered: Option<Vec<RangeInclusive<Timestamp>>>,
@@ -286,7 +295,8 @@ impl<'a> Replay<'a> {
         Selection {
             chosen: scan::Selection::new(source),
             derivations: Derivations::default(),
-            shown: 0,
+            shown: None,
+            reads_on: false,
             decrease: Decrease::Reset,
         }
     }

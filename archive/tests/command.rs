@@ -334,6 +334,27 @@ fn derived_metrics_are_reported_in_their_own_units() {
 }
 
 #[test]
+fn a_report_reads_on_behind_damage_and_says_what_is_lost() {
+    let (_directory, base) = archive();
+    let volume = base.with_extension("0");
+    let mut bytes = fs::read(&volume).unwrap();
+    let first = u32::from_be_bytes(*bytes[808..].first_chunk().unwrap()) as usize;
+    let second = 808 + first;
+    bytes[second..second + 4].fill(0xff);
+    fs::write(&volume, bytes).unwrap();
+    let options = ["mmv.acme.level", "-t", "10s", "--format", "csv", "-Z", "UTC"];
+    let output = run(&base, "report", &options);
+    assert_eq!(output.status.code(), Some(65));
+    let table = String::from_utf8(output.stdout).unwrap();
+    let cells: Vec<&str> =
+        table.lines().skip(1).map(|row| row.split_once(',').unwrap().1).collect();
+    assert_eq!(cells, ["0.5", "", "7"], "{table}");
+    let warning = String::from_utf8(output.stderr).unwrap();
+    let place = format!("acme.0: offset {second}: ");
+    assert!(warning.contains(&place) && warning.contains(" bytes are lost between "), "{warning}");
+}
+
+#[test]
 fn an_expression_that_makes_no_sense_is_a_usage_error() {
     let (_directory, base) = archive();
     let output = run(&base, "report", &["-e", "x = mmv.acme.level * * 2"]);

@@ -16,6 +16,9 @@ pub(crate) enum Failure {
     /// A check found something, and it was printed.
     #[error("the archive is not whole")]
     Findings,
+    /// Parts of the archive are damaged; all else was printed.
+    #[error("parts of the archive are damaged; the rest was read")]
+    Lost,
     /// The archive cannot be opened or read.
     #[error(transparent)]
     Archive(#[from] Error),
@@ -38,6 +41,7 @@ impl Failure {
             Self::Closed => 0,
             Self::NoData(_) | Self::Findings => 1,
             Self::Usage(_) => 2,
+            Self::Lost => 65,
             Self::Archive(error) => return archive_exit_code(error),
             Self::Input(_) | Self::Output(_) => 74,
         })

@@ -137,17 +137,22 @@ impl Arguments {
         let panels = self.panels(source, &replay, window, &clock)?;
         let caption = self.caption(source, window, clock);
         if let Some(path) = &self.output {
-            return write_picture(path, &caption, &panels, size);
+            write_picture(path, &caption, &panels, size)?;
+            return super::report::whole(&replay);
         }
         let width = self.width.unwrap_or_else(super::terminal_width);
         let mut out = Output::new();
         out.text.extend_from_slice(terminal::render(&caption, &panels, width).as_bytes());
-        out.finish()
+        out.finish()?;
+        super::report::whole(&replay)
     }
 
     fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
-        let selection =
-            super::report::select(Replay::open(source), &self.metrics, &self.expressions)?;
+        let selection = super::report::select(
+            Replay::open(source).read_on(),
+            &self.metrics,
+            &self.expressions,
+        )?;
         Ok(super::report::loaded(selection.load()?))
     }
 

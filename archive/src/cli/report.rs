@@ -103,6 +103,11 @@ pub(super) struct Arguments {
     #[arg(long)]
     counter_wrap: bool,
 
+    /// Leave a counter out at the first sample behind a mark, as PCP's own
+    /// programs see it that step through an archive.
+    #[arg(long, conflicts_with_all = ["raw", "rate", "at", "times"])]
+    stepping: bool,
+
     /// How the values are written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -188,6 +193,7 @@ impl Arguments {
             Format::Jsonl => jsonl::write(&mut out, &report, samples)?,
         };
         out.finish()?;
+        whole(&replay)?;
         if values == 0 {
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
@@ -197,9 +203,9 @@ impl Arguments {
     /// The selected metrics with their observations.
     fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Replay<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let selection = Replay::open(source).decrease(decrease);
+        let selection = Replay::open(source).decrease(decrease).read_on();
         let selection = select(selection, &self.metrics, &self.expressions)?;
-        let looks_back = self.has_rates() || selection.needs_moment_before();
+        let looks_back = self.stepping || self.has_rates() || selection.needs_moment_before();
         let back = if looks_back { self.step()? } else { Duration::ZERO };
         Ok(loaded(match moments {
             Moments::Logged => selection.load()?,
@@ -223,7 +229,7 @@ impl Arguments {
     /// as by PCP's pmrep.
     fn has_rates(&self) -> bool {
         let by_default = self.format() == Format::Table && !self.raw;
-        self.rate || (by_default && !self.no_rate)
+        self.rate || (by_default && !self.no_rate && !self.stepping)
     }
 
     fn columns(&self, source: Source<'_>, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
@@ -287,6 +293,9 @@ impl Arguments {
                     window.start <= sample.timestamp && sample.timestamp <= window.end
                 };
                 Box::new(replay.observations().filter(is_within).take(self.count()))
+            }
+            Moments::Even { first, last, .. } if self.stepping => {
+                Box::new(replay.steps(replay::times(first..=last, step).take(self.count())))
             }
             Moments::Even { first, last, .. } => {
                 Box::new(replay::times(first..=last, step).take(self.count()).filter_map(sample))
@@ -355,11 +364,27 @@ pub(super) fn select<'a>(
     Ok(selection)
 }
 
+/// An error if parts of the archive were damaged, once the rest is printed.
+pub(super) fn whole(replay: &Replay<'_>) -> Result<(), Failure> {
+    if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
+}
+
 /// Says what a replay had to leave out.
 pub(super) fn loaded(replay: Replay<'_>) -> Replay<'_> {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();
         warn(&format_args!("{count} records go back in time and are left out"));
+    }
+    for lost in replay.lost() {
+        let between = match (lost.after, lost.before) {
+            (Some(after), Some(before)) => format!(" between {after} and {before}"),
+            (Some(after), None) => format!(" after {after}"),
+            (None, Some(before)) => format!(" before {before}"),
+            (None, None) => String::new(),
+        };
+        let (file, offset, reason) = (lost.file.display(), lost.offset, &lost.reason);
+        let bytes = lost.bytes;
+        warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
     }
     replay
 }

@@ -9,6 +9,7 @@ use super::record_file::{Next, RecordFile, Window};
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::Version;
 use crate::format::result::Record;
+use crate::salvage::{Piece, Scanner};
 
 /// The end of an archive that was not written to its end: a writer died, or
 /// is still writing, or power was lost and the file system left zeros.
@@ -105,6 +106,43 @@ impl<'a> ArchiveRecords<'a> {
                 source,
             }),
         }
+    }
+
+    /// Moves from a damaged record to the next one of the volume that is whole,
+    /// or behind the volume. Returns how many bytes were passed over, and the
+    /// time of that record.
+    pub(super) fn skip_damage(&mut self) -> Result<(u64, Option<Timestamp>)> {
+        let Position { volume, offset } = self.position;
+        let version = self.archive.version();
+        let next_volume = Position { volume: volume + 1, offset: version.label_size() };
+        let mut file = match self.archive.open_volume(volume) {
+            Ok(Some(file)) => file,
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Ok(None) | Err(_) => {
+                self.position = next_volume;
+                return Ok((0, None));
+            }
+        };
+        let end = self.archive.end_position;
+        if volume == end.volume {
+            file.cut(end.offset);
+        }
+        let mut scanner = Scanner::of_data(file, version).starting_at(offset);
+        let mut behind = offset;
+        while let Some(piece) = scanner.next()? {
+            match piece {
+                Piece::Damage(damage) => behind = damage.offset + damage.len,
+                Piece::Record { offset: at, len } => {
+                    if let Ok(record) = Record::parse(version, scanner.bytes(at, len), 0, at) {
+                        self.position.offset = at;
+                        return Ok((at - offset, Some(record.timestamp())));
+                    }
+                    behind = at + len as u64;
+                }
+            }
+        }
+        self.position = next_volume;
+        Ok((behind.saturating_sub(offset), None))
     }
 
     /// Brings the record behind the position into the window; `None` behind

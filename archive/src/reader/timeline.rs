@@ -76,6 +76,11 @@ impl<'a> Records<'a> {
         self.mark(before, stamp).map(Some)
     }
 
+    /// Moves on behind a damaged record; see [`ArchiveRecords::skip_damage`].
+    pub(crate) fn skip_damage(&mut self) -> Result<(u64, Option<Timestamp>)> {
+        self.inside.skip_damage()
+    }
+
     /// The mark behind an archive, as a record at that archive's end.
     fn mark(&mut self, behind: usize, stamp: Timestamp) -> Result<Record<'_>> {
         let (volume, offset) = self.source.archive(behind).end_place();

@@ -103,7 +103,7 @@ impl Replay<'_> {
     }
 
     /// Whether a mark lies after `since` and not after `at`.
-    fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
+    pub(super) fn has_mark_between(&self, since: Timestamp, at: Timestamp) -> bool {
         self.timeline.reach(since).prior.start != self.timeline.reach(at).prior.start
     }
 

@@ -74,19 +74,29 @@ impl<'a> Selection<'a> {
             return self.load();
         }
         let selection = self.with_operands();
-        let lives = selection.lives();
+        match selection.deciding(spans) {
+            Ok(chunk) => Ok(selection.replay(chunk, end, Some(joined(spans.to_vec())))),
+            // What decides lies beyond the damage, wherever that is.
+            Err(error) if selection.reads_on_behind(&error) => selection.load(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The records that decide the answers in some stretches of time.
+    fn deciding(&self, spans: &[Span]) -> Result<Chunk> {
+        let source = self.chosen.source();
+        let lives = self.lives();
         let mut deciding = Vec::new();
         for span in spans.iter().filter(|span| span.start() <= span.end()) {
-            let keys = selection.keys_in(span, &lives);
-            let search = Search { selection: &selection, keys };
+            let search = Search { selection: self, keys: self.keys_in(span, &lives) };
             deciding.push(search.back(*span.start())?..=search.ahead(*span.end())?);
         }
-        let mut chunk = Chunk::new(&selection.chosen);
+        let mut chunk = Chunk::new(&self.chosen);
         for span in joined(deciding) {
             let mut records = source.records_from(*span.start())?;
             chunk.fill(source, &mut records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
         }
-        Ok(selection.replay(chunk, end, Some(joined(spans.to_vec()))))
+        Ok(chunk)
     }
 
     /// The lifetimes of the selected instances by domain.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Milliseconds after the archive's start.
-fn at(millis: i64) -> Timestamp {
+pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
 
@@ -30,7 +30,7 @@ fn descs() -> [MetricDesc; 3] {
 }
 
 /// An archive with these records, times in milliseconds; `None` is a mark.
-fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
+pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
     let label = WriterLabel {
@@ -61,7 +61,7 @@ fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
 }
 
 /// Counter, instant and discrete value at a time; `None` outside the archive.
-fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {
+pub(super) fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {
     let sample = replay.at(at(millis))?;
     let value = |place: usize| match sample.values[place].first() {
         Some((None, Value::U32(value))) => Some(*value),

@@ -57,6 +57,12 @@ impl Scanner {
         Self::new(file, version, |version, bytes| metadata_record::parse(version, bytes).is_ok())
     }
 
+    /// The same from another place on.
+    pub(crate) const fn starting_at(mut self, offset: u64) -> Self {
+        self.offset = offset;
+        self
+    }
+
     fn new(file: RecordFile, version: Version, is_good: fn(Version, &[u8]) -> bool) -> Self {
         let (window, offset) = (Window::default(), version.label_size());
         Self { file, window, version, is_good, offset, is_over: false }

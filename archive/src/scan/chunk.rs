@@ -127,6 +127,24 @@ impl Chunk {
         Ok(true)
     }
 
+    /// The time of the last row.
+    pub(crate) const fn newest(&self) -> Option<Timestamp> {
+        self.newest
+    }
+
+    /// Adds a mark in place of records that are damaged, right behind the last
+    /// row and not behind the next record, whose time is `next`.
+    pub(crate) fn add_gap(&mut self, next: Timestamp) {
+        let (Some(newest), Ok(row)) = (self.newest, u32::try_from(self.stamps.len())) else {
+            return;
+        };
+        let behind = Timestamp::from_nanos(newest.as_nanos().saturating_add(1));
+        let stamp = if next < newest { behind } else { behind.min(next) };
+        self.newest = Some(stamp);
+        self.stamps.push(stamp);
+        self.marks.push(row);
+    }
+
     fn has_room(&self, room: Room) -> bool {
         self.stamps.len() < room.rows && self.values < room.values && self.bytes < room.bytes
     }

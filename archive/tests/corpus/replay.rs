@@ -166,6 +166,48 @@ fn seeking_gives_the_answers_of_a_full_scan() {
     }
 }
 
+/// The `step` lines are those at which a client that steps through an archive
+/// is answered otherwise than one that asks for a single time.
+#[test]
+fn steps_are_answered_as_pcp_answers_them() {
+    let (mut steps, mut blank) = (0, 0);
+    for case in cases().filter(|case| case.has("interp")) {
+        let expected = case.lines("interp", "step");
+        let interp = case.lines("interp", "interp");
+        let unstable = |line: &Value| {
+            interp.iter().any(|other| other["t"] == line["t"] && other["unstable"] == true)
+        };
+        if expected.is_empty() || expected.iter().any(unstable) {
+            continue;
+        }
+        let head = case.lines("interp", "gen").remove(0);
+        let mut selection = Replay::open(&case.archive);
+        for metric in head["metrics"].as_array().unwrap() {
+            selection.select(metric.as_str().unwrap());
+        }
+        let replay = selection.load().unwrap();
+        let (start, delta) = (golden::stamp(&head["step"]["start"]), &head["step"]["delta"]);
+        let step = Duration::new(delta[0].as_u64().unwrap(), delta[1].as_u64().unwrap() as u32);
+        let count = head["step"]["count"].as_u64().unwrap() as usize;
+        let name = case.name.as_str();
+        let mut comparison = Comparison { name, replay: &replay, cells: 0, differences: vec![] };
+        for sample in replay.steps(times(start..=replay.end(), step).take(count)) {
+            let stamp = |line: &&Value| golden::stamp(&line["t"]) == sample.timestamp;
+            match expected.iter().find(stamp) {
+                Some(line) => {
+                    comparison.sample(&sample, line);
+                    blank += 1;
+                }
+                None => assert_eq!(Some(&sample), replay.at(sample.timestamp).as_ref(), "{name}"),
+            }
+            steps += 1;
+        }
+        assert_eq!(comparison.differences, [] as [String; 0], "{name}");
+    }
+    eprintln!("{steps} steps compared, {blank} of them behind a mark");
+    assert!(steps == 0 || blank >= 4);
+}
+
 #[test]
 fn interpolated_values_are_those_of_pcp() {
     compare_all("interp", Decrease::Reset, 80_000);

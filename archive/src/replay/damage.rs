@@ -1,0 +1,85 @@
+//! Reading on where an archive is damaged.
+//!
+//! A stretch of a file that holds no record is a gap: what was logged there is
+//! not known, so nothing before it is joined to what comes after, as at a mark.
+//! Reading goes on with the next record that is whole
+//! ([`salvage`](crate::salvage) finds it), and the gap is told.
+
+use std::ops::Bound;
+
+use crate::Records;
+use crate::error::{Error, Result};
+use crate::salvage::Lost;
+use crate::scan::{Chunk, Room};
+
+use super::{Replay, Selection};
+
+/// So many gaps are told apart; what is lost behind them is added to the last.
+const MAX_LOST: usize = 1000;
+
+impl Selection<'_> {
+    /// From now on damaged records do not end the reading: they are gaps, as
+    /// marks are, and [`Replay::lost`] has what they cost.
+    #[must_use]
+    pub fn read_on(mut self) -> Self {
+        self.reads_on = true;
+        self
+    }
+
+    /// Whether an error is damage that reading may go on behind.
+    pub(super) const fn reads_on_behind(&self, error: &Error) -> bool {
+        self.reads_on && matches!(error, Error::Corrupt { .. } | Error::Expand { .. })
+    }
+
+    /// Reads all records into a chunk; returns what was lost on the way.
+    pub(super) fn fill(&self, chunk: &mut Chunk, records: &mut Records<'_>) -> Result<Vec<Lost>> {
+        let source = self.chosen.source();
+        let mut all = Vec::new();
+        while let Err(error) = chunk.fill(source, records, Bound::Unbounded, Room::UNBOUNDED) {
+            if !self.reads_on_behind(&error) {
+                return Err(error);
+            }
+            // It is behind the record at least, or in the next volume.
+            let (bytes, before) = records.skip_damage()?;
+            let Some(lost) = lost(error, bytes) else { continue };
+            push(&mut all, Lost { after: chunk.newest(), before, ..lost });
+            if let Some(next) = before {
+                chunk.add_gap(next);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Replay<'_> {
+    /// What was damaged and passed over, in the order of the files; nothing
+    /// unless the selection was told to [read on](Selection::read_on).
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+}
+
+/// What an error says about the place at which it happened.
+fn lost(error: Error, bytes: u64) -> Option<Lost> {
+    let (file, offset, reason) = match error {
+        Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),
+        Error::Expand { file, source } => (file, 0, source.to_string()),
+        _ => return None,
+    };
+    Some(Lost { file, offset, bytes, reason, after: None, before: None })
+}
+
+/// Adds a gap, or the loss to the newest one if there are too many.
+fn push(all: &mut Vec<Lost>, more: Lost) {
+    let is_full = all.len() >= MAX_LOST;
+    match all.last_mut().filter(|_| is_full) {
+        Some(newest) => {
+            newest.bytes += more.bytes;
+            newest.before = more.before;
+        }
+        None => all.push(more),
+    }
+}
+
+#[cfg(test)]
+mod tests;
