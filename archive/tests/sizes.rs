@@ -1,0 +1,182 @@
+//! Replay of archives that are large in one way or another: many marks, many
+//! instances, many compressed volumes. What is asserted of the time taken is
+//! generous, and the measured ratio is printed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mmv_archive::replay::Replay;
+use mmv_archive::{
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos((1_700_000_000_000 + i128::from(millis)) * 1_000_000)
+}
+
+fn writer(indom: Option<InDom>) -> (TempDir, PathBuf, ArchiveWriter, MetricDesc) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U64,
+        indom,
+        semantics: Semantics::Counter,
+        units: Units::count(),
+    };
+    writer.declare_metric(&desc, &["a.b"]).unwrap();
+    (directory, base, writer, desc)
+}
+
+fn load(archive: &Archive) -> Replay<'_> {
+    let mut selection = Replay::open(archive);
+    assert_eq!(selection.select("a.b"), 1);
+    selection.load().unwrap()
+}
+
+/// The value of the metric without instances.
+fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
+    match replay.at(at(millis))?.values[0].first() {
+        Some((None, Value::U64(value))) => Some(*value),
+        _ => None,
+    }
+}
+
+/// 14 000 records, one a second, each counting its milliseconds; behind every
+/// so many a mark.
+fn counted(marked: usize, volumes: i64) -> (TempDir, PathBuf) {
+    let (directory, base, mut writer, desc) = writer(None);
+    for second in 0..14_000 {
+        if volumes > 0 && second % (14_000 / volumes) == 0 {
+            writer.switch_volume();
+        }
+        let values = Ok(vec![(None, OwnedValue::U64(1000 * second as u64))]);
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        writer.write_result(&FetchResult { timestamp: at(1000 * second), value_sets }).unwrap();
+        if marked > 0 && second as usize % marked == marked - 1 {
+            writer.write_mark(at(1000 * second + 1)).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Opens an archive, loads it and asks for every third second; the answers in
+/// milliseconds and how long it took.
+fn replayed(base: &Path) -> (Vec<Option<u64>>, Duration) {
+    let start = Instant::now();
+    let archive = Archive::open(base).unwrap();
+    let replay = load(&archive);
+    let answers = (0..14_000).step_by(3).map(|second| single(&replay, 1000 * second + 500));
+    (answers.collect(), start.elapsed())
+}
+
+fn ratio(what: &str, took: Duration, plain: Duration) {
+    let ratio = took.as_secs_f64() / plain.as_secs_f64();
+    eprintln!("{what}: {took:?}, plain {plain:?}, ratio {ratio:.2}");
+    assert!(took < plain * 10 + Duration::from_secs(2), "{what}");
+}
+
+#[test]
+fn seven_hundred_marks() {
+    let (_plain, plain) = counted(0, 0);
+    let (_marked, marked) = counted(20, 0);
+    let (without, plain_time) = replayed(&plain);
+    let (with, time) = replayed(&marked);
+    for (step, (with, without)) in with.iter().zip(&without).enumerate() {
+        let second = 3 * step;
+        let expected = (second < 13_999).then_some(1000 * second as u64 + 500);
+        assert_eq!(*without, expected, "{second}");
+        let is_cut = second % 20 == 19;
+        assert_eq!(*with, expected.filter(|_| !is_cut), "{second}");
+    }
+    let archive = Archive::open(&marked).unwrap();
+    let replay = load(&archive);
+    assert_eq!(replay.observations().filter(|sample| sample.is_mark).count(), 700);
+    ratio("700 marks", time, plain_time);
+}
+
+#[test]
+fn a_hundred_thousand_instances_come_and_go() {
+    const STEP: i32 = 1000;
+    let indom = InDom::new(70, 1).unwrap();
+    let (_directory, base, mut writer, desc) = writer(Some(indom));
+    let id = |id| InstanceId::new(id).unwrap();
+    // At second k the 2000 instances from 1000 k on: each is there at two
+    // records, and counts 7 in between.
+    for second in 0..99 {
+        let ids = STEP * second..STEP * (second + 2);
+        let instances: Vec<_> =
+            ids.map(|n| Instance { id: id(n), name: format!("i{n}").into() }).collect();
+        writer.declare_indom(indom, &instances).unwrap();
+        let value = |one: &Instance| {
+            let is_second = one.id.get() < STEP * (second + 1);
+            (Some(one.id), OwnedValue::U64(if is_second { 107 } else { 100 }))
+        };
+        let values = Ok(instances.iter().map(value).collect());
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        let timestamp = at(1000 * i64::from(second));
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    let start = Instant::now();
+    let archive = Archive::open(&base).unwrap();
+    let replay = load(&archive);
+    assert_eq!(replay.instances(0).count(), 100_000);
+    for second in [0, 1, 50, 97] {
+        let sample = replay.at(at(1000 * i64::from(second) + 500)).unwrap();
+        // Those that are there before and after.
+        let expected: Vec<_> = (STEP * (second + 1)..STEP * (second + 2))
+            .map(|n| (Some(id(n)), Value::U64(104)))
+            .collect();
+        assert_eq!(sample.values[0], expected, "{second} s");
+        let exact = replay.at(at(1000 * i64::from(second))).unwrap();
+        assert!(exact.values[0].len() >= 2 * STEP as usize, "{second} s");
+    }
+    let took = start.elapsed();
+    eprintln!("100 000 instances: opened, read and asked in {took:?}");
+    assert!(took < Duration::from_secs(30));
+}
+
+#[cfg(feature = "compression")]
+#[test]
+fn ten_compressed_volumes() {
+    use std::io::Write as _;
+    let compress = |suffix: &str, bytes: &[u8]| {
+        if suffix == "zst" {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            return ruzstd::encoding::compress_to_vec(bytes, level);
+        }
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (_plain, plain) = counted(0, 10);
+    let (expected, plain_time) = replayed(&plain);
+    for suffix in ["xz", "zst"] {
+        let (_directory, base) = counted(0, 10);
+        let mut volumes = 0;
+        for number in 0..12 {
+            let path = base.with_extension(number.to_string());
+            let Ok(bytes) = fs::read(&path) else { continue };
+            let compressed = base.with_extension(format!("{number}.{suffix}"));
+            fs::write(compressed, compress(suffix, &bytes)).unwrap();
+            fs::remove_file(path).unwrap();
+            volumes += 1;
+        }
+        assert_eq!(volumes, 10);
+        let (answers, time) = replayed(&base);
+        assert_eq!(answers, expected, "{suffix}");
+        ratio(&format!("10 volumes, {suffix}"), time, plain_time);
+    }
+}
