@@ -31,7 +31,7 @@
 //!
 //! [`interpolate`] has the rules, each a small function; `timeline` knows
 //! records and marks; `lifetime` when an instance exists; this file puts them
-//! together, on the columns that a [scan](crate::scan) read; `rate` makes
+//! together, on the columns that a [scan] read; `rate` makes
 //! rates of counters; [`expression`] is what is worked out of several metrics,
 //! and `derived` puts that beside the others; `seek` reads no more of an
 //! archive than answers need.
