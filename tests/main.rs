@@ -13,6 +13,7 @@
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
+//! | `sets` | several archives are one timeline, and extracts and conversions say the same |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
@@ -30,5 +31,6 @@ mod malformed;
 mod paper;
 mod producers;
 mod serving;
+mod sets;
 mod soak;
 mod written;

@@ -10,7 +10,9 @@
 mod archives;
 mod check;
 mod columns;
+mod convert;
 mod dump;
+mod extract;
 mod failure;
 mod follow;
 mod info;
@@ -58,6 +60,10 @@ enum Command {
     Repair(repair::RepairArguments),
     /// Make the index of an archive anew.
     Reindex(repair::ReindexArguments),
+    /// Write a part of an archive, or several archives as one, as a new archive.
+    Extract(extract::Arguments),
+    /// Write an archive anew: in version 3, with other names, or compressed.
+    Convert(convert::Arguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
@@ -83,6 +89,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),
         Command::Reindex(reindex) => reindex.run(),
+        Command::Extract(extract) => extract.run(),
+        Command::Convert(convert) => convert.run(),
         Command::Report(report) => report.run(),
         Command::Plot(plot) => plot.run(),
     };

@@ -408,6 +408,29 @@ pub enum Error {
         /// The metric that has it there.
         expected: Pmid,
     },
+    /// No metric of the archive has this name, or one below it.
+    #[error("{name}: no metric of this name")]
+    NoMetric {
+        /// The name.
+        name: String,
+    },
+    /// A metric cannot get the PMID of another one.
+    #[error("metric {owner} has PMID {pmid} already: {name} cannot")]
+    PmidTaken {
+        /// The metric that wants it.
+        name: String,
+        /// The PMID.
+        pmid: Pmid,
+        /// The metric that has it.
+        owner: String,
+    },
+    /// The values of a metric are events, whose parameters are metrics named
+    /// by PMIDs: those cannot change.
+    #[error("metric {name} has events, which name other metrics by PMID: no PMID can change")]
+    EventParameters {
+        /// The metric with the events.
+        name: String,
+    },
     /// The archive has no record (`PM_ERR_NODATA`).
     #[error("{}: no records", path.display())]
     NoData {

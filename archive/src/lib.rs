@@ -61,7 +61,8 @@
 //! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
 //! [`follow`] (an archive that grows), [`scan`] (values as columns), [`replay`]
 //! (values at any time), [`check`] (what is wrong), [`salvage`] and [`repair`]
-//! (what can be saved). The bytes are described in `docs/archive-format.md`.
+//! (what can be saved), [`extract`] with [`staging`] (parts of archives as new
+//! ones). The bytes are described in `docs/archive-format.md`.
 //!
 //! What always holds:
 //!
@@ -80,8 +81,11 @@ pub mod chart;
 pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "compression")]
+pub mod compress;
 pub mod copy;
 mod error;
+pub mod extract;
 pub mod follow;
 mod format;
 #[cfg(feature = "picture")]
@@ -92,6 +96,7 @@ pub mod repair;
 pub mod replay;
 pub mod salvage;
 pub mod scan;
+pub mod staging;
 #[cfg(test)]
 mod test_support;
 mod value;
@@ -108,8 +113,8 @@ pub use format::result::{Record, ValueSetView, ValueSets, Values};
 pub use format::text::{TextKind, TextTarget};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
-    Archive, ArchiveSet, IndomHistory, IndomState, LabelHistory, LabelState, Metadata, Metric,
-    Records, Source, TemporalIndex, TornTail,
+    Archive, ArchiveSet, Compression, IndomHistory, IndomState, LabelHistory, LabelState, Metadata,
+    Metric, Records, Source, TemporalIndex, TornTail,
 };
 pub use value::{FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

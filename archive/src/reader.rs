@@ -21,6 +21,7 @@ use pcp_types::Timestamp;
 
 pub use indom_history::{IndomHistory, IndomState};
 pub use label_history::{LabelHistory, LabelState};
+pub use members::Compression;
 pub(crate) use members::{MemberFiles, Members, bases};
 pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};

@@ -29,6 +29,7 @@ use crate::prepared::{RecordBuffer, SetShape};
 use crate::reader::Members;
 use crate::value::{FetchResult, ValueSet};
 use catalog::Catalog;
+pub(crate) use copied::Copied;
 use file_set::FileSet;
 
 /// What the writer says about itself in the label of every file.

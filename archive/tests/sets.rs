@@ -127,3 +127,77 @@ fn what_is_wrong_with_one_archive_does_not_hide_the_others() {
     let late = run(&directory, &["dump", "b,c", "-S", "@1700000000"]);
     assert_eq!(late.status.code(), Some(0));
 }
+
+/// Files of the directory that are no archive of [`archives`].
+fn others(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with(['a', 'b', 'c'])).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
+    let directory = archives();
+    let said = printed(&directory, &["extract", "a,b", "-o", "new", "--volume-size", "1kB"]);
+    assert!(said.starts_with("new: 7 records from 2023-11-14 22:13:20"), "{said}");
+    assert!(run(&directory, &["check", "new"]).status.success());
+    assert_eq!(others(&directory), ["new.0", "new.1", "new.index", "new.meta"]);
+    let dump = printed(&directory, &["dump", "new", "--json"]);
+    assert_eq!((dump.lines().count(), dump.matches("\"mark\":true").count()), (7, 1), "{dump}");
+}
+
+#[test]
+fn an_extract_of_a_window_tells_its_bounds_in_json() {
+    let directory = archives();
+    let window = ["-S", "3s", "-T", "@1700000010", "--json"];
+    let said =
+        printed(&directory, &[&["extract", "a", "acme.*", "-o", "new"], &window[..]].concat());
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["start"], serde_json::json!([START + 5, 0]));
+    assert_eq!(said["end"], serde_json::json!([START + 10, 0]));
+    assert_eq!((&said["records"], &said["volumes"]), (&2.into(), &1.into()));
+    assert_eq!(said["archive"], "new");
+}
+
+#[test]
+fn nothing_appears_and_nothing_is_replaced_unless_told_so() {
+    let directory = archives();
+    let status = |arguments: &[&str]| run(&directory, arguments).status.code();
+    let before = std::fs::read(directory.path().join("a.0")).unwrap();
+    assert_eq!(status(&["extract", "a", "no.such", "-o", "new"]), Some(1));
+    assert_eq!(status(&["extract", "a", "-S", "1s", "-T", "@1700000004", "-o", "new"]), Some(1));
+    assert_eq!(status(&["extract", "b,c", "-o", "new"]), Some(2), "they overlap");
+    assert_eq!(status(&["convert", "a", "-o", "new", "--rename", "nothing=x"]), Some(2));
+    assert_eq!(status(&["convert", "a", "-o", "new", "--pmid", "acme.level=1.2"]), Some(2));
+    assert_eq!(status(&["extract", "a", "-o", "a"]), Some(74));
+    assert_eq!(status(&["extract", "a", "-o", "./a", "--force"]), Some(74), "its own source");
+    assert_eq!(status(&["extract", "a", "-o", "b"]), Some(74));
+    assert_eq!(std::fs::read(directory.path().join("a.0")).unwrap(), before);
+    assert_eq!(others(&directory), [""; 0]);
+    assert_eq!(status(&["extract", "a", "-o", "b", "--force"]), Some(0));
+    assert_eq!(std::fs::read(directory.path().join("b.0")).unwrap(), before);
+}
+
+#[test]
+fn a_conversion_renames_renumbers_and_compresses() {
+    let directory = archives();
+    let names = ["--rename", "acme=works.north", "--pmid", "acme.level=300.7.5"];
+    let how = ["convert", "a,b", "-o", "new", "--compress", "xz"];
+    printed(&directory, &[&how, &names[..]].concat());
+    // Each archive begins a volume.
+    assert_eq!(others(&directory), ["new.0.xz", "new.1.xz", "new.index", "new.meta"]);
+    let metrics = printed(&directory, &["metrics", "new", "--json"]);
+    let metric: serde_json::Value = serde_json::from_str(&metrics).unwrap();
+    assert_eq!(
+        (&metric["metric"], &metric["pmid"]),
+        (&"works.north.level".into(), &"300.7.5".into())
+    );
+    let csv = ["works.north.level", "-t", "5s", "--format", "csv"];
+    let values = |archive, options: &[&str]| {
+        let text = printed(&directory, &[&["report", archive], options].concat());
+        text.lines().skip(1).map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(values("new", &csv), values("a,b", &["acme.level", "-t", "5s", "--format", "csv"]));
+}

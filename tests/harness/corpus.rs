@@ -44,6 +44,11 @@ impl Corpus {
             .collect()
     }
 
+    /// The base name of an archive.
+    pub(crate) fn archive(&self, name: &str) -> PathBuf {
+        self.mmv.with_file_name("archives").join(name)
+    }
+
     /// Every bad file: path, what is wrong with it, and the verdict on it.
     pub(crate) fn bad(&self) -> Vec<(PathBuf, String, String)> {
         let folder = self.mmv.join("bad");

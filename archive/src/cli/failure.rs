@@ -51,13 +51,22 @@ impl Failure {
 fn archive_exit_code(error: &Error) -> ExitCode {
     ExitCode::from(match error {
         Error::NoData { .. } => 1,
-        // Archives that do not belong together were named together.
+        // What was asked for cannot be: archives that do not belong together,
+        // names that cannot be given.
         Error::Ambiguous { .. }
+        | Error::NoMetric { .. }
+        | Error::PmidTaken { .. }
+        | Error::NameTaken { .. }
+        | Error::LeafAndFolder { .. }
+        | Error::EventParameters { .. }
         | Error::HostDiffers { .. }
         | Error::Overlap { .. }
         | Error::DescDiffers { .. }
         | Error::PmidDiffers { .. } => 2,
-        Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => 74,
+        Error::Io { .. }
+        | Error::NotFound { .. }
+        | Error::Missing { .. }
+        | Error::Exists { .. } => 74,
         _ => 65,
     })
 }

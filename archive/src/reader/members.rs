@@ -11,11 +11,14 @@ use crate::format::archive_label::Role;
 
 /// How a member is compressed, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compression {
+pub enum Compression {
     /// xz, and its predecessor lzma.
     Xz,
+    /// bzip2.
     Bzip2,
+    /// gzip.
     Gzip,
+    /// Zstandard.
     Zstd,
 }
 
@@ -28,6 +31,17 @@ impl Compression {
             "gz" | "Z" | "z" => Some(Self::Gzip),
             "zst" => Some(Self::Zstd),
             _ => None,
+        }
+    }
+
+    /// The suffix of files that are written.
+    #[cfg(feature = "compression")]
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Xz => "xz",
+            Self::Bzip2 => "bz2",
+            Self::Gzip => "gz",
+            Self::Zstd => "zst",
         }
     }
 }
@@ -135,17 +149,22 @@ pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
     if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
 }
 
-/// The base names of all archives in a directory, sorted.
+/// The base names of all archives in a directory, sorted. Hidden files are
+/// those of archives that are not complete.
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
-        (base, Part::Metadata) => Some(base),
+        (base, Part::Metadata) => Some(base).filter(|base| !is_hidden(base)),
         _ => None,
     });
     let mut bases: Vec<_> = bases.collect();
     bases.sort_unstable();
     bases.dedup();
     Ok(bases)
+}
+
+fn is_hidden(base: &Path) -> bool {
+    base.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// Everything that is called `base` and a member's ending. Of a member that

@@ -8,7 +8,7 @@ use super::set::ArchiveSet;
 use super::timeline::Records;
 use super::{Archive, Metadata};
 use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::ArchiveLabel;
+use crate::format::archive_label::{ArchiveLabel, Version};
 use crate::format::result::Record;
 
 /// How far behind the last record of an archive the mark is that separates it
@@ -111,6 +111,17 @@ impl<'a> Source<'a> {
             inside.seek(from, |stamp| stamp > from)?;
         }
         Ok(Records::new(self, at, inside))
+    }
+
+    /// The version of the archive that a record is of.
+    pub(crate) fn version_of(self, record: &Record<'_>) -> Version {
+        self.archive(record.archive() as usize).version()
+    }
+
+    /// Whether a record is the mark behind an archive, which is in no file.
+    pub(crate) fn is_between(self, record: &Record<'_>) -> bool {
+        let archive = self.archive(record.archive() as usize);
+        record.is_mark() && (record.volume(), record.offset()) == archive.end_place()
     }
 
     /// An archive by its place in the order of time.

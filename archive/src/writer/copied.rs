@@ -1,13 +1,24 @@
 //! Records of another archive.
 
-use pcp_types::{Pmid, Timestamp};
+use hashbrown::HashSet;
+use pcp_types::{InstanceId, Pmid, Timestamp};
 
 use super::{ArchiveWriter, mismatch};
 use crate::error::{Error, Result};
 use crate::format::archive_label::Version;
 use crate::format::desc::MetricDesc;
-use crate::format::result::ValueSetView;
+use crate::format::result::{Record, ValueSetView};
 use crate::format::result_builder::ResultBuilder;
+
+/// A value set of another archive, and what of it goes over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Copied<'r, 'i> {
+    /// The metric that it becomes one of.
+    pub(crate) pmid: Pmid,
+    pub(crate) set: ValueSetView<'r>,
+    /// The instances that are copied; `None`: all.
+    pub(crate) instances: Option<&'i HashSet<InstanceId>>,
+}
 
 impl ArchiveWriter {
     /// Writes a record of value sets that another archive has, after the
@@ -23,10 +34,21 @@ impl ArchiveWriter {
         stamp: Timestamp,
         sets: impl IntoIterator<Item = (Pmid, ValueSetView<'r>)>,
     ) -> Result<()> {
+        let all = |(pmid, set)| Copied { pmid, set, instances: None };
+        self.write_copied(stamp, sets.into_iter().map(all))
+    }
+
+    /// As [`write_sets`](Self::write_sets). A set of which no instance is
+    /// copied stays, without values.
+    pub(crate) fn write_copied<'r, 'i>(
+        &mut self,
+        stamp: Timestamp,
+        sets: impl Iterator<Item = Copied<'r, 'i>>,
+    ) -> Result<()> {
         self.check_time(stamp, self.ends_in_mark)?;
         self.builder.clear();
-        for (pmid, set) in sets {
-            put_set(&mut self.builder, self.catalog.desc(pmid)?, &set)?;
+        for copied in sets {
+            put_set(&mut self.builder, self.catalog.desc(copied.pmid)?, &copied)?;
         }
         if self.builder.is_empty() {
             return Err(Error::EmptyStart);
@@ -38,9 +60,23 @@ impl ArchiveWriter {
         self.record = record;
         written
     }
+
+    /// Writes a record of another archive of this version as it is. Its
+    /// metrics must have been declared as they are there.
+    pub(crate) fn write_whole(&mut self, record: &Record<'_>) -> Result<()> {
+        self.check_time(record.timestamp(), self.ends_in_mark)?;
+        self.write_record(record.timestamp(), record.bytes())
+    }
 }
 
-fn put_set(builder: &mut ResultBuilder, desc: &MetricDesc, set: &ValueSetView<'_>) -> Result<()> {
+fn put_set(
+    builder: &mut ResultBuilder,
+    desc: &MetricDesc,
+    Copied { set, instances, .. }: &Copied<'_, '_>,
+) -> Result<()> {
+    let is_copied = |instance: Option<InstanceId>| {
+        instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)))
+    };
     let (pmid, value_type) = (desc.pmid, desc.value_type);
     if set.is_empty() {
         builder.put_empty_set(pmid, set.error());
@@ -52,7 +88,9 @@ fn put_set(builder: &mut ResultBuilder, desc: &MetricDesc, set: &ValueSetView<'_
     builder.begin_set(pmid, value_type);
     for value in set.values(value_type) {
         let Ok((instance, value)) = value else { return mismatch(desc) };
-        builder.put_value(instance, value_type, value)?;
+        if is_copied(instance) {
+            builder.put_value(instance, value_type, value)?;
+        }
     }
     Ok(())
 }

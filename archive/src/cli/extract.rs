@@ -1,0 +1,211 @@
+//! `mmv-archive extract`: part of an archive, or several as one, as a new one.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pcp_types::Timestamp;
+use serde::Serialize;
+
+use super::ArchiveArgument;
+use super::failure::Failure;
+use super::output::Output;
+use super::warn;
+use super::window::WindowOptions;
+use super::zone::{Zone, ZoneOptions};
+use crate::extract::Extract;
+use crate::scan::Selection;
+use crate::staging::Staging;
+use crate::{Archive, ArchiveSet, ArchiveWriter, Source, Summary, WriterOptions};
+
+/// Options of `extract`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Keep only these metrics, all metrics below these names, or all that
+    /// patterns with * and ? match; without a name all metrics.
+    metrics: Vec<String>,
+
+    /// Keep only these instances, by name or number. Metrics without instances
+    /// are kept.
+    #[arg(short, long = "instances", value_name = "NAME", value_delimiter = ',')]
+    instances: Vec<String>,
+
+    #[command(flatten)]
+    output: OutputOptions,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// Where a new archive goes.
+#[derive(Debug, Args)]
+pub(super) struct OutputOptions {
+    /// The base name of the new archive. It appears when it is complete.
+    #[arg(short = 'o', long = "output", value_name = "BASE")]
+    base: PathBuf,
+
+    /// Begin a new data volume before one becomes larger than this: bytes, or
+    /// with a unit such as 100MB or 64MiB.
+    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
+    volume_size: Option<u64>,
+
+    /// Replace an archive of that name. An archive that is read never is.
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object instead of text, with times as [seconds, nanoseconds].
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct JsonSummary<'s> {
+    archive: &'s Path,
+    records: u64,
+    start: (i64, u32),
+    end: (i64, u32),
+    volumes: u32,
+    bytes: u64,
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
+        if window.unaligned {
+            warn(&"the alignment leads out of the archive and is ignored");
+        }
+        let extract = Extract::new(self.selection(source)?);
+        let extract = extract.window(window.origin.max(window.start)..=window.end);
+        let staging = self.output.staging(&archives)?;
+        let summary = self.output.write(&extract, source, &staging)?;
+        self.output.commit(staging, &summary, &zone)
+    }
+
+    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
+        let mut selection = Selection::new(source);
+        let all = [String::new()];
+        for name in if self.metrics.is_empty() { &all[..] } else { &self.metrics } {
+            if selection.select(name) == 0 {
+                warn(&format_args!("{name}: no metric of this name in the archive"));
+            }
+        }
+        if selection.metrics().is_empty() {
+            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+        }
+        for instance in &self.instances {
+            selection.select_instance(instance);
+        }
+        Ok(selection)
+    }
+}
+
+impl OutputOptions {
+    /// Where the new archive is written until it is complete.
+    pub(super) fn staging(&self, archives: &ArchiveSet) -> Result<Staging, Failure> {
+        let sources: Vec<&Path> = archives.archives().iter().map(Archive::base).collect();
+        Ok(if self.force {
+            Staging::replacing(&self.base, &sources)?
+        } else {
+            Staging::new(&self.base)?
+        })
+    }
+
+    /// Writes it under its hidden name.
+    pub(super) fn write(
+        &self,
+        extract: &Extract<'_>,
+        source: Source<'_>,
+        staging: &Staging,
+    ) -> Result<Summary, Failure> {
+        let options = WriterOptions { volume_bytes: self.volume_size, ..WriterOptions::default() };
+        let label = source.label().into();
+        let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
+        extract.write(&mut writer, |_| {})?;
+        writer.sync()?;
+        let summary = writer.finish()?;
+        if summary.records == 0 {
+            return Err(Failure::NoData(
+                "no record of this time has one of the metrics".to_owned(),
+            ));
+        }
+        Ok(summary)
+    }
+
+    /// Lets it appear, and says what it is.
+    pub(super) fn commit(
+        &self,
+        staging: Staging,
+        summary: &Summary,
+        zone: &Zone,
+    ) -> Result<(), Failure> {
+        staging.commit()?;
+        let (start, end) = summary.span.unwrap_or((Timestamp::EPOCH, Timestamp::EPOCH));
+        let mut out = Output::new();
+        if self.json {
+            out.json_line(&JsonSummary {
+                archive: &self.base,
+                records: summary.records,
+                start: (start.seconds(), start.nanoseconds()),
+                end: (end.seconds(), end.nanoseconds()),
+                volumes: summary.volumes,
+                bytes: summary.bytes,
+            })?;
+        } else {
+            let text = format!(
+                "{}: {} records from {} to {}, {} bytes\n",
+                self.base.display(),
+                summary.records,
+                zone.long(start),
+                zone.long(end),
+                summary.bytes
+            );
+            out.text.extend_from_slice(text.as_bytes());
+        }
+        out.finish()
+    }
+}
+
+/// Bytes: a number, with a unit behind it or not.
+fn volume_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "kib" => 1 << 10,
+        "m" | "mb" => 1_000_000,
+        "mib" => 1 << 20,
+        "g" | "gb" => 1_000_000_000,
+        "gib" => 1 << 30,
+        _ => return Err("a size is bytes, or has a unit such as MB or MiB".to_owned()),
+    };
+    let number: Option<u64> = number.parse().ok();
+    let bytes = number.and_then(|number| number.checked_mul(factor)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "this is no size".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_decimal_and_binary_units() {
+        for (text, bytes) in
+            [("1", 1), ("100MB", 100_000_000), ("64MiB", 64 << 20), ("2 g", 2_000_000_000)]
+        {
+            assert_eq!(volume_size(text), Ok(bytes));
+        }
+        for text in ["", "0", "-1", "MB", "1TB", "99999999999999999999", "9999999999999GB", "1.5MB"]
+        {
+            assert!(volume_size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Part of an archive, or several archives as one, written anew.
+//!
+//! What is left is a window of time and a selection of metrics and instances.
+//! Everything else goes: records without any of the metrics, descriptors,
+//! domains, labels and help of other metrics, and what a domain was before the
+//! window. Metrics can get other names and PMIDs on the way.
+//!
+//! ```text
+//! window                         [---------------------]
+//! domain of a   {1}      {1,2}           {2}                   {3}
+//! records       a  b     a         b     a     mark  b   a     a  b
+//!
+//! of a alone                     {1,2}   {2}
+//!                                        a     mark      a
+//! ```
+//!
+//! It is one pass over the records of the window, in the memory of one record
+//! and of the metadata. A record of version 3 of which all is wanted is copied
+//! as bytes.
+
+mod joint;
+mod plan;
+
+use std::ops::RangeInclusive;
+
+use pcp_types::{Pmid, Timestamp};
+
+use crate::Record;
+use crate::copy::Changes;
+use crate::error::Result;
+use crate::format::archive_label::Version;
+use crate::reader::Source;
+use crate::scan::Selection;
+use crate::writer::{ArchiveWriter, Copied};
+use joint::Joint;
+use plan::Plan;
+
+/// What becomes another archive.
+#[derive(Debug)]
+pub struct Extract<'a> {
+    selection: Selection<'a>,
+    window: RangeInclusive<Timestamp>,
+    renames: Vec<(String, String)>,
+    renumbered: Vec<(String, Pmid)>,
+    keeps_volumes: bool,
+}
+
+impl<'a> Extract<'a> {
+    /// All records of a selection.
+    pub fn new(selection: Selection<'a>) -> Self {
+        let window = Timestamp::from_nanos(i128::MIN)..=Timestamp::MAX;
+        let (renames, renumbered) = (Vec::new(), Vec::new());
+        Self { selection, window, renames, renumbered, keeps_volumes: false }
+    }
+
+    /// Only records with times from the start to the end of the window, both
+    /// included.
+    #[must_use]
+    pub fn window(mut self, window: RangeInclusive<Timestamp>) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// The metric called `old` is called `new`, and those below `old` are below
+    /// `new`. Of several renamings the first that fits a name counts.
+    #[must_use]
+    pub fn rename(mut self, old: &str, new: &str) -> Self {
+        self.renames.push((old.to_owned(), new.to_owned()));
+        self
+    }
+
+    /// The metric that was called `name` has another PMID. The labels of its
+    /// cluster stay with the cluster.
+    #[must_use]
+    pub fn renumber(mut self, name: &str, pmid: Pmid) -> Self {
+        self.renumbered.push((name.to_owned(), pmid));
+        self
+    }
+
+    /// A new data volume begins where one did, besides where the writer wants
+    /// one.
+    #[must_use]
+    pub fn keep_volumes(mut self) -> Self {
+        self.keeps_volumes = true;
+        self
+    }
+
+    /// Writes it. `watch` is shown each record that is read.
+    ///
+    /// Marks are kept. Between two archives of the source there is a mark,
+    /// unless the first and last records that pmlogger writes into an archive
+    /// say that the metrics came from one pmcd that never stopped.
+    ///
+    /// The new archive starts when the old one did, or with its first record
+    /// if the window begins later. If no record has a metric of the selection
+    /// nothing is written, which is no error here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMetric`](crate::Error::NoMetric) and
+    /// [`Error::PmidTaken`](crate::Error::PmidTaken) for new names and PMIDs
+    /// that cannot be given, [`Error::EventParameters`](crate::Error::EventParameters)
+    /// for new PMIDs where events name metrics by theirs; those of the reader
+    /// and of the writer.
+    pub fn write(
+        &self,
+        writer: &mut ArchiveWriter,
+        mut watch: impl FnMut(&Record<'_>),
+    ) -> Result<()> {
+        let source = self.selection.source();
+        let plan = Plan::new(&self.selection, &self.renames, &self.renumbered)?;
+        let (start, end) = (*self.window.start(), *self.window.end());
+        let (changes, joint) = (None, Joint::default());
+        let mut pass = Pass { source, plan, start, changes, joint, writer };
+        let mut volume = None;
+        let mut records = source.records_from(start)?;
+        while let Some(record) = records.next()?
+            && record.timestamp() <= end
+        {
+            watch(&record);
+            let place = (record.archive(), record.volume());
+            if self.keeps_volumes && volume.replace(place).is_some_and(|last| last != place) {
+                pass.writer.switch_volume();
+            }
+            if record.is_mark() { pass.mark(&record)? } else { pass.result(&record)? }
+        }
+        Ok(())
+    }
+}
+
+/// What goes from the source into the writer.
+struct Pass<'p, 'a> {
+    source: Source<'a>,
+    plan: Plan,
+    /// Of the window.
+    start: Timestamp,
+    /// What of the metadata was not written yet; from the first record on.
+    changes: Option<Changes<'a>>,
+    joint: Joint,
+    writer: &'p mut ArchiveWriter,
+}
+
+impl Pass<'_, '_> {
+    fn mark(&mut self, record: &Record<'_>) -> Result<()> {
+        if self.source.is_between(record) {
+            self.joint.gap(record.timestamp());
+            return Ok(());
+        }
+        self.write_mark(record.timestamp())
+    }
+
+    /// A mark with nothing in front of it says nothing.
+    fn write_mark(&mut self, stamp: Timestamp) -> Result<()> {
+        match self.writer.last_stamp() {
+            Some(last) if last < stamp => self.writer.write_mark(stamp),
+            _ => Ok(()),
+        }
+    }
+
+    fn result(&mut self, record: &Record<'_>) -> Result<()> {
+        self.joint.pass(record);
+        let stamp = record.timestamp();
+        let count = record.value_sets().filter(|set| self.plan.has(set.pmid())).count();
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some(mark) = self.joint.take().filter(|mark| *mark < stamp) {
+            self.write_mark(mark)?;
+        }
+        self.declare_until(stamp)?;
+        let is_whole = count == record.len() as usize && self.plan.keeps_sets();
+        if is_whole && self.source.version_of(record) == Version::V3 {
+            return self.writer.write_whole(record);
+        }
+        let sets = record.value_sets().filter_map(|set| {
+            let (pmid, instances) = self.plan.wanted(set.pmid())?;
+            Some(Copied { pmid, set, instances })
+        });
+        self.writer.write_copied(stamp, sets).map_err(|error| {
+            // Whose fault is it? The record's, if it cannot be read.
+            match record.to_owned(self.source.metadata()) {
+                Err(source) => self.source.damaged(record, source),
+                Ok(_) => error,
+            }
+        })
+    }
+
+    /// Metadata up to the time of a record that follows.
+    fn declare_until(&mut self, stamp: Timestamp) -> Result<()> {
+        let changes = self.changes.get_or_insert_with(|| {
+            let is_whole = self.start <= self.source.start();
+            let start = if is_whole { self.source.start().min(stamp) } else { stamp };
+            Changes::new(self.source.metadata(), start)
+        });
+        while let Some((from, change)) = changes.next_until(stamp) {
+            if self.plan.declare(change, self.writer)? {
+                self.writer.date_metadata(from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
