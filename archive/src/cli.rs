@@ -22,6 +22,7 @@ mod output;
 mod plot;
 mod repair;
 mod report;
+mod summary;
 mod time;
 mod value;
 mod window;
@@ -66,6 +67,8 @@ enum Command {
     Convert(convert::Arguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),
+    /// Print averages, minima and maxima of metrics over a stretch of time.
+    Summary(summary::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
     Plot(plot::Arguments),
 }
@@ -92,6 +95,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Extract(extract) => extract.run(),
         Command::Convert(convert) => convert.run(),
         Command::Report(report) => report.run(),
+        Command::Summary(summary) => summary.run(),
         Command::Plot(plot) => plot.run(),
     };
     match result {

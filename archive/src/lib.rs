@@ -59,10 +59,11 @@
 //! Read the modules in the order of the data: `format` (one record a file),
 //! `writer` and [`prepared`] (records whose shape stays the same), `reader`
 //! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
-//! [`follow`] (an archive that grows), [`scan`] (values as columns), [`replay`]
-//! (values at any time), [`check`] (what is wrong), [`salvage`] and [`repair`]
-//! (what can be saved), [`extract`] with [`staging`] (parts of archives as new
-//! ones). The bytes are described in `docs/archive-format.md`.
+//! [`event`] (values that are several events), [`follow`] (an archive that
+//! grows), [`scan`] (values as columns), [`summary`] (in a few numbers),
+//! [`replay`] (values at any time), [`check`] (what is wrong), [`salvage`] and
+//! [`repair`] (what can be saved), [`extract`] with [`staging`] (parts of
+//! archives as new ones). The bytes are described in `docs/archive-format.md`.
 //!
 //! What always holds:
 //!
@@ -97,6 +98,7 @@ pub mod replay;
 pub mod salvage;
 pub mod scan;
 pub mod staging;
+pub mod summary;
 #[cfg(test)]
 mod test_support;
 mod value;

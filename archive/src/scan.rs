@@ -108,6 +108,7 @@ pub struct Columns<'a> {
     source: Source<'a>,
     records: Records<'a>,
     last: Bound<Timestamp>,
+    room: Room,
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
@@ -138,7 +139,8 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        Ok(Self { source, records, last, chunk: Chunk::new(selection), rest: Rest::Records })
+        let (room, chunk) = (Room::CHUNK, Chunk::new(selection));
+        Ok(Self { source, records, last, room, chunk, rest: Rest::Records })
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -155,7 +157,7 @@ impl<'a> Columns<'a> {
             Rest::Error(error) => return Err(error),
             Rest::Records => {}
         }
-        let filled = self.chunk.fill(self.source, &mut self.records, self.last, Room::CHUNK);
+        let filled = self.chunk.fill(self.source, &mut self.records, self.last, self.room);
         self.rest = match filled {
             Ok(true) => Rest::Records,
             Ok(false) => Rest::Nothing,
@@ -163,6 +165,13 @@ impl<'a> Columns<'a> {
             Err(error) => Rest::Error(error),
         };
         Ok(Some(&self.chunk).filter(|chunk| !chunk.stamps().is_empty()))
+    }
+
+    /// The same with chunks of another size.
+    #[cfg(test)]
+    pub(crate) fn with_room(mut self, room: Room) -> Self {
+        self.room = room;
+        self
     }
 
     /// Records so far that were left out because their time lies before that

@@ -384,6 +384,32 @@ fn report_prints_csv_and_json_lines() {
 }
 
 #[test]
+fn summary_prints_averages_as_a_table_csv_and_json_lines() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "summary", &["--sum"]);
+    let expected = "
+Metric                            Time average  Stochastic  Minimum  Maximum     Sum  Count  Units
+mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3
+mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000      1  count / sec
+mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000      1  count / sec
+";
+    assert_eq!(table, &expected[1..]);
+    let options = ["mmv.acme.products", "-i", "1", "-T", "10s", "--format", "csv"];
+    let csv = printed(&base, "summary", &options);
+    let expected = "Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
+                    Minimum,Minimum at,Maximum,Maximum at\r\n\
+                    mmv.acme.products.count,Rockets,count / sec,1,10,20,2,2,\
+                    2,2023-11-14T22:13:30.123456789+00:00,2,2023-11-14T22:13:30.123456789+00:00\r\n";
+    assert_eq!(csv, expected);
+    // A single value of a counter has no rate.
+    let options = ["mmv.acme.products", "-i", "Anvils", "-S", "20s", "--json"];
+    let json = printed(&base, "summary", &options);
+    let expected = "{\"metric\":\"mmv.acme.products.count\",\"pmid\":\"70.1.1\",\
+                    \"instance\":0,\"name\":\"Anvils\",\"units\":\"count / sec\",\"count\":0}\n";
+    assert_eq!(json, expected);
+}
+
+#[test]
 fn raw_reports_have_the_logged_times_and_the_marks() {
     let (_directory, base) = archive();
     let raw = printed(&base, "report", &["mmv.acme.level", "--raw"]);

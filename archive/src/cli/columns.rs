@@ -7,8 +7,10 @@ use hashbrown::HashMap;
 use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 
 use crate::cli::failure::Failure;
+use crate::cli::warn;
 use crate::replay::{Replay, Sample, SelectedMetric};
-use crate::{IndomHistory, Metadata, Value};
+use crate::scan::Selection;
+use crate::{IndomHistory, Metadata, Source, Value};
 
 /// One metric and instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,10 +49,7 @@ impl Scale {
             Some((units, conversion)) => {
                 Self { units, is_computed: true, conversion: Some(conversion) }
             }
-            None if is_rate && own == Units::NONE && metric.desc.units != Units::NONE => {
-                Self { units: "utilisation".to_owned(), is_computed: true, conversion: None }
-            }
-            None => Self { units: own.to_string(), is_computed: is_rate, conversion: None },
+            None => Self { units: units(metric, is_rate), is_computed: is_rate, conversion: None },
         }
     }
 
@@ -61,6 +60,42 @@ impl Scale {
             _ => value,
         }
     }
+}
+
+/// The units of a metric, or of its rates: a utilisation is a time by a time,
+/// and has none.
+pub(crate) fn units(metric: &SelectedMetric, rates: bool) -> String {
+    match (rates, metric.rate_units()) {
+        (true, Units::NONE) if metric.desc.units != Units::NONE => "utilisation".to_owned(),
+        (true, units) => units.to_string(),
+        (false, _) => metric.desc.units.to_string(),
+    }
+}
+
+/// Metrics and instances selected by name; says which names of metrics there
+/// are not.
+///
+/// # Errors
+///
+/// [`Failure::NoData`] if none of the metrics is there.
+pub(crate) fn selected<'a>(
+    source: Source<'a>,
+    names: &[String],
+    instances: &[String],
+) -> Result<Selection<'a>, Failure> {
+    let mut selection = Selection::new(source);
+    for name in names {
+        if selection.select(name) == 0 {
+            warn(&format_args!("{name}: no metric of this name in the archive"));
+        }
+    }
+    if selection.metrics().is_empty() {
+        return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+    }
+    for instance in instances {
+        selection.select_instance(instance);
+    }
+    Ok(selection)
 }
 
 /// Units that values are to be reported in, with their text.
@@ -151,7 +186,7 @@ pub(crate) fn is_wanted(name: &str, wanted: &[String]) -> bool {
 }
 
 /// The newest name of every instance that a domain ever had.
-fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
+pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
     let history = metadata.indom_history(indom);
     let instances = history.map(IndomHistory::union).unwrap_or_default();
     instances.into_iter().map(|instance| (instance.id, instance.name)).collect()

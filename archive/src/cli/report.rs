@@ -1,6 +1,6 @@
 //! `mmv-archive report`: the values of metrics over time.
 
-mod csv;
+pub(super) mod csv;
 pub(super) mod jsonl;
 pub(super) mod table;
 
@@ -130,7 +130,7 @@ pub(super) struct Arguments {
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     /// A line a time, a column an instance, for reading.
     Table,
     /// Comma-separated values (RFC 4180), times in RFC 3339.

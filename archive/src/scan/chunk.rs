@@ -13,16 +13,16 @@ use crate::{Record, Records, Source, ValueSetView};
 /// Where a chunk ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
-    pub(super) rows: usize,
-    pub(super) values: usize,
+    pub(crate) rows: usize,
+    pub(crate) values: usize,
     /// Of values that are not numbers.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Room {
     /// 64 Ki values and rows, 12 and 16 bytes each, and 1 MiB of text: what a
     /// processor's second cache holds. The record that fills it is in whole.
-    pub(super) const CHUNK: Self = Self { rows: 1 << 16, values: 1 << 16, bytes: 1 << 20 };
+    pub(crate) const CHUNK: Self = Self { rows: 1 << 16, values: 1 << 16, bytes: 1 << 20 };
 
     /// All that is read.
     pub(crate) const UNBOUNDED: Self =

@@ -38,6 +38,12 @@ impl Column {
         &self.rows
     }
 
+    /// The values as they lie here: a number as its bits, in the lowest of a
+    /// word.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// The number of values.
     pub const fn len(&self) -> usize {
         self.rows.len()

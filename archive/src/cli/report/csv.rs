@@ -40,7 +40,7 @@ pub(super) fn write<'a>(
     Ok(values)
 }
 
-fn push_field(out: &mut Vec<u8>, field: &[u8]) {
+pub(in crate::cli) fn push_field(out: &mut Vec<u8>, field: &[u8]) {
     if !field.iter().any(|byte| b",\"\r\n".contains(byte)) {
         out.extend_from_slice(field);
         return;

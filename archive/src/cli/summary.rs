@@ -1,0 +1,324 @@
+//! `mmv-archive summary`: what metrics were over a stretch of time.
+
+use std::sync::Arc;
+
+use clap::Args;
+use hashbrown::HashMap;
+use pcp_types::{InstanceId, Timestamp};
+use serde::Serialize;
+
+use super::archives::ArchiveArgument;
+use super::columns;
+use super::failure::Failure;
+use super::output::{Output, printable};
+use super::report::{Format, csv};
+use super::value::Json;
+use super::window::WindowOptions;
+use super::zone::{Zone, ZoneOptions};
+use crate::replay::interpolate::Decrease;
+use crate::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize};
+use crate::{Metadata, Source, Value};
+
+/// A counter that has rates over no more of the window than this is marked
+/// with an asterisk, as by pmlogsummary.
+const COVERED: f64 = 0.1;
+
+/// What stands in a table where there is no value.
+const MISSING: &str = "-";
+
+/// Blanks between two columns of a table.
+const GAP: &str = "  ";
+
+/// Options of `summary`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// The metrics to summarize, names below which all metrics are, or
+    /// patterns such as "disk.*.read". Without any, all are.
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Summarize these instances only, by name or number; may be repeated.
+    /// Without it all are.
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+
+    /// Have the times of minimum and maximum in a table, too.
+    #[arg(long)]
+    times: bool,
+
+    /// Have the sum of all values in a table, too: of a counter how much it
+    /// grew, in its own units.
+    #[arg(long)]
+    sum: bool,
+
+    /// Write numbers in tables and CSV with so many places; tables have 3
+    /// without it.
+    #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
+    precision: Option<u8>,
+
+    /// Take an integer counter that goes down for one that ran over its end,
+    /// not for one that was set back.
+    #[arg(long)]
+    counter_wrap: bool,
+
+    /// How the summary is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Write JSON Lines; the same as --format jsonl.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// One instance of a metric, as it is written.
+struct Line<'s> {
+    metric: &'s MetricSummary,
+    instance: Option<InstanceId>,
+    /// The instance's newest name.
+    name: Option<Arc<str>>,
+    statistics: Option<&'s Statistics>,
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
+        if window.unaligned {
+            super::warn(&"the alignment leads out of the archive and is ignored");
+        }
+        let all = [String::new()];
+        let names = if self.metrics.is_empty() { &all[..] } else { &self.metrics };
+        let selection = columns::selected(source, names, &self.instances)?;
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        let summaries = summarize(&selection, window.origin..=window.end, decrease)?;
+        let lines = lines(source.metadata(), &summaries);
+        if lines.is_empty() {
+            let reason = "the metrics have no numbers at these times";
+            return Err(Failure::NoData(reason.to_owned()));
+        }
+        let mut out = Output::new();
+        match if self.json { Format::Jsonl } else { self.format } {
+            Format::Table => {
+                let seconds = window.end.seconds_since(window.origin);
+                self.write_table(&mut out, &lines, &zone, seconds)?;
+            }
+            Format::Csv => self.write_csv(&mut out, &lines, &zone)?,
+            Format::Jsonl => write_json(&mut out, &lines)?,
+        }
+        out.finish()
+    }
+
+    /// A line an instance, in columns as wide as their widest cell.
+    fn write_table(
+        &self,
+        out: &mut Output,
+        lines: &[Line<'_>],
+        zone: &Zone,
+        seconds: f64,
+    ) -> Result<(), Failure> {
+        let mut rows = vec![self.heads()];
+        rows.extend(lines.iter().map(|line| self.cells(line, zone, seconds)));
+        let columns = rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &rows {
+            // Names and units begin, numbers and times end below each other.
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:<width$}"),
+                last if last + 1 == columns => cell.clone(),
+                _ => format!("{cell:>width$}"),
+            });
+            let text = cells.collect::<Vec<_>>().join(GAP);
+            out.text.extend_from_slice(text.trim_end().as_bytes());
+            out.text.push(b'\n');
+            out.spill()?;
+        }
+        Ok(())
+    }
+
+    fn heads(&self) -> Vec<String> {
+        let mut heads = vec!["Metric", "Time average", "Stochastic"];
+        heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
+        heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
+        heads.extend(self.sum.then_some("Sum"));
+        heads.extend(["Count", "Units"]);
+        heads.into_iter().map(str::to_owned).collect()
+    }
+
+    fn cells(&self, line: &Line<'_>, zone: &Zone, seconds: f64) -> Vec<String> {
+        let statistics = line.statistics;
+        let number = |number: fn(&Statistics) -> f64| match statistics {
+            Some(statistics) => {
+                let places = usize::from(self.precision.unwrap_or(3));
+                format!("{:.places$}", number(statistics))
+            }
+            None => MISSING.to_owned(),
+        };
+        let time = |extreme: fn(&Statistics) -> Extreme| {
+            let at = statistics.map(|statistics| extreme(statistics).at);
+            self.times.then(|| at.map_or(MISSING.to_owned(), |at| zone.strftime(at, "%F %T%.3f")))
+        };
+        let covered = statistics.map_or(0.0, |statistics| statistics.seconds / seconds);
+        let is_short = line.metric.metric.has_rates() && covered <= COVERED;
+        let instance = line.instance_title().map(|title| format!("[{title}]")).unwrap_or_default();
+        let name = &line.metric.metric.name;
+        let star = if is_short { "*" } else { "" };
+        let mut cells = vec![printable(&format!("{star}{name}{instance}"))];
+        cells.push(number(|statistics| statistics.time_average));
+        cells.push(number(|statistics| statistics.stochastic_average));
+        cells.push(number(|statistics| statistics.minimum.value));
+        cells.extend(time(|statistics| statistics.minimum));
+        cells.push(number(|statistics| statistics.maximum.value));
+        cells.extend(time(|statistics| statistics.maximum));
+        cells.extend(self.sum.then(|| number(|statistics| statistics.sum)));
+        cells.push(statistics.map_or(0, |statistics| statistics.count).to_string());
+        cells.push(line.units());
+        cells
+    }
+
+    /// A line of names and a line an instance; without a value empty fields.
+    fn write_csv(&self, out: &mut Output, lines: &[Line<'_>], zone: &Zone) -> Result<(), Failure> {
+        out.text.extend_from_slice(
+            b"Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
+              Minimum,Minimum at,Maximum,Maximum at\r\n",
+        );
+        for line in lines {
+            csv::push_field(&mut out.text, line.metric.metric.name.as_bytes());
+            out.text.push(b',');
+            let title = line.instance_title().unwrap_or_default();
+            csv::push_field(&mut out.text, title.as_bytes());
+            out.text.push(b',');
+            csv::push_field(&mut out.text, line.units().as_bytes());
+            match line.statistics {
+                Some(statistics) => self.push_csv_numbers(out, statistics, zone),
+                None => out.text.extend_from_slice(b",0,,,,,,,,"),
+            }
+            out.text.extend_from_slice(b"\r\n");
+            out.spill()?;
+        }
+        Ok(())
+    }
+
+    fn push_csv_numbers(&self, out: &mut Output, statistics: &Statistics, zone: &Zone) {
+        let places = self.precision.map(usize::from);
+        let text = &mut out.text;
+        let push = |text: &mut Vec<u8>, number: f64| {
+            text.push(b',');
+            columns::push_plain(text, Value::Double(number), places);
+        };
+        text.extend_from_slice(format!(",{}", statistics.count).as_bytes());
+        push(text, statistics.seconds);
+        push(text, statistics.sum);
+        push(text, statistics.stochastic_average);
+        push(text, statistics.time_average);
+        for extreme in [statistics.minimum, statistics.maximum] {
+            push(text, extreme.value);
+            text.push(b',');
+            text.extend_from_slice(zone.rfc3339(extreme.at).as_bytes());
+        }
+    }
+}
+
+impl Line<'_> {
+    /// What tells the instance from the others of its metric.
+    fn instance_title(&self) -> Option<Arc<str>> {
+        let number = || self.instance.map(|id| id.get().to_string().into());
+        self.name.clone().or_else(number)
+    }
+
+    /// The units of all but the sum; "utilisation" for the rate of a time.
+    fn units(&self) -> String {
+        let metric = &self.metric.metric;
+        columns::units(metric, metric.has_rates())
+    }
+}
+
+/// The instances of all summaries, with their names.
+fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
+    let mut names: HashMap<_, HashMap<InstanceId, Arc<str>>> = HashMap::new();
+    let mut lines = Vec::new();
+    for metric in summaries {
+        let indom = metric.metric.desc.indom;
+        let names = names.entry(indom);
+        let names = names.or_insert_with(|| {
+            indom.map(|indom| columns::instance_names(metadata, indom)).unwrap_or_default()
+        });
+        let line = |summary: &'s InstanceSummary| Line {
+            metric,
+            instance: summary.instance,
+            name: summary.instance.and_then(|id| names.get(&id).cloned()),
+            statistics: summary.statistics.as_ref(),
+        };
+        lines.extend(metric.instances.iter().map(line));
+    }
+    lines
+}
+
+/// One instance as a JSON object.
+#[derive(Serialize)]
+struct Object<'s> {
+    metric: &'s str,
+    pmid: String,
+    instance: Option<i32>,
+    name: Option<&'s str>,
+    units: String,
+    count: u64,
+    #[serde(flatten)]
+    numbers: Option<Numbers>,
+}
+
+/// What there is only with a count.
+#[derive(Serialize)]
+struct Numbers {
+    seconds: f64,
+    sum: Json<'static>,
+    stochastic_average: Json<'static>,
+    time_average: Json<'static>,
+    minimum: Json<'static>,
+    minimum_time: (i64, u32),
+    maximum: Json<'static>,
+    maximum_time: (i64, u32),
+}
+
+fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
+    let time = |at: Timestamp| (at.seconds(), at.nanoseconds());
+    let number = |number| Json(Value::Double(number));
+    for line in lines {
+        let numbers = line.statistics.map(|statistics| Numbers {
+            seconds: statistics.seconds,
+            sum: number(statistics.sum),
+            stochastic_average: number(statistics.stochastic_average),
+            time_average: number(statistics.time_average),
+            minimum: number(statistics.minimum.value),
+            minimum_time: time(statistics.minimum.at),
+            maximum: number(statistics.maximum.value),
+            maximum_time: time(statistics.maximum.at),
+        });
+        out.json_line(&Object {
+            metric: &line.metric.metric.name,
+            pmid: line.metric.metric.desc.pmid.to_string(),
+            instance: line.instance.map(InstanceId::get),
+            name: line.name.as_deref(),
+            units: line.units(),
+            count: line.statistics.map_or(0, |statistics| statistics.count),
+            numbers,
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! What metrics were over a stretch of time, in a few numbers.
+//!
+//! One pass over the columns of a [scan](crate::scan), in memory that grows
+//! with the number of instances and not with the length of the archive. The
+//! numbers are those of PCP's pmlogsummary; where they are not, the table
+//! below says why.
+//!
+//! # Worked by hand
+//!
+//! A metric was logged as 100 at 0 s, 150 at 10 s, 160 at 30 s; then the
+//! logger stopped, which a mark at 31 s says; then 7 at 60 s and 27 at 70 s,
+//! which is where the archive ends.
+//!
+//! | | counter | instant | discrete |
+//! |---|---|---|---|
+//! | what is averaged | rates: 5 (10 s), 0.5 (20 s), 2 (10 s) | 100, 150, 160, 7, 27 | the same |
+//! | count | 3 | 5 | 5 |
+//! | stochastic average: each counts alike | 7.5 / 3 = 2.5 | 444 / 5 = 88.8 | 88.8 |
+//! | how long each counts | as above | until the next one: 10, 20, 0, 10, 0 s | until the next one or the mark: 10, 20, 1, 10, 0 s |
+//! | time average | (50 + 10 + 20) / 40 s = 2 | (1000 + 3000 + 70) / 40 s = 101.75 | (1000 + 3000 + 160 + 70) / 41 s = 103.17 |
+//! | minimum, at | 0.5, 30 s | 7, 60 s | 7, 60 s |
+//! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
+//! | sum | 80: how much it grew | 444 | 444 |
+//!
+//! A counter that goes down was set back: what it grew then is not known, so
+//! that interval counts neither as a rate nor as time, like one with a mark in
+//! it. ([`Decrease::Wrap`] takes it for one that ran over its end.) Metrics
+//! whose values are no numbers have no summary, and values that are not a
+//! number (NaN) are passed over.
+//!
+//! # Where pmlogsummary differs
+//!
+//! | of | pmlogsummary 7.2.1 | here | because |
+//! |---|---|---|---|
+//! | the first rate of a counter being the least or the greatest | its time is that of the first value | that of the second, as of all other rates | the time of a rate is the end of its interval |
+//! | discrete, stochastic average | the last value counts again at each mark and at the end | each value counts once | its manual: each observation has an equal weighting |
+//! | discrete, between two marks and behind the last one | the value from before the first mark goes on | no value | the mark hides it |
+//! | one value, or all at one time: time average | 0 | the stochastic average | its own comment: "just report the one value" |
+//! | 64-bit counters above 2^53 | differences of rounded values | exact differences | |
+//! | a first value that is NaN | everything is NaN | passed over like others | |
+//!
+//! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
+
+mod tally;
+
+use std::ops::RangeInclusive;
+
+use pcp_types::{InstanceId, Timestamp, Units};
+
+use crate::error::Result;
+use crate::replay::interpolate::Decrease;
+use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
+use tally::Tally;
+
+/// A metric and the summaries of its instances.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricSummary {
+    /// The metric.
+    pub metric: SelectedMetric,
+    /// The units of averages, minimum and maximum: those of the metric, or for
+    /// a counter those of its rates. A sum is in the metric's own units.
+    pub units: Units,
+    /// By instance, ascending; without instances the one is `None`.
+    pub instances: Vec<InstanceSummary>,
+}
+
+/// One instance that had values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstanceSummary {
+    /// The instance; `None` in a metric without instances.
+    pub instance: Option<InstanceId>,
+    /// `None` for a counter that has no rate: a single value, or none after
+    /// another that was not below it and not hidden from it by a mark.
+    pub statistics: Option<Statistics>,
+}
+
+/// Some values in a few numbers; of a counter its rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// The number of values: of rates, for a counter.
+    pub count: u64,
+    /// For how many seconds there is a value: the weight of the time average.
+    pub seconds: f64,
+    /// The sum of the values; for a counter how much it grew, in its own
+    /// units.
+    pub sum: f64,
+    /// The average in which each value counts alike.
+    pub stochastic_average: f64,
+    /// The average in which each value counts as long as it held.
+    pub time_average: f64,
+    /// The least value.
+    pub minimum: Extreme,
+    /// The greatest value.
+    pub maximum: Extreme,
+}
+
+/// The least or greatest value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extreme {
+    /// The value.
+    pub value: f64,
+    /// The time of the first record with it; of a rate, the end of its
+    /// interval.
+    pub at: Timestamp,
+}
+
+/// The summaries of the selected metrics over the records of a span, in the
+/// order of the selection. Metrics without values in the span, and those that
+/// are not numbers, are left out.
+///
+/// ```
+/// # use mmv_archive::{Archive, scan::Selection, summary::summarize};
+/// # use mmv_archive::replay::interpolate::Decrease;
+/// # fn main() -> mmv_archive::Result<()> {
+/// # let archive = match Archive::open("/nowhere") { Ok(archive) => archive, Err(_) => return Ok(()) };
+/// let mut selection = Selection::new(&archive);
+/// selection.select("kernel.all");
+/// let span = archive.label().start..=archive.end();
+/// for summary in summarize(&selection, span, Decrease::Reset)? {
+///     for instance in &summary.instances {
+///         let average = instance.statistics.as_ref().map(|numbers| numbers.time_average);
+///         println!("{} {average:?} {}", summary.metric.name, summary.units);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Those of the [scan](Columns::next_chunk).
+pub fn summarize(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+) -> Result<Vec<MetricSummary>> {
+    let mut selection = selection.clone();
+    selection.retain(SelectedMetric::has_numbers);
+    let end = *span.end();
+    summarize_columns(&selection, Columns::open(&selection, span)?, end, decrease)
+}
+
+/// The summaries of the metrics in `columns`, in a span that ends at `end`.
+fn summarize_columns(
+    selection: &Selection<'_>,
+    mut columns: Columns<'_>,
+    end: Timestamp,
+    decrease: Decrease,
+) -> Result<Vec<MetricSummary>> {
+    let metrics = selection.metrics().iter();
+    let mut metrics: Vec<_> = metrics.map(|metric| Tallies::new(metric, decrease)).collect();
+    let mut clock = Clock::default();
+    while let Some(chunk) = columns.next_chunk()? {
+        clock.set(chunk);
+        for (metric, tallies) in metrics.iter_mut().enumerate() {
+            tallies.add(chunk, metric, &clock);
+        }
+    }
+    Ok(metrics.into_iter().filter_map(|tallies| tallies.summary(end)).collect())
+}
+
+/// How long before each row of a chunk the row in front of it was: the same
+/// for all columns, and most values follow one in the row in front.
+#[derive(Debug, Default)]
+struct Clock {
+    seconds: Vec<f64>,
+}
+
+impl Clock {
+    fn set(&mut self, chunk: &Chunk) {
+        self.seconds.clear();
+        let pairs = chunk.stamps().iter().zip(chunk.stamps().iter().skip(1));
+        // Nothing is in front of the first row.
+        self.seconds.push(0.0);
+        self.seconds.extend(pairs.map(|(before, after)| after.seconds_since(*before)));
+    }
+}
+
+/// A metric, and one tally for each of its columns.
+struct Tallies<'s> {
+    metric: &'s SelectedMetric,
+    decrease: Decrease,
+    /// In the order of [`Chunk::columns`].
+    instances: Vec<(Option<InstanceId>, Tally)>,
+}
+
+impl<'s> Tallies<'s> {
+    fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
+        Self { metric, decrease, instances: Vec::new() }
+    }
+
+    fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock) {
+        let columns = chunk.columns(metric);
+        for column in columns.iter().skip(self.instances.len()) {
+            let tally = Tally::new(self.metric, self.decrease);
+            self.instances.push((column.instance(), tally));
+        }
+        for (column, (_, tally)) in columns.iter().zip(&mut self.instances) {
+            tally.add(chunk, column, &clock.seconds);
+        }
+    }
+
+    fn summary(self, end: Timestamp) -> Option<MetricSummary> {
+        let counts = self.metric.has_rates();
+        let units = if counts { self.metric.rate_units() } else { self.metric.desc.units };
+        let seen = self.instances.into_iter().filter(|(_, tally)| tally.has_values());
+        let mut instances: Vec<_> = seen
+            .map(|(instance, tally)| InstanceSummary { instance, statistics: tally.finish(end) })
+            .collect();
+        instances.sort_by_key(|summary| summary.instance);
+        let metric = self.metric.clone();
+        (!instances.is_empty()).then_some(MetricSummary { metric, units, instances })
+    }
+}
+
+#[cfg(test)]
+mod tests;
