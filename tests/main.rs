@@ -14,6 +14,7 @@
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
+//! | `summaries` | summaries of the corpus are those of pmlogsummary |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
@@ -33,4 +34,5 @@ mod producers;
 mod serving;
 mod sets;
 mod soak;
+mod summaries;
 mod written;

@@ -49,6 +49,14 @@ impl Corpus {
         self.mmv.with_file_name("archives").join(name)
     }
 
+    /// Every good archive: its name and the base name of its files.
+    pub(crate) fn archives(&self) -> Vec<(String, PathBuf)> {
+        let archives = self.mmv.with_file_name("archives");
+        let manifest = read_json(&archives.join("MANIFEST.json"));
+        let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
+        names.map(|name| (name.clone(), archives.join(name))).collect()
+    }
+
     /// Every bad file: path, what is wrong with it, and the verdict on it.
     pub(crate) fn bad(&self) -> Vec<(PathBuf, String, String)> {
         let folder = self.mmv.join("bad");
