@@ -236,6 +236,21 @@ pub enum EncodeError {
         /// The number.
         id: i32,
     },
+    /// Version 2 has no records of differences: an instance domain is always
+    /// written whole.
+    #[error("instance domain {indom}: version 2 has no difference records")]
+    DeltaInV2 {
+        /// The domain.
+        indom: InDom,
+    },
+    /// A prepared record of another version than the archive's.
+    #[error("a record of version {found} in an archive of version {expected}")]
+    Version {
+        /// The record's version.
+        found: u32,
+        /// The archive's.
+        expected: u32,
+    },
     /// A moment that version 2 cannot store: its seconds have 32 bits.
     #[error("{stamp} is outside the years that version 2 can say")]
     TimeRange {

@@ -1,8 +1,8 @@
 //! Archives of Performance Co-Pilot: write, read and replay them.
 //!
 //! An archive is what many metrics of one host were over some time, in files
-//! that every PCP tool reads. This crate reads versions 2 and 3 of the format
-//! and writes version 3. Compressed files are read as they are, if the feature
+//! that every PCP tool reads. This crate reads and writes versions 2 and 3 of the
+//! format. Compressed files are read as they are, if the feature
 //! `compression` is on. It is not a PMAPI client: it speaks with no daemon.
 //!
 //! ```text

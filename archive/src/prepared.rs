@@ -32,7 +32,7 @@ use crate::format::frame::LENGTH_WORD;
 use crate::format::padded;
 use crate::format::result::head_size;
 use crate::format::result_builder::{Place, ResultBuilder, format_of};
-use crate::format::stamp::StampV3;
+use crate::format::stamp::{StampV2, StampV3};
 use crate::format::value_block::{self, HEADER, PADDING};
 
 /// Numbers templates, so that a buffer can tell which one it is of.
@@ -54,6 +54,7 @@ pub(crate) struct SetShape {
 /// Lays a record out, set by set and value by value.
 #[derive(Debug, Default)]
 pub struct TemplateBuilder {
+    version: Version,
     record: ResultBuilder,
     shapes: Vec<SetShape>,
 }
@@ -68,9 +69,14 @@ pub struct PendingSlot(Place);
 pub struct Slot(u32);
 
 impl TemplateBuilder {
-    /// An empty layout.
+    /// An empty layout of version 3.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty layout of a version: that of the archive to be written.
+    pub fn of_version(version: Version) -> Self {
+        Self { version, ..Self::default() }
     }
 
     /// Starts the values of a metric; the calls of [`value`](Self::value)
@@ -132,17 +138,18 @@ impl TemplateBuilder {
         if self.shapes.is_empty() {
             return Err(EncodeError::NoSet);
         }
-        let mut bytes = Vec::new();
-        self.record.encode(Version::V3, Timestamp::EPOCH, &mut bytes)?;
-        let blocks = self.record.offset(Version::V3, Place::Blocks(0));
+        let (version, mut bytes) = (self.version, Vec::new());
+        self.record.encode(version, Timestamp::EPOCH, &mut bytes)?;
+        let blocks = self.record.offset(version, Place::Blocks(0));
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Template(Arc::new(Layout { id, blocks, bytes, shapes: self.shapes })))
+        Ok(Template(Arc::new(Layout { id, version, blocks, bytes, shapes: self.shapes })))
     }
 }
 
 #[derive(Debug)]
 struct Layout {
     id: u64,
+    version: Version,
     blocks: usize,
     bytes: Vec<u8>,
     shapes: Vec<SetShape>,
@@ -167,14 +174,15 @@ impl Template {
     pub fn slot(&self, pending: PendingSlot) -> Slot {
         // No overflow: a record is shorter than 2 GiB.
         Slot(match pending.0 {
-            Place::Sets(at) => head_size(Version::V3) + at,
+            Place::Sets(at) => head_size(self.0.version) + at,
             Place::Blocks(at) => self.0.blocks + at,
         } as u32)
     }
 
     /// A record of this layout, all values 0 and all strings empty bytes.
     pub fn new_buffer(&self) -> RecordBuffer {
-        RecordBuffer { layout: Arc::clone(&self.0), bytes: self.0.bytes.clone() }
+        let (layout, bytes) = (Arc::clone(&self.0), self.0.bytes.clone());
+        RecordBuffer { layout, stamp: Timestamp::EPOCH, bytes }
     }
 }
 
@@ -186,13 +194,23 @@ impl Template {
 #[derive(Debug, Clone)]
 pub struct RecordBuffer {
     layout: Arc<Layout>,
+    stamp: Timestamp,
     bytes: Vec<u8>,
 }
 
 impl RecordBuffer {
-    /// Sets the record's time.
+    /// Sets the record's time. Whether version 2 can say it is found out by the
+    /// writer.
     pub fn set_timestamp(&mut self, stamp: Timestamp) {
-        self.store(LENGTH_WORD, &StampV3::new(stamp));
+        self.stamp = stamp;
+        match self.layout.version {
+            Version::V3 => self.store(LENGTH_WORD, &StampV3::new(stamp)),
+            Version::V2 => {
+                if let Ok(stored) = StampV2::new(stamp) {
+                    self.store(LENGTH_WORD, &stored);
+                }
+            }
+        }
     }
 
     /// Stores a [`ValueType::I32`], [`ValueType::U32`] or the bits of a
@@ -248,9 +266,13 @@ impl RecordBuffer {
     }
 
     /// The record's time.
-    pub fn timestamp(&self) -> Timestamp {
-        let stamp = self.bytes.get(LENGTH_WORD..).and_then(StampV3::of_valid);
-        stamp.unwrap_or(Timestamp::EPOCH)
+    pub const fn timestamp(&self) -> Timestamp {
+        self.stamp
+    }
+
+    /// The version of the archives that the record fits.
+    pub fn version(&self) -> Version {
+        self.layout.version
     }
 
     pub(crate) fn shapes(&self) -> &[SetShape] {

@@ -15,15 +15,17 @@ mod name_space;
 mod temporal_index;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pcp_types::{InDom, Pmid, Timestamp, ValueType};
 
-use crate::error::{Error, Result};
+use crate::error::{EncodeError, Error, Result};
 use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
 use crate::format::desc::MetricDesc;
 use crate::format::indom::Instance;
 use crate::format::labelset::{LabelSet, LabelTarget};
 use crate::format::result_builder::{ResultBuilder, encode_mark};
+use crate::format::stamp;
 use crate::format::text::{TextKind, TextTarget};
 use crate::prepared::{RecordBuffer, SetShape};
 use crate::reader::Members;
@@ -31,36 +33,53 @@ use crate::value::{FetchResult, ValueSet};
 use catalog::Catalog;
 pub(crate) use copied::Copied;
 use file_set::FileSet;
+use temporal_index::IndexPolicy;
 
 /// What the writer says about itself in the label of every file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterLabel {
     /// The process that writes.
     pub pid: i32,
-    /// The host that the values are from, at most 255 bytes.
+    /// The host that the values are from, at most 255 bytes; in version 2 at
+    /// most 63.
     pub hostname: String,
-    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`.
+    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`; in
+    /// version 2 at most 39 bytes.
     pub timezone: String,
     /// That zone's name with a colon, `:Australia/Melbourne`, or nothing.
+    /// Version 2 has no place for it.
     pub zoneinfo: String,
 }
 
-/// How the files of an archive are cut.
+/// Which format an archive has, and how its files are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterOptions {
+    /// Version 2 is for readers that are older than PCP 6.0. It has times in
+    /// microseconds (what is below is cut off) and up to 2038, files of less
+    /// than 2 GiB, and no way to say that an instance domain became empty.
+    pub version: Version,
     /// Bytes of records and metadata from one index entry to the next, when
     /// nothing else demands one earlier.
     pub index_bytes: u64,
+    /// Time from one index entry to the next, likewise. `None`: only bytes
+    /// count, as for PCP.
+    pub index_interval: Option<Duration>,
     /// The size that a data volume may reach; a record that would exceed it
     /// begins the next volume. `None`: only
     /// [`switch_volume`](ArchiveWriter::switch_volume) begins one.
     pub volume_bytes: Option<u64>,
 }
 
-/// Index entries every 100 kB, as PCP writes them; volumes without limit.
+/// Version 3; index entries every 100 kB, as PCP writes them; volumes without
+/// limit.
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { index_bytes: 100_000, volume_bytes: None }
+        Self {
+            version: Version::V3,
+            index_bytes: 100_000,
+            index_interval: None,
+            volume_bytes: None,
+        }
     }
 }
 
@@ -91,7 +110,7 @@ struct Dated {
     last: Option<Timestamp>,
 }
 
-/// Writes one archive of version 3.
+/// Writes one archive.
 ///
 /// The files are created with the first record. Without
 /// [`finish`](Self::finish) the archive lacks its last index entry and is
@@ -131,12 +150,13 @@ impl ArchiveWriter {
             return Err(Error::Exists { file });
         }
         let mut bytes = Vec::new();
-        archive_label::encode(&label.at(Timestamp::EPOCH), Role::Metadata, &mut bytes)?;
+        let version = options.version;
+        archive_label::encode(&label.at(version, Timestamp::EPOCH), Role::Metadata, &mut bytes)?;
         Ok(Self {
             base: base.to_owned(),
             label,
             options,
-            catalog: Catalog::default(),
+            catalog: Catalog::new(version),
             files: None,
             switch_due: false,
             first: None,
@@ -205,6 +225,7 @@ impl ArchiveWriter {
     /// [`Error::TimeBackwards`] for a time before that of the last record or
     /// the last call; [`Error::Encode`].
     pub fn date_metadata(&mut self, stamp: Timestamp) -> Result<()> {
+        let stamp = self.stored(stamp)?;
         self.check_time(stamp, false)?;
         self.metadata.truncate(self.dated.len);
         self.dated.changed |= self.catalog.encode(stamp, &mut self.metadata)?;
@@ -232,7 +253,8 @@ impl ArchiveWriter {
         for set in &result.value_sets {
             check_set(self.catalog.desc(set.pmid)?, set)?;
         }
-        self.check_time(result.timestamp, self.ends_in_mark)?;
+        let stamp = self.stored(result.timestamp)?;
+        self.check_time(stamp, self.ends_in_mark)?;
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         self.builder.clear();
@@ -241,9 +263,9 @@ impl ArchiveWriter {
         let written = self
             .builder
             .put_result(result, type_of)
-            .and_then(|()| self.builder.encode(Version::V3, result.timestamp, &mut record))
+            .and_then(|()| self.builder.encode(self.options.version, stamp, &mut record))
             .map_err(Error::from)
-            .and_then(|()| self.write_record(result.timestamp, &record));
+            .and_then(|()| self.write_record(stamp, &record));
         self.record = record;
         written
     }
@@ -253,15 +275,21 @@ impl ArchiveWriter {
     ///
     /// # Errors
     ///
-    /// As [`write_result`](Self::write_result).
+    /// As [`write_result`](Self::write_result); [`Error::Encode`] for a record
+    /// of another version.
     pub fn write_prepared(&mut self, buffer: &RecordBuffer) -> Result<()> {
+        let (found, expected) = (buffer.version(), self.options.version);
+        if found != expected {
+            let (found, expected) = (found.number(), expected.number());
+            return Err(EncodeError::Version { found, expected }.into());
+        }
         if self.checked_template != Some(buffer.template_id()) {
             for shape in buffer.shapes() {
                 check_shape(self.catalog.desc(shape.pmid)?, shape)?;
             }
             self.checked_template = Some(buffer.template_id());
         }
-        let stamp = buffer.timestamp();
+        let stamp = self.stored(buffer.timestamp())?;
         self.check_time(stamp, self.ends_in_mark)?;
         self.write_record(stamp, buffer.as_bytes())
     }
@@ -277,9 +305,10 @@ impl ArchiveWriter {
         if self.last.is_none() {
             return Err(Error::EmptyStart);
         }
+        let stamp = self.stored(stamp)?;
         self.check_time(stamp, true)?;
         let mut record = Vec::new();
-        encode_mark(Version::V3, stamp, &mut record)?;
+        encode_mark(self.options.version, stamp, &mut record)?;
         self.write_record(stamp, &record)?;
         self.ends_in_mark = true;
         Ok(())
@@ -349,6 +378,12 @@ impl ArchiveWriter {
         })
     }
 
+    /// A time as the archive will have it: records that are too close for
+    /// version 2 have one time there.
+    fn stored(&self, time: Timestamp) -> Result<Timestamp> {
+        Ok(stamp::stored(self.options.version, time)?)
+    }
+
     fn check_time(&self, stamp: Timestamp, later: bool) -> Result<()> {
         match self.last {
             Some(last) if stamp < last || (later && stamp == last) => {
@@ -371,8 +406,11 @@ impl ArchiveWriter {
             let switch = self.switch_due || files.would_exceed(limit, record.len());
             files.write(stamp, &self.metadata, changed, record, switch)?;
         } else {
-            let label = self.label.at(self.dated.start.unwrap_or(stamp));
-            let mut files = FileSet::create(&self.base, label, self.options.index_bytes)?;
+            let start = self.dated.start.unwrap_or(stamp);
+            let label = self.label.at(self.options.version, start);
+            let WriterOptions { index_bytes, index_interval, .. } = self.options;
+            let policy = IndexPolicy::new(index_bytes, index_interval);
+            let mut files = FileSet::create(&self.base, label, policy)?;
             let written = files.write(stamp, &self.metadata, changed, record, false);
             written.inspect_err(|_| files.remove())?;
             self.files = Some(files);
@@ -401,9 +439,9 @@ impl From<&ArchiveLabel> for WriterLabel {
 }
 
 impl WriterLabel {
-    fn at(&self, start: Timestamp) -> ArchiveLabel {
+    fn at(&self, version: Version, start: Timestamp) -> ArchiveLabel {
         ArchiveLabel {
-            version: Version::V3,
+            version,
             pid: self.pid,
             start,
             hostname: self.hostname.clone(),

@@ -319,15 +319,15 @@ fn differences_must_fit_what_they_change() {
     ];
     for (rules, entries) in cases {
         Example::new().assert_metadata(rules, |bytes| {
-            indom::encode(Kind::Delta, at(LAST), domain(), entries, bytes).unwrap();
+            indom::encode(Version::V3, Kind::Delta, at(LAST), domain(), entries, bytes).unwrap();
         });
     }
     let other = InDom::new(70, 2).unwrap();
     Example::new().assert_metadata(&["delta-first"], |bytes| {
-        indom::encode(Kind::Delta, at(LAST), other, &[(id(1), None)], bytes).unwrap();
+        indom::encode(Version::V3, Kind::Delta, at(LAST), other, &[(id(1), None)], bytes).unwrap();
     });
     Example::new().assert_metadata(&["indom-empty"], |bytes| {
-        indom::encode(Kind::Full, at(LAST), other, &[], bytes).unwrap();
+        indom::encode(Version::V3, Kind::Full, at(LAST), other, &[], bytes).unwrap();
     });
 }
 
@@ -335,10 +335,10 @@ fn differences_must_fit_what_they_change() {
 fn metadata_outside_the_archive_and_backwards_is_found() {
     let full = [(id(1), Some("one")), (id(2), Some("two"))];
     Example::new().assert_metadata(&["metadata-after-end"], |bytes| {
-        indom::encode(Kind::Full, at(LAST + 1), domain(), &full, bytes).unwrap();
+        indom::encode(Version::V3, Kind::Full, at(LAST + 1), domain(), &full, bytes).unwrap();
     });
     Example::new().assert_metadata(&["metadata-before-start", "metadata-backwards"], |bytes| {
-        indom::encode(Kind::Full, at(-1), domain(), &full, bytes).unwrap();
+        indom::encode(Version::V3, Kind::Full, at(-1), domain(), &full, bytes).unwrap();
     });
 }
 
@@ -369,7 +369,7 @@ fn labels_must_be_json_that_their_table_fits() {
     ];
     for (rules, set) in sets {
         Example::new().assert_metadata(rules, |bytes| {
-            labelset::encode(at(LAST), LabelTarget::Context, &[set], bytes).unwrap();
+            labelset::encode(Version::V3, at(LAST), LabelTarget::Context, &[set], bytes).unwrap();
         });
     }
 }

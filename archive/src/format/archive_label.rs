@@ -31,11 +31,12 @@ const MAGIC_MASK: u32 = 0xffff_ff00;
 const FEATURE_QA: u32 = 1 << 31;
 
 /// The version of an archive's format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Version {
     /// Times in microseconds, 32-bit seconds; written before PCP 6.2.
     V2,
     /// Times in nanoseconds, 64-bit seconds, difference records.
+    #[default]
     V3,
 }
 
@@ -54,6 +55,15 @@ impl Version {
         match self {
             Self::V2 => 132,
             Self::V3 => 808,
+        }
+    }
+
+    /// The size that no file of an archive may exceed: the index could not
+    /// say where its end is.
+    pub(crate) const fn max_file_size(self) -> u64 {
+        match self {
+            Self::V2 => i32::MAX as u64,
+            Self::V3 => i64::MAX as u64,
         }
     }
 

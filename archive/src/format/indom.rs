@@ -159,8 +159,10 @@ pub(crate) fn parse_id(raw: u32) -> Result<InDom, RecordError> {
 /// # Errors
 ///
 /// [`EncodeError::Nul`] for a name with a NUL, [`EncodeError::TooLarge`] if
-/// the record is.
+/// the record is; in version 2 [`EncodeError::DeltaInV2`] and
+/// [`EncodeError::TimeRange`].
 pub(crate) fn encode(
+    version: Version,
     kind: Kind,
     stamp: Timestamp,
     indom: InDom,
@@ -168,11 +170,14 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     frame::encode(out, |out| {
-        match kind {
-            Kind::Full => RecordType::Indom.encode(out),
-            Kind::Delta => RecordType::IndomDelta.encode(out),
-        }
-        stamp::encode(Version::V3, stamp, out)?;
+        let record_type = match (version, kind) {
+            (Version::V3, Kind::Full) => RecordType::Indom,
+            (Version::V3, Kind::Delta) => RecordType::IndomDelta,
+            (Version::V2, Kind::Full) => RecordType::IndomV2,
+            (Version::V2, Kind::Delta) => return Err(EncodeError::DeltaInV2 { indom }),
+        };
+        record_type.encode(out);
+        stamp::encode(version, stamp, out)?;
         out.extend(indom.raw().to_be_bytes());
         out.extend((entries.len() as u32).to_be_bytes());
         for (id, _) in entries {
@@ -237,7 +242,8 @@ mod tests {
         let entries: Vec<_> = names.iter().map(|(number, name)| (id(*number), *name)).collect();
         let stamp = Timestamp::new(stamp.0, stamp.1).unwrap();
         let mut out = Vec::new();
-        encode(kind, stamp, InDom::from_raw(indom).unwrap(), &entries, &mut out).unwrap();
+        encode(Version::V3, kind, stamp, InDom::from_raw(indom).unwrap(), &entries, &mut out)
+            .unwrap();
         out
     }
 
@@ -288,6 +294,17 @@ mod tests {
         assert_eq!(record.stamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
         assert_eq!(record.entries().next(), Some((id(9), Some(0))));
         assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
+        let (mut out, entries) = (Vec::new(), [(id(9), Some("zzzzz"))]);
+        encode(Version::V2, Kind::Full, record.stamp, record.indom, &entries, &mut out).unwrap();
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn version_2_has_no_differences() {
+        let indom = InDom::from_raw(0x6400_0007).unwrap();
+        let encoded =
+            encode(Version::V2, Kind::Delta, Timestamp::EPOCH, indom, &[], &mut Vec::new());
+        assert_eq!(encoded, Err(EncodeError::DeltaInV2 { indom }));
     }
 
     #[test]

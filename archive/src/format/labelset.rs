@@ -334,12 +334,14 @@ fn parse_entry(entry: EntryLayout, json: &str) -> Result<LabelEntry, RecordError
     })
 }
 
-/// Appends a record of version 3.
+/// Appends a record.
 ///
 /// # Errors
 ///
-/// [`EncodeError::TooLarge`] if a set is beyond a limit.
+/// [`EncodeError::TooLarge`] if a set is beyond a limit;
+/// [`EncodeError::TimeRange`] in version 2.
 pub(crate) fn encode(
+    version: Version,
     stamp: Timestamp,
     target: LabelTarget,
     sets: &[LabelSet],
@@ -347,8 +349,12 @@ pub(crate) fn encode(
 ) -> Result<(), EncodeError> {
     let id = target.id_word()?;
     frame::encode(out, |out| {
-        RecordType::Label.encode(out);
-        stamp::encode(Version::V3, stamp, out)?;
+        let record_type = match version {
+            Version::V2 => RecordType::LabelV2,
+            Version::V3 => RecordType::Label,
+        };
+        record_type.encode(out);
+        stamp::encode(version, stamp, out)?;
         out.extend(u32::from(target.class().bit()).to_be_bytes());
         out.extend(id.to_be_bytes());
         out.extend((sets.len() as u32).to_be_bytes());
@@ -385,7 +391,7 @@ fn encode_set(set: &LabelSet, out: &mut Vec<u8>) -> Result<(), EncodeError> {
 ///
 /// [`EncodeError::TooLarge`] if something is beyond a limit.
 pub(crate) fn check(target: LabelTarget, sets: &[LabelSet]) -> Result<(), EncodeError> {
-    encode(Timestamp::EPOCH, target, sets, &mut Vec::new())
+    encode(Version::V3, Timestamp::EPOCH, target, sets, &mut Vec::new())
 }
 
 #[cfg(test)]
@@ -404,7 +410,7 @@ mod tests {
 
     fn encoded(record: &LabelRecord) -> Vec<u8> {
         let mut out = Vec::new();
-        encode(record.stamp, record.target, &record.sets, &mut out).unwrap();
+        encode(Version::V3, record.stamp, record.target, &record.sets, &mut out).unwrap();
         out
     }
 

@@ -32,39 +32,35 @@ use super::text::TextRecord;
 use super::{desc, frame, indom, labelset, text};
 use crate::error::RecordError;
 
-/// The kinds of record; the number depends on the version.
+/// The kinds of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordType {
-    Desc,
-    Indom,
-    Label,
-    Text,
-    IndomDelta,
+    Desc = 1,
+    IndomV2 = 2,
+    LabelV2 = 3,
+    Text = 4,
+    Indom = 5,
+    IndomDelta = 6,
+    Label = 7,
 }
 
 impl RecordType {
     fn parse(version: Version, found: u32) -> Result<Self, RecordError> {
         match (found, version) {
             (1, _) => Ok(Self::Desc),
-            (2, Version::V2) | (5, Version::V3) => Ok(Self::Indom),
-            (3, Version::V2) | (7, Version::V3) => Ok(Self::Label),
+            (2, Version::V2) => Ok(Self::IndomV2),
+            (3, Version::V2) => Ok(Self::LabelV2),
             (4, _) => Ok(Self::Text),
+            (5, Version::V3) => Ok(Self::Indom),
             (6, Version::V3) => Ok(Self::IndomDelta),
+            (7, Version::V3) => Ok(Self::Label),
             _ => Err(RecordError::RecordType { found, version: version.number() }),
         }
     }
 
-    /// Appends the type word of a kind whose number is the same in both
-    /// versions, or else version 3's.
+    /// Appends the type word.
     pub(crate) fn encode(self, out: &mut Vec<u8>) {
-        let word: u32 = match self {
-            Self::Desc => 1,
-            Self::Text => 4,
-            Self::Indom => 5,
-            Self::IndomDelta => 6,
-            Self::Label => 7,
-        };
-        out.extend(word.to_be_bytes());
+        out.extend((self as u32).to_be_bytes());
     }
 }
 
@@ -88,13 +84,15 @@ pub(crate) fn parse(version: Version, record: &[u8]) -> Result<MetadataRecord<'_
     let record_type = RecordType::parse(version, body.take::<U32>("record type")?.get())?;
     let parsed = match record_type {
         RecordType::Desc => MetadataRecord::Desc(desc::parse(&mut body)?),
-        RecordType::Indom => {
+        RecordType::Indom | RecordType::IndomV2 => {
             MetadataRecord::Indom(indom::parse(version, indom::Kind::Full, &mut body)?)
         }
         RecordType::IndomDelta => {
             MetadataRecord::Indom(indom::parse(version, indom::Kind::Delta, &mut body)?)
         }
-        RecordType::Label => MetadataRecord::Label(labelset::parse(version, &mut body)?),
+        RecordType::Label | RecordType::LabelV2 => {
+            MetadataRecord::Label(labelset::parse(version, &mut body)?)
+        }
         RecordType::Text => MetadataRecord::Text(text::parse(&mut body)?),
     };
     body.end()?;

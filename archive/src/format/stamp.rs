@@ -80,8 +80,21 @@ pub(crate) fn encode(
     Ok(())
 }
 
+/// A time as it is read back: version 2 loses what is below a microsecond, as
+/// PCP does when it writes.
+///
+/// # Errors
+///
+/// As [`encode`].
+pub(crate) fn stored(version: Version, stamp: Timestamp) -> Result<Timestamp, EncodeError> {
+    match version {
+        Version::V2 => StampV2::new(stamp)?.get().map_err(|_| EncodeError::TimeRange { stamp }),
+        Version::V3 => Ok(stamp),
+    }
+}
+
 impl StampV2 {
-    fn new(stamp: Timestamp) -> Result<Self, EncodeError> {
+    pub(crate) fn new(stamp: Timestamp) -> Result<Self, EncodeError> {
         let seconds =
             i32::try_from(stamp.seconds()).map_err(|_| EncodeError::TimeRange { stamp })?;
         let microseconds = (stamp.nanoseconds() / 1000) as i32;
@@ -105,11 +118,6 @@ impl StampV3 {
             seconds_high: ((seconds >> 32) as u32).into(),
             nanoseconds: (stamp.nanoseconds() as i32).into(),
         }
-    }
-
-    /// The time at the start of `bytes`; `None` if they are no time.
-    pub(crate) fn of_valid(bytes: &[u8]) -> Option<Timestamp> {
-        Self::read_from_prefix(bytes).ok().and_then(|(stamp, _)| stamp.get().ok())
     }
 
     fn get(self) -> Result<Timestamp, RecordError> {
@@ -151,6 +159,8 @@ mod tests {
         assert_eq!(encoded(Version::V2, stamp), bytes);
         let cut = Timestamp::new(0x6553_f100, 123_456_000).unwrap();
         assert_eq!(parsed(Version::V2, &bytes), Ok(cut));
+        assert_eq!(stored(Version::V2, stamp), Ok(cut));
+        assert_eq!(stored(Version::V3, stamp), Ok(stamp));
     }
 
     #[test]
@@ -169,9 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn version_2_refuses_times_past_2038() {
-        let stamp = Timestamp::new(i64::from(i32::MAX) + 1, 0).unwrap();
-        assert!(encode(Version::V2, stamp, &mut Vec::new()).is_err());
+    fn version_2_refuses_times_before_1901_and_past_2038() {
+        for seconds in [i64::from(i32::MAX) + 1, i64::from(i32::MIN) - 1] {
+            let stamp = Timestamp::new(seconds, 0).unwrap();
+            let expected = EncodeError::TimeRange { stamp };
+            assert_eq!(encode(Version::V2, stamp, &mut Vec::new()), Err(expected.clone()));
+            assert_eq!(stored(Version::V2, stamp), Err(expected));
+        }
     }
 
     proptest::proptest! {

@@ -172,7 +172,7 @@ mod tests {
             let entries: Vec<_> =
                 entries.iter().map(|(id, name)| (InstanceId::new(*id).unwrap(), *name)).collect();
             let (indom, mut bytes) = (InDom::new(1, 1).unwrap(), Vec::new());
-            indom::encode(*kind, at(*seconds), indom, &entries, &mut bytes).unwrap();
+            indom::encode(Version::V3, *kind, at(*seconds), indom, &entries, &mut bytes).unwrap();
             let record = indom::parse(Version::V3, *kind, &mut body(&bytes)).unwrap();
             history.push(&record);
         }

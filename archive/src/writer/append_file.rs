@@ -97,6 +97,13 @@ impl AppendFile {
         std::mem::replace(&mut self.file, file)
     }
 
+    /// Makes the file so long, with a hole.
+    #[cfg(test)]
+    pub(super) fn stretch(&mut self, len: u64) {
+        self.file.set_len(len).unwrap();
+        self.len = len;
+    }
+
     fn error(&self, operation: &'static str, source: io::Error) -> Error {
         Error::Io { file: self.path.clone(), operation, source }
     }

@@ -7,6 +7,7 @@ use super::indom_change::{self, Change};
 use super::name_space::NameSpace;
 use super::undeclared;
 use crate::error::{EncodeError, Error, Result};
+use crate::format::archive_label::Version;
 use crate::format::desc::{self, MetricDesc};
 use crate::format::indom::{self, Instance, Kind};
 use crate::format::labelset::{self, LabelSet, LabelTarget};
@@ -22,6 +23,7 @@ struct Versioned<T> {
 /// Declared metadata. Nothing in it is repeated on disk.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
+    version: Version,
     metrics: HashMap<Pmid, MetricDesc>,
     names: NameSpace,
     indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
@@ -42,6 +44,10 @@ enum Pending {
 }
 
 impl Catalog {
+    pub(super) fn new(version: Version) -> Self {
+        Self { version, ..Self::default() }
+    }
+
     /// The descriptor of a declared metric.
     pub(super) fn desc(&self, pmid: Pmid) -> Result<&MetricDesc> {
         self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
@@ -165,16 +171,25 @@ impl Catalog {
             // It goes on waiting: PCP's readers mix up two records of one
             // domain with one time if a difference is among them.
             Some((last, _)) if *last == stamp => Change::Nothing,
+            // Version 2 cannot say that a domain became empty: readers throw
+            // such a record away.
+            Some((_, old)) if self.version == Version::V2 => {
+                let same = domain.now.is_empty() || *old == domain.now;
+                if same { Change::Nothing } else { Change::Full }
+            }
             Some((_, old)) => indom_change::between(old, &domain.now),
         };
+        let version = self.version;
         match change {
             Change::Nothing => return Ok(false),
             Change::Full => {
                 let all: Vec<(InstanceId, Option<&str>)> =
                     domain.now.iter().map(|one| (one.id, Some(&*one.name))).collect();
-                indom::encode(Kind::Full, stamp, indom, &all, out)?;
+                indom::encode(version, Kind::Full, stamp, indom, &all, out)?;
             }
-            Change::Delta(entries) => indom::encode(Kind::Delta, stamp, indom, &entries, out)?,
+            Change::Delta(entries) => {
+                indom::encode(version, Kind::Delta, stamp, indom, &entries, out)?;
+            }
         }
         Ok(true)
     }
@@ -192,7 +207,7 @@ impl Catalog {
             Some((last, written)) => *last == stamp || *written == labels.now,
             None => labels.now.is_empty(),
         };
-        if same { Ok(()) } else { labelset::encode(stamp, target, &labels.now, out) }
+        if same { Ok(()) } else { labelset::encode(self.version, stamp, target, &labels.now, out) }
     }
 
     /// What waited is in the archive, with this time; a domain and labels

@@ -5,7 +5,6 @@ use pcp_types::{InstanceId, Pmid, Timestamp};
 
 use super::{ArchiveWriter, mismatch};
 use crate::error::{Error, Result};
-use crate::format::archive_label::Version;
 use crate::format::desc::MetricDesc;
 use crate::format::result::{Record, ValueSetView};
 use crate::format::result_builder::ResultBuilder;
@@ -45,6 +44,7 @@ impl ArchiveWriter {
         stamp: Timestamp,
         sets: impl Iterator<Item = Copied<'r, 'i>>,
     ) -> Result<()> {
+        let stamp = self.stored(stamp)?;
         self.check_time(stamp, self.ends_in_mark)?;
         self.builder.clear();
         for copied in sets {
@@ -55,8 +55,8 @@ impl ArchiveWriter {
         }
         let mut record = std::mem::take(&mut self.record);
         record.clear();
-        let encoded = self.builder.encode(Version::V3, stamp, &mut record).map_err(Error::from);
-        let written = encoded.and_then(|()| self.write_record(stamp, &record));
+        let encoded = self.builder.encode(self.options.version, stamp, &mut record);
+        let written = encoded.map_err(Error::from).and_then(|()| self.write_record(stamp, &record));
         self.record = record;
         written
     }

@@ -7,8 +7,8 @@ use pcp_types::Timestamp;
 
 use super::append_file::AppendFile;
 use super::temporal_index::IndexPolicy;
-use crate::error::{Error, Result};
-use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
+use crate::error::{EncodeError, Error, Result};
+use crate::format::archive_label::{self, ArchiveLabel, Role};
 use crate::format::index::{self, IndexEntry};
 use crate::reader::AddExtension as _;
 
@@ -32,7 +32,7 @@ pub(super) struct FileSet {
 
 impl FileSet {
     /// Creates the files with their labels: all three or none.
-    pub(super) fn create(base: &Path, label: ArchiveLabel, index_bytes: u64) -> Result<Self> {
+    pub(super) fn create(base: &Path, label: ArchiveLabel, policy: IndexPolicy) -> Result<Self> {
         let metadata = create(base, &label, Role::Metadata)?;
         let index = create(base, &label, Role::Index).inspect_err(|_| metadata.remove())?;
         let data = create(base, &label, Role::Data(0)).inspect_err(|_| {
@@ -46,7 +46,7 @@ impl FileSet {
             index,
             data,
             volume: 0,
-            policy: IndexPolicy::new(index_bytes),
+            policy,
             last_offset: 0,
             closed_bytes: 0,
             directory_changed: true,
@@ -64,14 +64,15 @@ impl FileSet {
         self.closed_bytes + self.metadata.len() + self.index.len() + self.data.len()
     }
 
-    /// Whether a record would make the volume larger than `limit`. A volume
-    /// without records takes any.
+    /// Whether a record would make the volume larger than `limit`, or than the
+    /// index can say. A volume without records takes any.
     pub(super) fn would_exceed(&self, limit: u64, record: usize) -> bool {
+        let limit = limit.min(self.label.version.max_file_size());
         !self.is_volume_empty() && self.data.len().saturating_add(record as u64) > limit
     }
 
     fn is_volume_empty(&self) -> bool {
-        self.data.len() == Version::V3.label_size()
+        self.data.len() == self.label.version.label_size()
     }
 
     /// Metadata, a record and, if one is due, an index entry. `changed`:
@@ -111,6 +112,7 @@ impl FileSet {
         changed: bool,
         record: &[u8],
     ) -> Result<()> {
+        self.check_metadata_size(metadata.len())?;
         let entry = IndexEntry {
             stamp,
             volume: self.volume,
@@ -124,6 +126,16 @@ impl FileSet {
             self.write_entry(&entry)?;
         }
         self.last_offset = entry.data_offset;
+        Ok(())
+    }
+
+    /// There is only one metadata file: when it is full, so is the archive.
+    fn check_metadata_size(&self, more: usize) -> Result<()> {
+        let found = self.metadata.len().saturating_add(more as u64);
+        let max = self.label.version.max_file_size();
+        if found > max {
+            return Err(EncodeError::TooLarge { field: "metadata file", found, max }.into());
+        }
         Ok(())
     }
 
@@ -143,8 +155,9 @@ impl FileSet {
     }
 
     fn write_entry(&mut self, entry: &IndexEntry) -> Result<()> {
-        let mut bytes = Vec::with_capacity(index::size(Version::V3));
-        index::encode(Version::V3, entry, &mut bytes)?;
+        let version = self.label.version;
+        let mut bytes = Vec::with_capacity(index::size(version));
+        index::encode(version, entry, &mut bytes)?;
         self.index.append(&bytes)
     }
 
@@ -177,6 +190,13 @@ impl FileSet {
         let file = if name == "data" { &mut self.data } else { &mut self.index };
         let read_only = File::open(file.path()).unwrap();
         file.swap(read_only)
+    }
+
+    /// Makes a file so long, with a hole.
+    #[cfg(test)]
+    pub(super) fn stretch(&mut self, name: &str, len: u64) {
+        let file = if name == "data" { &mut self.data } else { &mut self.metadata };
+        file.stretch(len);
     }
 
     #[cfg(test)]

@@ -1,3 +1,5 @@
+mod version_2;
+
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -68,7 +70,7 @@ fn the_label_has_the_time_of_the_first_record() {
     let summary = writer.finish().unwrap();
     assert_eq!((summary.records, summary.volumes), (1, 1));
     let archive = Archive::open(&base).unwrap();
-    let expected = label().at(at(5));
+    let expected = label().at(Version::V3, at(5));
     assert_eq!(*archive.label(), expected);
     assert_eq!(archive.end(), at(5));
 }
@@ -436,6 +438,8 @@ fn play(steps: &[Step], writer: &mut ArchiveWriter) -> Model {
         } else {
             writer.write_result(&record).unwrap();
         }
+        let timestamp = stored(writer.options.version, record.timestamp);
+        let record = FetchResult { timestamp, ..record };
         if let Some(domain) = &domain
             && written
                 .as_ref()
@@ -447,6 +451,11 @@ fn play(steps: &[Step], writer: &mut ArchiveWriter) -> Model {
         model.domains.push(written.clone().map(|(_, domain)| domain));
     }
     model
+}
+
+/// A time as an archive of a version has it.
+fn stored(version: Version, time: Timestamp) -> Timestamp {
+    stamp::stored(version, time).unwrap()
 }
 
 /// The rules that every index of ours obeys.
@@ -465,7 +474,8 @@ fn check_index(archive: &Archive) {
         assert!(starts.contains(&start), "{entry:?}");
     }
     let first = entries.first().unwrap();
-    assert_eq!((first.metadata_offset, first.data_offset), (808, 808));
+    let label = archive.version().label_size();
+    assert_eq!((first.metadata_offset, first.data_offset), (label, label));
     assert_eq!(entries.last().unwrap().stamp, archive.end());
 }
 
@@ -477,10 +487,13 @@ proptest! {
     #[test]
     fn an_archive_gives_back_what_was_written(
         steps in prop::collection::vec(step(), 1..40),
+        version in prop_oneof![Just(Version::V3), Just(Version::V2)],
         index_bytes in 0u64..2000,
+        index_interval in prop::option::of((0u64..9).prop_map(Duration::from_secs)),
         volume_bytes in prop::option::of(900u64..3000),
     ) {
-        let (_directory, base, mut writer) = writer(WriterOptions { index_bytes, volume_bytes });
+        let options = WriterOptions { version, index_bytes, index_interval, volume_bytes };
+        let (_directory, base, mut writer) = writer(options);
         let model = play(&steps, &mut writer);
         let summary = writer.finish().unwrap();
         prop_assert_eq!(summary.records, model.records.len() as u64);
@@ -488,6 +501,7 @@ proptest! {
             return Ok(());
         }
         let archive = Archive::open(&base).unwrap();
+        prop_assert_eq!(archive.version(), version);
         prop_assert_eq!(&forward(&archive), &model.records);
         prop_assert!(archive.torn_tail().is_none());
         check_index(&archive);
@@ -512,8 +526,9 @@ fn check_backward(archive: &Archive, model: &Model) {
 fn check_seek(archive: &Archive, model: &Model) {
     let end = archive.end().seconds() - at(0).seconds();
     for seconds in -1..=end + 1 {
-        let expected = model.records.iter().find(|record| record.timestamp >= at(seconds));
-        let mut records = archive.records_from(at(seconds)).unwrap();
+        let from = stored(archive.version(), at(seconds));
+        let expected = model.records.iter().find(|record| record.timestamp >= from);
+        let mut records = archive.records_from(from).unwrap();
         let found = records.next().unwrap();
         let found = found.map(|record| record.to_owned(archive.metadata()).unwrap());
         assert_eq!(found.as_ref(), expected);
