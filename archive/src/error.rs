@@ -159,6 +159,9 @@ pub enum RecordError {
         /// The metric's type.
         value_type: ValueType,
     },
+    /// A value is no event array (`PM_ERR_TYPE`).
+    #[error("the value is no event array")]
+    NotEvents,
     /// Data of a metric that has no descriptor (`PM_ERR_PMID_LOG`).
     #[error("metric {pmid} has no descriptor")]
     UnknownMetric {
@@ -235,6 +238,32 @@ pub enum EncodeError {
     RepeatedInstance {
         /// The number.
         id: i32,
+    },
+    /// A value of an event metric that readers could not unpack.
+    #[error("metric {pmid}: event array: {source}")]
+    EventArray {
+        /// The metric.
+        pmid: Pmid,
+        /// What is wrong with it.
+        source: RecordError,
+    },
+    /// The flag of lost event records stands for itself.
+    #[error("event flags {flags:#x} are those of lost records")]
+    EventFlags {
+        /// The flags.
+        flags: u32,
+    },
+    /// An event parameter without an event record to belong to.
+    #[error("metric {pmid}: no event record was begun")]
+    NoEventRecord {
+        /// The metric of the parameter.
+        pmid: Pmid,
+    },
+    /// The parameter of an event record is an event array.
+    #[error("metric {pmid}: event arrays do not contain event arrays")]
+    NestedEvents {
+        /// The metric of the parameter.
+        pmid: Pmid,
     },
     /// Version 2 has no records of differences: an instance domain is always
     /// written whole.

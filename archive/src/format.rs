@@ -7,6 +7,7 @@
 //! | [`archive_label`] | who, where, when | start of every file |
 //! | [`result`] | values of many metrics at one time; marks | data volumes |
 //! | [`value_block`] | values that do not fit a word | data volumes |
+//! | [`event_array`] | event records packed into one value | value blocks |
 //! | [`desc`] | a metric's type, semantics, units, names | `.meta` |
 //! | [`indom`] | the instances of a domain, whole or as difference | `.meta` |
 //! | [`labelset`] | name/value labels as JSON | `.meta` |
@@ -23,6 +24,8 @@
 pub(crate) mod archive_label;
 pub(crate) mod bytes;
 pub(crate) mod desc;
+pub(crate) mod event_array;
+pub(crate) mod event_builder;
 pub(crate) mod frame;
 pub(crate) mod index;
 pub(crate) mod indom;

@@ -86,6 +86,7 @@ pub mod cli;
 pub mod compress;
 pub mod copy;
 mod error;
+pub mod event;
 pub mod extract;
 pub mod follow;
 mod format;

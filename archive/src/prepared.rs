@@ -28,12 +28,14 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::error::EncodeError;
 use crate::format::Version;
+use crate::format::event_array::EventArray;
 use crate::format::frame::LENGTH_WORD;
-use crate::format::padded;
 use crate::format::result::head_size;
 use crate::format::result_builder::{Place, ResultBuilder, format_of};
 use crate::format::stamp::{StampV2, StampV3};
 use crate::format::value_block::{self, HEADER, PADDING};
+use crate::format::{WORD, padded};
+use crate::value::Value;
 
 /// Numbers templates, so that a buffer can tell which one it is of.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -108,7 +110,7 @@ impl TemplateBuilder {
         }
         // A payload beyond the limit is not worth allocating to be refused.
         value_block::header(value_type, payload)?;
-        let zeros = vec![0; value_type.fixed_size().unwrap_or(payload)];
+        let zeros = vec![0; value_type.fixed_size().unwrap_or(payload).max(least_size(value_type))];
         let nul: &[u8] = if value_type == ValueType::String { &[0] } else { &[] };
         self.record.put_block(instance, value_type, &zeros, nul).map(PendingSlot)
     }
@@ -227,9 +229,9 @@ impl RecordBuffer {
         self.store(slot.0 as usize, &value.to_be_bytes());
     }
 
-    /// Stores a string (without NUL) or an aggregate; false, and nothing is
-    /// stored, if it needs another number of words than the template has for
-    /// it.
+    /// Stores a string (without NUL), an aggregate or an event array; false, and
+    /// nothing is stored, if it needs another number of words than the template
+    /// has for it, or is no event array.
     pub fn put_bytes(&mut self, slot: Slot, value: &[u8]) -> bool {
         let at = slot.0 as usize;
         let Some(header) = at.checked_sub(HEADER).and_then(|at| self.bytes.get(at..at + HEADER))
@@ -238,7 +240,11 @@ impl RecordBuffer {
         };
         let [code, high, mid, low] = *header else { return false };
         let room = padded(u32::from_be_bytes([0, high, mid, low]) as usize);
-        let nul = usize::from(i32::from(code) == ValueType::String.code());
+        let value_type = ValueType::from_code(i32::from(code)).unwrap_or(ValueType::Aggregate);
+        if !can_store(value_type, value) {
+            return false;
+        }
+        let nul = usize::from(value_type == ValueType::String);
         let len = HEADER + value.len() + nul;
         if padded(len) != room {
             return false;
@@ -287,11 +293,25 @@ impl RecordBuffer {
     }
 }
 
+/// The least payload of a type: an event array has at least a count.
+fn least_size(value_type: ValueType) -> usize {
+    if value_type.is_event() { WORD } else { 0 }
+}
+
+/// Whether bytes can be a value of a type that is stored as bytes.
+fn can_store(value_type: ValueType, bytes: &[u8]) -> bool {
+    let array = match value_type {
+        ValueType::Event => Value::Event(bytes),
+        ValueType::HighresEvent => Value::HighresEvent(bytes),
+        _ => return true,
+    };
+    EventArray::unpack(array).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::result::Record;
-    use crate::value::Value;
 
     const PMID: Pmid = Pmid::from_raw(0x1180_0401);
 
@@ -322,6 +342,16 @@ mod tests {
             }
         }
         assert_eq!(value(&buffer, ValueType::String), Value::String(b"abcdefg"));
+    }
+
+    #[test]
+    fn an_event_array_starts_empty_and_must_make_sense() {
+        let (template, slot) = template(ValueType::Event, 4);
+        let mut buffer = template.new_buffer();
+        let empty = [0; 4];
+        assert_eq!(value(&buffer, ValueType::Event), Value::Event(&empty));
+        assert!(!buffer.put_bytes(slot, &[0, 0, 0, 1]));
+        assert!(buffer.put_bytes(slot, &empty));
     }
 
     #[test]

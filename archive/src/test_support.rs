@@ -1,12 +1,13 @@
 //! Random metrics and results for the property tests.
 
-use pcp_types::{ErrorCode, InDom, InstanceId, Pmid, Semantics, Units, ValueType};
+use pcp_types::{ErrorCode, InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
+use crate::event::{EventArrayBuilder, EventFlags};
 use crate::format::desc::MetricDesc;
 use crate::reader::Metadata;
-use crate::value::{OwnedValue, ValueSet};
+use crate::value::{OwnedValue, Value, ValueSet};
 
 /// The types that values can have.
 const TYPES: [ValueType; 11] = [
@@ -77,6 +78,20 @@ fn value_set(desc: MetricDesc) -> BoxedStrategy<ValueSet> {
     .boxed()
 }
 
+/// Event records, and between them some that were lost.
+fn events(empty: EventArrayBuilder) -> impl Strategy<Value = OwnedValue> {
+    vec((any::<u32>(), 0u32..32), 0..3).prop_map(move |records| {
+        let mut builder = empty.clone();
+        for (number, flags) in records {
+            let stamp = Timestamp::new(i64::from(number >> 1), 5000).unwrap();
+            builder.record(stamp, EventFlags::from_bits(flags)).unwrap();
+            builder.parameter(Pmid::from_raw(number), Value::U32(number)).unwrap();
+            builder.missed(stamp, flags).unwrap();
+        }
+        builder.finish()
+    })
+}
+
 fn value(value_type: ValueType) -> BoxedStrategy<OwnedValue> {
     match value_type {
         ValueType::I32 => any::<i32>().prop_map(OwnedValue::I32).boxed(),
@@ -86,10 +101,8 @@ fn value(value_type: ValueType) -> BoxedStrategy<OwnedValue> {
         ValueType::Float => prop::num::f32::NORMAL.prop_map(OwnedValue::Float).boxed(),
         ValueType::Double => prop::num::f64::NORMAL.prop_map(OwnedValue::Double).boxed(),
         ValueType::String => vec(1u8.., 0..9).prop_map(OwnedValue::String).boxed(),
-        ValueType::Event => vec(any::<u8>(), 4..9).prop_map(OwnedValue::Event).boxed(),
-        ValueType::HighresEvent => {
-            vec(any::<u8>(), 4..9).prop_map(OwnedValue::HighresEvent).boxed()
-        }
+        ValueType::Event => events(EventArrayBuilder::new()).boxed(),
+        ValueType::HighresEvent => events(EventArrayBuilder::highres()).boxed(),
         _ => vec(any::<u8>(), 0..9).prop_map(OwnedValue::Aggregate).boxed(),
     }
 }

@@ -22,6 +22,7 @@ use pcp_types::{InDom, Pmid, Timestamp, ValueType};
 use crate::error::{EncodeError, Error, Result};
 use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
 use crate::format::desc::MetricDesc;
+use crate::format::event_array::EventArray;
 use crate::format::indom::Instance;
 use crate::format::labelset::{LabelSet, LabelTarget};
 use crate::format::result_builder::{ResultBuilder, encode_mark};
@@ -29,7 +30,7 @@ use crate::format::stamp;
 use crate::format::text::{TextKind, TextTarget};
 use crate::prepared::{RecordBuffer, SetShape};
 use crate::reader::Members;
-use crate::value::{FetchResult, ValueSet};
+use crate::value::{FetchResult, Value, ValueSet};
 use catalog::Catalog;
 pub(crate) use copied::Copied;
 use file_set::FileSet;
@@ -458,7 +459,19 @@ fn check_set(desc: &MetricDesc, set: &ValueSet) -> Result<()> {
     let fits = values.iter().all(|(instance, value)| {
         value.as_value().is_of(desc.value_type) && instance.is_some() == desc.indom.is_some()
     });
-    if fits && (desc.indom.is_some() || values.len() <= 1) { Ok(()) } else { mismatch(desc) }
+    if !fits || (desc.indom.is_none() && values.len() > 1) {
+        return mismatch(desc);
+    }
+    values.iter().try_for_each(|(_, value)| check_events(desc, value.as_value()))
+}
+
+/// PCP refuses a whole record for one event array that makes no sense.
+fn check_events(desc: &MetricDesc, value: Value<'_>) -> Result<()> {
+    if desc.value_type.is_event() {
+        EventArray::unpack(value)
+            .map_err(|source| EncodeError::EventArray { pmid: desc.pmid, source })?;
+    }
+    Ok(())
 }
 
 /// The same for a set of a template.

@@ -11,6 +11,7 @@ use super::{Checker, Defect, Report};
 use crate::error::Result;
 use crate::format::archive_label::Role;
 use crate::format::desc::MetricDesc;
+use crate::format::event_array::EventArray;
 use crate::format::result::{Record, ValueSetView};
 use crate::reader::Metadata;
 use crate::salvage::{Piece, Scanner};
@@ -204,6 +205,11 @@ impl MetricState {
         let is_counter = desc.semantics == Semantics::Counter;
         for value in set.values(desc.value_type) {
             match value {
+                Ok((_, value)) if desc.value_type.is_event() => {
+                    if let Err(source) = EventArray::unpack(value) {
+                        add(Defect::DataEvents { pmid: desc.pmid, source });
+                    }
+                }
                 Ok((instance, value)) if is_counter => {
                     self.check_counter(desc, instance, value, add);
                 }

@@ -232,6 +232,17 @@ fn a_value_that_is_too_short_for_its_type_is_found() {
 }
 
 #[test]
+fn an_event_array_must_not_lead_out_of_its_value() {
+    let example = Example::new();
+    let start = LABEL as usize;
+    // As event arrays the numbers have no records: their first words are 0.
+    example.change("meta", |bytes| put(bytes, start + 12, ValueType::Event.code() as u32));
+    example.assert(&[]);
+    example.change("0", |bytes| bytes[start + 47] = 1);
+    example.assert(&[("data-events", "0", LABEL)]);
+}
+
+#[test]
 fn a_counter_that_goes_down_is_noted_unless_a_mark_is_between() {
     let example = Example::new();
     let mut builder = ResultBuilder::default();

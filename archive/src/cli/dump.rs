@@ -8,7 +8,6 @@
 //! That holds byte for byte in a file or a pipe. On a terminal the control
 //! characters in names and strings are blanks (see [`Output`]).
 
-mod event;
 mod index;
 mod json;
 mod metadata;

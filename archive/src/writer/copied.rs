@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use pcp_types::{InstanceId, Pmid, Timestamp};
 
-use super::{ArchiveWriter, mismatch};
+use super::{ArchiveWriter, check_events, mismatch};
 use crate::error::{Error, Result};
 use crate::format::desc::MetricDesc;
 use crate::format::result::{Record, ValueSetView};
@@ -89,6 +89,7 @@ fn put_set(
     for value in set.values(value_type) {
         let Ok((instance, value)) = value else { return mismatch(desc) };
         if is_copied(instance) {
+            check_events(desc, value)?;
             builder.put_value(instance, value_type, value)?;
         }
     }

@@ -9,8 +9,9 @@ use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 use super::super::failure::Failure;
 use super::super::window::Window;
 use super::super::{number, value};
-use super::{Dump, event};
-use crate::{Instance, Record, Value, ValueSetView};
+use super::Dump;
+use crate::event::{EventArray, EventFlags, EventRecord};
+use crate::{Instance, Record, ValueSetView};
 
 /// Which records are printed, and how.
 pub(super) struct Options<'a> {
@@ -186,49 +187,49 @@ fn print_events(
             out.push(b']');
         }
         out.extend_from_slice(b"): ");
-        match event::unpack(value) {
-            None => dump.text("damaged event array\n"),
-            Some(records) if records.is_empty() => dump.text("No event records\n"),
-            Some(records) => print_event_records(dump, &records, value),
+        match EventArray::unpack(value) {
+            Err(source) => dump.text(&format!("damaged event array: {source}\n")),
+            Ok(array) if array.is_empty() => dump.text("No event records\n"),
+            Ok(array) => print_event_records(dump, &array),
         }
     }
     Ok(())
 }
 
-fn print_event_records(dump: &mut Dump<'_>, records: &[event::EventRecord<'_>], array: Value<'_>) {
-    let missed: u64 = records.iter().filter_map(|record| record.missed).map(u64::from).sum();
-    dump.text(&records.len().to_string());
+fn print_event_records(dump: &mut Dump<'_>, array: &EventArray<'_>) {
+    let missed = array.missed();
+    dump.text(&array.len().to_string());
     if missed > 0 {
         dump.text(&format!(" (and {missed} missed)"));
     }
-    dump.text(if records.len() as u64 + missed == 1 {
+    dump.text(if u64::from(array.len()) + missed == 1 {
         " event record\n"
     } else {
         " event records\n"
     });
-    for (place, record) in records.iter().enumerate() {
+    for (place, record) in array.records().enumerate() {
         dump.text(&format!("        --- event record [{place}] timestamp "));
-        if matches!(array, Value::HighresEvent(_)) {
-            dump.zone.push_time(&mut dump.out.text, record.timestamp, 9);
+        if array.is_highres() {
+            dump.zone.push_time(&mut dump.out.text, record.timestamp(), 9);
         } else {
-            dump.push_dated(record.timestamp, 6);
+            dump.push_dated(record.timestamp(), 6);
         }
-        print_event_record(dump, record);
+        print_event_record(dump, &record);
     }
 }
 
-fn print_event_record(dump: &mut Dump<'_>, record: &event::EventRecord<'_>) {
-    if record.flags != 0 {
-        let names = event::flag_names(record.flags);
-        dump.text(&format!(" flags 0x{:x} ({names})", record.flags));
+fn print_event_record(dump: &mut Dump<'_>, record: &EventRecord<'_>) {
+    let flags = record.flags();
+    if flags != EventFlags::NONE {
+        dump.text(&format!(" flags 0x{:x} ({flags})", flags.bits()));
     }
     dump.text(" ---\n");
-    if let Some(missed) = record.missed {
+    if let Some(missed) = record.missed() {
         dump.text(&format!("        ==> {missed} missed event records\n"));
-    } else if record.flags == 0 && record.parameters.is_empty() {
+    } else if flags == EventFlags::NONE && record.parameters().next().is_none() {
         dump.text("\t          No parameters\n");
     }
-    for &(pmid, parameter) in &record.parameters {
+    for (pmid, parameter) in record.parameters() {
         match dump.archive.metadata().metric(pmid) {
             Some(metric) => {
                 let names = metric.names.join(" or ");

@@ -1,0 +1,39 @@
+//! Event arrays: values that are several things that happened, each with its
+//! own time and parameters.
+//!
+//! A metric of type [`ValueType::Event`](crate::ValueType::Event) or
+//! [`HighresEvent`](crate::ValueType::HighresEvent) has such arrays as values:
+//! all that happened from one sample to the next. [`EventArray::unpack`] reads
+//! one where it lies, [`EventArrayBuilder`] makes one for
+//! [`write_result`](crate::ArchiveWriter::write_result).
+//!
+//! ```
+//! use mmv_archive::event::{EventArray, EventArrayBuilder, EventFlags, FLAGS_PMID};
+//! use mmv_archive::{Pmid, Timestamp, Value};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let path = Pmid::new(70, 1, 1)?;
+//! let first = Timestamp::new(1_700_000_000, 500_000_000)?;
+//! let mut builder = EventArrayBuilder::highres();
+//! builder.record(first, EventFlags::POINT)?.parameter(path, Value::String(b"/index"))?;
+//! // Three more happened, but their details were lost.
+//! builder.missed(Timestamp::new(1_700_000_001, 0)?, 3)?;
+//! let value = builder.finish();
+//!
+//! let array = EventArray::unpack(value.as_value())?;
+//! assert_eq!((array.len(), array.missed()), (2, 3));
+//! for record in array.records() {
+//!     println!("{} {}", record.timestamp(), record.flags());
+//! }
+//! // As pmUnpackHighResEventRecords(3) gives it: flags first.
+//! let record = array.records().next().ok_or("no record")?;
+//! let values: Vec<_> = record.unpacked().collect();
+//! assert_eq!(values, [(FLAGS_PMID, Value::U32(1)), (path, Value::String(b"/index"))]);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::format::event_array::{
+    EventArray, EventFlags, EventParameters, EventRecord, EventRecords, FLAGS_PMID, MISSED_PMID,
+};
+pub use crate::format::event_builder::EventArrayBuilder;
