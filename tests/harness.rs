@@ -5,6 +5,7 @@ pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod binaries;
 pub(crate) mod corpus;
+pub(crate) mod dump_text;
 pub(crate) mod facts;
 pub(crate) mod mmv_file;
 pub(crate) mod oracle;

@@ -9,6 +9,8 @@
 //! | `harvest` | files of other producers are logged as pmdammv would serve them |
 //! | `serving` | files of ours are served by pmcd with pmdammv as registered |
 //! | `compliance` | PCP's programs read our archives as our own command does |
+//! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
+//! | `copied` | archives copied by our writer are as good as before |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
@@ -24,7 +26,9 @@
 
 mod commands;
 mod compliance;
+mod copied;
 mod demo;
+mod dumped;
 mod harness;
 mod harvest;
 mod lifecycle;

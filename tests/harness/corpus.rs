@@ -18,17 +18,7 @@ impl Corpus {
     /// Finds it: in `$MMV_CORPUS`, else beside the workspace in `shared/corpus`.
     /// `None`, in the open, where it is not.
     pub(crate) fn find() -> Option<Self> {
-        let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-        let asked_for = named.is_some();
-        let folder = named.unwrap_or_else(|| workspace().join("../shared/corpus"));
-        let mmv = folder.join("mmv");
-        if mmv.is_dir() {
-            return Some(Self { mmv });
-        }
-        assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", mmv.display());
-        // Never a failure: a checkout alone has no corpus, with or without PCP.
-        skip::say(&format!("no corpus at {} (set MMV_CORPUS)", folder.display()));
-        None
+        folder("mmv").map(|mmv| Self { mmv })
     }
 
     /// Every good file: its name (without the suffix), path, and description.
@@ -68,6 +58,36 @@ impl Corpus {
             })
             .collect()
     }
+}
+
+/// An archive of the corpus.
+#[derive(Debug, Clone)]
+pub(crate) struct CorpusArchive {
+    pub(crate) name: String,
+    pub(crate) base: PathBuf,
+}
+
+/// Every good archive of the corpus; none, in the open, where it is not.
+pub(crate) fn archives() -> Vec<CorpusArchive> {
+    let Some(folder) = folder("archives") else { return Vec::new() };
+    let manifest = read_json(&folder.join("MANIFEST.json"));
+    let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
+    names.map(|name| CorpusArchive { base: folder.join(&name), name }).collect()
+}
+
+/// A folder of the corpus.
+fn folder(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
+    let asked_for = named.is_some();
+    let corpus = named.unwrap_or_else(|| workspace().join("../shared/corpus"));
+    let folder = corpus.join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", folder.display());
+    // Never a failure: a checkout alone has no corpus, with or without PCP.
+    skip::say(&format!("no corpus at {} (set MMV_CORPUS)", corpus.display()));
+    None
 }
 
 fn read_json(path: &Path) -> Value {

@@ -1,0 +1,72 @@
+//! `mmv-archive dump` prints of every archive of the corpus what pmdumplog prints.
+//!
+//! These differences remain, and no other:
+//!
+//! | where | pmdumplog 6.0.3 | ours | why |
+//! |---|---|---|---|
+//! | order of metrics, domains, names | of its hash tables | sorted, as in the file | [`dump_text`] |
+//! | an error code in place of values | PCP's sentence | the code's name | a text of our own |
+//! | a parameter of an event whose metric has no descriptor | an error | the value | the array says the type |
+//! | `extra`: units beyond space, time and count | none | the unit | newer than 6.0.3 |
+//! | `babylon.pmview_v2`: 64-bit values | bytes swapped | the value | blocks with a stale type |
+//! | labels of instances (`-e`), in four archives | sets that repeat others left out | all sets of a record | ours is what the file has |
+
+use std::process::Command;
+
+use crate::harness::binaries;
+use crate::harness::corpus::{self, CorpusArchive};
+use crate::harness::dump_text;
+use crate::harness::oracle::Oracle;
+
+/// Archives whose records of instance labels repeat labels.
+const REPEATED_LABELS: [&str; 4] = ["sample-proc_v2", "sample-proc_v3", "amdgpu-0", "x3-multivol"];
+
+#[test]
+fn dump_prints_label_descriptors_domains_index_and_records_as_pmdumplog() {
+    assert_same(&["-a"], &["-a"], |_| true);
+}
+
+#[test]
+fn dump_prints_dates_and_seconds_as_pmdumplog() {
+    assert_same(&["-xxx", "-t", "-i", "-L"], &["-xxx", "-t", "-i", "-L"], |_| true);
+}
+
+#[test]
+fn dump_prints_labels_and_help_as_pmdumplog() {
+    assert_same(&["-e"], &["-e"], |name| !REPEATED_LABELS.contains(&name));
+    assert_same(&["-h"], &["-H"], |_| true);
+}
+
+fn assert_same(theirs: &[&str], ours: &[&str], is_meant: impl Fn(&str) -> bool) {
+    let Some(oracle) = Oracle::find() else { return };
+    let archives = corpus::archives();
+    for archive in archives.iter().filter(|archive| is_meant(&archive.name)) {
+        let base = archive.base.to_str().unwrap();
+        let expected = oracle.run("pmdumplog", &[theirs, &[base]].concat());
+        let mut command = Command::new(binaries::mmv_archive());
+        let output = command.arg("dump").args(ours).args(["-Z", "UTC", base]).output().unwrap();
+        assert!(output.status.success(), "{}: {output:?}", archive.name);
+        let expected = dump_text::lines(expected.as_bytes());
+        let found = dump_text::lines(&output.stdout);
+        for (number, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            assert!(
+                expected == found || is_known(archive, expected, found),
+                "{} {ours:?}, line {number}:\npmdumplog:   {expected}\nmmv-archive: {found}",
+                archive.name
+            );
+        }
+        assert_eq!(found.len(), expected.len(), "{} {ours:?}: lines", archive.name);
+    }
+}
+
+/// Whether two different lines differ for one of the reasons above.
+fn is_known(archive: &CorpusArchive, theirs: &str, ours: &str) -> bool {
+    let same_until = |at_theirs: &str, at_ours: &str| {
+        let (theirs, ours) = (theirs.split_once(at_theirs), ours.split_once(at_ours));
+        theirs.zip(ours).is_some_and(|((theirs, _), (ours, _))| theirs == ours)
+    };
+    same_until("): ", "): PM_ERR_") && !theirs.contains("): value ")
+        || same_until(": pmLookupDesc: ", ": value ")
+        || archive.name == "extra" && same_until("  Units: none", "  Units: ")
+        || archive.name == "babylon.pmview_v2" && same_until(" value ", " value ")
+}
