@@ -23,6 +23,7 @@ mod finding;
 mod index;
 mod labels;
 mod metadata;
+mod pattern;
 
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,11 @@ impl Report {
     /// Values in them.
     pub const fn values(&self) -> u64 {
         self.values
+    }
+
+    /// All findings, counted or kept.
+    fn total(&self) -> u64 {
+        self.findings.len() as u64 + self.suppressed
     }
 
     fn add(&mut self, file: &Path, offset: u64, defect: Defect) {

@@ -94,6 +94,7 @@ mod format;
 pub mod picture;
 pub mod prepared;
 mod reader;
+mod recurrent;
 pub mod repair;
 pub mod replay;
 pub mod salvage;

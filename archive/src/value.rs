@@ -65,6 +65,7 @@ impl Value<'_> {
 
     /// The number as a double; `None` for values that are no number. Integers
     /// above 2^53 are rounded.
+    #[inline]
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Self::I32(v) => Some(f64::from(v)),

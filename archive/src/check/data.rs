@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use hashbrown::HashMap;
 use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp};
 
 use super::index::Entry;
+use super::pattern::Pattern;
 use super::{Checker, Defect, Report};
 use crate::error::Result;
-use crate::format::archive_label::Role;
+use crate::format::archive_label::{Role, Version};
 use crate::format::desc::MetricDesc;
 use crate::format::event_array::EventArray;
 use crate::format::result::{Record, ValueSetView};
 use crate::reader::Metadata;
+use crate::recurrent::Recurrent;
 use crate::salvage::{Piece, Scanner};
-use crate::value::Value;
 
 impl Checker {
     /// Checks all data volumes; returns the time of the last good record.
@@ -27,7 +27,9 @@ impl Checker {
         let volumes = self.files.volumes.clone();
         let index_path = self.files.index.clone().unwrap_or_default();
         let last = volumes.keys().next_back().copied();
-        let mut values = Values { metadata, metrics: HashMap::new() };
+        let version = self.label.version;
+        let mut values = Values { version, metadata, metrics: Recurrent::default() };
+        let mut pattern = Pattern::default();
         let mut clock = Clock { start: self.label.start, last: None };
         for (number, path) in volumes {
             let Some(file) = self.open(&path, Role::Data(number))? else { continue };
@@ -50,11 +52,24 @@ impl Checker {
                     }
                 };
                 let bytes = scanner.bytes(offset, len);
-                match Record::parse(self.label.version, bytes, number, offset) {
-                    Ok(record) => {
+                let record = Record::parse_head(version, bytes, number, offset);
+                let record = record.and_then(|record| {
+                    let is_repetition = pattern.is_repeated_by(&record, metadata);
+                    if !is_repetition {
+                        record.check()?;
+                    }
+                    Ok((record, is_repetition))
+                });
+                match record {
+                    Ok((record, is_repetition)) => {
                         promises.check(&record, report, &index_path);
                         clock.check(&record, report, &path);
-                        values.check(&record, report, &path);
+                        if is_repetition {
+                            report.records += 1;
+                            report.values += pattern.values();
+                        } else {
+                            values.check_anew(&record, &mut pattern, report, &path);
+                        }
                     }
                     Err(source) => {
                         promises.skip_to(offset + len as u64);
@@ -137,40 +152,76 @@ impl<'i> Promises<'i> {
 
 /// What is known of each metric's values.
 struct Values<'m> {
+    version: Version,
     metadata: &'m Metadata,
-    metrics: HashMap<Pmid, MetricState>,
+    metrics: Recurrent<Pmid, MetricState>,
 }
 
+#[derive(Default)]
 struct MetricState {
     desc: Option<MetricDesc>,
     /// The format of its values so far.
     format: Option<u32>,
     /// The last values of a counter.
-    counters: HashMap<Option<InstanceId>, f64>,
+    counters: Recurrent<Option<InstanceId>, f64>,
 }
 
-impl Values<'_> {
+impl<'m> Values<'m> {
+    /// A record that repeats no pattern: it is the next one if nothing is
+    /// found in it.
+    fn check_anew(
+        &mut self,
+        record: &Record<'_>,
+        pattern: &mut Pattern<'m>,
+        report: &mut Report,
+        path: &Path,
+    ) {
+        if let Some(last) = pattern.take_ahead(self.version) {
+            self.remember(&last);
+        }
+        let before = report.total();
+        self.check(record, report, path);
+        if report.total() == before {
+            pattern.learn(self.version, record, self.metadata);
+        } else {
+            pattern.forget();
+        }
+    }
+
+    /// The counters of a record in which nothing is to be found.
+    fn remember(&mut self, record: &Record<'_>) {
+        for set in record.value_sets() {
+            let Some(state) = self.metrics.get_or_insert_with(set.pmid(), MetricState::default)
+            else {
+                continue;
+            };
+            if let Some(desc) = &state.desc {
+                check_values(&set, desc, &mut state.counters, &mut |_| {});
+            }
+        }
+    }
+
     fn check(&mut self, record: &Record<'_>, report: &mut Report, path: &Path) {
         report.records += 1;
         if record.is_mark() {
             report.marks += 1;
             self.metrics.values_mut().for_each(|metric| metric.counters.clear());
         }
+        let metadata = self.metadata;
         for set in record.value_sets() {
             report.values += set.len() as u64;
-            let metadata = self.metadata;
-            let state = self.metrics.entry(set.pmid()).or_insert_with(|| MetricState {
+            let state = self.metrics.get_or_insert_with(set.pmid(), || MetricState {
                 desc: metadata.metric(set.pmid()).map(|metric| metric.desc),
-                format: None,
-                counters: HashMap::new(),
+                ..MetricState::default()
             });
+            let Some(state) = state else { continue };
             let mut add = |defect| report.add(path, record.offset(), defect);
-            let Some(desc) = state.desc else {
+            let Some(desc) = &state.desc else {
                 add(Defect::DataMetric { pmid: set.pmid() });
                 continue;
             };
-            state.check_shape(&set, &desc, &mut add);
-            state.check_values(&set, &desc, &mut add);
+            check_shape(&set, desc, &mut state.format, &mut add);
+            check_values(&set, desc, &mut state.counters, &mut add);
             if let Some(indom) = desc.indom {
                 check_instances(metadata, &set, indom, record.timestamp(), &mut add);
             }
@@ -178,60 +229,47 @@ impl Values<'_> {
     }
 }
 
-impl MetricState {
-    fn check_shape(
-        &mut self,
-        set: &ValueSetView<'_>,
-        desc: &MetricDesc,
-        add: &mut impl FnMut(Defect),
-    ) {
-        let Some(found) = set.format() else { return };
-        let pmid = desc.pmid;
-        let before = *self.format.get_or_insert(found);
-        if before != found {
-            add(Defect::DataFormat { pmid, found, before });
-        }
-        if desc.indom.is_none() && set.len() > 1 {
-            add(Defect::DataSingular { pmid, count: set.len() });
-        }
+fn check_shape(
+    set: &ValueSetView<'_>,
+    desc: &MetricDesc,
+    before: &mut Option<u32>,
+    add: &mut impl FnMut(Defect),
+) {
+    let Some(found) = set.format() else { return };
+    let pmid = desc.pmid;
+    let before = *before.get_or_insert(found);
+    if before != found {
+        add(Defect::DataFormat { pmid, found, before });
     }
+    if desc.indom.is_none() && set.len() > 1 {
+        add(Defect::DataSingular { pmid, count: set.len() });
+    }
+}
 
-    fn check_values(
-        &mut self,
-        set: &ValueSetView<'_>,
-        desc: &MetricDesc,
-        add: &mut impl FnMut(Defect),
-    ) {
-        let is_counter = desc.semantics == Semantics::Counter;
-        for value in set.values(desc.value_type) {
-            match value {
-                Ok((_, value)) if desc.value_type.is_event() => {
-                    if let Err(source) = EventArray::unpack(value) {
-                        add(Defect::DataEvents { pmid: desc.pmid, source });
-                    }
-                }
-                Ok((instance, value)) if is_counter => {
-                    self.check_counter(desc, instance, value, add);
-                }
-                Ok(_) => {}
-                Err(source) => {
-                    add(Defect::DataValue { source });
-                    break;
-                }
+/// Each value fits the type, and no counter goes down.
+#[inline]
+fn check_values(
+    set: &ValueSetView<'_>,
+    desc: &MetricDesc,
+    counters: &mut Recurrent<Option<InstanceId>, f64>,
+    add: &mut impl FnMut(Defect),
+) {
+    let is_counter = desc.semantics == Semantics::Counter;
+    for value in set.values(desc.value_type) {
+        let (instance, value) = match value {
+            Ok(pair) => pair,
+            Err(source) => return add(Defect::DataValue { source }),
+        };
+        if desc.value_type.is_event() {
+            if let Err(source) = EventArray::unpack(value) {
+                add(Defect::DataEvents { pmid: desc.pmid, source });
             }
+            continue;
         }
-    }
-
-    fn check_counter(
-        &mut self,
-        desc: &MetricDesc,
-        instance: Option<InstanceId>,
-        value: Value<'_>,
-        add: &mut impl FnMut(Defect),
-    ) {
-        let Some(found) = value.as_f64() else { return };
-        let before = self.counters.insert(instance, found);
-        if let Some(before) = before.filter(|before| found < *before) {
+        let Some(found) = value.as_f64().filter(|_| is_counter) else { continue };
+        let Some(last) = counters.get_or_insert_with(instance, || found) else { continue };
+        let before = std::mem::replace(last, found);
+        if found < before {
             add(Defect::CounterDecrease { pmid: desc.pmid, found, before });
         }
     }
@@ -245,9 +283,16 @@ fn check_instances(
     add: &mut impl FnMut(Defect),
 ) {
     let instances = metadata.indom_at(indom, stamp).unwrap_or_default();
+    // Both are in the order of their numbers nearly always.
+    let mut likely = 0;
     for id in set.instances().flatten() {
-        if instances.binary_search_by_key(&id, |instance| instance.id).is_err() {
-            add(Defect::DataInstance { pmid: set.pmid(), indom, id, stamp });
+        if instances.get(likely).is_some_and(|instance| instance.id == id) {
+            likely += 1;
+            continue;
+        }
+        match instances.binary_search_by_key(&id, |instance| instance.id) {
+            Ok(place) => likely = place + 1,
+            Err(_) => add(Defect::DataInstance { pmid: set.pmid(), indom, id, stamp }),
         }
     }
 }

@@ -19,6 +19,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// The next field.
+    #[inline]
     pub(crate) fn take<T>(&mut self, field: &'static str) -> Result<&'a T, RecordError>
     where
         T: FromBytes + KnownLayout + Immutable + Unaligned,
@@ -38,6 +39,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A table of `count` entries, borrowed where it lies.
+    #[inline]
     pub(crate) fn table<T>(
         &mut self,
         field: &'static str,
@@ -46,9 +48,11 @@ impl<'a> Bytes<'a> {
     where
         T: FromBytes + KnownLayout + Immutable + Unaligned,
     {
-        let needed = u64::from(count) * size_of::<T>() as u64;
-        let bytes = self.slice(field, needed)?;
-        <[T]>::ref_from_bytes(bytes).map_err(|_| self.truncated(field, needed))
+        let cut = <[T]>::ref_from_prefix_with_elems(self.rest, count as usize);
+        let (table, rest) =
+            cut.map_err(|_| self.truncated(field, u64::from(count) * size_of::<T>() as u64))?;
+        self.rest = rest;
+        Ok(table)
     }
 
     /// All that is left.
@@ -68,6 +72,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
+    #[cold]
     fn truncated(&self, field: &'static str, needed: u64) -> RecordError {
         RecordError::Truncated { field, needed, left: self.rest.len() as u64 }
     }

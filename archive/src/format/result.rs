@@ -74,6 +74,11 @@ pub(crate) const fn head_size(version: Version) -> usize {
     mark_size(version) - frame::LENGTH_WORD
 }
 
+/// Where in a record the number of value sets is.
+pub(crate) const fn count_offset(version: Version) -> usize {
+    head_size(version) - WORD
+}
+
 /// One record of a data volume, borrowed from the reader's buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -94,6 +99,19 @@ impl<'a> Record<'a> {
         volume: u32,
         offset: u64,
     ) -> Result<Self, RecordError> {
+        let record = Self::parse_head(version, bytes, volume, offset)?;
+        record.check()?;
+        Ok(record)
+    }
+
+    /// A record of which nothing behind the number of value sets is known.
+    /// Without a [`check`](Self::check) its value sets may end early.
+    pub(crate) fn parse_head(
+        version: Version,
+        bytes: &'a [u8],
+        volume: u32,
+        offset: u64,
+    ) -> Result<Self, RecordError> {
         let mut body = Bytes::new(frame::parse(bytes)?);
         let timestamp = stamp::parse(version, &mut body)?;
         let count = count("number of value sets", body.take::<I32>("number of value sets")?.get())?;
@@ -104,9 +122,7 @@ impl<'a> Record<'a> {
                 expected: mark_size(version) as u64,
             });
         }
-        let record = Self { bytes, sets: body, timestamp, count, archive: 0, volume, offset };
-        record.check()?;
-        Ok(record)
+        Ok(Self { bytes, sets: body, timestamp, count, archive: 0, volume, offset })
     }
 
     /// The time of a record without a look at its values.
@@ -192,9 +208,9 @@ impl<'a> Record<'a> {
     }
 
     /// All value sets are inside, and the blocks fill the rest exactly.
-    fn check(&self) -> Result<(), RecordError> {
+    pub(crate) fn check(&self) -> Result<(), RecordError> {
         let mut sets = self.sets;
-        let mut run = BlockRun::default();
+        let mut run = BlockRun::EMPTY;
         for _ in 0..self.count {
             let set = ValueSetView::parse(self.bytes, &mut sets)?;
             set.check(|block| run.add(block))?;
@@ -224,21 +240,29 @@ impl<'a> Record<'a> {
 }
 
 /// Blocks that follow each other in the order of the values.
-#[derive(Default)]
 struct BlockRun {
     first: Option<usize>,
+    /// Where the next block should start.
     next: usize,
     broken: bool,
 }
 
 impl BlockRun {
+    /// No block, and none that could be the next one.
+    const EMPTY: Self = Self { first: None, next: usize::MAX, broken: false };
+
+    #[inline]
     fn add(&mut self, block: Block) {
-        if self.first.is_none() {
-            self.first = Some(block.start);
-        } else {
-            self.broken |= block.start != self.next;
+        if block.start != self.next {
+            self.jump(block.start);
         }
         self.next = block.padded_end();
+    }
+
+    /// The first block may start anywhere.
+    fn jump(&mut self, start: usize) {
+        self.broken |= self.first.is_some();
+        self.first.get_or_insert(start);
     }
 
     fn finish(&self, start: usize, end: usize) -> Result<(), RecordError> {
@@ -266,6 +290,7 @@ pub struct ValueSets<'a> {
 impl<'a> Iterator for ValueSets<'a> {
     type Item = ValueSetView<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<ValueSetView<'a>> {
         self.left = self.left.checked_sub(1)?;
         // Cannot fail: the record was checked when it was parsed.
@@ -353,6 +378,13 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
+    /// The blocks that its values are in.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block> {
+        let record = self.record;
+        let pairs = if self.format == IN_PLACE { &[] } else { self.pairs };
+        pairs.iter().filter_map(move |pair| value_block::locate(record, pair.word.get()).ok())
+    }
+
     /// The values as they are stored, in file order.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, Stored<'a>)> {
         let (record, format) = (self.record, self.format);
@@ -426,12 +458,13 @@ impl<'a> Values<'a> {
             let payload = value_block::payload(self.record, word);
             (value_block::decode(self.value_type, payload), payload.len())
         };
-        value.ok_or(RecordError::ValueEncoding {
-            pmid: self.pmid,
-            format: self.format,
-            len: len as u64,
-            value_type: self.value_type,
-        })
+        value.ok_or_else(|| self.mismatch(len))
+    }
+
+    #[cold]
+    fn mismatch(&self, len: usize) -> RecordError {
+        let Self { pmid, format, value_type, .. } = *self;
+        RecordError::ValueEncoding { pmid, format, len: len as u64, value_type }
     }
 }
 

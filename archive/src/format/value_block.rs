@@ -58,47 +58,58 @@ impl Block {
 /// [`RecordError::Negative`], [`RecordError::Offset`] for an index before or
 /// behind the record, [`RecordError::Field`] for a length below the header's,
 /// [`RecordError::Truncated`] for one past the record's end.
+#[inline]
 pub(crate) fn locate(record: &[u8], index: u32) -> Result<Block, RecordError> {
-    let word = index as usize;
+    find(record, index).ok_or_else(|| misplaced(record, index))
+}
+
+/// As [`locate`], without a reason if there is no such block.
+#[inline]
+fn find(record: &[u8], index: u32) -> Option<Block> {
+    let start = (index as usize).checked_sub(INDEX_BIAS)?.checked_mul(WORD)?;
+    let rest = record.get(start..)?;
+    let len = length(*rest.first_chunk()?);
+    (HEADER <= len && len <= rest.len()).then_some(Block { start, len })
+}
+
+const fn length(header: [u8; HEADER]) -> usize {
+    (u32::from_be_bytes(header) & MAX_LENGTH as u32) as usize
+}
+
+/// Why [`find`] finds nothing.
+#[cold]
+fn misplaced(record: &[u8], index: u32) -> RecordError {
     if index > i32::MAX as u32 {
         let found = i64::from(index.cast_signed());
-        return Err(RecordError::Negative { field: "value block index", found });
+        return RecordError::Negative { field: "value block index", found };
     }
-    let outside = RecordError::Offset {
-        field: "value block index",
-        found: u64::from(index),
-        end: (record.len() / WORD + INDEX_BIAS) as u64,
+    let start = (index as usize).checked_sub(INDEX_BIAS).map(|words| words * WORD);
+    let rest = start.and_then(|start| record.get(start..)).unwrap_or_default();
+    let Some(header) = rest.first_chunk() else {
+        return RecordError::Offset {
+            field: "value block index",
+            found: u64::from(index),
+            end: (record.len() / WORD + INDEX_BIAS) as u64,
+        };
     };
-    let Some(start) = word.checked_sub(INDEX_BIAS).map(|words| words * WORD) else {
-        return Err(outside);
-    };
-    let Some(header) = record.get(start..).and_then(|rest| rest.first_chunk()) else {
-        return Err(outside);
-    };
-    let len = (u32::from_be_bytes(*header) & MAX_LENGTH as u32) as usize;
+    let (len, left) = (length(*header), rest.len() as u64);
     if len < HEADER {
-        return Err(RecordError::Field { field: "value block length", found: len as i64 });
+        return RecordError::Field { field: "value block length", found: len as i64 };
     }
-    if len > record.len() - start {
-        return Err(RecordError::Truncated {
-            field: "value block",
-            needed: len as u64,
-            left: (record.len() - start) as u64,
-        });
-    }
-    Ok(Block { start, len })
+    RecordError::Truncated { field: "value block", needed: len as u64, left }
 }
 
 /// The bytes behind a block's header; empty if the index is bad, which
 /// [`locate`] has excluded when the record was parsed.
+#[inline]
 pub(crate) fn payload(record: &[u8], index: u32) -> &[u8] {
-    let Ok(block) = locate(record, index) else { return &[] };
+    let Some(block) = find(record, index) else { return &[] };
     record.get(block.start + HEADER..block.start + block.len).unwrap_or_default()
 }
 
 /// A block with its header, as [`payload`].
 pub(crate) fn whole(record: &[u8], index: u32) -> &[u8] {
-    let Ok(block) = locate(record, index) else { return &[] };
+    let Some(block) = find(record, index) else { return &[] };
     record.get(block.start..block.start + block.len).unwrap_or_default()
 }
 
@@ -109,6 +120,7 @@ pub(crate) const fn index_of(start: usize) -> u32 {
 
 /// A payload as a value of a type; `None` if it is too short for the type, or
 /// the type never stands in a block.
+#[inline]
 pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
     let long = || payload.first_chunk::<8>();
     match value_type {
@@ -151,6 +163,7 @@ pub(crate) fn header(value_type: ValueType, payload: usize) -> Result<[u8; HEADE
 /// # Errors
 ///
 /// As [`header`].
+#[inline]
 pub(crate) fn encode(
     value_type: ValueType,
     payload: &[u8],
@@ -158,9 +171,9 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let len = payload.len() + more.len();
-    out.extend(header(value_type, len)?);
-    out.extend(payload);
-    out.extend(more);
+    out.extend_from_slice(&header(value_type, len)?);
+    out.extend_from_slice(payload);
+    out.extend_from_slice(more);
     out.resize(out.len() + padded(len) - len, PADDING);
     Ok(())
 }

@@ -3,7 +3,6 @@
 //! This is where the time goes, so what stays the same from record to record
 //! (a metric's identifier and names) is made into text once.
 
-use hashbrown::HashMap;
 use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 
 use super::super::failure::Failure;
@@ -11,7 +10,8 @@ use super::super::window::Window;
 use super::super::{number, value};
 use super::Dump;
 use crate::event::{EventArray, EventFlags, EventRecord};
-use crate::{Instance, Record, ValueSetView};
+use crate::recurrent::Recurrent;
+use crate::{Archive, Instance, MetricDesc, Record, ValueSetView};
 
 /// Which records are printed, and how.
 pub(super) struct Options<'a> {
@@ -24,31 +24,38 @@ pub(super) struct Options<'a> {
 
 /// What is printed of a metric in every record.
 struct Known<'a> {
-    /// `    29.0.5 (sample.colour` without the closing parenthesis.
-    title: Vec<u8>,
+    /// `    29.0.5 (sample.colour): value ` as it stands in front of the value
+    /// of a metric without instances; others use the start of it.
+    line: Vec<u8>,
     value_type: ValueType,
     indom: Option<InDom>,
     /// The domain as it was for the last record.
     instances: &'a [Instance],
 }
 
+/// What follows the closing parenthesis in a line of one value.
+const SINGULAR: &[u8] = b": value ";
+
+impl<'a> Known<'a> {
+    /// `None` for a metric without a descriptor.
+    fn new(archive: &'a Archive, pmid: Pmid) -> Option<Self> {
+        let metric = archive.metadata().metric(pmid)?;
+        let mut line = format!("    {pmid} ({})", metric.names.join(" or ")).into_bytes();
+        line.extend_from_slice(SINGULAR);
+        let MetricDesc { value_type, indom, .. } = metric.desc;
+        Some(Self { line, value_type, indom, instances: &[] })
+    }
+
+    /// `    29.0.5 (sample.colour`
+    fn title(&self) -> &[u8] {
+        self.line.get(..self.line.len() - SINGULAR.len() - 1).unwrap_or_default()
+    }
+}
+
 /// Prints the records of the window.
 pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
     let archive = dump.archive;
-    let mut known: HashMap<Pmid, Known<'_>> = HashMap::new();
-    for metric in archive.metadata().metrics() {
-        let pmid = metric.desc.pmid;
-        let title = format!("    {pmid} ({}", metric.names.join(" or "));
-        known.insert(
-            pmid,
-            Known {
-                title: title.into_bytes(),
-                value_type: metric.desc.value_type,
-                indom: metric.desc.indom,
-                instances: &[],
-            },
-        );
-    }
+    let mut known = Recurrent::default();
     let mut records = archive.records_from(options.window.start)?;
     while let Some(record) = records.next()? {
         if record.timestamp() > options.window.end {
@@ -63,13 +70,37 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
 fn print_record<'a>(
     dump: &mut Dump<'a>,
     options: &Options<'_>,
-    known: &mut HashMap<Pmid, Known<'a>>,
+    known: &mut Recurrent<Pmid, Option<Known<'a>>>,
     record: &Record<'_>,
 ) -> Result<(), Failure> {
-    let sets = picked(record, options.chosen);
-    if sets.is_empty() && !(record.is_mark() && options.marks) {
+    let archive = dump.archive;
+    let mut print_set = |dump: &mut Dump<'a>, set: ValueSetView<'_>| {
+        let known = known.get_or_insert_with(set.pmid(), || Known::new(archive, set.pmid()));
+        print_set(dump, known.and_then(Option::as_mut), record, &set)
+    };
+    if record.is_mark() {
+        if options.marks {
+            print_head(dump, options, record);
+            dump.text("  <mark>\n");
+        }
         return Ok(());
     }
+    let Some(chosen) = options.chosen else {
+        print_head(dump, options, record);
+        print_count(dump, record.len() as usize);
+        return record.value_sets().try_for_each(|set| print_set(dump, set));
+    };
+    let sets = picked(record, chosen);
+    if sets.is_empty() {
+        return Ok(());
+    }
+    print_head(dump, options, record);
+    print_count(dump, sets.len());
+    sets.into_iter().try_for_each(|set| print_set(dump, set))
+}
+
+/// The size and the time of a record.
+fn print_head(dump: &mut Dump<'_>, options: &Options<'_>, record: &Record<'_>) {
     dump.text("\n");
     if options.sizes {
         dump.text("[");
@@ -77,26 +108,20 @@ fn print_record<'a>(
         dump.text(" bytes]\n");
     }
     dump.push_stamp(record.timestamp());
-    if record.is_mark() {
-        dump.text("  <mark>\n");
-        return Ok(());
-    }
-    dump.text(" ");
-    number::integer(&mut dump.out.text, sets.len());
-    dump.text(if sets.len() == 1 { " metric\n" } else { " metrics\n" });
-    for set in sets {
-        print_set(dump, known.get_mut(&set.pmid()), record, &set)?;
-    }
-    Ok(())
 }
 
-/// The value sets asked for: all in file order, or the chosen ones in the
-/// order in which they were chosen, as pmdumplog prints them.
-fn picked<'r>(record: &Record<'r>, chosen: Option<&[Pmid]>) -> Vec<ValueSetView<'r>> {
-    let sets = record.value_sets();
-    let Some(chosen) = chosen else { return sets.collect() };
+fn print_count(dump: &mut Dump<'_>, metrics: usize) {
+    dump.text(" ");
+    number::integer(&mut dump.out.text, metrics);
+    dump.text(if metrics == 1 { " metric\n" } else { " metrics\n" });
+}
+
+/// The value sets asked for in the order in which they were chosen, as
+/// pmdumplog prints them.
+fn picked<'r>(record: &Record<'r>, chosen: &[Pmid]) -> Vec<ValueSetView<'r>> {
     let place = |set: &ValueSetView<'_>| chosen.iter().position(|pmid| *pmid == set.pmid());
-    let mut sets: Vec<_> = sets.filter_map(|set| Some((place(&set)?, set))).collect();
+    let mut sets: Vec<_> =
+        record.value_sets().filter_map(|set| Some((place(&set)?, set))).collect();
     sets.sort_by_key(|(place, _)| *place);
     sets.into_iter().map(|(_, set)| set).collect()
 }
@@ -115,12 +140,12 @@ fn print_set<'a>(
         return Ok(());
     };
     if let Some(error) = set.error() {
-        dump.out.text.extend_from_slice(&known.title);
+        dump.out.text.extend_from_slice(known.title());
         dump.text(&format!("): {error}\n"));
         return Ok(());
     }
     if set.is_empty() {
-        dump.out.text.extend_from_slice(&known.title);
+        dump.out.text.extend_from_slice(known.title());
         dump.text("): No values returned!\n");
         return Ok(());
     }
@@ -132,20 +157,29 @@ fn print_set<'a>(
         return print_events(dump, known, record, set);
     }
     let several = set.len() > 1;
-    dump.out.text.extend_from_slice(&known.title);
-    dump.text(if several { "):\n" } else { "):" });
+    if several {
+        dump.out.text.extend_from_slice(known.title());
+        dump.text("):\n");
+    }
     for (place, observed) in set.values(known.value_type).enumerate() {
         let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
         let out = &mut dump.out.text;
-        if several {
-            out.extend_from_slice(b"       ");
+        if !several && known.indom.is_none() {
+            out.extend_from_slice(&known.line);
+        } else {
+            if several {
+                out.extend_from_slice(b"       ");
+            } else {
+                out.extend_from_slice(known.title());
+                out.extend_from_slice(b"):");
+            }
+            if known.indom.is_some() {
+                out.extend_from_slice(b" inst [");
+                push_instance(out, known.instances, instance, place);
+                out.push(b']');
+            }
+            out.extend_from_slice(b" value ");
         }
-        if known.indom.is_some() {
-            out.extend_from_slice(b" inst [");
-            push_instance(out, known.instances, instance, place);
-            out.push(b']');
-        }
-        out.extend_from_slice(b" value ");
         value::push(out, value);
         out.push(b'\n');
     }
@@ -180,7 +214,7 @@ fn print_events(
     for (place, observed) in set.values(known.value_type).enumerate() {
         let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
         let out = &mut dump.out.text;
-        out.extend_from_slice(&known.title);
+        out.extend_from_slice(known.title());
         if known.indom.is_some() {
             out.push(b'[');
             push_instance(out, known.instances, instance, place);

@@ -146,6 +146,14 @@ fn a_block_that_two_values_share_is_refused() {
 }
 
 #[test]
+fn the_record_itself_is_no_block() {
+    let record = "0000002c  6553f100 00000000 075bcd15  00000001
+        11800405 00000001 00000001  ffffffff 00000002  0000002c";
+    let refused = RecordError::BlockOrder { found: 0, expected: 40 };
+    assert_eq!(parsed(Version::V3, &hex(record)), Err(refused));
+}
+
+#[test]
 fn overlapping_blocks_and_gaps_are_refused() {
     for (at, word) in [
         // The first block reaches into the second, or ends before it.

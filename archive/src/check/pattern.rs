@@ -1,0 +1,258 @@
+//! Records that repeat the one before, but for the time and the values.
+//!
+//! A logger writes the same metrics again and again. Of such a record
+//! everything is known that was found out about the one before it, as long as
+//! these bytes are the same:
+//!
+//! | bytes | so that |
+//! |---|---|
+//! | length and trailer | the frame was judged by who found the record |
+//! | number of value sets, and the sets | metrics, instances and places of blocks are the same |
+//! | headers of the blocks | lengths and types of values are the same |
+//!
+//! What is left to look at is the values of counters. A value in place is
+//! among the value sets, so records with such values repeat only as long as
+//! these stay the same. Records with event arrays repeat nothing.
+
+use std::ops::Range;
+
+use pcp_types::{InDom, Semantics, ValueType};
+
+use crate::format::archive_label::Version;
+use crate::format::frame::LENGTH_WORD;
+use crate::format::indom::Instance;
+use crate::format::result::{Record, count_offset};
+use crate::format::value_block::HEADER;
+use crate::reader::Metadata;
+
+/// After so many patterns that no record repeated, none is looked for.
+const MAX_USELESS: u32 = 8;
+
+/// A record in which nothing was found, and what is compared with it.
+#[derive(Default)]
+pub(super) struct Pattern<'m> {
+    /// The last record; empty without a pattern.
+    last: Vec<u8>,
+    /// Nobody looked at `last` but this.
+    is_ahead: bool,
+    /// Bytes of `last`: the number of value sets, and the sets.
+    sets: Range<usize>,
+    /// Where blocks start.
+    blocks: Vec<usize>,
+    counters: Vec<Counter>,
+    /// Instance domains as they were for the pattern.
+    domains: Vec<(InDom, &'m [Instance])>,
+    values: u64,
+    useless: u32,
+}
+
+/// A counter in a block.
+#[derive(Clone, Copy)]
+struct Counter {
+    /// Where its payload starts.
+    at: usize,
+    value_type: ValueType,
+}
+
+impl<'m> Pattern<'m> {
+    /// Whether the record is like the last one, and none of its counters goes
+    /// down. If so it is the last one from now on.
+    pub(super) fn is_repeated_by(&mut self, record: &Record<'_>, metadata: &'m Metadata) -> bool {
+        let bytes = record.bytes();
+        let last = self.last.as_slice();
+        let is_same = bytes.len() == last.len()
+            && bytes.get(self.sets.clone()) == last.get(self.sets.clone())
+            && self.blocks.iter().all(|&at| word(bytes, at) == word(last, at))
+            && self.domains.iter().all(|&(indom, then)| {
+                std::ptr::eq(metadata.indom_at(indom, record.timestamp()).unwrap_or_default(), then)
+            })
+            && !self.counters.iter().any(|counter| counter.goes_down(last, bytes));
+        if is_same {
+            self.last.copy_from_slice(bytes);
+            self.is_ahead = true;
+            self.useless = 0;
+        }
+        is_same
+    }
+
+    /// The number of values in each record of the pattern.
+    pub(super) const fn values(&self) -> u64 {
+        self.values
+    }
+
+    /// The last record, if it was taken for a repetition: its counters are to
+    /// be remembered before another record is judged.
+    pub(super) fn take_ahead(&mut self, version: Version) -> Option<Record<'_>> {
+        let is_ahead = std::mem::take(&mut self.is_ahead);
+        is_ahead.then(|| Record::parse(version, &self.last, 0, 0).ok()).flatten()
+    }
+
+    /// Makes a good record the pattern.
+    pub(super) fn learn(&mut self, version: Version, record: &Record<'_>, metadata: &'m Metadata) {
+        self.forget();
+        if self.useless == MAX_USELESS || record.is_mark() {
+            return;
+        }
+        self.useless += 1;
+        let mut end = record.size() - LENGTH_WORD;
+        self.values = 0;
+        for set in record.value_sets() {
+            let Some(metric) = metadata.metric(set.pmid()) else { return };
+            let desc = &metric.desc;
+            if desc.value_type.is_event() {
+                return;
+            }
+            self.values += set.len() as u64;
+            for block in set.blocks() {
+                end = end.min(block.start);
+                self.blocks.push(block.start);
+                if desc.semantics == Semantics::Counter {
+                    let (at, value_type) = (block.start + HEADER, desc.value_type);
+                    self.counters.push(Counter { at, value_type });
+                }
+            }
+            if let Some(indom) = desc.indom
+                && self.domains.iter().all(|(known, _)| *known != indom)
+            {
+                let instances = metadata.indom_at(indom, record.timestamp());
+                self.domains.push((indom, instances.unwrap_or_default()));
+            }
+        }
+        self.sets = count_offset(version)..end;
+        self.last.extend_from_slice(record.bytes());
+    }
+
+    /// No record repeats anything until the next [`learn`](Self::learn).
+    pub(super) fn forget(&mut self) {
+        self.last.clear();
+        self.is_ahead = false;
+        self.blocks.clear();
+        self.counters.clear();
+        self.domains.clear();
+    }
+}
+
+impl Counter {
+    /// Exact, where the full check compares doubles: it never misses what that
+    /// finds. Types that are not compared here always seem to go down.
+    fn goes_down(self, before: &[u8], now: &[u8]) -> bool {
+        let (Some(before), Some(now)) = (long(before, self.at), long(now, self.at)) else {
+            return true;
+        };
+        match self.value_type {
+            ValueType::U64 => now < before,
+            ValueType::I64 => now.cast_signed() < before.cast_signed(),
+            ValueType::Double => f64::from_bits(now) < f64::from_bits(before),
+            _ => true,
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<&[u8; 4]> {
+    bytes.get(at..).and_then(<[u8]>::first_chunk)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u64::from_be_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pcp_types::{Pmid, Timestamp, Units};
+    use proptest::prelude::*;
+
+    use crate::check::{Defect, check};
+    use crate::{
+        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Semantics, ValueSet, ValueType,
+        WriterLabel, WriterOptions,
+    };
+
+    const TYPES: [ValueType; 5] =
+        [ValueType::U64, ValueType::I64, ValueType::Double, ValueType::Float, ValueType::U32];
+
+    fn desc(item: usize) -> MetricDesc {
+        MetricDesc {
+            pmid: Pmid::new(70, 1, item as u32).unwrap(),
+            value_type: TYPES[item],
+            indom: None,
+            semantics: Semantics::Counter,
+            units: Units::count(),
+        }
+    }
+
+    fn value(item: usize, number: u8) -> OwnedValue {
+        match TYPES[item] {
+            ValueType::U64 => OwnedValue::U64(number.into()),
+            ValueType::I64 => OwnedValue::I64(i64::from(number) - 2),
+            ValueType::Double => OwnedValue::Double(f64::from(number) - 2.0),
+            ValueType::Float => OwnedValue::Float(f32::from(number)),
+            _ => OwnedValue::U32(number.into()),
+        }
+    }
+
+    /// A number for some of the metrics, mostly the first three, which can
+    /// repeat; a mark if it is for none.
+    fn record() -> impl Strategy<Value = [Option<u8>; TYPES.len()]> {
+        let chosen = prop_oneof![12 => Just(0b111), 2 => 1u8..32, 1 => Just(0)];
+        (chosen, prop::array::uniform5(0u8..6)).prop_map(|(chosen, numbers)| {
+            std::array::from_fn(|item| (chosen >> item & 1 == 1).then(|| numbers[item]))
+        })
+    }
+
+    proptest! {
+        /// forall records and marks: each decrease is found, no other, and all
+        /// is counted
+        #[test]
+        fn no_decrease_hides_in_a_repetition(records in prop::collection::vec(record(), 1..50)) {
+            let directory = tempfile::tempdir().unwrap();
+            let base = directory.path().join("a");
+            let label = WriterLabel {
+                pid: 1,
+                hostname: "host".to_owned(),
+                timezone: "UTC".to_owned(),
+                zoneinfo: String::new(),
+            };
+            let mut writer =
+                ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+            for item in 0..TYPES.len() {
+                writer.declare_metric(&desc(item), &[&format!("a.n{item}")]).unwrap();
+            }
+            let (mut last, mut decreases, mut values) = ([None; TYPES.len()], 0, 0);
+            let mut timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
+            for record in &records {
+                let sets: Vec<_> = (0..TYPES.len())
+                    .filter_map(|item| {
+                        let values = Ok(vec![(None, value(item, record[item]?))]);
+                        Some(ValueSet { pmid: desc(item).pmid, values })
+                    })
+                    .collect();
+                if sets.is_empty() {
+                    if writer.records() > 0 {
+                        writer.write_mark(timestamp).unwrap();
+                    }
+                    last = [None; TYPES.len()];
+                } else {
+                    values += sets.len() as u64;
+                    writer.write_result(&FetchResult { timestamp, value_sets: sets }).unwrap();
+                }
+                for (last, now) in last.iter_mut().zip(record) {
+                    decreases += usize::from(now.is_some() && *now < *last);
+                    *last = now.or(*last);
+                }
+                timestamp = timestamp.saturating_add(Duration::from_secs(1));
+            }
+            prop_assume!(writer.records() > 0);
+            let count = writer.records();
+            writer.finish().unwrap();
+            let report = check(&base).unwrap();
+            let is_decrease =
+                |defect: &Defect| matches!(defect, Defect::CounterDecrease { .. });
+            let found = report.findings().iter().filter(|f| is_decrease(&f.defect)).count();
+            prop_assert_eq!(found.min(100), decreases.min(100));
+            prop_assert_eq!(report.findings().len(), found);
+            prop_assert_eq!((report.records(), report.values()), (count, values));
+        }
+    }
+}
