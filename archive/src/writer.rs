@@ -17,7 +17,7 @@ mod temporal_index;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pcp_types::{InDom, Pmid, Timestamp, ValueType};
+use pcp_types::{InDom, Pmid, Timestamp};
 
 use crate::error::{EncodeError, Error, Result};
 use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
@@ -251,20 +251,19 @@ impl ArchiveWriter {
         if result.value_sets.is_empty() {
             return Err(Error::EmptyStart);
         }
+        self.builder.clear();
         for set in &result.value_sets {
-            check_set(self.catalog.desc(set.pmid)?, set)?;
+            let desc = self.catalog.desc(set.pmid)?;
+            check_set(desc, set)?;
+            self.builder.put_set(set, desc.value_type)?;
         }
         let stamp = self.stored(result.timestamp)?;
         self.check_time(stamp, self.ends_in_mark)?;
         let mut record = std::mem::take(&mut self.record);
         record.clear();
-        self.builder.clear();
-        let catalog = &self.catalog;
-        let type_of = |pmid| catalog.desc(pmid).map_or(ValueType::NoSupport, |d| d.value_type);
         let written = self
             .builder
-            .put_result(result, type_of)
-            .and_then(|()| self.builder.encode(self.options.version, stamp, &mut record))
+            .encode(self.options.version, stamp, &mut record)
             .map_err(Error::from)
             .and_then(|()| self.write_record(stamp, &record));
         self.record = record;

@@ -10,7 +10,7 @@ use super::archive_label::Version;
 use super::result::{IN_BLOCKS, IN_PLACE, Stored, ValueSetView, head_size};
 use super::{WORD, frame, padded, stamp, value_block};
 use crate::error::EncodeError;
-use crate::value::{FetchResult, Value};
+use crate::value::{Value, ValueSet};
 
 /// The format word for values of a type, the same in all records of a metric.
 pub(crate) const fn format_of(value_type: ValueType) -> u32 {
@@ -79,19 +79,21 @@ impl ResultBuilder {
     }
 
     fn put_head(&mut self, pmid: Pmid, count: i32) {
-        self.sets.extend(pmid.raw().to_be_bytes());
-        self.sets.extend(count.to_be_bytes());
+        self.sets.extend_from_slice(&pmid.raw().to_be_bytes());
+        self.sets.extend_from_slice(&count.to_be_bytes());
         self.count += 1;
     }
 
     /// The next value of the open set, in place.
+    #[inline]
     pub(crate) fn put_word(&mut self, instance: Option<InstanceId>, word: u32) -> Place {
         self.put_instance(instance);
-        self.sets.extend(word.to_be_bytes());
+        self.sets.extend_from_slice(&word.to_be_bytes());
         Place::Sets(self.sets.len() - WORD)
     }
 
     /// The next value of the open set, in a block.
+    #[inline]
     pub(crate) fn put_block(
         &mut self,
         instance: Option<InstanceId>,
@@ -136,14 +138,14 @@ impl ResultBuilder {
     fn put_instance(&mut self, instance: Option<InstanceId>) {
         if let Some(OpenSet { count_at, values, format }) = &mut self.open {
             if *values == 0 {
-                self.sets.extend(format.to_be_bytes());
+                self.sets.extend_from_slice(&format.to_be_bytes());
             }
             *values += 1;
             if let Some(word) = self.sets.get_mut(*count_at..*count_at + WORD) {
                 word.copy_from_slice(&values.to_be_bytes());
             }
         }
-        self.sets.extend(InstanceId::option_raw(instance).to_be_bytes());
+        self.sets.extend_from_slice(&InstanceId::option_raw(instance).to_be_bytes());
     }
 
     /// The next value of the open set, stored as its type demands.
@@ -167,31 +169,38 @@ impl ResultBuilder {
         }
     }
 
-    /// All sets of a result; `type_of` gives each metric's type.
-    pub(crate) fn put_result(
+    /// A set with all its values, which are of the metric's type.
+    pub(crate) fn put_set(
         &mut self,
-        result: &FetchResult,
-        mut type_of: impl FnMut(Pmid) -> ValueType,
+        set: &ValueSet,
+        value_type: ValueType,
     ) -> Result<(), EncodeError> {
-        for set in &result.value_sets {
-            let values = match &set.values {
-                Ok(values) if !values.is_empty() => values,
-                Ok(_) => {
-                    self.put_empty_set(set.pmid, None);
-                    continue;
-                }
-                Err(error) => {
-                    self.put_empty_set(set.pmid, Some(*error));
-                    continue;
-                }
-            };
-            let value_type = type_of(set.pmid);
-            self.begin_set(set.pmid, value_type);
-            for (instance, value) in values {
-                self.put_value(*instance, value_type, value.as_value())?;
+        let values = match &set.values {
+            Ok(values) if !values.is_empty() => values,
+            Ok(_) => {
+                self.put_empty_set(set.pmid, None);
+                return Ok(());
             }
+            Err(error) => {
+                self.put_empty_set(set.pmid, Some(*error));
+                return Ok(());
+            }
+        };
+        self.begin_set(set.pmid, value_type);
+        for (instance, value) in values {
+            self.put_value(*instance, value_type, value.as_value())?;
         }
         Ok(())
+    }
+
+    /// All sets of a result; `type_of` gives each metric's type.
+    #[cfg(test)]
+    pub(crate) fn put_result(
+        &mut self,
+        result: &crate::value::FetchResult,
+        type_of: impl Fn(Pmid) -> ValueType,
+    ) -> Result<(), EncodeError> {
+        result.value_sets.iter().try_for_each(|set| self.put_set(set, type_of(set.pmid)))
     }
 
     /// Where in the finished record a place is.

@@ -3,7 +3,7 @@ mod version_2;
 use std::collections::BTreeSet;
 use std::fs;
 
-use pcp_types::{InstanceId, Semantics, Units};
+use pcp_types::{InstanceId, Semantics, Units, ValueType};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
