@@ -33,6 +33,7 @@ pub use finding::{Defect, Finding, Severity};
 
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{ArchiveLabel, Role};
+use crate::progress::Progress;
 use crate::reader::{AddExtension as _, MemberFiles, RecordFile};
 use crate::salvage::Damage;
 
@@ -136,6 +137,16 @@ struct Checker {
 /// archive, [`Error::Io`] if a file cannot be read. Everything else is a
 /// finding.
 pub fn check(path: impl AsRef<Path>) -> Result<Report> {
+    check_watched(path, &mut |_, _| {})
+}
+
+/// The same, telling `watch` about once a megabyte how far it has come: bytes
+/// of the data volumes done, and bytes in all.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     let files = MemberFiles::find(path.as_ref())?;
     let mut report = Report::default();
     report_missing(&files, &mut report);
@@ -143,7 +154,8 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report> {
     let mut checker = Checker { files, label, report };
     let metadata = checker.check_metadata()?;
     let index = checker.check_index()?;
-    let end = checker.check_data(&metadata.metadata, &index)?;
+    let progress = Progress::new(&checker.files, 1, watch);
+    let end = checker.check_data(&metadata.metadata, &index, progress)?;
     checker.check_metadata_end(&metadata.stamps, end);
     Ok(checker.report)
 }

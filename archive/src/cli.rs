@@ -20,6 +20,7 @@ mod metrics;
 mod number;
 mod output;
 mod plot;
+mod progress;
 mod repair;
 mod report;
 mod summary;

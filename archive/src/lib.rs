@@ -93,6 +93,7 @@ mod format;
 #[cfg(feature = "picture")]
 pub mod picture;
 pub mod prepared;
+mod progress;
 mod reader;
 mod recurrent;
 pub mod repair;

@@ -26,6 +26,7 @@ use pcp_types::Timestamp;
 use crate::error::{Error, Result};
 use crate::format::archive_label::Role;
 use crate::format::result::Record;
+use crate::progress::Progress;
 use crate::reader::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::salvage::{Lost, Salvage, Salvaged};
 use files::{IndexFile, OutputFile};
@@ -65,12 +66,29 @@ pub struct Repaired {
 /// kept; [`Error::Exists`] if there is an archive of the new name;
 /// [`Error::Io`]. After an error there are no new files.
 pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
+    repair_watched(path, output, &mut |_, _| {})
+}
+
+/// The same, telling `watch` about once a megabyte how far it has come: bytes
+/// of the data volumes done, and bytes in all, each counted twice, since they
+/// are read twice.
+///
+/// # Errors
+///
+/// As [`repair`].
+pub fn repair_watched(
+    path: impl AsRef<Path>,
+    output: &Path,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
     if let Some(file) = Members::any(output)? {
         return Err(Error::Exists { file });
     }
     let salvage = Salvage::open(path)?;
-    let plan = Plan::of(&salvage)?;
-    let repaired = Copier::new(&salvage, &plan, output).and_then(Copier::copy);
+    let mut progress = Progress::new(salvage.files(), 2, watch);
+    let plan = Plan::of(&salvage, &mut progress)?;
+    let copier = Copier::new(&salvage, &plan, output);
+    let repaired = copier.and_then(|copier| copier.copy(&mut progress));
     if repaired.is_err() {
         // None of them was there before; what cannot be removed stays.
         for (file, _) in MemberFiles::of(output)?.all() {
@@ -88,9 +106,21 @@ pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
 /// As [`repair`]. If files cannot be renamed, those called
 /// `BASE.repaired.*` are the whole archive.
 pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
+    repair_in_place_watched(path, &mut |_, _| {})
+}
+
+/// The same, telling `watch` how far it has come, as [`repair_watched`].
+///
+/// # Errors
+///
+/// As [`repair_in_place`].
+pub fn repair_in_place_watched(
+    path: impl AsRef<Path>,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
     let old = MemberFiles::find(path.as_ref())?;
     let beside = old.base.with_extension_added("repaired");
-    let repaired = repair(path, &beside)?;
+    let repaired = repair_watched(path, &beside, watch)?;
     let new = MemberFiles::of(&beside)?;
     for (file, _) in old.all() {
         fs::remove_file(file).map_err(|source| io("remove", file, source))?;
@@ -111,8 +141,18 @@ pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
 /// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
 /// [`Error::Io`]. After an error the old index is still there.
 pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
+    reindex_watched(path, &mut |_, _| {})
+}
+
+/// The same, telling `watch` how far it has come, as [`repair_watched`].
+///
+/// # Errors
+///
+/// As [`reindex`].
+pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
     let salvage = Salvage::open(path)?;
-    let plan = Plan::of(&salvage)?;
+    let mut progress = Progress::new(salvage.files(), 2, watch);
+    let plan = Plan::of(&salvage, &mut progress)?;
     if let Some(lost) = plan.lost.first().or(salvage.lost_metadata().first()) {
         let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
         return Err(Error::Damaged { file, offset, reason });
@@ -121,7 +161,7 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     let beside = files.base.with_extension_added("reindexed");
     let index = IndexFile::create(&beside, salvage.label())?;
     let file = index.path().to_owned();
-    let entries = fill_index(&salvage, &plan, index).inspect_err(|_| {
+    let entries = fill_index(&salvage, &plan, index, &mut progress).inspect_err(|_| {
         let _ = fs::remove_file(&file);
     })?;
     let name = files.base.with_extension_added("index");
@@ -132,11 +172,17 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     Ok(entries)
 }
 
-fn fill_index(salvage: &Salvage, plan: &Plan, mut index: IndexFile) -> Result<u64> {
+fn fill_index(
+    salvage: &Salvage,
+    plan: &Plan,
+    mut index: IndexFile,
+    progress: &mut Progress<'_>,
+) -> Result<u64> {
     let mut records = salvage.records();
     let mut last = None;
     while let Some(salvaged) = records.next()? {
         let Salvaged::Record(record) = salvaged else { continue };
+        progress.at(&record);
         let stamp = record.timestamp();
         if let Some(last) = last.replace(stamp).filter(|last| stamp < *last) {
             return Err(Error::TimeBackwards { stamp, last });
@@ -144,6 +190,7 @@ fn fill_index(salvage: &Salvage, plan: &Plan, mut index: IndexFile) -> Result<u6
         let metadata = plan.old_metadata_offset(stamp);
         index.note(stamp, record.volume(), metadata, record.offset(), record.size())?;
     }
+    progress.end_pass();
     index.finish(plan.old_metadata_end())
 }
 
@@ -179,17 +226,19 @@ impl<'s> Copier<'s> {
         Ok(Self { salvage, plan, index, volume: None, sieve, repaired })
     }
 
-    fn copy(mut self) -> Result<Repaired> {
+    fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
         let metadata_end = self.copy_metadata()?;
         let mut records = self.salvage.records();
         let mut number = 0;
         while let Some(salvaged) = records.next()? {
             let Salvaged::Record(record) = salvaged else { continue };
+            progress.at(&record);
             if self.plan.keeps(number) {
                 self.copy_record(&record)?;
             }
             number += 1;
         }
+        progress.end_pass();
         let Some((_, file)) = self.volume else {
             return Err(Error::NoData { path: self.salvage.files().base.clone() });
         };

@@ -13,6 +13,7 @@ use crate::format::archive_label::{Role, Version};
 use crate::format::desc::MetricDesc;
 use crate::format::event_array::EventArray;
 use crate::format::result::{Record, ValueSetView};
+use crate::progress::Progress;
 use crate::reader::Metadata;
 use crate::recurrent::Recurrent;
 use crate::salvage::{Piece, Scanner};
@@ -23,6 +24,7 @@ impl Checker {
         &mut self,
         metadata: &Metadata,
         index: &[Entry],
+        mut progress: Progress<'_>,
     ) -> Result<Option<Timestamp>> {
         let volumes = self.files.volumes.clone();
         let index_path = self.files.index.clone().unwrap_or_default();
@@ -62,6 +64,7 @@ impl Checker {
                 });
                 match record {
                     Ok((record, is_repetition)) => {
+                        progress.at(&record);
                         promises.check(&record, report, &index_path);
                         clock.check(&record, report, &path);
                         if is_repetition {
@@ -81,6 +84,7 @@ impl Checker {
                 self.report.add(&path, self.label.version.label_size(), Defect::NoRecords);
             }
         }
+        progress.end_pass();
         Ok(clock.last)
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::ArchiveArgument;
 use super::failure::Failure;
 use super::output::Output;
+use super::progress::ProgressOptions;
 use crate::check::{self, Finding, Report, Severity};
 
 /// Options of `check`.
@@ -24,6 +25,9 @@ pub(super) struct Arguments {
     /// Print one JSON object a finding, and one with the sums.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
 }
 
 #[derive(Serialize)]
@@ -51,7 +55,10 @@ impl Arguments {
     }
 
     fn print(&self, base: &Path, out: &mut Output) -> Result<(), Failure> {
-        let report = check::check(base)?;
+        let mut progress = self.progress.start();
+        let show = &mut |done, all| progress.show(done, all);
+        let report = check::check_watched(base, show)?;
+        drop(progress);
         let least = if self.notes { Severity::Note } else { Severity::Warning };
         let findings = report.findings().iter();
         let shown: Vec<_> = findings.filter(|f| f.defect.severity() >= least).collect();

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use super::output::Output;
+use super::progress::ProgressOptions;
 use super::zone::Zone;
 use crate::repair::{self, Repaired};
 use crate::salvage::Lost;
@@ -33,6 +34,9 @@ pub(super) struct RepairArguments {
     /// Print one JSON object, with times as [seconds, nanoseconds].
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
 }
 
 /// Options of `reindex`.
@@ -41,6 +45,9 @@ pub(super) struct ReindexArguments {
     /// The archive: its base name, any of its files, or a directory that holds
     /// a single archive. All but its index must be whole.
     archive: PathBuf,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
 }
 
 #[derive(Serialize)]
@@ -70,10 +77,13 @@ struct JsonLost<'r> {
 impl RepairArguments {
     /// Prints what was kept and what is lost.
     pub(super) fn run(&self) -> Result<(), Failure> {
+        let mut progress = self.progress.start();
+        let mut show = |done, all| progress.show(done, all);
         let repaired = match &self.output {
-            Some(base) => repair::repair(&self.archive, base)?,
-            None => repair::repair_in_place(&self.archive)?,
+            Some(base) => repair::repair_watched(&self.archive, base, &mut show)?,
+            None => repair::repair_in_place_watched(&self.archive, &mut show)?,
         };
+        drop(progress);
         let mut out = Output::new();
         if self.json {
             out.json_line(&json(&repaired))?;
@@ -87,7 +97,10 @@ impl RepairArguments {
 impl ReindexArguments {
     /// Prints the number of index entries.
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let entries = repair::reindex(&self.archive)?;
+        let mut progress = self.progress.start();
+        let show = &mut |done, all| progress.show(done, all);
+        let entries = repair::reindex_watched(&self.archive, show)?;
+        drop(progress);
         let mut out = Output::new();
         out.text.extend_from_slice(format!("{entries} index entries\n").as_bytes());
         out.finish()

@@ -6,6 +6,7 @@ use super::order::longest_rise;
 use super::values::Sieve;
 use crate::error::{Error, Result};
 use crate::format::archive_label::ArchiveLabel;
+use crate::progress::Progress;
 use crate::salvage::{Lost, MetadataPlace, Salvage, Salvaged};
 
 /// Made by one pass over the data; the copying is the second.
@@ -27,8 +28,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(salvage: &Salvage) -> Result<Self> {
-        let Survey { readable, stamps, lost } = Survey::of(salvage)?;
+    pub(super) fn of(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
+        let Survey { readable, stamps, lost } = Survey::of(salvage, progress)?;
         let mut rise = longest_rise(&stamps).into_iter();
         let mut kept = stamps.iter().zip(rise.clone()).filter(|(_, keep)| *keep).map(|(s, _)| *s);
         let span = kept.clone().next().zip(kept.next_back());
@@ -97,7 +98,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(salvage: &Salvage) -> Result<Self> {
+    fn of(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
         let mut survey = Self::default();
         let mut sieve = Sieve::new(salvage.metadata(), salvage.version());
         // Stretches behind which no good record was met yet.
@@ -111,6 +112,7 @@ impl Survey {
                     continue;
                 }
             };
+            progress.at(&record);
             let stamp = record.timestamp();
             for lost in survey.lost.iter_mut().skip(open) {
                 lost.before = Some(stamp);
@@ -122,6 +124,7 @@ impl Survey {
                 survey.stamps.push(stamp);
             }
         }
+        progress.end_pass();
         Ok(survey)
     }
 }

@@ -1,0 +1,129 @@
+//! How far a long walk through the data volumes has come.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::format::result::Record;
+use crate::reader::MemberFiles;
+
+/// So many bytes go by between two reports.
+const STEP: u64 = 1 << 20;
+
+/// Reports bytes done, of bytes in all, about once a megabyte.
+///
+/// A compressed volume counts as long as it is on disk: within it the report
+/// runs ahead, and waits at its end.
+pub(crate) struct Progress<'w> {
+    watch: &'w mut dyn FnMut(u64, u64),
+    /// Where each volume starts in the data as a whole, and its size.
+    volumes: BTreeMap<u32, (u64, u64)>,
+    /// Bytes of all volumes.
+    size: u64,
+    passes: u64,
+    /// What the passes before this one have done.
+    before: u64,
+    told: u64,
+}
+
+impl<'w> Progress<'w> {
+    /// For so many passes over the data volumes of an archive.
+    pub(crate) fn new(
+        files: &MemberFiles,
+        passes: u64,
+        watch: &'w mut dyn FnMut(u64, u64),
+    ) -> Self {
+        let mut size = 0;
+        let mut volumes = BTreeMap::new();
+        for (number, path) in &files.volumes {
+            // A file that cannot be read is an error of the walk, not of this.
+            let own = fs::metadata(path).map_or(0, |found| found.len());
+            volumes.insert(*number, (size, own));
+            size += own;
+        }
+        Self { watch, volumes, size, passes, before: 0, told: 0 }
+    }
+
+    /// The walk has come to this record.
+    pub(crate) fn at(&mut self, record: &Record<'_>) {
+        let Some((start, size)) = self.volumes.get(&record.volume()) else { return };
+        self.tell(self.before + start + record.offset().min(*size), STEP);
+    }
+
+    /// A pass is over.
+    pub(crate) fn end_pass(&mut self) {
+        self.before += self.size;
+        self.tell(self.before, 0);
+    }
+
+    fn tell(&mut self, done: u64, step: u64) {
+        if done >= self.told + step {
+            self.told = done;
+            (self.watch)(done, self.size * self.passes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
+
+    use super::STEP;
+    use crate::check::check_watched;
+    use crate::repair::{reindex_watched, repair_watched};
+    use crate::{
+        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, ValueSet, WriterLabel, WriterOptions,
+    };
+
+    /// 4 MB of texts in volumes of 1.5 MB.
+    fn write(base: &Path) {
+        let label = WriterLabel {
+            pid: 1,
+            hostname: "host".to_owned(),
+            timezone: "UTC".to_owned(),
+            zoneinfo: String::new(),
+        };
+        let options = WriterOptions { volume_bytes: Some(1_500_000), ..WriterOptions::default() };
+        let mut writer = ArchiveWriter::create(base, label, options).unwrap();
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, 1).unwrap(),
+            value_type: ValueType::String,
+            indom: None,
+            semantics: Semantics::Discrete,
+            units: Units::from_raw(0),
+        };
+        writer.declare_metric(&desc, &["acme.text"]).unwrap();
+        for second in 0..40 {
+            let values = vec![(None, OwnedValue::String(vec![b'x'; 100_000]))];
+            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
+            let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values) }];
+            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    #[test]
+    fn reports_rise_by_a_megabyte_to_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (base, new) = (directory.path().join("a"), directory.path().join("b"));
+        write(&base);
+        let volumes = ["a.0", "a.1", "a.2"].map(|name| directory.path().join(name));
+        let size: u64 = volumes.iter().map(|file| file.metadata().unwrap().len()).sum();
+        let mut reports = [const { Vec::new() }; 3];
+        let [check, repair, reindex] = &mut reports;
+        check_watched(&base, &mut |done, all| check.push((done, all))).unwrap();
+        repair_watched(&base, &new, &mut |done, all| repair.push((done, all))).unwrap();
+        reindex_watched(&base, &mut |done, all| reindex.push((done, all))).unwrap();
+        for (reports, passes) in reports.iter().zip([1, 2, 2]) {
+            assert!(reports.iter().all(|(_, all)| *all == passes * size), "{reports:?}");
+            assert!(reports.len() as u64 > 2 * passes, "{reports:?}");
+            assert_eq!(reports.last().unwrap().0, passes * size);
+            let ends_pass = |done: u64| done.is_multiple_of(size);
+            let rises = |pair: &[(u64, u64)]| {
+                pair[1].0 >= pair[0].0 + STEP || (ends_pass(pair[1].0) && pair[1].0 >= pair[0].0)
+            };
+            assert!(reports.windows(2).all(rises), "{reports:?}");
+        }
+    }
+}
