@@ -2,6 +2,7 @@
 //! a quote or a line end is quoted, quotes are doubled.
 
 use super::{Failure, Output, Report, Sample};
+use crate::Value;
 use crate::cli::columns::{cell, push_plain};
 
 /// Writes a line of names and a line a sample; returns the number of values.
@@ -29,15 +30,23 @@ pub(super) fn write<'a>(
             out.text.push(b',');
             if let Some(value) = cell(&sample, column) {
                 values += 1;
-                field.clear();
-                push_plain(&mut field, value, report.precision);
-                push_field(&mut out.text, &field);
+                push_value(&mut out.text, &mut field, value, report.precision);
             }
         }
         out.text.extend_from_slice(b"\r\n");
         out.spill()?;
     }
     Ok(values)
+}
+
+/// Numbers are never quoted. `field` is memory for others.
+fn push_value(out: &mut Vec<u8>, field: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
+    if value.as_f64().is_some() {
+        return push_plain(out, value, places);
+    }
+    field.clear();
+    push_plain(field, value, places);
+    push_field(out, field);
 }
 
 pub(in crate::cli) fn push_field(out: &mut Vec<u8>, field: &[u8]) {
