@@ -86,20 +86,25 @@ impl Shape {
         Ok(Timestamp::new(START + record as i64, 0)?)
     }
 
-    /// Writes the archive by the call that takes any values.
+    /// Writes the archive by the call that takes any values. The result is put
+    /// together once and then changed, as a program with steady metrics does.
     pub(crate) fn write(&self, base: &Path) -> Result<()> {
         let (mut writer, descs) = self.writer(base)?;
+        let none = || Ok(vec![(None, OwnedValue::U64(0))]);
+        let sets = descs.iter().map(|desc| ValueSet { pmid: desc.pmid, values: none() });
+        let mut result = FetchResult { timestamp: Timestamp::EPOCH, value_sets: sets.collect() };
         for record in 0..self.records {
-            let sets = (0..).zip(&descs).map(|(metric, desc)| {
+            result.timestamp = Self::stamp(record)?;
+            for (metric, set) in (0..).zip(&mut result.value_sets) {
                 let bits = value(metric, record);
-                let value = match desc.value_type {
-                    ValueType::U64 => OwnedValue::U64(bits),
-                    _ => OwnedValue::I64(bits.cast_signed()),
+                let Ok([(_, stored)]) = set.values.as_deref_mut() else { continue };
+                *stored = if is_counter(metric) {
+                    OwnedValue::U64(bits)
+                } else {
+                    OwnedValue::I64(bits.cast_signed())
                 };
-                ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) }
-            });
-            let timestamp = Self::stamp(record)?;
-            writer.write_result(&FetchResult { timestamp, value_sets: sets.collect() })?;
+            }
+            writer.write_result(&result)?;
             self.mark_after(record, &mut writer)?;
         }
         writer.finish()?;

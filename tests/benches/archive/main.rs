@@ -1,4 +1,4 @@
-//! `ci/bench archive`: the commands of mmv-archive and
+//! `ci/bench archive` and `ci/bench replay`: the commands of mmv-archive and
 //! Performance Co-Pilot's programs on the same archives in one run.
 //!
 //! The archives are made on the spot. Each program is a child process, and
@@ -14,6 +14,7 @@ mod contest;
 mod made;
 mod memory;
 mod programs;
+mod replay;
 mod speed;
 
 use std::path::PathBuf;
@@ -64,7 +65,8 @@ fn run() -> Result<(), String> {
     match what.as_str() {
         "archive" if options.large => memory::measure(&options),
         "archive" => speed::measure(&options),
-        _ => Err(format!("`{what}` is not archive")),
+        "replay" => replay::measure(&options),
+        _ => Err(format!("`{what}` is neither archive nor replay")),
     }
 }
 

@@ -33,10 +33,14 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         "check ARCHIVE",
         "reindex ARCHIVE",
         "repair ARCHIVE --output NEW",
+        "summary ARCHIVE",
+        "extract ARCHIVE bench.a --output NEW",
+        "convert ARCHIVE --output NEW",
         "report ARCHIVE bench.a.n0 --raw --format csv",
         "report ARCHIVE bench.a -t 60s --format csv",
     ] {
-        if !line.contains(&options.only) {
+        let command = line.split(' ').next().unwrap_or_default();
+        if !line.contains(&options.only) || !programs.has(command) {
             continue;
         }
         remove_archive(&new);

@@ -37,6 +37,12 @@ impl Programs {
         command
     }
 
+    /// Whether mmv-archive has a command.
+    pub(crate) fn has(&self, command: &str) -> bool {
+        let output = self.ours(&[command, "--help"]).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
     /// A program of PCP.
     pub(crate) fn pcp<S: AsRef<std::ffi::OsStr>>(&self, name: &str, arguments: &[S]) -> Command {
         let path = self.environment.get("PATH").map_or("", String::as_str);

@@ -45,6 +45,14 @@ const DUMP_TO_FILE: Work = Work { title: "dump -a to a file", target: 10.0, ..DU
 const CHECK: Work =
     Work { title: "check", peer: &["pmlogcheck"], ours: &["check"], behind: &[], target: 16.0 };
 
+const SUMMARY: Work = Work {
+    title: "summary",
+    peer: &["pmlogsummary"],
+    ours: &["summary"],
+    behind: &[],
+    target: 6.0,
+};
+
 /// Measures and prints everything that was asked for.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -65,6 +73,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.work(&DUMP)?;
     bench.dump_to_file()?;
     bench.work(&CHECK)?;
+    bench.work(&SUMMARY)?;
+    bench.extract()?;
     bench.write()?;
     bench.twice()
 }
@@ -75,13 +85,51 @@ impl Bench<'_> {
     }
 
     fn work(&self, work: &Work) -> Result<(), String> {
-        if !self.wants(work.title) {
+        if !self.wants(work.title) || !self.has(work.ours) {
             return Ok(());
         }
         let medians = hold(&self.rivals(work, &self.base), self.options.rounds)?;
         if let [peer, ours] = medians[..] {
             row(work.title, (work.peer[0], peer), ours, Some(work.target));
         }
+        Ok(())
+    }
+
+    /// Whether our command is there; says so if it is not.
+    fn has(&self, words: &[&str]) -> bool {
+        let name = words.first().copied().unwrap_or_default();
+        let there = self.programs.has(name);
+        if !there {
+            println!("| {name} | | | | | mmv-archive has no such command | |");
+        }
+        there
+    }
+
+    /// A third of the metrics as a new archive.
+    fn extract(&self) -> Result<(), String> {
+        let title = "extract a third";
+        if !self.wants(title) || !self.has(&["extract"]) {
+            return Ok(());
+        }
+        let at = |name: &str| self.scratch.path().join(name);
+        let (config, theirs, ours) = (at("config"), at("extracted"), at("extract"));
+        fs::write(&config, "bench.a\n").map_err(|error| error.to_string())?;
+        let peer = || {
+            remove_archive(&theirs);
+            Ok(self.programs.pcp("pmlogextract", &[Path::new("-c"), &config, &self.base, &theirs]))
+        };
+        let own = || {
+            remove_archive(&ours);
+            let mut command = self.programs.ours(&["extract"]);
+            command.arg(&self.base).args(["bench.a", "-o"]).arg(&ours);
+            Ok(command)
+        };
+        let rivals = [Rival::new("pmlogextract", peer), Rival::new("ours", own)];
+        if let [peer, own] = hold(&rivals, self.options.rounds)?[..] {
+            row(title, ("pmlogextract", peer), own, Some(2.0));
+        }
+        remove_archive(&theirs);
+        remove_archive(&ours);
         Ok(())
     }
 
@@ -170,8 +218,8 @@ impl Bench<'_> {
         let double = self.scratch.path().join("double");
         let shape = Shape { records: shape.records * 2, ..shape };
         println!("\n| twice the records | once | twice | ratio | target |\n|---|---|---|---|---|");
-        for work in [DUMP, CHECK] {
-            if !self.wants(work.title) {
+        for work in [DUMP, CHECK, SUMMARY] {
+            if !self.wants(work.title) || !self.has(work.ours) {
                 continue;
             }
             if !double.with_extension("meta").exists() {
