@@ -13,27 +13,29 @@
 //! What is copied keeps its time. Values are stored anew, as the types of
 //! their metrics demand.
 
+use std::borrow::Cow;
 use std::iter::Peekable;
 use std::vec;
 
+use hashbrown::HashMap;
 use pcp_types::{InDom, Timestamp};
 
 use crate::error::Result;
 use crate::format::indom::Instance;
 use crate::format::labelset::{LabelSet, LabelTarget};
 use crate::format::text::{TextKind, TextTarget};
-use crate::reader::{Archive, Metadata, Metric};
+use crate::reader::{Archive, Metadata, Metric, Roster};
 use crate::writer::ArchiveWriter;
 
 /// Something that an archive says of its metrics from some time on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Change<'m> {
     /// There is this metric.
     Metric(&'m Metric),
     /// A metric or instance domain has this help text.
     Text(TextTarget, TextKind, &'m str),
     /// An instance domain has these instances.
-    Indom(InDom, &'m [Instance]),
+    Indom(InDom, Cow<'m, [Instance]>),
     /// A target has these labels.
     Labels(LabelTarget, &'m [LabelSet]),
 }
@@ -45,14 +47,14 @@ impl Change<'_> {
     ///
     /// Those of the writer's `declare_` methods.
     pub fn declare(&self, writer: &mut ArchiveWriter) -> Result<()> {
-        match *self {
+        match self {
             Self::Metric(metric) => {
                 let names: Vec<&str> = metric.names.iter().map(String::as_str).collect();
                 writer.declare_metric(&metric.desc, &names)
             }
-            Self::Text(target, kind, text) => writer.declare_text(target, kind, text),
-            Self::Indom(indom, instances) => writer.declare_indom(indom, instances),
-            Self::Labels(target, sets) => writer.declare_labels(target, sets),
+            Self::Text(target, kind, text) => writer.declare_text(*target, *kind, text),
+            Self::Indom(indom, instances) => writer.declare_indom(*indom, instances),
+            Self::Labels(target, sets) => writer.declare_labels(*target, sets),
         }
     }
 }
@@ -65,24 +67,37 @@ impl Change<'_> {
 /// domain or target has at one time there is only the one that holds.
 #[derive(Debug)]
 pub struct Changes<'m> {
-    rest: Peekable<vec::IntoIter<(Timestamp, Change<'m>)>>,
+    rest: Peekable<vec::IntoIter<(Timestamp, Item<'m>)>>,
+    /// The domains as they are after the changes so far.
+    rosters: HashMap<InDom, Roster<'m>>,
+}
+
+/// A change, or a domain after so many of its steps: its instances are put
+/// together only when it is its turn.
+#[derive(Debug)]
+enum Item<'m> {
+    Ready(Change<'m>),
+    Domain(InDom, usize),
 }
 
 impl<'m> Changes<'m> {
     /// What the metadata says from `start` on.
     pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
-        let mut all = Vec::new();
-        all.extend(metadata.metrics().iter().map(|metric| (start, Change::Metric(metric))));
+        let (mut all, mut rosters) = (Vec::new(), HashMap::new());
+        let ready = |change| (start, Item::Ready(change));
+        all.extend(metadata.metrics().iter().map(|metric| ready(Change::Metric(metric))));
         let texts = metadata.texts();
-        all.extend(texts.map(|(target, kind, text)| (start, Change::Text(target, kind, text))));
+        all.extend(texts.map(|(target, kind, text)| ready(Change::Text(target, kind, text))));
         let first_dated = all.len();
         for (indom, history) in metadata.indoms() {
-            let same = history.states().chunk_by(|a, b| a.stamp.max(start) == b.stamp.max(start));
+            rosters.insert(indom, Roster::new(history));
+            let same = history.steps().chunk_by(|a, b| a.stamp.max(start) == b.stamp.max(start));
+            let mut count = 0;
             // Of two with one time the later in the file holds.
-            let held = same.filter_map(<[_]>::last);
-            all.extend(
-                held.map(|state| (state.stamp.max(start), Change::Indom(indom, &state.instances))),
-            );
+            all.extend(same.filter_map(|steps| {
+                count += steps.len();
+                Some((steps.last()?.stamp.max(start), Item::Domain(indom, count)))
+            }));
         }
         for (target, history) in metadata.labels() {
             let same = history.states().chunk_by(|a, b| a.stamp.max(start) == b.stamp.max(start));
@@ -91,19 +106,28 @@ impl<'m> Changes<'m> {
                 let stamp = states.last()?.stamp;
                 states.iter().find(|state| state.stamp == stamp)
             });
-            all.extend(
-                held.map(|state| (state.stamp.max(start), Change::Labels(target, &state.sets))),
-            );
+            all.extend(held.map(|state| {
+                (state.stamp.max(start), Item::Ready(Change::Labels(target, &state.sets)))
+            }));
         }
         if let Some(dated) = all.get_mut(first_dated..) {
             dated.sort_by_key(|(stamp, _)| *stamp);
         }
-        Self { rest: all.into_iter().peekable() }
+        Self { rest: all.into_iter().peekable(), rosters }
     }
 
     /// The next change, if its time is `stamp` or earlier; and its time.
     pub fn next_until(&mut self, stamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
-        self.rest.next_if(|(from, _)| *from <= stamp)
+        let (from, item) = self.rest.next_if(|(from, _)| *from <= stamp)?;
+        let change = match item {
+            Item::Ready(change) => change,
+            Item::Domain(indom, count) => {
+                let roster = self.rosters.get_mut(&indom)?;
+                roster.apply(count);
+                Change::Indom(indom, roster.instances())
+            }
+        };
+        Some((from, change))
     }
 }
 

@@ -70,7 +70,7 @@
 //! | | |
 //! |---|---|
 //! | parsing | never panics; allocates nothing that the record at hand does not justify |
-//! | opening | keeps every state of an instance domain whole: 24 bytes for each instance in each |
+//! | opening | takes memory in proportion to the metadata: of a domain the changes are kept, not the states |
 //! | a record that was parsed | is whole: lengths, blocks and instances were checked once |
 //! | a failed write | leaves the files as they were, and can be tried again |
 //! | metadata of ours | lies before the first data that needs it, has its time, is written once |

@@ -10,6 +10,7 @@ mod metadata;
 mod metadata_loader;
 mod record_file;
 mod records;
+mod roster;
 mod set;
 mod source;
 mod temporal_index;
@@ -19,6 +20,9 @@ use std::path::{Path, PathBuf};
 
 use pcp_types::Timestamp;
 
+pub(crate) use indom_history::Change;
+#[cfg(test)]
+pub(crate) use indom_history::test_support as indom_test_support;
 pub use indom_history::{IndomHistory, IndomState};
 pub use label_history::{LabelHistory, LabelState};
 pub use members::Compression;
@@ -27,6 +31,7 @@ pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
 pub(crate) use record_file::{Next, RecordFile, Window};
 pub use records::TornTail;
+pub(crate) use roster::Roster;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::TemporalIndex;

@@ -62,7 +62,7 @@ use pcp_types::{InstanceId, Semantics, Timestamp};
 
 use crate::salvage::Lost;
 use crate::scan::{self, Chunk, Column};
-use crate::{IndomHistory, Metadata, Result, Source, Value};
+use crate::{Metadata, Result, Source, Value};
 use derived::{Derivations, Derived};
 use expression::Values;
 use interpolate::{Decrease, Observed, value_at};
@@ -195,7 +195,7 @@ impl Track {
             None => vec![Some(Lifetime::ALWAYS); columns.len()],
             Some(indom) => {
                 let history = metadata.indom_history(indom);
-                let lives = lifetime::lifetimes(history.map_or(&[], IndomHistory::states));
+                let lives = history.map(lifetime::lifetimes).unwrap_or_default();
                 let life = |column: &Column| lives.get(&column.instance()?).copied();
                 columns.iter().map(life).collect()
             }

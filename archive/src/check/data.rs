@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use hashbrown::HashMap;
 use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp};
 
 use super::index::Entry;
@@ -14,7 +15,7 @@ use crate::format::desc::MetricDesc;
 use crate::format::event_array::EventArray;
 use crate::format::result::{Record, ValueSetView};
 use crate::progress::Progress;
-use crate::reader::Metadata;
+use crate::reader::{Metadata, Roster};
 use crate::recurrent::Recurrent;
 use crate::salvage::{Piece, Scanner};
 
@@ -30,7 +31,8 @@ impl Checker {
         let index_path = self.files.index.clone().unwrap_or_default();
         let last = volumes.keys().next_back().copied();
         let version = self.label.version;
-        let mut values = Values { version, metadata, metrics: Recurrent::default() };
+        let (metrics, rosters) = (Recurrent::default(), HashMap::new());
+        let mut values = Values { version, metadata, metrics, rosters };
         let mut pattern = Pattern::default();
         let mut clock = Clock { start: self.label.start, last: None };
         for (number, path) in volumes {
@@ -56,7 +58,7 @@ impl Checker {
                 let bytes = scanner.bytes(offset, len);
                 let record = Record::parse_head(version, bytes, number, offset);
                 let record = record.and_then(|record| {
-                    let is_repetition = pattern.is_repeated_by(&record, metadata);
+                    let is_repetition = pattern.is_repeated_by(&record);
                     if !is_repetition {
                         record.check()?;
                     }
@@ -159,6 +161,7 @@ struct Values<'m> {
     version: Version,
     metadata: &'m Metadata,
     metrics: Recurrent<Pmid, MetricState>,
+    rosters: HashMap<InDom, Roster<'m>>,
 }
 
 #[derive(Default)]
@@ -227,7 +230,11 @@ impl<'m> Values<'m> {
             check_shape(&set, desc, &mut state.format, &mut add);
             check_values(&set, desc, &mut state.counters, &mut add);
             if let Some(indom) = desc.indom {
-                check_instances(metadata, &set, indom, record.timestamp(), &mut add);
+                let history = metadata.indom_history(indom);
+                let roster = history.map(|history| {
+                    self.rosters.entry(indom).or_insert_with(|| Roster::new(history))
+                });
+                check_instances(roster, &set, indom, record.timestamp(), &mut add);
             }
         }
     }
@@ -280,23 +287,18 @@ fn check_values(
 }
 
 fn check_instances(
-    metadata: &Metadata,
+    mut roster: Option<&mut Roster<'_>>,
     set: &ValueSetView<'_>,
     indom: InDom,
     stamp: Timestamp,
     add: &mut impl FnMut(Defect),
 ) {
-    let instances = metadata.indom_at(indom, stamp).unwrap_or_default();
-    // Both are in the order of their numbers nearly always.
-    let mut likely = 0;
-    for id in set.instances().flatten() {
-        if instances.get(likely).is_some_and(|instance| instance.id == id) {
-            likely += 1;
-            continue;
-        }
-        match instances.binary_search_by_key(&id, |instance| instance.id) {
-            Ok(place) => likely = place + 1,
-            Err(_) => add(Defect::DataInstance { pmid: set.pmid(), indom, id, stamp }),
+    if let Some(roster) = &mut roster {
+        roster.move_to(stamp);
+    }
+    for (place, id) in set.instances().flatten().enumerate() {
+        if roster.as_ref().is_none_or(|roster| roster.name_near(id, place).is_none()) {
+            add(Defect::DataInstance { pmid: set.pmid(), indom, id, stamp });
         }
     }
 }

@@ -16,14 +16,13 @@
 
 use std::ops::Range;
 
-use pcp_types::{InDom, Semantics, ValueType};
+use pcp_types::{Semantics, ValueType};
 
 use crate::format::archive_label::Version;
 use crate::format::frame::LENGTH_WORD;
-use crate::format::indom::Instance;
 use crate::format::result::{Record, count_offset};
 use crate::format::value_block::HEADER;
-use crate::reader::Metadata;
+use crate::reader::{IndomHistory, Metadata};
 
 /// After so many patterns that no record repeated, none is looked for.
 const MAX_USELESS: u32 = 8;
@@ -40,8 +39,9 @@ pub(super) struct Pattern<'m> {
     /// Where blocks start.
     blocks: Vec<usize>,
     counters: Vec<Counter>,
-    /// Instance domains as they were for the pattern.
-    domains: Vec<(InDom, &'m [Instance])>,
+    /// Instance domains of the pattern, and how many states each had until
+    /// then.
+    domains: Vec<(&'m IndomHistory, usize)>,
     values: u64,
     useless: u32,
 }
@@ -57,15 +57,16 @@ struct Counter {
 impl<'m> Pattern<'m> {
     /// Whether the record is like the last one, and none of its counters goes
     /// down. If so it is the last one from now on.
-    pub(super) fn is_repeated_by(&mut self, record: &Record<'_>, metadata: &'m Metadata) -> bool {
+    pub(super) fn is_repeated_by(&mut self, record: &Record<'_>) -> bool {
         let bytes = record.bytes();
         let last = self.last.as_slice();
         let is_same = bytes.len() == last.len()
             && bytes.get(self.sets.clone()) == last.get(self.sets.clone())
             && self.blocks.iter().all(|&at| word(bytes, at) == word(last, at))
-            && self.domains.iter().all(|&(indom, then)| {
-                std::ptr::eq(metadata.indom_at(indom, record.timestamp()).unwrap_or_default(), then)
-            })
+            && self
+                .domains
+                .iter()
+                .all(|(domain, states)| domain.states_until(record.timestamp()) == *states)
             && !self.counters.iter().any(|counter| counter.goes_down(last, bytes));
         if is_same {
             self.last.copy_from_slice(bytes);
@@ -111,11 +112,11 @@ impl<'m> Pattern<'m> {
                     self.counters.push(Counter { at, value_type });
                 }
             }
-            if let Some(indom) = desc.indom
-                && self.domains.iter().all(|(known, _)| *known != indom)
+            let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
+            if let Some(domain) = domain
+                && self.domains.iter().all(|(known, _)| !std::ptr::eq(*known, domain))
             {
-                let instances = metadata.indom_at(indom, record.timestamp());
-                self.domains.push((indom, instances.unwrap_or_default()));
+                self.domains.push((domain, domain.states_until(record.timestamp())));
             }
         }
         self.sets = count_offset(version)..end;

@@ -44,14 +44,14 @@ struct Known<'a> {
     oneline: Option<&'a str>,
     help: Option<&'a str>,
     labels: Map<String, JsonValue>,
-    instances: Vec<KnownInstance<'a>>,
+    instances: Vec<KnownInstance>,
 }
 
 /// One instance of a metric.
 #[derive(Debug, Serialize)]
-struct KnownInstance<'a> {
+struct KnownInstance {
     id: i32,
-    name: &'a str,
+    name: String,
     #[serde(skip_serializing_if = "Map::is_empty")]
     labels: Map<String, JsonValue>,
 }
@@ -133,7 +133,7 @@ impl<'a> Known<'a> {
             writeln!(out, "    | {}", printable(line))?;
         }
         for instance in &self.instances {
-            write!(out, "    inst [{} or \"{}\"]", instance.id, printable(instance.name))?;
+            write!(out, "    inst [{} or \"{}\"]", instance.id, printable(&instance.name))?;
             if !instance.labels.is_empty() {
                 write!(out, " {}", text_of(&instance.labels))?;
             }
@@ -188,15 +188,16 @@ fn metric_labels(metadata: &Metadata, desc: &MetricDesc, at: Timestamp) -> Map<S
 }
 
 /// The instances at the end of the archive, with their own labels.
-fn instances(archive: &Archive, indom: InDom) -> Vec<KnownInstance<'_>> {
+fn instances(archive: &Archive, indom: InDom) -> Vec<KnownInstance> {
     let metadata = archive.metadata();
     let at = archive.end();
     let sets = metadata.labels_at(LabelTarget::Instances(indom), at).unwrap_or_default();
-    let known = metadata.indom_at(indom, at).unwrap_or_default().iter();
+    let known = metadata.indom_at(indom, at).unwrap_or_default();
     known
+        .iter()
         .map(|instance| KnownInstance {
             id: instance.id.get(),
-            name: &instance.name,
+            name: instance.name.to_string(),
             labels: sets
                 .iter()
                 .filter(|set| set.instance == Some(instance.id))

@@ -139,7 +139,7 @@ impl Plan {
             }
             Change::Indom(indom, instances) => {
                 let Some(wanted) = self.indoms.get(&indom) else { return Ok(false) };
-                let wanted = only(instances, wanted, |instance| Some(instance.id));
+                let wanted = only(&instances, wanted, |instance| Some(instance.id));
                 writer.declare_indom(indom, &wanted)?;
             }
             Change::Labels(target, sets) => {

@@ -187,7 +187,7 @@ fn a_window_has_both_ends_and_begins_with_what_held_then() {
     let new = assert_rows(&base, &[(4000, "l12"), (4500, "m"), (5000, "l"), (6000, "l2")]);
     assert_eq!(new.label().start, at(4000));
     let history = new.metadata().indom_history(indom()).unwrap();
-    let states = history.states().iter().map(|state| (state.stamp, state.instances.len()));
+    let states = history.states().map(|state| (state.stamp, state.instances.len()));
     assert_eq!(states.collect::<Vec<_>>(), [(at(4000), 2), (at(6000), 1)]);
 }
 

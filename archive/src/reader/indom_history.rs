@@ -1,10 +1,20 @@
 //! An instance domain over time.
+//!
+//! A domain of a hundred thousand instances that changes every second has
+//! states without end, and nearly all of each is in the one before. Therefore
+//! only what changes is kept, and the whole domain as often as that costs no
+//! more: whenever as many changes have gathered as there are instances. A
+//! history takes memory in proportion to its records, and any state is put
+//! together in proportion to its size.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Timestamp};
 
+use super::roster::Roster;
 use crate::format::bytes::lossy;
 use crate::format::indom::{IndomRecord, Instance, Kind};
 
@@ -28,11 +38,27 @@ pub struct IndomState {
 /// the file holds.
 #[derive(Debug, Clone, Default)]
 pub struct IndomHistory {
-    states: Vec<IndomState>,
+    steps: Vec<Step>,
     /// Records in file order, until they are resolved.
     pending: Vec<Pending>,
     /// Each name once, however many records repeat it.
     names: HashSet<Arc<str>>,
+}
+
+/// From one state to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) stamp: Timestamp,
+    pub(crate) change: Change,
+}
+
+/// Instances and numbers are sorted, each number once.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// All instances, whatever was before.
+    Whole(Box<[Instance]>),
+    /// What is new, and what was there and is gone.
+    Difference { added: Box<[Instance]>, removed: Box<[InstanceId]> },
 }
 
 #[derive(Debug, Clone)]
@@ -43,45 +69,61 @@ struct Pending {
 }
 
 impl IndomHistory {
-    /// All states, none earlier than the one before; never empty in an
-    /// archive's metadata.
-    pub fn states(&self) -> &[IndomState] {
-        &self.states
+    /// All states, none earlier than the one before, each put together when it
+    /// is asked for; at least one in an archive's metadata.
+    pub fn states(&self) -> impl ExactSizeIterator<Item = IndomState> {
+        let mut roster = Roster::new(self);
+        self.steps.iter().enumerate().map(move |(at, step)| {
+            roster.apply(at + 1);
+            IndomState { stamp: step.stamp, instances: roster.instances().into_owned() }
+        })
     }
 
     /// The instances at a time; `None` before the first state.
-    pub fn at(&self, time: Timestamp) -> Option<&[Instance]> {
-        let after = self.states.partition_point(|state| state.stamp <= time);
-        let state = self.states.get(after.checked_sub(1)?)?;
-        Some(&state.instances)
+    pub fn at(&self, time: Timestamp) -> Option<Cow<'_, [Instance]>> {
+        let mut roster = Roster::new(self);
+        roster.move_to(time).then(|| roster.instances())
     }
 
     /// Every instance that was ever in the domain, sorted by number, with its
     /// newest name (`pmGetInDomArchive`).
     pub fn union(&self) -> Vec<Instance> {
-        let mut all: Vec<Instance> = Vec::new();
-        for state in self.states.iter().rev() {
-            for instance in &state.instances {
-                if let Err(at) = all.binary_search_by_key(&instance.id, |known| known.id) {
-                    all.insert(at, instance.clone());
-                }
+        let mut newest: HashMap<InstanceId, &Arc<str>> = HashMap::new();
+        for step in self.steps.iter().rev() {
+            for instance in step.change.named() {
+                newest.entry(instance.id).or_insert(&instance.name);
             }
         }
+        let all = newest.into_iter();
+        let mut all: Vec<_> =
+            all.map(|(id, name)| Instance { id, name: Arc::clone(name) }).collect();
+        all.sort_unstable_by_key(|instance| instance.id);
         all
     }
 
     /// The newest name of an instance at a time or, if it is not in the
     /// domain then, at any time.
     pub fn name_at(&self, id: InstanceId, time: Timestamp) -> Option<&str> {
-        let find = |instances: &'_ [Instance]| {
-            instances.binary_search_by_key(&id, |instance| instance.id).ok()
-        };
-        let now = self.at(time).and_then(|instances| instances.get(find(instances)?));
-        let ever = || {
-            let mut states = self.states.iter().rev();
-            states.find_map(|state| state.instances.get(find(&state.instances)?))
-        };
-        now.or_else(ever).map(|instance| &*instance.name)
+        let mut roster = Roster::new(self);
+        roster.move_to(time);
+        let ever = || self.steps.iter().rev().find_map(|step| step.change.name(id));
+        roster.name(id).or_else(ever)
+    }
+
+    /// Every instance with every name it ever had, repeated where records
+    /// repeat it.
+    pub(crate) fn ever_named(&self) -> impl Iterator<Item = &Instance> {
+        self.steps.iter().flat_map(|step| step.change.named())
+    }
+
+    /// The number of states up to a time: the same number, the same instances.
+    pub(crate) fn states_until(&self, time: Timestamp) -> usize {
+        self.steps.partition_point(|step| step.stamp <= time)
+    }
+
+    /// What changed from state to state, rising in time.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     pub(super) fn push(&mut self, record: &IndomRecord<'_>) {
@@ -102,12 +144,17 @@ impl IndomHistory {
 
     /// Appends what a later archive says, but for what repeats the last state.
     pub(super) fn extend(&mut self, later: &Self) {
-        for state in &later.states {
-            if self.states.last().is_none_or(|last| last.instances != state.instances) {
-                self.states.push(state.clone());
-            }
-        }
-        self.states.sort_by_key(|state| state.stamp);
+        // The first step is whole. What is said here of later times describes
+        // nothing: they belong to the later archive.
+        let Some(first) = later.steps.first() else { return };
+        self.steps.truncate(self.steps.partition_point(|step| step.stamp <= first.stamp));
+        let mut last = Roster::new(self);
+        last.apply(self.steps.len());
+        let repeats = match &first.change {
+            Change::Whole(instances) => !self.steps.is_empty() && *last.instances() == **instances,
+            Change::Difference { .. } => false,
+        };
+        self.steps.extend(later.steps.iter().skip(usize::from(repeats)).cloned());
     }
 
     fn intern(&mut self, name: &str) -> Arc<str> {
@@ -119,139 +166,91 @@ impl IndomHistory {
         let mut pending = std::mem::take(&mut self.pending);
         self.names = HashSet::new();
         pending.sort_by_key(|record| record.stamp);
-        self.states.reserve_exact(pending.len());
+        let mut steps = Vec::with_capacity(pending.len());
+        let mut domain = Domain::default();
         for record in pending {
-            let before = match record.kind {
-                Kind::Full => &[][..],
-                Kind::Delta => self.states.last().map_or(&[][..], |state| &state.instances),
+            let change = match record.kind {
+                Kind::Full => domain.replace(record.entries),
+                Kind::Delta => domain.change(record.entries),
             };
-            let instances = apply(before, record.entries);
-            self.states.push(IndomState { stamp: record.stamp, instances });
+            steps.push(Step { stamp: record.stamp, change });
         }
+        self.steps = steps;
     }
 }
 
-/// The instances after a record; both sides are merged by number.
-fn apply(before: &[Instance], mut entries: Vec<(InstanceId, Option<Arc<str>>)>) -> Vec<Instance> {
-    entries.sort_by_key(|(id, _)| *id);
-    entries.dedup_by_key(|(id, _)| *id);
-    let mut after = Vec::with_capacity(before.len() + entries.len());
-    let mut old = before.iter().peekable();
-    for (id, name) in entries {
-        while let Some(kept) = old.next_if(|instance| instance.id < id) {
-            after.push(kept.clone());
-        }
-        let known = old.next_if(|instance| instance.id == id);
-        match (known, name) {
-            (_, None) => {}
-            (Some(known), Some(_)) => after.push(known.clone()),
-            (None, Some(name)) => after.push(Instance { id, name }),
+impl Change {
+    /// The instances that it names.
+    fn named(&self) -> &[Instance] {
+        match self {
+            Self::Whole(instances) => instances,
+            Self::Difference { added, .. } => added,
         }
     }
-    after.extend(old.cloned());
-    after
+
+    pub(super) fn name(&self, id: InstanceId) -> Option<&str> {
+        find(self.named(), id).map(|instance| &*instance.name)
+    }
+}
+
+/// The instance with a number, of instances sorted by it.
+pub(super) fn find(instances: &[Instance], id: InstanceId) -> Option<&Instance> {
+    let at = instances.binary_search_by_key(&id, |instance| instance.id).ok()?;
+    instances.get(at)
+}
+
+/// The newest state while the records are resolved.
+#[derive(Default)]
+struct Domain {
+    instances: BTreeMap<InstanceId, Arc<str>>,
+    /// Changes that are kept since the last whole state.
+    changes: usize,
+}
+
+type Entries = Vec<(InstanceId, Option<Arc<str>>)>;
+
+impl Domain {
+    fn replace(&mut self, entries: Entries) -> Change {
+        let named = sorted(entries).filter_map(|(id, name)| Some((id, name?)));
+        self.instances = named.collect();
+        self.whole()
+    }
+
+    fn change(&mut self, entries: Entries) -> Change {
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for (id, name) in sorted(entries) {
+            match name {
+                None if self.instances.remove(&id).is_some() => removed.push(id),
+                Some(name) if !self.instances.contains_key(&id) => {
+                    self.instances.insert(id, Arc::clone(&name));
+                    added.push(Instance { id, name });
+                }
+                _ => {}
+            }
+        }
+        // A difference that changes nothing has to be passed over too.
+        self.changes += added.len() + removed.len() + 1;
+        if self.changes > self.instances.len() {
+            return self.whole();
+        }
+        Change::Difference { added: added.into(), removed: removed.into() }
+    }
+
+    fn whole(&mut self) -> Change {
+        self.changes = 0;
+        let all = self.instances.iter();
+        Change::Whole(all.map(|(id, name)| Instance { id: *id, name: Arc::clone(name) }).collect())
+    }
+}
+
+/// By number; of a number that occurs twice the first.
+fn sorted(mut entries: Entries) -> impl Iterator<Item = (InstanceId, Option<Arc<str>>)> {
+    entries.sort_by_key(|(id, _)| *id);
+    entries.dedup_by_key(|(id, _)| *id);
+    entries.into_iter()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::archive_label::Version;
-    use crate::format::indom;
-    use crate::format::metadata_record::test_support::body;
-    use pcp_types::InDom;
-
-    type Entries<'a> = &'a [(i32, Option<&'a str>)];
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::new(seconds, 0).unwrap()
-    }
-
-    fn history(records: &[(i64, Kind, Entries<'_>)]) -> IndomHistory {
-        let mut history = IndomHistory::default();
-        for (seconds, kind, entries) in records {
-            let entries: Vec<_> =
-                entries.iter().map(|(id, name)| (InstanceId::new(*id).unwrap(), *name)).collect();
-            let (indom, mut bytes) = (InDom::new(1, 1).unwrap(), Vec::new());
-            indom::encode(Version::V3, *kind, at(*seconds), indom, &entries, &mut bytes).unwrap();
-            let record = indom::parse(Version::V3, *kind, &mut body(&bytes)).unwrap();
-            history.push(&record);
-        }
-        history.resolve();
-        history
-    }
-
-    fn names(instances: Option<&[Instance]>) -> Option<Vec<(i32, &str)>> {
-        instances.map(|all| all.iter().map(|one| (one.id.get(), &*one.name)).collect())
-    }
-
-    const AB: Entries<'_> = &[(1, Some("a")), (3, Some("b"))];
-
-    #[test]
-    fn differences_add_and_remove() {
-        let change: Entries<'_> = &[(1, None), (2, Some("c")), (9, Some("d"))];
-        let history = history(&[(10, Kind::Full, AB), (20, Kind::Delta, change)]);
-        assert_eq!(history.at(at(9)), None);
-        assert_eq!(names(history.at(at(19))), Some(vec![(1, "a"), (3, "b")]));
-        assert_eq!(names(history.at(at(20))), Some(vec![(2, "c"), (3, "b"), (9, "d")]));
-        let union = history.union();
-        assert_eq!(names(Some(&union)), Some(vec![(1, "a"), (2, "c"), (3, "b"), (9, "d")]));
-    }
-
-    #[test]
-    fn a_difference_does_not_rename_but_a_full_record_does() {
-        let again: Entries<'_> = &[(1, Some("other"))];
-        let delta = history(&[(10, Kind::Full, AB), (20, Kind::Delta, again)]);
-        assert_eq!(names(delta.at(at(20))), Some(vec![(1, "a"), (3, "b")]));
-        let full = history(&[(10, Kind::Full, AB), (20, Kind::Full, again)]);
-        assert_eq!(names(full.at(at(20))), Some(vec![(1, "other")]));
-        assert_eq!(full.name_at(InstanceId::new(1).unwrap(), at(10)), Some("a"));
-        assert_eq!(full.name_at(InstanceId::new(3).unwrap(), at(30)), Some("b"));
-    }
-
-    #[test]
-    fn removing_an_unknown_instance_and_a_difference_with_nothing_before_it_are_accepted() {
-        let history = history(&[(10, Kind::Delta, AB), (20, Kind::Delta, &[(7, None)])]);
-        assert_eq!(names(history.at(at(20))), Some(vec![(1, "a"), (3, "b")]));
-    }
-
-    #[test]
-    fn a_full_record_without_instances_is_ignored() {
-        let history = history(&[(10, Kind::Full, AB), (20, Kind::Full, &[])]);
-        assert_eq!(history.states().len(), 1);
-    }
-
-    #[test]
-    fn time_decides_and_then_the_place_in_the_file() {
-        let c: Entries<'_> = &[(5, Some("c"))];
-        let d: Entries<'_> = &[(6, Some("d"))];
-        let history = history(&[(20, Kind::Full, c), (10, Kind::Full, AB), (20, Kind::Full, d)]);
-        assert_eq!(names(history.at(at(15))), Some(vec![(1, "a"), (3, "b")]));
-        assert_eq!(names(history.at(at(20))), Some(vec![(6, "d")]));
-    }
-
-    #[test]
-    fn a_long_name_of_many_instances_is_read_once() {
-        let (n, len) = (100_000u32, 1 << 20);
-        let mut rest = [0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0x04, 0x40, 0, 1].to_vec();
-        rest.extend(n.to_be_bytes());
-        rest.extend((0..n).flat_map(u32::to_be_bytes));
-        rest.resize(rest.len() + 4 * n as usize, 0);
-        rest.resize(rest.len() + len, b'x');
-        rest.push(0);
-        let mut bytes = crate::format::bytes::Bytes::new(&rest);
-        let record = indom::parse(Version::V3, Kind::Full, &mut bytes).unwrap();
-        let mut history = IndomHistory::default();
-        history.push(&record);
-        history.resolve();
-        let [first, .., last] = history.at(at(10)).unwrap() else { panic!() };
-        assert_eq!((last.id.get(), first.name.len()), (99_999, len));
-        assert!(Arc::ptr_eq(&first.name, &last.name));
-    }
-
-    #[test]
-    fn repeated_names_are_kept_once() {
-        let history = history(&[(10, Kind::Full, AB), (20, Kind::Full, AB)]);
-        let [first, second] = history.states() else { panic!() };
-        assert!(Arc::ptr_eq(&first.instances[0].name, &second.instances[0].name));
-    }
-}
+pub(crate) mod test_support;
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What an archive knows about its metrics.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -108,7 +109,7 @@ impl Metadata {
 
     /// The instances of a domain at a time, sorted by number; `None` before
     /// the first record of the domain (`PM_ERR_INDOM_LOG`).
-    pub fn indom_at(&self, indom: InDom, at: Timestamp) -> Option<&[Instance]> {
+    pub fn indom_at(&self, indom: InDom, at: Timestamp) -> Option<Cow<'_, [Instance]>> {
         self.indoms.get(&indom)?.at(at)
     }
 

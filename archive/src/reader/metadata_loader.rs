@@ -82,7 +82,7 @@ impl MetadataLoader {
     pub(crate) fn finish(mut self) -> Metadata {
         let metadata = &mut self.metadata;
         metadata.indoms.values_mut().for_each(super::IndomHistory::resolve);
-        metadata.indoms.retain(|_, history| !history.states().is_empty());
+        metadata.indoms.retain(|_, history| !history.steps().is_empty());
         metadata.labels.values_mut().for_each(super::LabelHistory::sort);
         self.metadata
     }

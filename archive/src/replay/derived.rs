@@ -89,8 +89,7 @@ impl Scope for Names<'_, '_> {
         let named = |instance_name: &str| {
             name == instance_name || instance_name.split(' ').next() == Some(name)
         };
-        let states = history.map_or(&[][..], IndomHistory::states).iter();
-        let instances = states.flat_map(|state| &state.instances);
+        let instances = history.into_iter().flat_map(IndomHistory::ever_named);
         let ids = instances.filter(|instance| named(&instance.name)).map(|instance| instance.id);
         ids.collect::<BTreeSet<_>>().into_iter().collect()
     }

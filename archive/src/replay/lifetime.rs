@@ -12,10 +12,11 @@
 
 use std::ops::RangeInclusive;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Timestamp};
 
-use crate::{IndomState, Instance};
+use crate::IndomHistory;
+use crate::reader::Change;
 
 /// A domain that once had so many instances gives them lifetimes
 /// (`src/libpcp/src/interp.c`, 7.2.1).
@@ -45,28 +46,38 @@ impl Lifetime {
 }
 
 /// The lifetimes of all instances that the states of a domain name.
-pub(crate) fn lifetimes(states: &[IndomState]) -> HashMap<InstanceId, Lifetime> {
+pub(crate) fn lifetimes(history: &IndomHistory) -> HashMap<InstanceId, Lifetime> {
     let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
-    let mut listed_last: HashMap<InstanceId, usize> = HashMap::new();
+    let mut listed: HashSet<InstanceId> = HashSet::new();
     let mut largest = 0;
-    let mut previous: &[Instance] = &[];
-    for (number, state) in states.iter().enumerate() {
-        let (stamp, instances) = (state.stamp, &state.instances);
-        largest = largest.max(instances.len());
-        for instance in instances {
-            let life =
-                lives.entry(instance.id).or_insert(Lifetime { birth: stamp, ..Lifetime::ALWAYS });
-            life.death = Timestamp::MAX;
-            listed_last.insert(instance.id, number);
-        }
-        for instance in previous {
-            if listed_last.get(&instance.id) != Some(&number)
-                && let Some(life) = lives.get_mut(&instance.id)
-            {
+    for step in history.steps() {
+        let stamp = step.stamp;
+        let mut begin = |id| {
+            let born = Lifetime { birth: stamp, ..Lifetime::ALWAYS };
+            lives.entry(id).or_insert(born).death = Timestamp::MAX;
+        };
+        let gone: Vec<InstanceId> = match &step.change {
+            Change::Whole(instances) => {
+                let now: HashSet<_> = instances.iter().map(|instance| instance.id).collect();
+                now.iter().copied().for_each(begin);
+                let before = std::mem::replace(&mut listed, now);
+                before.difference(&listed).copied().collect()
+            }
+            Change::Difference { added, removed } => {
+                added.iter().map(|instance| instance.id).for_each(&mut begin);
+                listed.extend(added.iter().map(|instance| instance.id));
+                for id in removed {
+                    listed.remove(id);
+                }
+                removed.to_vec()
+            }
+        };
+        for id in gone {
+            if let Some(life) = lives.get_mut(&id) {
                 life.death = stamp;
             }
         }
-        previous = instances;
+        largest = largest.max(listed.len());
     }
     if largest < LARGE {
         lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
@@ -76,33 +87,30 @@ pub(crate) fn lifetimes(states: &[IndomState]) -> HashMap<InstanceId, Lifetime> 
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
+    use crate::format::indom::Kind;
+    use crate::reader::indom_test_support::history;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
     }
 
-    fn domain(ids: impl IntoIterator<Item = u32>) -> Vec<Instance> {
-        let instance = |id: u32| Instance {
-            id: InstanceId::new(id as i32).unwrap(),
-            name: id.to_string().into(),
-        };
-        ids.into_iter().map(instance).collect()
-    }
+    /// Records of a domain, each with all its instances.
+    type Records<'a> = &'a [(i64, Range<i32>)];
 
-    fn life(records: &[(i64, Vec<Instance>)], id: i32) -> Option<Lifetime> {
-        let state = |(seconds, domain): &(i64, Vec<Instance>)| IndomState {
-            stamp: at(*seconds),
-            instances: domain.clone(),
+    fn life(records: Records<'_>, id: i32) -> Option<Lifetime> {
+        let record = |(seconds, ids): &(i64, Range<i32>)| {
+            (*seconds, Kind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
         };
-        let states: Vec<_> = records.iter().map(state).collect();
-        lifetimes(&states).get(&InstanceId::new(id).unwrap()).copied()
+        let history = history(&records.iter().map(record).collect::<Vec<_>>());
+        lifetimes(&history).get(&InstanceId::new(id).unwrap()).copied()
     }
 
     #[test]
     fn an_instance_of_a_large_domain_lives_while_it_is_listed() {
-        let records =
-            [(0, domain(0..15)), (10, domain(0..16)), (20, domain(0..15)), (30, domain(0..15))];
+        let records = [(0, 0..15), (10, 0..16), (20, 0..15), (30, 0..15)];
         let sixteenth = life(&records, 15).unwrap();
         assert_eq!(sixteenth, Lifetime { birth: at(10), death: at(20) });
         assert!(!sixteenth.contains(at(9)) && sixteenth.contains(at(10)));
@@ -112,14 +120,13 @@ mod tests {
 
     #[test]
     fn an_absence_in_between_does_not_end_a_life() {
-        let records =
-            [(0, domain(0..16)), (10, domain(0..15)), (20, domain(0..16)), (30, domain(0..2))];
+        let records = [(0, 0..16), (10, 0..15), (20, 0..16), (30, 0..2)];
         assert_eq!(life(&records, 15).unwrap(), Lifetime { birth: at(0), death: at(30) });
     }
 
     #[test]
     fn a_small_domain_has_no_lifetimes_but_still_names_its_instances() {
-        let records = [(10, domain(0..15)), (20, domain(0..1))];
+        let records = [(10, 0..15), (20, 0..1)];
         assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
         assert_eq!(life(&records, 15), None);
     }

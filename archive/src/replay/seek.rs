@@ -27,7 +27,7 @@ use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 use super::lifetime::{self, Lifetime};
 use super::{Replay, Selection};
 use crate::scan::{Chunk, Room};
-use crate::{IndomHistory, MetricDesc, Record, Result};
+use crate::{MetricDesc, Record, Result};
 
 /// So many moments for each entry of the temporal index are worth a search
 /// each: a search reads from one entry to the next.
@@ -104,7 +104,7 @@ impl<'a> Selection<'a> {
         let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
             let history = self.chosen.source().metadata().indom_history(indom);
-            let mut lives = lifetime::lifetimes(history.map_or(&[], IndomHistory::states));
+            let mut lives = history.map(lifetime::lifetimes).unwrap_or_default();
             if let Some(wanted) = self.chosen.instances_of(indom) {
                 lives.retain(|instance, _| wanted.contains(instance));
             }

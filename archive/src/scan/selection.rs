@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 
 use super::glob;
-use crate::{MetricDesc, Source};
+use crate::{IndomHistory, MetricDesc, Source};
 
 /// A metric that is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,10 +108,9 @@ impl<'a> Selection<'a> {
             return None;
         }
         let history = self.source.metadata().indom_history(indom);
-        let states = history.map_or(&[][..], |history| history.states());
         let mut named: HashSet<&str> = HashSet::new();
         let mut wanted = HashSet::new();
-        for instance in states.iter().flat_map(|state| &state.instances) {
+        for instance in history.into_iter().flat_map(IndomHistory::ever_named) {
             for text in self.instances.iter().filter(|text| is_name(text, &instance.name)) {
                 named.insert(text);
                 wanted.insert(instance.id);

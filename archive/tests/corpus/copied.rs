@@ -1,5 +1,6 @@
 //! Every archive of the corpus, copied by our writer: nothing is lost.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -63,13 +64,16 @@ fn kept(version: Version, time: Timestamp) -> Timestamp {
     Timestamp::from_nanos(time.as_nanos() - i128::from(lost))
 }
 
+/// From when on there is what.
+type States<T> = Vec<(Timestamp, T)>;
+
 /// All metadata up to the end, each state once.
 #[derive(Debug, PartialEq)]
 struct Said<'m> {
     metrics: &'m [Metric],
     texts: Vec<(TextTarget, TextKind, &'m str)>,
-    indoms: BTreeMap<InDom, Vec<(Timestamp, &'m [Instance])>>,
-    labels: BTreeMap<LabelTarget, Vec<(Timestamp, &'m [LabelSet])>>,
+    indoms: BTreeMap<InDom, States<Cow<'m, [Instance]>>>,
+    labels: BTreeMap<LabelTarget, States<&'m [LabelSet]>>,
 }
 
 fn said(archive: &Archive, version: Version) -> Said<'_> {
@@ -77,7 +81,7 @@ fn said(archive: &Archive, version: Version) -> Said<'_> {
     let (start, end) = (archive.label().start, archive.end());
     let mut indoms = BTreeMap::new();
     for (indom, history) in metadata.indoms() {
-        let stamps = history.states().iter().map(|state| state.stamp);
+        let stamps = history.states().map(|state| state.stamp);
         let states = changes(stamps, start, end, |at| metadata.indom_at(indom, at).unwrap());
         let states = states.into_iter().map(|(stamp, now)| (kept(version, stamp), now)).collect();
         indoms.insert(indom, states);
@@ -93,13 +97,13 @@ fn said(archive: &Archive, version: Version) -> Said<'_> {
 }
 
 /// From when on it is what, at times between start and end.
-fn changes<'m, T: PartialEq>(
+fn changes<T: PartialEq>(
     stamps: impl Iterator<Item = Timestamp>,
     start: Timestamp,
     end: Timestamp,
-    at: impl Fn(Timestamp) -> &'m [T],
-) -> Vec<(Timestamp, &'m [T])> {
-    let mut states: Vec<(Timestamp, &[T])> = Vec::new();
+    at: impl Fn(Timestamp) -> T,
+) -> States<T> {
+    let mut states: States<T> = Vec::new();
     for stamp in stamps.filter(|stamp| *stamp <= end) {
         let now = at(stamp.max(start));
         if states.last().is_none_or(|(_, last)| *last != now) {

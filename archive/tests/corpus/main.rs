@@ -73,7 +73,8 @@ fn instance_domains_over_time_are_those_that_pcp_reads() {
         }
         for line in case.lines("meta", "indom_at") {
             let indom = golden::indom(&line["indom"]);
-            let found = metadata.indom_at(indom, golden::stamp(&line["t"])).map(list);
+            let found = metadata.indom_at(indom, golden::stamp(&line["t"]));
+            let found = found.map(|found| list(&found));
             assert_eq!(found.as_ref(), line.get("insts"), "{} {line}", case.name);
         }
     }

@@ -73,7 +73,8 @@ impl Row<'_> {
             let metadata = self.archive.metadata();
             metadata.indom_at(indom, self.archive.end())
         });
-        let instance = listed.unwrap_or_default().iter().find(|instance| instance.id == id);
+        let listed = listed.unwrap_or_default();
+        let instance = listed.iter().find(|instance| instance.id == id);
         instance.map_or_else(|| id.to_string(), |instance| instance.name.to_string())
     }
 

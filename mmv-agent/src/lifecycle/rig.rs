@@ -178,7 +178,8 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
                 let mut name = metric.display_name();
                 if let Some(id) = instance {
                     let known = metadata.indom_at(metric.desc.indom.unwrap(), result.timestamp);
-                    let one = known.unwrap().iter().find(|one| one.id == *id).unwrap();
+                    let known = known.unwrap();
+                    let one = known.iter().find(|one| one.id == *id).unwrap();
                     name = format!("{name}[{}]", one.name);
                 }
                 assert!(values.insert(name, value.clone()).is_none());

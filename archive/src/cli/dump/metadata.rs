@@ -188,14 +188,19 @@ pub(super) fn instances(dump: &mut Dump<'_>) -> Result<(), Failure> {
     let archive = dump.archive;
     for (indom, history) in archive.metadata().indoms() {
         dump.text(&format!("InDom: {indom}\n"));
-        // Old archives repeat a record of one time; it is printed once.
-        for state in history.states().chunk_by(|a, b| a == b).filter_map(<[_]>::first) {
+        let mut last = None;
+        for state in history.states() {
+            // Old archives repeat a record of one time; it is printed once.
+            if last.as_ref() == Some(&state) {
+                continue;
+            }
             dump.push_stamp(state.stamp);
             dump.text(&format!(" {} instances\n", state.instances.len()));
             for instance in &state.instances {
                 dump.text(&format!("   {} or \"{}\"\n", instance.id.get(), instance.name));
             }
             dump.out.spill()?;
+            last = Some(state);
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! This is where the time goes, so what stays the same from record to record
 //! (a metric's identifier and names) is made into text once.
 
+use hashbrown::HashMap;
 use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 
 use super::super::failure::Failure;
@@ -10,8 +11,9 @@ use super::super::window::Window;
 use super::super::{number, value};
 use super::Dump;
 use crate::event::{EventArray, EventFlags, EventRecord};
+use crate::reader::Roster;
 use crate::recurrent::Recurrent;
-use crate::{Archive, Instance, MetricDesc, Record, ValueSetView};
+use crate::{Archive, MetricDesc, Record, ValueSetView};
 
 /// Which records are printed, and how.
 pub(super) struct Options<'a> {
@@ -23,27 +25,25 @@ pub(super) struct Options<'a> {
 }
 
 /// What is printed of a metric in every record.
-struct Known<'a> {
+struct Known {
     /// `    29.0.5 (sample.colour): value ` as it stands in front of the value
     /// of a metric without instances; others use the start of it.
     line: Vec<u8>,
     value_type: ValueType,
     indom: Option<InDom>,
-    /// The domain as it was for the last record.
-    instances: &'a [Instance],
 }
 
 /// What follows the closing parenthesis in a line of one value.
 const SINGULAR: &[u8] = b": value ";
 
-impl<'a> Known<'a> {
+impl Known {
     /// `None` for a metric without a descriptor.
-    fn new(archive: &'a Archive, pmid: Pmid) -> Option<Self> {
+    fn new(archive: &Archive, pmid: Pmid) -> Option<Self> {
         let metric = archive.metadata().metric(pmid)?;
         let mut line = format!("    {pmid} ({})", metric.names.join(" or ")).into_bytes();
         line.extend_from_slice(SINGULAR);
         let MetricDesc { value_type, indom, .. } = metric.desc;
-        Some(Self { line, value_type, indom, instances: &[] })
+        Some(Self { line, value_type, indom })
     }
 
     /// `    29.0.5 (sample.colour`
@@ -52,16 +52,44 @@ impl<'a> Known<'a> {
     }
 }
 
+/// What is known of the metrics, and of the domains as of the last record.
+#[derive(Default)]
+struct Knowledge<'a> {
+    metrics: Recurrent<Pmid, Option<Known>>,
+    rosters: HashMap<InDom, Roster<'a>>,
+}
+
+impl<'a> Knowledge<'a> {
+    /// The metric of a value set and its domain at the record's time.
+    fn of(
+        &mut self,
+        archive: &'a Archive,
+        set: &ValueSetView<'_>,
+        record: &Record<'_>,
+    ) -> Option<(&Known, Option<&Roster<'a>>)> {
+        let pmid = set.pmid();
+        let known = self.metrics.get_or_insert_with(pmid, || Known::new(archive, pmid));
+        let known = known?.as_ref()?;
+        let history = |indom| Some((indom, archive.metadata().indom_history(indom)?));
+        let roster = known.indom.and_then(history).map(|(indom, history)| {
+            let roster = self.rosters.entry(indom).or_insert_with(|| Roster::new(history));
+            roster.move_to(record.timestamp());
+            &*roster
+        });
+        Some((known, roster))
+    }
+}
+
 /// Prints the records of the window.
 pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
     let archive = dump.archive;
-    let mut known = Recurrent::default();
+    let mut knowledge = Knowledge::default();
     let mut records = archive.records_from(options.window.start)?;
     while let Some(record) = records.next()? {
         if record.timestamp() > options.window.end {
             break;
         }
-        print_record(dump, options, &mut known, &record)?;
+        print_record(dump, options, &mut knowledge, &record)?;
         dump.out.spill()?;
     }
     Ok(())
@@ -70,13 +98,12 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
 fn print_record<'a>(
     dump: &mut Dump<'a>,
     options: &Options<'_>,
-    known: &mut Recurrent<Pmid, Option<Known<'a>>>,
+    knowledge: &mut Knowledge<'a>,
     record: &Record<'_>,
 ) -> Result<(), Failure> {
     let archive = dump.archive;
     let mut print_set = |dump: &mut Dump<'a>, set: ValueSetView<'_>| {
-        let known = known.get_or_insert_with(set.pmid(), || Known::new(archive, set.pmid()));
-        print_set(dump, known.and_then(Option::as_mut), record, &set)
+        print_set(dump, knowledge.of(archive, &set, record), record, &set)
     };
     if record.is_mark() {
         if options.marks {
@@ -128,13 +155,13 @@ fn picked<'r>(record: &Record<'r>, chosen: &[Pmid]) -> Vec<ValueSetView<'r>> {
 
 /// One metric of a record: on one line, or with a line a value if there are
 /// several.
-fn print_set<'a>(
-    dump: &mut Dump<'a>,
-    known: Option<&mut Known<'a>>,
+fn print_set(
+    dump: &mut Dump<'_>,
+    known: Option<(&Known, Option<&Roster<'_>>)>,
     record: &Record<'_>,
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
-    let Some(known) = known else {
+    let Some((known, roster)) = known else {
         // Its values cannot be read without its type.
         dump.text(&format!("    {} (<nonames>): no descriptor\n", set.pmid()));
         return Ok(());
@@ -149,12 +176,8 @@ fn print_set<'a>(
         dump.text("): No values returned!\n");
         return Ok(());
     }
-    if let Some(indom) = known.indom {
-        known.instances =
-            dump.archive.metadata().indom_at(indom, record.timestamp()).unwrap_or_default();
-    }
     if known.value_type.is_event() {
-        return print_events(dump, known, record, set);
+        return print_events(dump, (known, roster), record, set);
     }
     let several = set.len() > 1;
     if several {
@@ -175,7 +198,7 @@ fn print_set<'a>(
             }
             if known.indom.is_some() {
                 out.extend_from_slice(b" inst [");
-                push_instance(out, known.instances, instance, place);
+                push_instance(out, roster, instance, place);
                 out.push(b']');
             }
             out.extend_from_slice(b" value ");
@@ -187,18 +210,20 @@ fn print_set<'a>(
 }
 
 /// `1 or "Anvils"`, or `1 or ???` if the domain does not have the instance.
-fn push_instance(out: &mut Vec<u8>, domain: &[Instance], id: Option<InstanceId>, place: usize) {
+fn push_instance(
+    out: &mut Vec<u8>,
+    roster: Option<&Roster<'_>>,
+    id: Option<InstanceId>,
+    place: usize,
+) {
     match id {
         Some(id) => number::integer(out, id.get()),
         None => out.extend_from_slice(b"-1"),
     }
-    // Records list instances in the order of the domain nearly always.
-    let same_place = domain.get(place).filter(|instance| Some(instance.id) == id);
-    let found = same_place.or_else(|| domain.iter().find(|instance| Some(instance.id) == id));
-    match found {
-        Some(instance) => {
+    match roster.zip(id).and_then(|(roster, id)| roster.name_near(id, place)) {
+        Some(name) => {
             out.extend_from_slice(b" or \"");
-            out.extend_from_slice(instance.name.as_bytes());
+            out.extend_from_slice(name.as_bytes());
             out.push(b'"');
         }
         None => out.extend_from_slice(b" or ???"),
@@ -207,7 +232,7 @@ fn push_instance(out: &mut Vec<u8>, domain: &[Instance], id: Option<InstanceId>,
 
 fn print_events(
     dump: &mut Dump<'_>,
-    known: &Known<'_>,
+    (known, roster): (&Known, Option<&Roster<'_>>),
     record: &Record<'_>,
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
@@ -217,7 +242,7 @@ fn print_events(
         out.extend_from_slice(known.title());
         if known.indom.is_some() {
             out.push(b'[');
-            push_instance(out, known.instances, instance, place);
+            push_instance(out, roster, instance, place);
             out.push(b']');
         }
         out.extend_from_slice(b"): ");

@@ -155,8 +155,9 @@ fn turning_round_at_a_mark_between_archives_returns_it_again() {
 fn instances_keep_their_history_over_archives_and_repetitions_are_dropped() {
     let (_directory, set) = three();
     let (_, history) = set.metadata().indoms().next().unwrap();
-    let names = history.states().iter().map(|state| (state.stamp, &*state.instances[0].name));
-    assert_eq!(names.collect::<Vec<_>>(), [(at(10_000), "uno"), (at(40_000), "one")]);
+    let names = history.states().map(|state| (state.stamp, state.instances[0].name.to_string()));
+    let expected = [(at(10_000), "uno".to_owned()), (at(40_000), "one".to_owned())];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
     assert_eq!(set.metadata().metrics().len(), 1);
 }
 

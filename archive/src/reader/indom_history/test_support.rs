@@ -1,0 +1,26 @@
+//! Histories from records made on the spot.
+
+use super::*;
+use crate::format::archive_label::Version;
+use crate::format::indom;
+use crate::format::metadata_record::test_support::body;
+use pcp_types::InDom;
+
+/// Time, kind and entries of a record; those without a name are gone.
+pub(crate) type Record<'a> = (i64, Kind, Vec<(i32, Option<&'a str>)>);
+
+/// The history that records in this order make.
+pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
+    let mut history = IndomHistory::default();
+    for (seconds, kind, entries) in records {
+        let entries: Vec<_> =
+            entries.iter().map(|(id, name)| (InstanceId::new(*id).unwrap(), *name)).collect();
+        let (indom, mut bytes) = (InDom::new(1, 1).unwrap(), Vec::new());
+        let stamp = Timestamp::new(*seconds, 0).unwrap();
+        indom::encode(Version::V3, *kind, stamp, indom, &entries, &mut bytes).unwrap();
+        let record = indom::parse(Version::V3, *kind, &mut body(&bytes)).unwrap();
+        history.push(&record);
+    }
+    history.resolve();
+    history
+}
