@@ -6,7 +6,8 @@
 //! by byte; what lies between is reported as [`Lost`].
 //!
 //! A record counts as good if its length words agree and all its fields make
-//! sense. Behind damage records above 8 MiB are not found again.
+//! sense. In compressed files, records above 8 MiB are not found again behind
+//! damage.
 
 mod records;
 mod scanner;

@@ -109,6 +109,11 @@ impl RecordFile {
         Ok(())
     }
 
+    /// Whether the bytes have to be expanded.
+    pub(crate) const fn is_compressed(&self) -> bool {
+        !matches!(self.source, Source::Plain { .. })
+    }
+
     /// All bytes of the file. A compressed one is decoded to its end.
     pub(crate) fn len(&mut self) -> Result<u64> {
         self.available(0, u64::MAX, u64::MAX)

@@ -5,9 +5,13 @@ use crate::format::archive_label::Version;
 use crate::format::{frame, metadata_record, result::Record};
 use crate::reader::{Next, RecordFile, Window};
 
-/// The longest record that is looked for behind damage. What is damaged can
-/// claim any length.
-const MAX_RECORD: usize = 8 << 20;
+/// The longest record that is looked for behind damage in a compressed file,
+/// of which no more stays in memory.
+const MOST_EXPANDED: u64 = 8 << 20;
+/// For each byte that is passed over, so many may be looked into. What is
+/// damaged can claim any length, at any place; the patience with it bounds the
+/// time that a search takes.
+const PATIENCE: u64 = 64;
 /// How much of the file is searched at once.
 const BLOCK: usize = 256 << 10;
 
@@ -115,6 +119,12 @@ impl Scanner {
 
     /// The first good record that starts at `from` or later.
     fn search(&mut self, from: u64) -> Result<Option<u64>> {
+        // Enough for one record that is as long as the file.
+        let mut patience = if self.file.is_compressed() {
+            MOST_EXPANDED
+        } else {
+            self.file.available(from, 0, u64::MAX)?
+        };
         let mut block = Vec::new();
         let mut start = from;
         loop {
@@ -127,7 +137,8 @@ impl Scanner {
             // The last bytes of the block are the first of the next.
             let starts = len - frame::OVERHEAD + 1;
             for at in 0..starts {
-                if self.is_record(start, &block, at)? {
+                patience = patience.saturating_add(PATIENCE);
+                if self.is_record(start, &block, at, &mut patience)? {
                     return Ok(Some(start + at as u64));
                 }
             }
@@ -136,15 +147,23 @@ impl Scanner {
     }
 
     /// Whether a good record starts at a place of a block of the file.
-    fn is_record(&mut self, start: u64, block: &[u8], at: usize) -> Result<bool> {
+    fn is_record(
+        &mut self,
+        start: u64,
+        block: &[u8],
+        at: usize,
+        patience: &mut u64,
+    ) -> Result<bool> {
         let head = block.get(at..).unwrap_or_default();
         let Ok(len) = frame::parse_length(head) else { return Ok(false) };
         let len = len as usize;
-        if len > MAX_RECORD {
-            return Ok(false);
-        }
         if let Some(record) = head.get(..len) {
-            return Ok(self.is_good_record(record));
+            return Ok(frame::parse(record).is_ok()
+                && spend(patience, len)
+                && self.is_good_record(record));
+        }
+        if self.file.is_compressed() && len as u64 > MOST_EXPANDED {
+            return Ok(false);
         }
         let offset = start + at as u64;
         if self.file.available(offset, 0, len as u64)? < len as u64 {
@@ -152,7 +171,7 @@ impl Scanner {
         }
         let mut trailer = [0; frame::LENGTH_WORD];
         self.file.read_at(&mut trailer, offset + (len - frame::LENGTH_WORD) as u64)?;
-        if u32::from_be_bytes(trailer) as usize != len {
+        if u32::from_be_bytes(trailer) as usize != len || !spend(patience, len) {
             return Ok(false);
         }
         let mut record = vec![0; len];
@@ -162,5 +181,16 @@ impl Scanner {
 
     fn is_good_record(&self, record: &[u8]) -> bool {
         (self.is_good)(self.version, record)
+    }
+}
+
+/// Whether there is patience for a record of this length; takes it.
+const fn spend(patience: &mut u64, len: usize) -> bool {
+    match patience.checked_sub(len as u64) {
+        Some(left) => {
+            *patience = left;
+            true
+        }
+        None => false,
     }
 }

@@ -101,3 +101,32 @@ fn every_flipped_bit_costs_at_most_its_record() {
         assert_eq!((seconds.first(), seconds.last()), (Some(&1), Some(&3)), "{bit}");
     }
 }
+
+/// A record of many metrics without values.
+fn long_record(seconds: u32, bytes: u32) -> Vec<u8> {
+    let mut record = Vec::new();
+    frame::encode(&mut record, |out| {
+        let sets = bytes / 8;
+        for word in [seconds, 0, 0, sets] {
+            out.extend(word.to_be_bytes());
+        }
+        (0..sets).for_each(|pmid| out.extend((u64::from(pmid) << 32).to_be_bytes()));
+        Ok(())
+    })
+    .unwrap();
+    record
+}
+
+#[test]
+fn a_very_long_record_behind_damage_is_found() {
+    let bytes = [mark(1), vec![0; 5], long_record(2, 9 << 20), mark(3)].concat();
+    assert_eq!(salvaged(&bytes), (vec![1, 2, 3], vec![(24, 5)]));
+}
+
+#[test]
+fn bytes_that_claim_a_long_record_everywhere_are_passed_over_in_bounded_time() {
+    // To look into all of them would be half a million times half a megabyte.
+    let word = (512u32 << 10).to_be_bytes();
+    let bytes = [mark(1), vec![0], word.repeat(512 << 10), mark(2)].concat();
+    assert_eq!(salvaged(&bytes), (vec![1, 2], vec![(24, (2 << 20) + 1)]));
+}
