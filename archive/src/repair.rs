@@ -10,10 +10,16 @@
 //! | values of metrics whose descriptor is lost, or that do not fit it | nobody can read them |
 //! | metadata that is later than the last data record | it describes nothing |
 //!
+//! Where data records are missing, a mark is put in: the values before and
+//! after must not be joined. Where only some values of a record are left out
+//! there is none, since it would hide all the others.
+//!
 //! Metadata is sorted by time. If something is earlier than the start in the
 //! label, the start is moved. The version stays what it is.
 
 mod files;
+mod gap;
+mod in_place;
 mod order;
 mod plan;
 mod values;
@@ -26,10 +32,13 @@ use pcp_types::Timestamp;
 use crate::error::{Error, Result};
 use crate::format::archive_label::Role;
 use crate::format::result::Record;
+use crate::format::result_builder::encode_mark;
 use crate::progress::Progress;
 use crate::reader::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::salvage::{Lost, Salvage, Salvaged};
-use files::{IndexFile, OutputFile};
+use files::{DataFiles, IndexFile, OutputFile};
+use gap::Gap;
+use in_place::Swap;
 use plan::Plan;
 use values::Sieve;
 
@@ -45,6 +54,8 @@ pub struct Repaired {
     /// Whole data records that were left out, because of their time or because
     /// none of their values can be read.
     pub dropped: u64,
+    /// Marks that were put in where records are missing.
+    pub marks: u64,
     /// Metadata records that were kept.
     pub metadata_records: u64,
     /// Metadata records that were left out because of their time.
@@ -99,12 +110,12 @@ pub fn repair_watched(
 }
 
 /// Repairs an archive in its place: the new files are written beside the old
-/// ones and synced before they take their names.
+/// ones and synced before they take their names. At every moment a whole
+/// archive is there, or another call makes it one (`repair/in_place.rs`).
 ///
 /// # Errors
 ///
-/// As [`repair`]. If files cannot be renamed, those called
-/// `BASE.repaired.*` are the whole archive.
+/// As [`repair`].
 pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
     repair_in_place_watched(path, &mut |_, _| {})
 }
@@ -118,18 +129,13 @@ pub fn repair_in_place_watched(
     path: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
-    let old = MemberFiles::find(path.as_ref())?;
-    let beside = old.base.with_extension_added("repaired");
-    let repaired = repair_watched(path, &beside, watch)?;
-    let new = MemberFiles::of(&beside)?;
-    for (file, _) in old.all() {
-        fs::remove_file(file).map_err(|source| io("remove", file, source))?;
-    }
-    for (file, role) in new.all() {
-        let name = old.base.with_extension_added(&role.extension());
-        fs::rename(file, &name).map_err(|source| io("rename", file, source))?;
-    }
-    Ok(Repaired { base: old.base, ..repaired })
+    let swap = Swap::find(path.as_ref())?;
+    swap.finish()?;
+    swap.discard()?;
+    let repaired = repair_watched(swap.base(), swap.unfinished(), watch)?;
+    swap.commit()?;
+    swap.finish()?;
+    Ok(Repaired { base: swap.base().to_owned(), ..repaired })
 }
 
 /// Replaces the index of an archive that is otherwise whole, or makes one.
@@ -202,9 +208,9 @@ fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
 struct Copier<'s> {
     salvage: &'s Salvage,
     plan: &'s Plan,
-    index: IndexFile,
-    volume: Option<(u32, OutputFile)>,
     sieve: Sieve<'s>,
+    data: DataFiles,
+    gap: Gap,
     repaired: Repaired,
 }
 
@@ -215,15 +221,16 @@ impl<'s> Copier<'s> {
             records: 0,
             thinned: 0,
             dropped: plan.dropped(),
+            marks: 0,
             metadata_records: plan.metadata.len() as u64,
             dropped_metadata: plan.dropped_metadata,
             index_entries: 0,
             span: plan.span,
             lost: salvage.lost_metadata().iter().chain(&plan.lost).cloned().collect(),
         };
-        let index = IndexFile::create(base, &plan.label)?;
         let sieve = Sieve::new(salvage.metadata(), salvage.version());
-        Ok(Self { salvage, plan, index, volume: None, sieve, repaired })
+        let data = DataFiles::create(base, &plan.label)?;
+        Ok(Self { salvage, plan, sieve, data, gap: Gap::default(), repaired })
     }
 
     fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
@@ -231,19 +238,23 @@ impl<'s> Copier<'s> {
         let mut records = self.salvage.records();
         let mut number = 0;
         while let Some(salvaged) = records.next()? {
-            let Salvaged::Record(record) = salvaged else { continue };
+            let Salvaged::Record(record) = salvaged else {
+                self.gap.open();
+                continue;
+            };
             progress.at(&record);
             if self.plan.keeps(number) {
                 self.copy_record(&record)?;
+            } else {
+                self.gap.open();
             }
             number += 1;
         }
         progress.end_pass();
-        let Some((_, file)) = self.volume else {
+        if self.repaired.records == 0 {
             return Err(Error::NoData { path: self.salvage.files().base.clone() });
-        };
-        file.finish()?;
-        self.repaired.index_entries = self.index.finish(metadata_end)?;
+        }
+        self.repaired.index_entries = self.data.finish(metadata_end)?;
         Ok(self.repaired)
     }
 
@@ -262,25 +273,21 @@ impl<'s> Copier<'s> {
     }
 
     fn copy_record(&mut self, record: &Record<'_>) -> Result<()> {
-        let Some(bytes) = self.sieve.pass(record)? else {
+        let Some(passed) = self.sieve.pass(record)? else {
             self.repaired.dropped += 1;
+            self.gap.open();
             return Ok(());
         };
-        self.repaired.thinned += u64::from(bytes.is_thinned);
-        let number = record.volume();
-        if self.volume.as_ref().is_none_or(|(open, _)| *open != number) {
-            let new =
-                OutputFile::create(&self.repaired.base, &self.plan.label, Role::Data(number))?;
-            if let Some((_, full)) = self.volume.replace((number, new)) {
-                full.finish()?;
-            }
+        let (volume, stamp) = (record.volume(), record.timestamp());
+        if let Some(at) = self.gap.close(stamp, record.is_mark()) {
+            let mut mark = Vec::new();
+            encode_mark(self.salvage.version(), at, &mut mark)?;
+            self.data.append(volume, at, self.plan.new_metadata_offset(at), &mark)?;
+            self.repaired.marks += 1;
         }
-        let Some((_, file)) = &mut self.volume else { return Ok(()) };
-        let stamp = record.timestamp();
-        let metadata = self.plan.new_metadata_offset(stamp);
-        self.index.note(stamp, number, metadata, file.len(), bytes.bytes.len())?;
-        file.append(bytes.bytes)?;
+        self.data.append(volume, stamp, self.plan.new_metadata_offset(stamp), passed.bytes)?;
         self.repaired.records += 1;
+        self.repaired.thinned += u64::from(passed.is_thinned);
         Ok(())
     }
 }

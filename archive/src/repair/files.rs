@@ -57,6 +57,48 @@ impl OutputFile {
     }
 }
 
+/// The new data volumes and their index.
+pub(super) struct DataFiles {
+    base: PathBuf,
+    label: ArchiveLabel,
+    volume: Option<(u32, OutputFile)>,
+    index: IndexFile,
+}
+
+impl DataFiles {
+    pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
+        let index = IndexFile::create(base, label)?;
+        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, index })
+    }
+
+    /// The next record, for the volume with this number.
+    pub(super) fn append(
+        &mut self,
+        volume: u32,
+        stamp: Timestamp,
+        metadata_offset: u64,
+        record: &[u8],
+    ) -> Result<()> {
+        if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
+            let new = OutputFile::create(&self.base, &self.label, Role::Data(volume))?;
+            if let Some((_, full)) = self.volume.replace((volume, new)) {
+                full.finish()?;
+            }
+        }
+        let Some((_, file)) = &mut self.volume else { return Ok(()) };
+        self.index.note(stamp, volume, metadata_offset, file.len(), record.len())?;
+        file.append(record)
+    }
+
+    /// Everything is on disk; returns the number of index entries.
+    pub(super) fn finish(self, metadata_end: u64) -> Result<u64> {
+        if let Some((_, file)) = self.volume {
+            file.finish()?;
+        }
+        self.index.finish(metadata_end)
+    }
+}
+
 /// A new index: an entry at the first record of each volume, where new
 /// metadata begins, and every 100 kB.
 pub(super) struct IndexFile {

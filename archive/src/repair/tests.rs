@@ -30,7 +30,7 @@ fn descs() -> [MetricDesc; 2] {
 }
 
 /// Ten records in two volumes.
-fn archive() -> (TempDir, PathBuf) {
+pub(super) fn archive() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
     let label = WriterLabel {
@@ -79,7 +79,7 @@ fn repaired(base: &Path) -> (Repaired, Vec<u32>) {
 }
 
 #[track_caller]
-fn words(base: &Path) -> Vec<u32> {
+pub(super) fn words(base: &Path) -> Vec<u32> {
     let report = check::check(base).unwrap();
     assert!(report.worst() < Some(Severity::Warning), "{:?}", report.findings());
     let archive = Archive::open(base).unwrap();
@@ -121,6 +121,39 @@ fn a_damaged_record_costs_only_itself_and_is_named_with_its_time() {
     let [lost] = repaired.lost.as_slice() else { panic!("{:?}", repaired.lost) };
     assert_eq!((lost.offset, lost.bytes), (second as u64, RECORD as u64));
     assert_eq!((lost.after, lost.before), (Some(at(0)), Some(at(2))));
+}
+
+/// The times of the marks of an archive.
+fn marks(base: &Path) -> Vec<Timestamp> {
+    let archive = Archive::open(base).unwrap();
+    let mut records = archive.records().unwrap();
+    let mut marks = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        marks.extend(record.is_mark().then(|| record.timestamp()));
+    }
+    marks
+}
+
+#[test]
+fn values_are_not_joined_over_records_that_are_lost() {
+    let (_directory, base) = archive();
+    // One that is damaged, one of a wild time, and one at a volume's start.
+    change(&base, "0", |bytes| bytes[LABEL + RECORD + 3] ^= 4);
+    change(&base, "0", |bytes| bytes[LABEL + 3 * RECORD + 4] = 0x7f);
+    change(&base, "1", |bytes| bytes[LABEL + 3] ^= 4);
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0, 2, 4, 6, 7, 8, 9]);
+    assert_eq!((repaired.records, repaired.marks), (7, 3));
+    let behind = [0, 2, 4].map(|n| at(n).saturating_add(std::time::Duration::from_millis(1)));
+    assert_eq!(marks(&base.with_file_name("b")), behind);
+}
+
+#[test]
+fn a_torn_tail_leaves_no_mark() {
+    let (_directory, base) = archive();
+    change(&base, "1", |bytes| bytes.truncate(bytes.len() - 1));
+    let (repaired, words) = repaired(&base);
+    assert_eq!((words.len(), repaired.marks), (9, 0));
 }
 
 #[test]
