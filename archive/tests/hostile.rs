@@ -1,0 +1,241 @@
+//! Small archives, cut at every byte and with every bit flipped, through all
+//! that reads archives: what is answered is true, up to the record or field
+//! that was damaged, or else there is an error.
+//!
+//! A version 3 archive is written here; those of version 2 are PCP's own. Of
+//! them every eleventh bit is flipped, and with `MMV_LONG` every one.
+
+#[path = "shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mmv_archive::check::{Severity, check};
+use mmv_archive::repair::repair;
+use mmv_archive::salvage::{Salvage, Salvaged};
+use mmv_archive::{Archive, Error, FetchResult, Record};
+use tempfile::TempDir;
+
+/// An archive's files by extension, and what is in it.
+struct Specimen {
+    name: String,
+    files: Vec<(String, Vec<u8>)>,
+    records: Vec<FetchResult>,
+    /// For each volume the ends of its records.
+    ends: Vec<Vec<u64>>,
+    label: usize,
+    /// Every so many of its bits are flipped.
+    stride: usize,
+}
+
+impl Specimen {
+    fn of(name: &str, base: &Path, stride: usize) -> Self {
+        let archive = Archive::open(base).unwrap();
+        let extensions = archive.volumes().map(|number| number.to_string());
+        let extensions: Vec<_> =
+            ["meta", "index"].map(str::to_owned).into_iter().chain(extensions).collect();
+        let read = |extension: String| {
+            let file = format!("{}.{extension}", base.display());
+            (extension, fs::read(file).unwrap())
+        };
+        let mut ends = vec![Vec::new(); archive.volumes().len()];
+        let mut records = archive.records().unwrap();
+        while let Some(record) = records.next().unwrap() {
+            let volume = archive.volumes().position(|number| number == record.volume()).unwrap();
+            ends[volume].push(record.offset() + record.size() as u64);
+        }
+        let files: Vec<_> = extensions.into_iter().map(read).collect();
+        let label = u32::from_be_bytes(*files[0].1.first_chunk().unwrap()) as usize;
+        let (records, None) = read_all(&archive) else { panic!("{name} is whole") };
+        Self { name: name.to_owned(), files, records, ends, label, stride }
+    }
+
+    /// The archive with one of its files changed.
+    fn with(&self, file: usize, change: impl FnOnce(&mut Vec<u8>)) -> (TempDir, PathBuf) {
+        let memory = Path::new("/dev/shm");
+        let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        let directory = made.unwrap();
+        let base = directory.path().join("a");
+        for (extension, bytes) in &self.files {
+            fs::write(base.with_extension(extension), bytes).unwrap();
+        }
+        let (extension, mut bytes) = self.files[file].clone();
+        change(&mut bytes);
+        fs::write(base.with_extension(extension), bytes).unwrap();
+        (directory, base)
+    }
+
+    fn is_data(&self, file: usize) -> bool {
+        self.files[file].0.parse::<u32>().is_ok()
+    }
+}
+
+fn specimens() -> Vec<Specimen> {
+    let (_directory, base) = archives::of_every_kind();
+    let mut all = vec![Specimen::of("written", &base, 1)];
+    if let Some(corpus) = std::env::var_os("MMV_CORPUS") {
+        let archives = Path::new(&corpus).join("archives");
+        let stride = if std::env::var_os("MMV_LONG").is_some() { 1 } else { 11 };
+        let of = |name| Specimen::of(name, &archives.join(name), stride);
+        all.extend(["ok-mv-bar", "ok-interp"].map(of));
+    }
+    all
+}
+
+/// The records as far as they can be read, and why not further.
+fn read_all(archive: &Archive) -> (Vec<FetchResult>, Option<Error>) {
+    let mut found = Vec::new();
+    let mut records = archive.records().unwrap();
+    loop {
+        match records.next() {
+            Ok(None) => return (found, None),
+            Err(error) => return (found, Some(error)),
+            Ok(Some(record)) => match owned(&record, archive) {
+                Ok(record) => found.push(record),
+                Err(error) => return (found, Some(error)),
+            },
+        }
+    }
+}
+
+fn owned(record: &Record<'_>, archive: &Archive) -> Result<FetchResult, Error> {
+    let damaged = |source| Error::Corrupt { file: PathBuf::new(), offset: record.offset(), source };
+    record.to_owned(archive.metadata()).map_err(damaged)
+}
+
+fn salvaged(base: &Path) -> Option<usize> {
+    let salvage = Salvage::open(base).ok()?;
+    let mut records = salvage.records();
+    let mut n = 0;
+    while let Some(next) = records.next().unwrap() {
+        n += usize::from(matches!(next, Salvaged::Record(_)));
+    }
+    Some(n)
+}
+
+/// What a repair makes is whole.
+#[track_caller]
+fn assert_repairable(base: &Path, what: &str) -> Option<Vec<FetchResult>> {
+    let output = base.with_file_name("b");
+    repair(base, &output).ok()?;
+    let report = check(&output).unwrap();
+    assert!(report.worst() < Some(Severity::Error), "{what}: {:?}", report.findings());
+    let (records, error) = read_all(&Archive::open(&output).unwrap());
+    assert!(error.is_none(), "{what}: {error:?}");
+    Some(records)
+}
+
+#[test]
+fn every_cut_gives_the_records_before_it_or_an_error() {
+    for specimen in specimens() {
+        for file in 0..specimen.files.len() {
+            for len in 0..specimen.files[file].1.len() {
+                let what = format!("{}.{} cut at {len}", specimen.name, specimen.files[file].0);
+                let (_directory, base) = specimen.with(file, |bytes| bytes.truncate(len));
+                assert_cut(&specimen, file, len, &base, &what);
+            }
+        }
+    }
+}
+
+fn assert_cut(specimen: &Specimen, file: usize, len: usize, base: &Path, what: &str) {
+    let report = check(base).unwrap();
+    if let Ok(archive) = Archive::open(base) {
+        let (records, error) = read_all(&archive);
+        // Of a volume that is not the last one, what is behind it follows.
+        let is_inner = specimen.is_data(file) && file + 1 < specimen.files.len();
+        let prefix = records.iter().zip(&specimen.records).take_while(|(a, b)| a == b).count();
+        assert!(prefix == records.len() || is_inner, "{what}: another record {prefix}");
+        let at_end = |ends: &Vec<u64>| ends.contains(&(len as u64));
+        let is_clean = error.is_none() && archive.torn_tail().is_none();
+        if is_clean && records.len() < specimen.records.len() {
+            let at_end = len <= specimen.label || specimen.ends.iter().any(at_end);
+            assert!(at_end, "{what}: {} records, and no word", records.len());
+        }
+        assert!(salvaged(base).unwrap() >= records.len(), "{what}");
+    } else {
+        assert!(!report.findings().is_empty(), "{what}: nothing is found");
+    }
+    // Syncing is slow: not for every byte.
+    if len.is_multiple_of(13)
+        && let Some(repaired) = assert_repairable(base, what)
+    {
+        assert!(repaired.len() <= specimen.records.len() + 1, "{what}");
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_an_error_or_changes_no_more_than_its_field() {
+    for specimen in specimens() {
+        for file in 0..specimen.files.len() {
+            for at in 0..specimen.files[file].1.len() {
+                // The long fields of labels all behave alike.
+                if (60..specimen.label - 4).contains(&at) && at % 16 != 0 {
+                    continue;
+                }
+                for bit in (0..8).filter(|bit| (at * 8 + bit) % specimen.stride == 0) {
+                    let (name, extension) = (&specimen.name, &specimen.files[file].0);
+                    let what = format!("{name}.{extension} bit {bit} of {at}");
+                    let (_directory, base) = specimen.with(file, |bytes| bytes[at] ^= 1 << bit);
+                    assert_flipped(&specimen, file, &base, &what);
+                    if (at * 8 + bit) % 29 == 0 {
+                        assert_repairable(&base, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn assert_flipped(specimen: &Specimen, file: usize, base: &Path, what: &str) {
+    let report = check(base).unwrap();
+    let Ok(archive) = Archive::open(base) else {
+        assert!(!report.findings().is_empty(), "{what}: does not open, and nothing is found");
+        return;
+    };
+    let (records, error) = read_all(&archive);
+    let is_whole = error.is_none() && archive.torn_tail().is_none();
+    assert!(records.len() <= specimen.records.len(), "{what}");
+    assert!(!is_whole || records.len() == specimen.records.len(), "{what}: lost without a word");
+    let pairs = || records.iter().zip(&specimen.records);
+    let differing = pairs().filter(|(found, expected)| found != expected).count();
+    if specimen.is_data(file) {
+        assert!(differing <= 1, "{what}: {differing} records differ");
+        for (found, expected) in pairs() {
+            assert!(differences(found, expected) <= 1, "{what}: {found:?} for {expected:?}");
+        }
+    } else if &specimen.files[file].0 == "index" {
+        assert_eq!(differing, 0, "{what}");
+        assert_times(specimen, &archive, what);
+    } else {
+        // Another type or domain changes how one metric reads, everywhere.
+        for (found, expected) in pairs() {
+            assert!(differences(found, expected) <= 1, "{what}: {found:?} for {expected:?}");
+        }
+    }
+    if is_whole {
+        assert_eq!(salvaged(base), Some(records.len()), "{what}");
+    }
+}
+
+/// How many fields differ: the time, and value sets.
+fn differences(found: &FetchResult, expected: &FetchResult) -> usize {
+    let sets = found.value_sets.iter().zip(&expected.value_sets).filter(|(a, b)| a != b).count();
+    let more = found.value_sets.len().abs_diff(expected.value_sets.len());
+    usize::from(found.timestamp != expected.timestamp) + sets + more
+}
+
+/// Every time is found, whatever the index says.
+fn assert_times(specimen: &Specimen, archive: &Archive, what: &str) {
+    for from in specimen.records.iter().map(|record| record.timestamp) {
+        let mut records = archive.records_from(from).unwrap();
+        let found = records.next().unwrap().map(|record| owned(&record, archive).unwrap());
+        let expected = specimen.records.iter().find(|record| record.timestamp >= from);
+        assert_eq!(found.as_ref(), expected, "{what}: from {from}");
+        let mut records = archive.records_back_from(from).unwrap();
+        let found = records.previous().unwrap().map(|record| owned(&record, archive).unwrap());
+        let expected = specimen.records.iter().rfind(|record| record.timestamp <= from);
+        assert_eq!(found.as_ref(), expected, "{what}: back from {from}");
+    }
+}
