@@ -1,5 +1,5 @@
 //! The worked examples of "Explaining Value Interpolation with PCP Archives"
-//! (Ken McDonell, 2024): archives written by the library, replayed by the
+//! (K. J. `McDonell`, 2024): archives written by the library, replayed by the
 //! library and by PCP's own pmrep.
 //!
 //! Observations every 10 s from 10 s to 90 s; the archive goes on to 99 s with
