@@ -64,7 +64,7 @@ enum Command {
     Reindex(repair::ReindexArguments),
     /// Write a part of an archive, or several archives as one, as a new archive.
     Extract(extract::Arguments),
-    /// Write an archive anew: in version 3, with other names, or compressed.
+    /// Write an archive anew: in version 3 or 2, with other names, or compressed.
     Convert(convert::Arguments),
     /// Print the values of metrics at even steps of time, or as logged.
     Report(report::Arguments),

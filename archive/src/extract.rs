@@ -28,7 +28,6 @@ use pcp_types::{Pmid, Timestamp};
 use crate::Record;
 use crate::copy::Changes;
 use crate::error::Result;
-use crate::format::archive_label::Version;
 use crate::reader::Source;
 use crate::scan::Selection;
 use crate::writer::{ArchiveWriter, Copied};
@@ -169,7 +168,7 @@ impl Pass<'_, '_> {
         }
         self.declare_until(stamp)?;
         let is_whole = count == record.len() as usize && self.plan.keeps_sets();
-        if is_whole && self.source.version_of(record) == Version::V3 {
+        if is_whole && self.source.version_of(record) == self.writer.version() {
             return self.writer.write_whole(record);
         }
         let sets = record.value_sets().filter_map(|set| {

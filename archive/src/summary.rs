@@ -109,19 +109,42 @@ pub struct Extreme {
 /// are not numbers, are left out.
 ///
 /// ```
-/// # use mmv_archive::{Archive, scan::Selection, summary::summarize};
-/// # use mmv_archive::replay::interpolate::Decrease;
-/// # fn main() -> mmv_archive::Result<()> {
-/// # let archive = match Archive::open("/nowhere") { Ok(archive) => archive, Err(_) => return Ok(()) };
+/// use mmv_archive::replay::interpolate::Decrease;
+/// use mmv_archive::{scan::Selection, summary::summarize};
+/// # use mmv_archive::{
+/// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+/// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+/// # };
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let base = directory.path().join("a");
+/// # let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
+/// # let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+/// # let desc = MetricDesc {
+/// #     pmid: Pmid::new(70, 1, 1)?,
+/// #     value_type: ValueType::U64,
+/// #     indom: None,
+/// #     semantics: Semantics::Counter,
+/// #     units: Units::count(),
+/// # };
+/// # let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
+/// # writer.declare_metric(&desc, &["acme.sold"])?;
+/// # for (second, sold) in [(0, 100), (10, 150), (30, 160)] {
+/// #     let values = Ok(vec![(None, OwnedValue::U64(sold))]);
+/// #     let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+/// #     writer.write_result(&FetchResult { timestamp: Timestamp::new(second, 0)?, value_sets })?;
+/// # }
+/// # writer.finish()?;
+/// # let archive = Archive::open(&base)?;
+///
 /// let mut selection = Selection::new(&archive);
-/// selection.select("kernel.all");
+/// selection.select("acme.sold"); // 100 at 0 s, 150 at 10 s, 160 at 30 s
 /// let span = archive.label().start..=archive.end();
-/// for summary in summarize(&selection, span, Decrease::Reset)? {
-///     for instance in &summary.instances {
-///         let average = instance.statistics.as_ref().map(|numbers| numbers.time_average);
-///         println!("{} {average:?} {}", summary.metric.name, summary.units);
-///     }
-/// }
+/// let summaries = summarize(&selection, span, Decrease::Reset)?;
+/// assert_eq!(summaries[0].units.to_string(), "count / sec");
+/// let sold = summaries[0].instances[0].statistics.as_ref().expect("two rates");
+/// assert_eq!((sold.count, sold.sum, sold.time_average), (2, 60.0, 2.0));
+/// assert_eq!((sold.maximum.value, sold.maximum.at.seconds()), (5.0, 10));
 /// # Ok(())
 /// # }
 /// ```

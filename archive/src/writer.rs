@@ -329,6 +329,11 @@ impl ArchiveWriter {
         self.files.as_mut().map_or(Ok(()), FileSet::sync)
     }
 
+    /// The format's version.
+    pub const fn version(&self) -> Version {
+        self.options.version
+    }
+
     /// The archive's base name.
     pub fn base(&self) -> &Path {
         &self.base

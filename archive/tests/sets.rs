@@ -201,3 +201,20 @@ fn a_conversion_renames_renumbers_and_compresses() {
     };
     assert_eq!(values("new", &csv), values("a,b", &["acme.level", "-t", "5s", "--format", "csv"]));
 }
+
+#[test]
+fn a_conversion_to_version_2_and_back_says_the_same() {
+    let directory = archives();
+    printed(&directory, &["convert", "a", "-o", "old", "--archive-version", "2"]);
+    printed(&directory, &["convert", "old", "-o", "new"]);
+    let dump = |name| printed(&directory, &["dump", "-m", "--json", name]);
+    assert!(printed(&directory, &["info", "old", "--json"]).contains("\"version\":2"));
+    assert!(printed(&directory, &["info", "new", "--json"]).contains("\"version\":3"));
+    assert_eq!(dump("old"), dump("a"));
+    assert_eq!(dump("new"), dump("a"));
+    for name in ["old", "new"] {
+        assert_eq!(printed(&directory, &["check", name]), "", "nothing is wrong with {name}");
+    }
+    let status = run(&directory, &["convert", "a", "-o", "x", "--archive-version", "4"]).status;
+    assert_eq!(status.code(), Some(2));
+}

@@ -1,5 +1,5 @@
-//! `mmv-archive convert`: an archive anew, in version 3, with other names, or
-//! compressed otherwise.
+//! `mmv-archive convert`: an archive anew, in version 3 or 2, with other names,
+//! or compressed otherwise.
 
 use clap::{Args, ValueEnum};
 use pcp_types::Pmid;
@@ -80,7 +80,7 @@ impl Arguments {
             extract = extract.renumber(name, *pmid);
         }
         let staging = self.output.staging(&archives)?;
-        let summary = self.output.write(&extract, source, &staging)?;
+        let summary = self.output.write(&extract, &archives, &staging)?;
         if let Some(compression) = self.compress.compression() {
             compress_volumes(staging.hidden(), compression)?;
         }

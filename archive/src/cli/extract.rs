@@ -1,5 +1,6 @@
 //! `mmv-archive extract`: part of an archive, or several as one, as a new one.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,13 +10,14 @@ use serde::Serialize;
 use super::ArchiveArgument;
 use super::failure::Failure;
 use super::output::Output;
+use super::progress::ProgressOptions;
 use super::warn;
 use super::window::WindowOptions;
 use super::zone::{Zone, ZoneOptions};
 use crate::extract::Extract;
 use crate::scan::Selection;
 use crate::staging::Staging;
-use crate::{Archive, ArchiveSet, ArchiveWriter, Source, Summary, WriterOptions};
+use crate::{Archive, ArchiveSet, ArchiveWriter, Source, Summary, Version, WriterOptions};
 
 /// Options of `extract`.
 #[derive(Debug, Args)]
@@ -54,6 +56,11 @@ pub(super) struct OutputOptions {
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     volume_size: Option<u64>,
 
+    /// The format's version: 3, or 2 for readers that know no other, with times
+    /// cut to microseconds.
+    #[arg(long, value_name = "VERSION", default_value = "3", value_parser = archive_version)]
+    archive_version: Version,
+
     /// Replace an archive of that name. An archive that is read never is.
     #[arg(long)]
     force: bool,
@@ -61,6 +68,9 @@ pub(super) struct OutputOptions {
     /// Print one JSON object instead of text, with times as [seconds, nanoseconds].
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
 }
 
 #[derive(Serialize)]
@@ -85,7 +95,7 @@ impl Arguments {
         let extract = Extract::new(self.selection(source)?);
         let extract = extract.window(window.origin.max(window.start)..=window.end);
         let staging = self.output.staging(&archives)?;
-        let summary = self.output.write(&extract, source, &staging)?;
+        let summary = self.output.write(&extract, &archives, &staging)?;
         self.output.commit(staging, &summary, &zone)
     }
 
@@ -122,13 +132,20 @@ impl OutputOptions {
     pub(super) fn write(
         &self,
         extract: &Extract<'_>,
-        source: Source<'_>,
+        archives: &ArchiveSet,
         staging: &Staging,
     ) -> Result<Summary, Failure> {
-        let options = WriterOptions { volume_bytes: self.volume_size, ..WriterOptions::default() };
-        let label = source.label().into();
+        let (version, volume_bytes) = (self.archive_version, self.volume_size);
+        let options = WriterOptions { version, volume_bytes, ..WriterOptions::default() };
+        let label = Source::from(archives).label().into();
         let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
-        extract.write(&mut writer, |_| {})?;
+        let (mut done, total) = (0, bytes_of(archives));
+        let mut progress = self.progress.start();
+        extract.write(&mut writer, |record| {
+            done += record.size() as u64;
+            progress.show(done.min(total), total);
+        })?;
+        drop(progress);
         writer.sync()?;
         let summary = writer.finish()?;
         if summary.records == 0 {
@@ -170,6 +187,24 @@ impl OutputOptions {
             out.text.extend_from_slice(text.as_bytes());
         }
         out.finish()
+    }
+}
+
+/// Bytes of all data volumes, as far as they can be known.
+fn bytes_of(archives: &ArchiveSet) -> u64 {
+    let files = archives.archives().iter().flat_map(|archive| {
+        let volumes = archive.volumes();
+        volumes.filter_map(|number| archive.volume_path(number))
+    });
+    files.filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum()
+}
+
+/// `2` or `3`.
+fn archive_version(text: &str) -> Result<Version, String> {
+    match text {
+        "2" => Ok(Version::V2),
+        "3" => Ok(Version::V3),
+        _ => Err("archives have version 2 or 3".to_owned()),
     }
 }
 
