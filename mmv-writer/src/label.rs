@@ -1,6 +1,7 @@
 //! Labels as a program states them.
 
-use crate::json;
+use crate::registry::check;
+use crate::{Error, json};
 
 /// A name and a value, attached to a file, a domain, an instance or a metric.
 ///
@@ -37,7 +38,18 @@ impl Label {
         self
     }
 
-    /// `{"name":value}`, as it stands in the file.
+    /// `{"name":value}`, as it stands in a file, if name and value are legal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LabelName`], [`Error::LabelValue`], [`Error::Nul`] or, where it is
+    /// too long, [`Error::Length`].
+    pub fn to_json(&self) -> Result<String, Error> {
+        check::label(self)?;
+        Ok(self.text())
+    }
+
+    /// `{"name":value}`, unchecked.
     pub(crate) fn text(&self) -> String {
         format!("{{\"{}\":{}}}", self.name, self.json_value)
     }

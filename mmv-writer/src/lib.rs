@@ -97,10 +97,12 @@
 //! [`layout`] (every byte of the format) -> [`view`] (a foreign file, checked) ->
 //! [`mapping`] (the only unsafe code) -> [`metric`] (the handles) -> `registry`
 //! (names, numbers and their checks) -> `plan` (from registrations to bytes) ->
-//! `publish` (the file's life) -> `live` (files that grow).
+//! `publish` (the file's life) -> `live` (files that grow) -> [`image`] (files
+//! that others lay out).
 
 mod directory;
 mod error;
+pub mod image;
 mod json;
 mod label;
 pub mod layout;

@@ -6,7 +6,7 @@
 //! [`Registry::publish`] adds the descriptions and gives the file its name.
 
 pub(crate) mod catalog;
-mod check;
+pub(crate) mod check;
 mod histogram;
 mod indom;
 mod metric;

@@ -82,11 +82,17 @@ impl Temporary {
     }
 
     /// Gives the file its name, in place of one that is there.
-    pub(crate) fn publish(mut self, path: &Path, generation: u64) -> Result<Published, Error> {
+    pub(crate) fn publish(self, path: &Path, generation: u64) -> Result<Published, Error> {
+        let process = self.name.process;
+        let file = Some(self.rename(path)?);
+        Ok(Published { path: path.to_owned(), file, generation, process })
+    }
+
+    /// Gives the file its name for good: nobody withdraws it.
+    pub(crate) fn rename(mut self, path: &Path) -> Result<Flock<File>, Error> {
         std::fs::rename(&self.name.path, path).map_err(Error::io("rename", path))?;
         self.name.renamed = true;
-        let process = self.name.process;
-        Ok(Published { path: path.to_owned(), file: Some(self.file), generation, process })
+        Ok(self.file)
     }
 }
 

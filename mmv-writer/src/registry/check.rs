@@ -49,7 +49,7 @@ pub(super) fn help(name: &str, help: &Help) -> Result<(), Error> {
 }
 
 /// A label's name and value.
-pub(super) fn label(label: &Label) -> Result<(), Error> {
+pub(crate) fn label(label: &Label) -> Result<(), Error> {
     if !is_label_name(&label.name) {
         return Err(Error::LabelName { name: label.name.clone() });
     }
