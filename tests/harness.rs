@@ -4,6 +4,7 @@
 pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod binaries;
+pub(crate) mod capi;
 pub(crate) mod corpus;
 pub(crate) mod dump_text;
 pub(crate) mod facts;

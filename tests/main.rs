@@ -11,6 +11,7 @@
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
 //! | `copied` | archives copied by our writer are as good as before |
+//! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
@@ -24,6 +25,7 @@
 //! A test that needs what the machine lacks says `skipped: ...` on standard error
 //! and passes; with `PCP=require` in the environment it fails instead.
 
+mod capi;
 mod commands;
 mod compliance;
 mod copied;

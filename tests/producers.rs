@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::harness::capi;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
@@ -49,6 +50,21 @@ impl Producer {
         Self::interpreted(oracle, oracle.python(), "everything.py", "411", scratch, file)
     }
 
+    /// The C program on our library instead of libpcp_mmv.
+    pub(crate) fn c_on_ours(oracle: &Oracle, scratch: &Scratch, file: &str, version: u32) -> Self {
+        let mut command = capi::on_ours(oracle.command(compiled(oracle)));
+        command.arg(scratch.mmv_dir().join(file));
+        command.args([320 + version, 0, version].map(|number| number.to_string()));
+        Self::start(command).expect("the C program says that it is ready")
+    }
+
+    /// The Python program on our library; `None`, in the open, where Python cannot
+    /// load the module.
+    pub(crate) fn python_on_ours(oracle: &Oracle, scratch: &Scratch, file: &str) -> Option<Self> {
+        let command = capi::on_ours(oracle.command(oracle.python()));
+        Self::script(command, "everything.py", "411", scratch, file)
+    }
+
     fn interpreted(
         oracle: &Oracle,
         interpreter: &str,
@@ -57,12 +73,22 @@ impl Producer {
         scratch: &Scratch,
         file: &str,
     ) -> Option<Self> {
-        let mut command = oracle.command(interpreter);
+        Self::script(oracle.command(interpreter), script, cluster, scratch, file)
+    }
+
+    fn script(
+        mut command: Command,
+        script: &str,
+        cluster: &str,
+        scratch: &Scratch,
+        file: &str,
+    ) -> Option<Self> {
+        let interpreter = command.get_program().to_owned();
         command.arg(sources().join(script)).arg(scratch.mmv_dir().join(file));
         command.args([cluster, "0"]);
         let producer = Self::start(command);
         if producer.is_none() {
-            skip::skip(&format!("{interpreter} cannot run {script} here"));
+            skip::skip(&format!("{} cannot run {script} here", interpreter.display()));
         }
         producer
     }
@@ -104,7 +130,7 @@ impl Drop for Producer {
     }
 }
 
-fn sources() -> PathBuf {
+pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("producers")
 }
 

@@ -14,29 +14,38 @@ pub(crate) fn mmv_archive() -> PathBuf {
     folder().join("mmv-archive")
 }
 
-/// The folder both lie in, built at the first question.
+/// The static library with the C interface.
+pub(crate) fn capi_archive() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| built(&["-p", "mmv-capi", "--lib"])).join("libpcp_mmv.a")
+}
+
+/// The folder both programs lie in, built at the first question.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| built(&["--workspace", "--bins"]))
+}
+
+/// The folder of what cargo builds, after it has built what `options` say.
 ///
 /// Cargo builds the programs of a package for the tests of that package only, so
 /// it is asked again here, unless `MMV_PROGRAMS=built` says that there is no need.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let test = std::env::current_exe().expect("the test's own path");
-        // target/<profile>/deps/integration-<hash>
-        let profile = test.ancestors().nth(2).expect("a profile folder").to_owned();
-        if std::env::var("MMV_PROGRAMS").is_ok_and(|state| state == "built") {
-            return profile;
-        }
-        let target = profile.parent().expect("a target folder");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--workspace", "--bins", "--target-dir"]).arg(target);
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        let status = cargo.current_dir(workspace()).status().expect("start cargo");
-        assert!(status.success(), "cargo could not build the programs");
-        profile
-    })
+fn built(options: &[&str]) -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    // target/<profile>/deps/integration-<hash>
+    let profile = test.ancestors().nth(2).expect("a profile folder").to_owned();
+    if std::env::var("MMV_PROGRAMS").is_ok_and(|state| state == "built") {
+        return profile;
+    }
+    let target = profile.parent().expect("a target folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet"]).args(options).arg("--target-dir").arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(workspace()).status().expect("start cargo");
+    assert!(status.success(), "cargo could not build {options:?}");
+    profile
 }
 
 /// The folder of the workspace.

@@ -1,0 +1,76 @@
+//! What libpcp_mmv looks at before it makes a file.
+//!
+//! | found | errno |
+//! |---|---|
+//! | a domain with serial 0 or all ones | `ESRCH` |
+//! | help text of a domain with 256 bytes or more | `E2BIG` |
+//! | an empty instance name (registries and `mmv_stats2_init` only) | `EINVAL` |
+//! | an instance name with 256 bytes or more (these only) | `E2BIG` |
+//! | a type below -1 or above 9, or an empty metric name | `EINVAL` |
+//! | a metric name with 256 bytes or more | `E2BIG` |
+//! | a metric whose domain is not there | `ESRCH` |
+//!
+//! Source: `mmv_check` and `mmv_check2` of `src/libpcp_mmv/src/mmv_stats.c`.
+
+use std::ffi::CStr;
+
+use mmv_writer::layout::{NAME_BYTES, STRING_BYTES, TYPE_ELAPSED, Version};
+use nix::errno::Errno;
+
+use crate::content::{Content, Indom, Metric, is_singular};
+
+/// `MMV_TYPE_NOSUPPORT`.
+const TYPE_NOSUPPORT: i32 = -1;
+
+/// The lowest version that holds the names, if all is well.
+pub(crate) fn check(content: &Content) -> Result<Version, Errno> {
+    let mut version = Version::V1;
+    for indom in &content.indoms {
+        check_domain(indom)?;
+        for (_, name) in &indom.instances {
+            version = version.max(check_name(name)?);
+        }
+    }
+    for metric in &content.metrics {
+        version = version.max(check_metric(content, metric)?);
+    }
+    Ok(version)
+}
+
+/// The same for `mmv_stats_init`, whose names are cut to fit version 1.
+pub(crate) fn check_inline(content: &Content) -> Result<Version, Errno> {
+    content.indoms.iter().try_for_each(check_domain)?;
+    for metric in &content.metrics {
+        check_metric(content, metric)?;
+    }
+    Ok(Version::V1)
+}
+
+fn check_domain(indom: &Indom) -> Result<(), Errno> {
+    if is_singular(indom.serial) {
+        return Err(Errno::ESRCH);
+    }
+    let texts = [&indom.help.short, &indom.help.long];
+    let fits = |text: &CStr| text.count_bytes() < STRING_BYTES;
+    if texts.into_iter().flatten().all(|text| fits(text)) { Ok(()) } else { Err(Errno::E2BIG) }
+}
+
+fn check_metric(content: &Content, metric: &Metric) -> Result<Version, Errno> {
+    if !(TYPE_NOSUPPORT..=TYPE_ELAPSED).contains(&metric.type_code) {
+        return Err(Errno::EINVAL);
+    }
+    let version = check_name(&metric.name)?;
+    if !is_singular(metric.indom) && content.indom(metric.indom).is_none() {
+        return Err(Errno::ESRCH);
+    }
+    Ok(version)
+}
+
+fn check_name(name: &CStr) -> Result<Version, Errno> {
+    match name.count_bytes() {
+        0 => Err(Errno::EINVAL),
+        bytes if bytes < NAME_BYTES => Ok(Version::V1),
+        bytes if bytes < STRING_BYTES => Ok(Version::V2),
+        _ => Err(Errno::E2BIG),
+    }
+}

@@ -1,0 +1,85 @@
+//! The files that this process has published and not stopped, by address.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mmv_writer::image::Image;
+use mmv_writer::layout::Flags;
+use mmv_writer::mmv_directory;
+use nix::errno::Errno;
+
+use crate::abi::Map;
+use crate::content::Content;
+use crate::encode::{Identity, encode};
+use crate::errno;
+
+static FILES: Mutex<BTreeMap<usize, Published>> = Mutex::new(BTreeMap::new());
+
+struct Published {
+    image: Image,
+    flags: Flags,
+    number: u64,
+}
+
+/// Which file is meant: an address may be another file's later.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    pub(crate) map: Map,
+    number: u64,
+}
+
+/// Publishes a file.
+pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Result<Started, Errno> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let bytes = encode(content, identity);
+    let image = Image::publish(&path(file), bytes).map_err(|error| errno::of(&error))?;
+    let map: Map = image.as_ptr().cast();
+    let flags = Flags::from_raw(identity.flags);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    files().insert(map.addr(), Published { image, flags, number });
+    Ok(Started { map, number })
+}
+
+/// Stops the file at an address, if there is one.
+pub(crate) fn stop_at(file: Option<&CStr>, map: Map) {
+    stop_if(file, map, |_| true);
+}
+
+/// Stops a file, if it is not stopped yet.
+pub(crate) fn stop(file: Option<&CStr>, started: Started) {
+    stop_if(file, started.map, |published| published.number == started.number);
+}
+
+/// Unmaps a file, and removes it if it has the PROCESS flag.
+fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool) {
+    let mut files = files();
+    if !files.get(&map.addr()).is_some_and(is_meant) {
+        return;
+    }
+    let taken = files.remove(&map.addr());
+    drop(files);
+    let Some(published) = taken else { return };
+    if let Some(file) = file
+        && published.flags.contains(Flags::PROCESS)
+    {
+        // Nobody is left to tell; a reader sees that the process is gone.
+        let _ = published.image.withdraw(&path(file));
+    }
+}
+
+/// Held for no more than a change of the table: a child that is forked in that
+/// moment, by another thread, can neither start nor stop a file. Counting takes no
+/// lock.
+fn files() -> MutexGuard<'static, BTreeMap<usize, Published>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `$PCP_TMP_DIR/mmv/FILE`, or FILE itself if it starts with a slash.
+fn path(file: &CStr) -> PathBuf {
+    // Joining an absolute path gives that path.
+    mmv_directory().join(OsStr::from_bytes(file.to_bytes()))
+}

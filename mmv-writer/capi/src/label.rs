@@ -1,0 +1,142 @@
+//! Labels, as a registry is given them: a name, a text, and what kind of JSON
+//! value that text is said to be.
+
+use std::ffi::{CStr, c_int};
+
+use mmv_writer::Label;
+use mmv_writer::layout::{
+    LABEL_BYTES, LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL,
+    LabelEntry, nul_padded,
+};
+use nix::errno::Errno;
+
+use crate::errno;
+
+/// What a label describes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject {
+    /// All metrics of the file, by its cluster.
+    File(u32),
+    /// A domain, by its serial.
+    Indom(u32),
+    /// A metric, by its item.
+    Metric(u32),
+    /// An instance, by its domain's serial and its own number.
+    Instance(u32, i32),
+}
+
+impl Subject {
+    /// Class bit, identity and instance of a label's entry.
+    fn fields(self) -> (u32, u32, i32) {
+        match self {
+            Self::File(cluster) => (LABEL_CLUSTER, cluster, -1),
+            Self::Indom(serial) => (LABEL_INDOM, serial, -1),
+            Self::Metric(item) => (LABEL_ITEM, item, -1),
+            Self::Instance(serial, instance) => (LABEL_INSTANCES, serial, instance),
+        }
+    }
+}
+
+/// A label's entry.
+///
+/// # Errors
+///
+/// `E2BIG` if it does not fit; `EINVAL` for a bad name, or a value that is no
+/// JSON or not of the kind (`MMV_*_TYPE`) it is said to be.
+pub(crate) fn entry(
+    subject: Subject,
+    name: &CStr,
+    value: &CStr,
+    kind: u32,
+    optional: c_int,
+) -> Result<LabelEntry, Errno> {
+    // Before all else, as libpcp_mmv has it: braces, quotes, colon and a NUL.
+    if name.count_bytes() + value.count_bytes() + 6 > LABEL_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    let utf8 = |text: &CStr| text.to_str().map(str::to_owned).map_err(|_| Errno::EINVAL);
+    let value = json(kind, &utf8(value)?)?;
+    let label = Label::json(utf8(name)?, value).to_json().map_err(|error| errno::of(&error))?;
+    let (class, identity, instance) = subject.fields();
+    let flags = if optional == 0 { class } else { class | LABEL_OPTIONAL };
+    let json = nul_padded::<LABEL_BYTES>(label.as_bytes()).ok_or(Errno::E2BIG)?;
+    Ok(LabelEntry { flags, identity, instance, json })
+}
+
+/// The value's JSON, if it looks like its kind.
+fn json(kind: u32, value: &str) -> Result<String, Errno> {
+    let enclosed =
+        |open, close| value.len() >= 2 && value.starts_with(open) && value.ends_with(close);
+    let fits = match kind {
+        1 => enclosed('"', '"'),
+        2 => {
+            let starts = |first: char| first == '-' || first.is_ascii_digit();
+            value.starts_with(starts) && value.ends_with(|last: char| last.is_ascii_digit())
+        }
+        3 => value == "true" || value == "false",
+        4 => return Ok("null".to_owned()),
+        5 => enclosed('[', ']'),
+        6 => enclosed('{', '}'),
+        _ => false,
+    };
+    if fits { Ok(value.to_owned()) } else { Err(Errno::EINVAL) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(kind: u32, value: &CStr) -> Result<String, Errno> {
+        let entry = entry(Subject::Metric(7), c"zone", value, kind, 0)?;
+        let json = CStr::from_bytes_until_nul(&entry.json).unwrap();
+        Ok(json.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_value_must_be_json_of_its_kind() {
+        for (kind, value) in
+            [(1, c"\"b\""), (2, c"-1.5e3"), (3, c"true"), (5, c"[1,2]"), (6, c"{\"a\":1}")]
+        {
+            assert_eq!(
+                text(kind, value).unwrap(),
+                format!("{{\"zone\":{}}}", value.to_str().unwrap())
+            );
+            let others = (0..8).filter(|other| *other != kind && *other != 4);
+            for other in others {
+                assert_eq!(text(other, value), Err(Errno::EINVAL), "{value:?} as {other}");
+            }
+        }
+        assert_eq!(text(4, c"anything").unwrap(), "{\"zone\":null}");
+        for (kind, value) in [(1, c"\""), (1, c"\"a\"b\""), (2, c"0x10"), (2, c"1 "), (5, c"[1,]")]
+        {
+            assert_eq!(text(kind, value), Err(Errno::EINVAL), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_lengths_are_checked() {
+        let with = |name: &CStr| entry(Subject::File(1), name, c"1", 2, 0).map(|_| ());
+        assert_eq!(with(c"a_2"), Ok(()));
+        for bad in [c"", c"2", c"_a", c"a.b", c"\xff"] {
+            assert_eq!(with(bad), Err(Errno::EINVAL), "{bad:?}");
+        }
+        // `{"name":1}` and a NUL in 244 bytes.
+        let name = |bytes: usize| std::ffi::CString::new("n".repeat(bytes)).unwrap();
+        assert_eq!(with(&name(237)), Ok(()));
+        assert_eq!(with(&name(238)), Err(Errno::E2BIG));
+        // The value is short, but what stands for it does not fit.
+        assert_eq!(entry(Subject::File(1), &name(238), c"", 4, 0).map(|_| ()), Err(Errno::E2BIG));
+    }
+
+    #[test]
+    fn the_fields_say_what_it_describes() {
+        let fields = |subject, optional| {
+            let entry = entry(subject, c"a", c"", 4, optional).unwrap();
+            (entry.flags, entry.identity, entry.instance)
+        };
+        assert_eq!(fields(Subject::File(321), 0), (8, 321, -1));
+        assert_eq!(fields(Subject::Indom(7), 1), (0x84, 7, -1));
+        assert_eq!(fields(Subject::Metric(9), 2), (0x90, 9, -1));
+        assert_eq!(fields(Subject::Instance(7, 3), 0), (32, 7, 3));
+    }
+}

@@ -1,0 +1,82 @@
+//! libpcp_mmv's C interface, for programs that were compiled against it.
+//!
+//! The script `link`, beside this folder, makes `libpcp_mmv.so.1` of it, with the
+//! same symbols under the same versions (`PCP_MMV_1.0` to `PCP_MMV_1.5`). A
+//! program runs on it by `LD_LIBRARY_PATH` alone. The functions are those of
+//! `mmv_stats_init(3)`, `mmv_stats_registry(3)`, `mmv_lookup_value_desc(3)`,
+//! `mmv_inc_value(3)` and their like; files have the same bytes.
+//!
+//! | what | libpcp_mmv | here |
+//! |---|---|---|
+//! | adding to a number | load, add, store | atomic: threads lose nothing |
+//! | ending an elapsed interval | cell first, then `extra` | `extra` first, once: no reader counts it twice, and ending one that never began adds nothing |
+//! | setting a text | cleared, then copied | word by word; its last byte is NUL at every moment; writers wait for each other |
+//! | a new file | removed, created, filled in place | filled under a hidden name, disk space allocated, renamed |
+//! | a failed start | the old file is gone | the old file stays |
+//! | generation | seconds and microseconds | nanoseconds, never that of the file before |
+//! | names, help, labels of a registry | the caller's pointers, read at the start | copied when added |
+//! | a null pointer where one must not be | the program dies | `EFAULT`, or nothing is done |
+//! | stopping twice | the program dies | nothing is done, unless a new file has the address |
+//! | a label that is no JSON | a number of PCP's as errno | `EINVAL` |
+//! | stop, with the PROCESS flag | removes what has the name | removes its own file |
+//! | a NaN, or a number beyond a signed integer's range | what the processor makes of it | 0, or the nearest |
+//! | no memory left while registering | `ENOMEM` | the program aborts |
+//!
+//! As there: names, items, serials and clusters are not looked at beyond what
+//! `check` says; files have lowest versions; a text of 255 bytes or more
+//! is ignored. A forked child shares its parent's file, where `mmv-writer` would
+//! have it count for itself: a program that starts a file and then becomes a daemon
+//! goes on counting. The file still names the parent as its process.
+//!
+//! # Panics
+//!
+//! None reaches C. Functions that register or publish catch it and set `errno`
+//! to `ENOTRECOVERABLE`. Functions that update values hold nothing that could:
+//! no index, no arithmetic but wrapping, no allocation.
+//!
+//! # Safety
+//!
+//! What all functions ask of the caller, and the SAFETY comments call *the
+//! caller's promise*:
+//!
+//! * a `map` is null or what `mmv_stats_start`, `mmv_stats_init` or
+//!   `mmv_stats2_init` gave, and not stopped yet (`mmv_stats_stop` alone takes
+//!   any address);
+//! * a `value` is null or what `mmv_lookup_value_desc` or
+//!   `mmv_stats_interval_start` gave for that map;
+//! * a `registry` is null or what `mmv_stats_registry` gave, not freed, and used
+//!   by one thread at a time;
+//! * a text is null or ends in a NUL; an array has as many elements as its count
+//!   says, or its count is 0;
+//! * nobody but these functions, and the program through its values, writes to
+//!   the file.
+//!
+//! The metadata in a map, from its header to its strings, never changes once it
+//! is published, so it is read with plain loads. Cells are read and written with
+//! atomic ones of eight bytes, as everywhere in this workspace.
+//!
+//! # Read the modules in this order
+//!
+//! [`abi`] (the C types) -> `content` (what was registered) -> `check` ->
+//! `label` -> `encode` (its bytes) -> `files` (published ones) -> `registry` and
+//! `arrays` (the functions that make them) -> `metadata` (a published file, read
+//! in place) -> `lookup` -> `value` -> `update` and `by_name` (the functions that
+//! count).
+
+#![expect(unsafe_code, reason = "a C interface; see the section on safety")]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod abi;
+pub mod arrays;
+pub mod by_name;
+mod check;
+mod content;
+mod encode;
+mod errno;
+mod files;
+mod label;
+pub mod lookup;
+mod metadata;
+pub mod registry;
+pub mod update;
+mod value;

@@ -1,0 +1,53 @@
+//! Values by name (`mmv_lookup_value_desc(3)`).
+
+use std::ffi::c_char;
+use std::ptr;
+
+use nix::libc::strcmp;
+
+use crate::abi::{AtomValue, Map};
+use crate::metadata::{Entry, Metadata};
+
+/// The value of a metric and, unless that is singular, of an instance.
+///
+/// Null if there is none, or no metric is named, or no instance where one is
+/// needed. Goes through all values: keep what it gives.
+///
+/// # Safety
+///
+/// See [the crate](crate#safety).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmv_lookup_value_desc(
+    map: Map,
+    metric: *const c_char,
+    instance: *const c_char,
+) -> *mut AtomValue {
+    if metric.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the caller's promise.
+    let Some(metadata) = (unsafe { Metadata::of(map) }) else { return ptr::null_mut() };
+    // The values of a metric stand together: its name is compared once.
+    let mut previous: Option<(&Entry, bool)> = None;
+    for entry in metadata.values() {
+        let known = previous.filter(|(other, _)| Metadata::is_same_metric(entry, other));
+        // SAFETY: the file's names end in a NUL, so does the caller's.
+        let compared = || unsafe { strcmp(metadata.metric_name(entry), metric) } == 0;
+        let matches = known.map_or_else(compared, |(_, matches)| matches);
+        previous = Some((entry, matches));
+        if !matches {
+            continue;
+        }
+        if metadata.is_singular(entry) {
+            return entry.as_value();
+        }
+        if instance.is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: as above; the metric is not singular, so there is an instance.
+        if unsafe { strcmp(metadata.instance_name(entry), instance) } == 0 {
+            return entry.as_value();
+        }
+    }
+    ptr::null_mut()
+}
