@@ -14,6 +14,8 @@ use pcp_types::Timestamp;
 pub(crate) struct Timeline {
     start: Timestamp,
     stamps: Vec<Timestamp>,
+    /// The same as PCP's arithmetic takes them: each is asked for many times.
+    seconds: Vec<f64>,
     /// Record numbers, ascending.
     marks: Vec<u32>,
 }
@@ -36,18 +38,37 @@ impl Reach {
         let is_within = |place: usize, range: &Range<u32>| {
             records.get(place).is_some_and(|record| range.contains(record))
         };
-        let after = records.partition_point(|&record| record < self.prior.end);
+        let after = count_before(records, self.prior.end);
         let prior = after.checked_sub(1).filter(|&place| is_within(place, &self.prior));
-        let next = records.partition_point(|&record| record < self.next.start);
+        let next = count_before(records, self.next.start);
         (prior, Some(next).filter(|&place| is_within(place, &self.next)))
     }
+}
+
+/// How many of the records, whose numbers rise, lie in front of `record`.
+///
+/// Numbers rise by one at least, so the first and the last of them leave few
+/// places to search: of 3, 4, 5, 6 exactly two lie in front of 5, because
+/// 5 - 3 is two and so is what is left of four without 5 to 6. A metric with
+/// values in every record is never searched.
+#[inline]
+pub(super) fn count_before(records: &[u32], record: u32) -> usize {
+    let (Some(&first), Some(&last)) = (records.first(), records.last()) else { return 0 };
+    if record > last {
+        return records.len();
+    }
+    let most = records.len().min(record.saturating_sub(first) as usize);
+    let least = (records.len() - 1).saturating_sub((last - record) as usize);
+    let between = records.get(least..most).unwrap_or_default();
+    least + between.partition_point(|&other| other < record)
 }
 
 impl Timeline {
     /// The timeline of the rows of a chunk, in an archive that starts at
     /// `start`.
-    pub(crate) const fn new(start: Timestamp, stamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
-        Self { start, stamps, marks }
+    pub(crate) fn new(start: Timestamp, stamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
+        let seconds = stamps.iter().map(|stamp| stamp.seconds_since(start)).collect();
+        Self { start, stamps, seconds, marks }
     }
 
     /// The marks, ascending.
@@ -62,7 +83,7 @@ impl Timeline {
 
     /// A record's time as PCP's arithmetic takes it: seconds since the start.
     pub(crate) fn seconds(&self, record: u32) -> f64 {
-        self.stamp(record).map_or(f64::NAN, |stamp| stamp.seconds_since(self.start))
+        self.seconds.get(record as usize).copied().unwrap_or(f64::NAN)
     }
 
     /// Seconds since the archive's start of any moment.
@@ -146,5 +167,18 @@ mod tests {
         assert_eq!(at(0..5, 4..9), (Some(1), Some(1)), "a record at the moment is both");
         assert_eq!(at(5..6, 6..8), (None, None), "nothing between the marks");
         assert_eq!(at(0..0, 0..9), (None, Some(0)));
+    }
+
+    proptest::proptest! {
+        /// forall rising records, record: count_before is the number of records below.
+        #[test]
+        fn as_many_lie_in_front_as_are_below(
+            records in proptest::collection::btree_set(0u32..40, 0..40),
+            record in 0u32..50,
+        ) {
+            let records: Vec<u32> = records.into_iter().collect();
+            let below = records.iter().filter(|&&other| other < record).count();
+            proptest::prop_assert_eq!(count_before(&records, record), below);
+        }
     }
 }
