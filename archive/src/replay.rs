@@ -34,7 +34,7 @@
 //! together, on the columns that a [scan] read; `rate` makes
 //! rates of counters; [`expression`] is what is worked out of several metrics,
 //! and `derived` puts that beside the others; `seek` reads no more of an
-//! archive than answers need.
+//! archive than answers need, and `pieces` no more at once.
 //!
 //! # Cost
 //!
@@ -42,7 +42,9 @@
 //! metrics, 12 bytes each for a number. An answer then takes two binary
 //! searches an instance, whatever the step. Where few moments or a narrow
 //! window are asked for, [`Selection::load_moments`] and
-//! [`Selection::load_spans`] read only what decides their answers.
+//! [`Selection::load_spans`] read only what decides their answers; many moments,
+//! and logged values, are had [piece by piece](Selection::window) in bounded
+//! memory.
 
 mod damage;
 mod derived;
@@ -50,19 +52,22 @@ pub mod expression;
 pub mod interpolate;
 mod lifetime;
 mod observations;
+mod pieces;
 mod rate;
 mod seek;
 mod steps;
 mod timeline;
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pcp_types::{InstanceId, Semantics, Timestamp};
+use hashbrown::HashMap;
+use pcp_types::{InDom, InstanceId, Semantics, Timestamp};
 
 use crate::salvage::Lost;
-use crate::scan::{self, Chunk, Column};
-use crate::{Metadata, Result, Source, Value};
+use crate::scan::{self, Chunk, Column, Room};
+use crate::{Result, Source, Value};
 use derived::{Derivations, Derived};
 use expression::Values;
 use interpolate::{Decrease, Observed, value_at};
@@ -72,6 +77,7 @@ use timeline::{Reach, Timeline};
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError};
 pub use observations::Observations;
+pub use pieces::{Logged, Window};
 pub(crate) use rate::rate_between;
 pub use steps::Steps;
 
@@ -79,13 +85,15 @@ pub use steps::Steps;
 const SLOP: f64 = 0.001;
 
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Selection<'a> {
     chosen: scan::Selection<'a>,
     derivations: Derivations,
     /// How many of the metrics are shown, once it is known: the others only
     /// serve derived ones.
     shown: Option<usize>,
+    /// When the selected instances exist, once that is worked out.
+    lives: Option<Arc<Lives>>,
     reads_on: bool,
     decrease: Decrease,
 }
@@ -125,7 +133,8 @@ impl<'a> Selection<'a> {
         let selection = self.with_operands();
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
-        let lost = selection.fill(&mut chunk, &mut source.records()?)?;
+        let (mut records, mut lost) = (source.records()?, Vec::new());
+        while selection.fill(&mut chunk, &mut records, Room::UNBOUNDED, &mut lost)? {}
         let end = chunk.stamps().last().copied().unwrap_or(source.start());
         Ok(Replay { lost, ..selection.replay(chunk, end, None) })
     }
@@ -136,6 +145,9 @@ impl<'a> Selection<'a> {
         self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
             self.chosen.select(name);
+        }
+        if self.lives.is_none() {
+            self.lives = Some(Arc::new(self.lives()));
         }
         self
     }
@@ -158,9 +170,10 @@ impl<'a> Selection<'a> {
         let shown = shown.chain(derived).collect();
         let backward_records = chunk.backward_records();
         let (stamps, marks, columns) = chunk.into_parts();
-        let (metadata, metrics) = (source.metadata(), self.chosen.metrics().iter().cloned());
+        let lives = self.lives.as_deref();
+        let metrics = self.chosen.metrics().iter().cloned();
         let tracks =
-            metrics.zip(columns).map(|(metric, columns)| Track::new(metadata, metric, columns));
+            metrics.zip(columns).map(|(metric, columns)| Track::new(lives, metric, columns));
         Replay {
             source,
             timeline: Timeline::new(source.start(), stamps, marks),
@@ -177,6 +190,9 @@ impl<'a> Selection<'a> {
     }
 }
 
+/// When each instance of a domain exists.
+type Lives = HashMap<InDom, HashMap<InstanceId, Lifetime>>;
+
 /// One metric and the observations of its instances.
 #[derive(Debug)]
 struct Track {
@@ -189,14 +205,13 @@ struct Track {
 
 impl Track {
     /// Orders the instances and finds out when each exists.
-    fn new(metadata: &Metadata, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
+    fn new(lives: Option<&Lives>, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
         columns.sort_by_key(Column::instance);
         let lives = match metric.desc.indom {
             None => vec![Some(Lifetime::ALWAYS); columns.len()],
             Some(indom) => {
-                let history = metadata.indom_history(indom);
-                let lives = history.map(lifetime::lifetimes).unwrap_or_default();
-                let life = |column: &Column| lives.get(&column.instance()?).copied();
+                let lives = lives.and_then(|lives| lives.get(&indom));
+                let life = |column: &Column| lives?.get(&column.instance()?).copied();
                 columns.iter().map(life).collect()
             }
         };
@@ -296,6 +311,7 @@ impl<'a> Replay<'a> {
             chosen: scan::Selection::new(source),
             derivations: Derivations::default(),
             shown: None,
+            lives: None,
             reads_on: false,
             decrease: Decrease::Reset,
         }

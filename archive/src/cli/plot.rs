@@ -153,7 +153,9 @@ impl Arguments {
             &self.metrics,
             &self.expressions,
         )?;
-        Ok(super::report::loaded(selection.load()?))
+        let replay = selection.load()?;
+        super::report::tell(&replay);
+        Ok(replay)
     }
 
     /// The lines by unit, of each unit those that are drawn.

@@ -19,10 +19,7 @@ use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
 use crate::Source;
 use crate::replay::interpolate::Decrease;
-use crate::replay::{self, Expression, Replay, Sample, Selection};
-
-/// For more samples than these no neighbourhoods are searched one by one.
-const SEARCHED: u128 = 10_000;
+use crate::replay::{self, Expression, Logged, Replay, Sample, Selection};
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -144,14 +141,33 @@ enum Moments {
     /// Those of the records.
     Logged,
     /// From a first to a last one, every interval.
-    Even { first: Timestamp, last: Timestamp, count: u128 },
+    Even { first: Timestamp, last: Timestamp },
     /// Those given one by one.
     Listed(Vec<Timestamp>),
 }
 
+/// Where the samples come from.
+enum Answers<'a> {
+    Logged(Logged<'a>),
+    Even(replay::Window<'a>),
+    Loaded(Replay<'a>),
+}
+
+impl<'a> Answers<'a> {
+    /// What is read so far.
+    fn replay(&self) -> &Replay<'a> {
+        match self {
+            Self::Logged(logged) => logged.replay(),
+            Self::Even(window) => window.replay(),
+            Self::Loaded(replay) => replay,
+        }
+    }
+}
+
 /// What the writers of all formats work on.
-struct Report<'a> {
-    replay: &'a Replay<'a>,
+struct Report {
+    /// By metric.
+    pmids: Vec<String>,
     columns: Vec<Column>,
     zone: Zone,
     /// Places of the second that times in a table have.
@@ -159,6 +175,49 @@ struct Report<'a> {
     /// Places of floating point numbers, if any are asked for.
     precision: Option<usize>,
     width: usize,
+}
+
+/// Writes samples in one of the formats.
+struct Writer {
+    out: Output,
+    report: Report,
+    /// The lines of a table.
+    blocks: Option<table::Blocks>,
+    format: Format,
+    values: u64,
+}
+
+impl Writer {
+    fn begin(report: Report, format: Format) -> Self {
+        let mut out = Output::new();
+        if format == Format::Csv {
+            csv::write_head(&mut out, &report);
+        }
+        let blocks = (format == Format::Table).then(|| table::Blocks::new(&report));
+        Self { out, report, blocks, format, values: 0 }
+    }
+
+    /// Writes samples; returns how many there were.
+    fn write<'r>(&mut self, samples: impl Iterator<Item = Sample<'r>>) -> Result<usize, Failure> {
+        let mut count = 0;
+        let samples = samples.inspect(|_| count += 1);
+        let (out, report) = (&mut self.out, &self.report);
+        self.values += match (self.format, &mut self.blocks) {
+            (Format::Csv, _) => csv::write(out, report, samples)?,
+            (_, Some(blocks)) => blocks.write(out, report, samples)?,
+            (_, None) => jsonl::write(out, report, samples)?,
+        };
+        Ok(count)
+    }
+
+    /// Writes what is left; returns the number of values.
+    fn finish(mut self) -> Result<u64, Failure> {
+        if let Some(blocks) = self.blocks {
+            blocks.finish(&mut self.out)?;
+        }
+        self.out.finish()?;
+        Ok(self.values)
+    }
 }
 
 impl Arguments {
@@ -177,48 +236,47 @@ impl Arguments {
             warn(&"the alignment leads out of the archive and is ignored");
         }
         let moments = self.moments(window, &frame)?;
-        let replay = self.load(source, &moments)?;
-        let columns = self.columns(source, &replay)?;
+        let mut answers = self.load(source, &moments)?;
+        let replay = answers.replay();
+        tell(replay);
+        let columns = self.columns(source, replay)?;
         if columns.is_empty() {
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
+        let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.width.unwrap_or_else(super::terminal_width);
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
-        let report = Report { replay: &replay, columns, zone, places, precision, width };
-        let samples = self.samples(&replay, window, moments)?;
-        let mut out = Output::new();
-        let values = match self.format() {
-            Format::Table => table::write(&mut out, &report, samples)?,
-            Format::Csv => csv::write(&mut out, &report, samples)?,
-            Format::Jsonl => jsonl::write(&mut out, &report, samples)?,
-        };
-        out.finish()?;
-        whole(&replay)?;
+        let report = Report { pmids, columns, zone, places, precision, width };
+        let mut writer = Writer::begin(report, self.format());
+        self.write(&mut writer, &mut answers, window, moments)?;
+        let values = writer.finish()?;
+        whole(answers.replay())?;
         if values == 0 {
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
         Ok(())
     }
 
-    /// The selected metrics with their observations.
-    fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Replay<'a>, Failure> {
+    /// Begins to read the selected metrics. What has to be seen as a whole is
+    /// loaded; all else comes piece by piece.
+    fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Answers<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).read_on();
         let selection = select(selection, &self.metrics, &self.expressions)?;
+        let step = self.step()?;
         let looks_back = self.stepping || self.has_rates() || selection.needs_moment_before();
-        let back = if looks_back { self.step()? } else { Duration::ZERO };
-        Ok(loaded(match moments {
-            Moments::Logged => selection.load()?,
-            Moments::Listed(times) => selection.load_moments(times, back)?,
-            // Rates need all that lies between two samples.
-            Moments::Even { first, last, count } if back.is_zero() && *count <= SEARCHED => {
-                let times: Vec<_> = replay::times(*first..=*last, self.step()?).collect();
-                selection.load_moments(&times, back)?
+        let back = if looks_back { step } else { Duration::ZERO };
+        Ok(match moments {
+            Moments::Logged => Answers::Logged(selection.logged()?),
+            Moments::Listed(times) => Answers::Loaded(selection.load_moments(times, back)?),
+            // A step depends on the one before.
+            Moments::Even { first, last } if self.stepping => {
+                Answers::Loaded(selection.load_spans(&[first.saturating_sub(back)..=*last])?)
             }
-            Moments::Even { first, last, .. } => {
-                selection.load_spans(&[first.saturating_sub(back)..=*last])?
+            Moments::Even { first, last } => {
+                Answers::Even(selection.window(*first..=*last, step, back)?)
             }
-        }))
+        })
     }
 
     fn format(&self) -> Format {
@@ -250,7 +308,10 @@ impl Arguments {
             let steps = (span / step.as_nanos()).min((self.count() as u128).saturating_sub(1));
             let whole = u64::try_from(steps * step.as_nanos()).unwrap_or(u64::MAX);
             let last = window.origin.saturating_add(Duration::from_nanos(whole));
-            return Ok(Moments::Even { first: window.origin, last, count: steps + 1 });
+            // No sample at all is a window that ends before it begins.
+            let first = window.origin;
+            let last = if self.count() == 0 { first.saturating_sub(step) } else { last };
+            return Ok(Moments::Even { first, last });
         }
         let mut times = Vec::new();
         for text in &self.at {
@@ -267,44 +328,62 @@ impl Arguments {
         self.samples.unwrap_or(usize::MAX)
     }
 
-    /// The samples at the moments.
-    fn samples<'r>(
+    /// Writes the samples at the moments.
+    fn write(
         &self,
-        replay: &'r Replay<'r>,
+        writer: &mut Writer,
+        answers: &mut Answers<'_>,
         window: Window,
         moments: Moments,
-    ) -> Result<Box<dyn Iterator<Item = Sample<'r>> + 'r>, Failure> {
+    ) -> Result<(), Failure> {
         let step = self.step()?;
-        let rates = self.has_rates();
-        let sample = move |at: Timestamp| {
-            let since = at.saturating_sub(step);
-            if rates { replay.rates_at(at, since) } else { replay.at_since(at, since) }
-        };
-        let count = replay.metrics().len();
-        // A time outside the archive is a line without values: as many lines
-        // come out as times went in.
-        let nothing = move |timestamp| {
-            let values = vec![Vec::new(); count];
-            Sample { timestamp, is_mark: false, values }
-        };
-        Ok(match moments {
-            Moments::Logged => {
-                let is_within = move |sample: &Sample<'_>| {
+        match (answers, moments) {
+            (Answers::Logged(logged), _) => {
+                let is_within = |sample: &Sample<'_>| {
                     window.start <= sample.timestamp && sample.timestamp <= window.end
                 };
-                Box::new(replay.observations().filter(is_within).take(self.count()))
+                let mut left = self.count();
+                while left > 0 && logged.next_piece()? {
+                    let samples = logged.replay().observations().filter(is_within).take(left);
+                    left -= writer.write(samples)?;
+                }
             }
-            Moments::Even { first, last, .. } if self.stepping => {
-                Box::new(replay.steps(replay::times(first..=last, step).take(self.count())))
+            (Answers::Even(pieces), _) => {
+                let was_whole = pieces.is_whole();
+                while let Some(span) = pieces.next_piece()? {
+                    let replay = pieces.replay();
+                    if pieces.is_whole() && !was_whole {
+                        tell(replay);
+                    }
+                    let times = replay::times(span, step);
+                    writer.write(times.filter_map(|at| self.sample(replay, at, step)))?;
+                }
             }
-            Moments::Even { first, last, .. } => {
-                Box::new(replay::times(first..=last, step).take(self.count()).filter_map(sample))
+            (Answers::Loaded(replay), Moments::Listed(times)) => {
+                // A time outside the archive is a line without values: as many
+                // lines come out as times went in.
+                let values = vec![Vec::new(); replay.metrics().len()];
+                let nothing =
+                    |timestamp| Sample { timestamp, is_mark: false, values: values.clone() };
+                let sample = |at| self.sample(replay, at, step).unwrap_or_else(|| nothing(at));
+                writer.write(times.into_iter().map(sample))?;
             }
-            Moments::Listed(times) => {
-                let line = move |at| sample(at).unwrap_or_else(|| nothing(at));
-                Box::new(times.into_iter().map(line))
+            (Answers::Loaded(replay), Moments::Even { first, last }) => {
+                writer.write(replay.steps(replay::times(first..=last, step)))?;
             }
-        })
+            (Answers::Loaded(_), Moments::Logged) => {}
+        }
+        Ok(())
+    }
+
+    fn sample<'r>(
+        &self,
+        replay: &'r Replay<'_>,
+        at: Timestamp,
+        step: Duration,
+    ) -> Option<Sample<'r>> {
+        let since = at.saturating_sub(step);
+        if self.has_rates() { replay.rates_at(at, since) } else { replay.at_since(at, since) }
     }
 
     fn step(&self) -> Result<Duration, Failure> {
@@ -370,7 +449,7 @@ pub(super) fn whole(replay: &Replay<'_>) -> Result<(), Failure> {
 }
 
 /// Says what a replay had to leave out.
-pub(super) fn loaded(replay: Replay<'_>) -> Replay<'_> {
+pub(super) fn tell(replay: &Replay<'_>) {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();
         warn(&format_args!("{count} records go back in time and are left out"));
@@ -386,5 +465,4 @@ pub(super) fn loaded(replay: Replay<'_>) -> Replay<'_> {
         let bytes = lost.bytes;
         warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
     }
-    replay
 }

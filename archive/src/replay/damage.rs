@@ -31,23 +31,30 @@ impl Selection<'_> {
         self.reads_on && matches!(error, Error::Corrupt { .. } | Error::Expand { .. })
     }
 
-    /// Reads all records into a chunk; returns what was lost on the way.
-    pub(super) fn fill(&self, chunk: &mut Chunk, records: &mut Records<'_>) -> Result<Vec<Lost>> {
+    /// Reads records into a chunk as far as there is room; returns whether
+    /// there may be more. What was lost on the way is added to `all`.
+    pub(super) fn fill(
+        &self,
+        chunk: &mut Chunk,
+        records: &mut Records<'_>,
+        room: Room,
+        all: &mut Vec<Lost>,
+    ) -> Result<bool> {
         let source = self.chosen.source();
-        let mut all = Vec::new();
-        while let Err(error) = chunk.fill(source, records, Bound::Unbounded, Room::UNBOUNDED) {
-            if !self.reads_on_behind(&error) {
-                return Err(error);
-            }
+        loop {
+            let error = match chunk.fill(source, records, Bound::Unbounded, room) {
+                Ok(more) => return Ok(more),
+                Err(error) if !self.reads_on_behind(&error) => return Err(error),
+                Err(error) => error,
+            };
             // It is behind the record at least, or in the next volume.
             let (bytes, before) = records.skip_damage()?;
             let Some(lost) = lost(error, bytes) else { continue };
-            push(&mut all, Lost { after: chunk.newest(), before, ..lost });
+            push(all, Lost { after: chunk.newest(), before, ..lost });
             if let Some(next) = before {
                 chunk.add_gap(next);
             }
         }
-        Ok(all)
     }
 }
 

@@ -17,14 +17,14 @@ use crate::{Source, Value};
 const DOMAIN: u32 = 511;
 
 /// A derived metric of a selection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Derived {
     pub(super) metric: SelectedMetric,
     bound: Bound,
 }
 
 /// What was derived so far, and the metrics that it takes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
     /// The names of the operands, in the order of their places.

@@ -24,8 +24,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
-use super::lifetime::{self, Lifetime};
-use super::{Replay, Selection};
+use super::{Lives, Replay, Selection, lifetime};
 use crate::scan::{Chunk, Room};
 use crate::{MetricDesc, Record, Result};
 
@@ -34,10 +33,10 @@ use crate::{MetricDesc, Record, Result};
 const MOMENTS_PER_ENTRY: f64 = 0.25;
 
 /// A stretch of time with both ends.
-type Span = RangeInclusive<Timestamp>;
+pub(super) type Span = RangeInclusive<Timestamp>;
 
 /// The place of a metric in the selection, and an instance of it.
-type Key = (usize, Option<InstanceId>);
+pub(super) type Key = (usize, Option<InstanceId>);
 
 impl<'a> Selection<'a> {
     /// Reads what decides the answers at some moments, and `back` before each,
@@ -48,9 +47,8 @@ impl<'a> Selection<'a> {
     ///
     /// As [`load_spans`](Self::load_spans).
     pub fn load_moments(self, moments: &[Timestamp], back: Duration) -> Result<Replay<'a>> {
-        let most = self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY;
         let spans = moments.iter().map(|&at| at.saturating_sub(back)..=at);
-        if moments.len() as f64 <= most {
+        if self.is_worth_searches(moments.len() as f64) {
             return self.load_spans(&spans.collect::<Vec<_>>());
         }
         let (first, last) = (moments.iter().min(), moments.iter().max());
@@ -58,6 +56,11 @@ impl<'a> Selection<'a> {
             (Some(first), Some(last)) => self.load_spans(&[first.saturating_sub(back)..=*last]),
             _ => self.load_spans(&[]),
         }
+    }
+
+    /// Whether so many moments are so few that one searches for each.
+    pub(super) fn is_worth_searches(&self, moments: f64) -> bool {
+        moments <= self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY
     }
 
     /// Reads what decides the answers in some stretches of time. Outside of
@@ -83,13 +86,11 @@ impl<'a> Selection<'a> {
     }
 
     /// The records that decide the answers in some stretches of time.
-    fn deciding(&self, spans: &[Span]) -> Result<Chunk> {
+    pub(super) fn deciding(&self, spans: &[Span]) -> Result<Chunk> {
         let source = self.chosen.source();
-        let lives = self.lives();
         let mut deciding = Vec::new();
         for span in spans.iter().filter(|span| span.start() <= span.end()) {
-            let search = Search { selection: self, keys: self.keys_in(span, &lives) };
-            deciding.push(search.back(*span.start())?..=search.ahead(*span.end())?);
+            deciding.push(self.reach_of(span)?.0);
         }
         let mut chunk = Chunk::new(&self.chosen);
         for span in joined(deciding) {
@@ -99,8 +100,16 @@ impl<'a> Selection<'a> {
         Ok(chunk)
     }
 
+    /// From the first to the last record that decides the answers in a span,
+    /// and the instances that can have some.
+    pub(super) fn reach_of(&self, span: &Span) -> Result<(Span, HashSet<Key>)> {
+        let search = Search { selection: self, keys: self.keys_in(span) };
+        let reach = search.back(*span.start())?..=search.ahead(*span.end())?;
+        Ok((reach, search.keys))
+    }
+
     /// The lifetimes of the selected instances by domain.
-    fn lives(&self) -> HashMap<InDom, HashMap<InstanceId, Lifetime>> {
+    pub(super) fn lives(&self) -> Lives {
         let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
             let history = self.chosen.source().metadata().indom_history(indom);
@@ -114,18 +123,14 @@ impl<'a> Selection<'a> {
     }
 
     /// The instances that can have values within a span.
-    fn keys_in(
-        &self,
-        span: &Span,
-        lives: &HashMap<InDom, HashMap<InstanceId, Lifetime>>,
-    ) -> HashSet<Key> {
+    fn keys_in(&self, span: &Span) -> HashSet<Key> {
         let mut keys = HashSet::new();
         for (place, metric) in self.metrics().iter().enumerate() {
             let Some(indom) = metric.desc.indom else {
                 keys.insert((place, None));
                 continue;
             };
-            let alive = lives.get(&indom).into_iter().flatten();
+            let alive = self.lives.iter().flat_map(|lives| lives.get(&indom)).flatten();
             let alive = alive.filter(|(_, life)| life.overlaps(span));
             keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
         }
@@ -207,7 +212,7 @@ impl Missing {
 }
 
 /// Spans in order, those that meet made one.
-fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| *span.start());
     let mut joined: Vec<Span> = Vec::new();
     for span in spans {

@@ -79,6 +79,21 @@ impl Chunk {
         self.tracks.get(metric).map_or(&[], |track| &track.columns)
     }
 
+    /// How many values were read.
+    pub(crate) const fn values(&self) -> usize {
+        self.values
+    }
+
+    /// Whether a metric, given by its place, has a column of an instance.
+    pub(crate) fn has_column(&self, metric: usize, instance: Option<InstanceId>) -> bool {
+        self.tracks.get(metric).is_some_and(|track| track.places.contains_key(&instance))
+    }
+
+    /// The same for the records that follow those of another chunk.
+    pub(crate) fn behind(self, other: &Self) -> Self {
+        Self { newest: other.newest, ..self }
+    }
+
     /// The rows' times, the marks, and the columns of each metric.
     pub(crate) fn into_parts(self) -> (Vec<Timestamp>, Vec<u32>, Vec<Vec<Column>>) {
         let columns = self.tracks.into_iter().map(|track| track.columns).collect();
@@ -92,7 +107,7 @@ impl Chunk {
 
     /// Takes all rows away; the columns keep their places and the memory they
     /// are likely to need again.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.stamps.clear();
         self.marks.clear();
         self.tracks.iter_mut().flat_map(|track| &mut track.columns).for_each(Column::clear);

@@ -5,13 +5,8 @@ use super::{Failure, Output, Report, Sample};
 use crate::Value;
 use crate::cli::columns::{cell, push_plain};
 
-/// Writes a line of names and a line a sample; returns the number of values.
-/// Marks have no line.
-pub(super) fn write<'a>(
-    out: &mut Output,
-    report: &Report<'a>,
-    samples: impl Iterator<Item = Sample<'a>>,
-) -> Result<u64, Failure> {
+/// Writes the line of names.
+pub(super) fn write_head(out: &mut Output, report: &Report) {
     out.text.extend_from_slice(b"Time");
     for column in &report.columns {
         let name = match column.instance_title() {
@@ -22,6 +17,14 @@ pub(super) fn write<'a>(
         push_field(&mut out.text, name.as_bytes());
     }
     out.text.extend_from_slice(b"\r\n");
+}
+
+/// Writes a line a sample; returns the number of values. Marks have no line.
+pub(super) fn write<'r>(
+    out: &mut Output,
+    report: &Report,
+    samples: impl Iterator<Item = Sample<'r>>,
+) -> Result<u64, Failure> {
     let mut values = 0;
     let mut field = Vec::new();
     for sample in samples.filter(|sample| !sample.is_mark) {

@@ -29,13 +29,11 @@ pub(in crate::cli) struct Mark {
 }
 
 /// Writes a line a value; returns their number.
-pub(super) fn write<'a>(
+pub(super) fn write<'r>(
     out: &mut Output,
-    report: &Report<'a>,
-    samples: impl Iterator<Item = Sample<'a>>,
+    report: &Report,
+    samples: impl Iterator<Item = Sample<'r>>,
 ) -> Result<u64, Failure> {
-    let pmids: Vec<String> =
-        report.replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
     let mut values = 0;
     for sample in samples {
         let time = (sample.timestamp.seconds(), sample.timestamp.nanoseconds());
@@ -48,7 +46,7 @@ pub(super) fn write<'a>(
             out.json_line(&Line {
                 time,
                 metric: &column.name,
-                pmid: pmids.get(column.metric).cloned().unwrap_or_default(),
+                pmid: report.pmids.get(column.metric).cloned().unwrap_or_default(),
                 instance: column.instance.map(InstanceId::get),
                 name: column.instance_name.as_deref(),
                 value: Json(value),

@@ -36,25 +36,44 @@ pub(in crate::cli) struct Row {
     pub(in crate::cli) cells: Vec<String>,
 }
 
-/// Writes the table; returns the number of values in it.
-pub(super) fn write<'a>(
-    out: &mut Output,
-    report: &Report<'a>,
-    samples: impl Iterator<Item = Sample<'a>>,
-) -> Result<u64, Failure> {
-    let mut table = Table::new(report.columns.iter().map(head).collect(), report.width);
-    let block_len = block_len(report.columns.len());
-    let mut samples = samples.fuse();
-    let mut values = 0;
-    loop {
-        let rows: Vec<Row> =
-            samples.by_ref().take(block_len).map(|sample| row(report, &sample)).collect();
-        let cells = rows.iter().flat_map(|row| &row.cells);
-        values += cells.filter(|cell| *cell != MISSING).count() as u64;
-        table.write_block(out, &rows)?;
-        if rows.len() < block_len {
-            return Ok(values);
+/// The table of a report and the lines of it that are not written yet.
+pub(super) struct Blocks {
+    table: Table,
+    rows: Vec<Row>,
+    /// As many lines are gathered.
+    len: usize,
+}
+
+impl Blocks {
+    pub(super) fn new(report: &Report) -> Self {
+        let table = Table::new(report.columns.iter().map(head).collect(), report.width);
+        Self { table, rows: Vec::new(), len: block_len(report.columns.len()) }
+    }
+
+    /// Adds a line a sample, and writes the blocks that are full; returns the
+    /// number of values.
+    pub(super) fn write<'r>(
+        &mut self,
+        out: &mut Output,
+        report: &Report,
+        samples: impl Iterator<Item = Sample<'r>>,
+    ) -> Result<u64, Failure> {
+        let mut values = 0;
+        for sample in samples {
+            let row = row(report, &sample);
+            values += row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
+            self.rows.push(row);
+            if self.rows.len() >= self.len {
+                self.table.write_block(out, &self.rows)?;
+                self.rows.clear();
+            }
         }
+        Ok(values)
+    }
+
+    /// Writes the last block: the heading alone if there was no line at all.
+    pub(super) fn finish(mut self, out: &mut Output) -> Result<(), Failure> {
+        self.table.write_block(out, &self.rows)
     }
 }
 
@@ -156,7 +175,7 @@ impl Table {
     }
 }
 
-fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
+fn row(report: &Report, sample: &Sample<'_>) -> Row {
     let text = |column| cell_text(cell(sample, column), column, report.precision);
     let cells = report.columns.iter().map(text).collect();
     Row {

@@ -45,7 +45,7 @@ pub(crate) trait Scope {
 }
 
 /// An expression that makes sense for the metrics of an archive.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bound {
     pub(super) root: Term,
     /// It compares two moments.
@@ -53,7 +53,7 @@ pub(crate) struct Bound {
 }
 
 /// A part of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Term {
     pub(super) action: Action,
     pub(super) value_type: ValueType,
@@ -63,7 +63,7 @@ pub(super) struct Term {
 }
 
 /// How the values of a part come about.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Action {
     Constant(Value<'static>),
     Metric(usize),
@@ -75,7 +75,7 @@ pub(super) enum Action {
 }
 
 /// An operand, and how it gets into the scales of the result.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Converted {
     pub(super) term: Box<Term>,
     pub(super) conversion: Option<Conversion>,

@@ -1,0 +1,271 @@
+//! A replay piece by piece, so that a year takes no more memory than a day.
+//!
+//! The moments of a [`Window`] are answered in order, some at a time: what
+//! decides them is read, they are answered, and it is let go. A piece has as
+//! many moments as hold about [`VALUES`] observations; it grows where they are
+//! few, and where the search for neighbours outside of the piece reads more
+//! than the piece itself. So an archive with a metric that was logged once a
+//! day costs pieces of days, and not a search of a day for each minute.
+//!
+//! ```text
+//! moments     |  |  |  |  |  |  |  |  |  |
+//!             [= piece =][== piece ==][===
+//! read      [=============]
+//!                      [================]      neighbours are read twice
+//! ```
+//!
+//! [`Logged`] has the observations themselves, each read once.
+//!
+//! Both begin with an outline: a replay without observations that knows which
+//! instances have some. Damage and records that go back in time cannot be seen
+//! from within a piece: where a window meets them, all is read, as
+//! [`Selection::load`] does, for what is left of it.
+
+use std::ops::{Bound, Range};
+use std::time::Duration;
+
+use pcp_types::Timestamp;
+
+use super::seek::{Span, joined};
+use super::{Replay, Selection};
+use crate::scan::{Chunk, Room};
+use crate::{Records, Result};
+
+/// A piece holds about so many observations, 12 bytes each.
+const VALUES: usize = 1 << 18;
+
+/// The moments of the first piece: of how many observations they are is not
+/// known yet.
+const FIRST: i128 = 16;
+
+/// Moments at even steps, answered piece by piece; made by
+/// [`Selection::window`].
+#[derive(Debug)]
+pub struct Window<'a> {
+    selection: Selection<'a>,
+    first: Timestamp,
+    step: Duration,
+    back: Duration,
+    /// So few moments that the neighbours of each are searched for.
+    is_sparse: bool,
+    /// The moments that are left, counted from the first.
+    left: Range<i128>,
+    /// How many the next piece has.
+    piece: i128,
+    /// About so many observations are held.
+    most: usize,
+    /// The outline, and later the piece.
+    replay: Replay<'a>,
+    /// The replay has all that is left.
+    is_whole: bool,
+}
+
+impl<'a> Selection<'a> {
+    /// Begins to answer the moments from the start of a span to its end, every
+    /// `step`, and `back` before each, as [`Replay::rates_at`] needs it. A step
+    /// of zero is one of a nanosecond.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), from the records that are read.
+    pub fn window(self, span: Span, step: Duration, back: Duration) -> Result<Window<'a>> {
+        let selection = self.with_operands();
+        let step = step.max(Duration::from_nanos(1));
+        let nanos = step.as_nanos() as i128;
+        let source = selection.chosen.source();
+        // Of the moments before the archive one is tried.
+        let early = source.start().nanos_since(*span.start()).max(0) / nanos;
+        let skipped = early.saturating_sub(1).max(0) * nanos;
+        let first = Timestamp::from_nanos(span.start().as_nanos().saturating_add(skipped));
+        let last = (*span.end()).min(source.end());
+        let count = if last < first { 0 } else { last.nanos_since(first) / nanos + 1 };
+        let is_sparse = back.is_zero() && selection.is_worth_searches(count as f64);
+        let (replay, is_whole) = selection.outline(&(first.saturating_sub(back)..=last))?;
+        let (left, piece, most) = (0..count, FIRST, VALUES);
+        Ok(Window { selection, first, step, back, is_sparse, left, piece, most, replay, is_whole })
+    }
+
+    /// Begins to return what was logged; see [`Replay::observations`].
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn logged(self) -> Result<Logged<'a>> {
+        let selection = self.with_operands();
+        let source = selection.chosen.source();
+        let mut chunk = Chunk::new(&selection.chosen);
+        let (mut records, mut lost) = (source.records()?, Vec::new());
+        while selection.fill(&mut chunk, &mut records, Room::CHUNK, &mut lost)? {
+            chunk.clear();
+        }
+        let end = chunk.newest().unwrap_or(source.start());
+        chunk.clear();
+        let replay = Replay { lost, ..selection.clone().replay(chunk, end, None) };
+        let chunk = Chunk::new(&selection.chosen);
+        Ok(Logged {
+            records: source.records()?,
+            selection,
+            chunk,
+            replay,
+            has_more: true,
+            room: Room::CHUNK,
+        })
+    }
+
+    /// Which instances have values in what decides the answers of a span, and
+    /// whether all was read for it. The search ends as soon as all are found.
+    fn outline(&self, span: &Span) -> Result<(Replay<'a>, bool)> {
+        let source = self.chosen.source();
+        match self.seen(span) {
+            Ok(chunk) if chunk.backward_records() == 0 => {
+                Ok((self.clone().replay(chunk, source.end(), Some(Vec::new())), false))
+            }
+            Ok(_) => Ok((self.clone().load()?, true)),
+            Err(error) if self.reads_on_behind(&error) => Ok((self.clone().load()?, true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A chunk without rows that has the columns of a span.
+    fn seen(&self, span: &Span) -> Result<Chunk> {
+        let source = self.chosen.source();
+        let mut chunk = Chunk::new(&self.chosen);
+        if span.start() > span.end() {
+            return Ok(chunk);
+        }
+        let (reach, keys) = self.reach_of(span)?;
+        let (mut records, last) = (source.records_from(*reach.start())?, *reach.end());
+        loop {
+            let more = chunk.fill(source, &mut records, Bound::Included(last), Room::CHUNK)?;
+            chunk.clear();
+            if !more || keys.iter().all(|&(metric, instance)| chunk.has_column(metric, instance)) {
+                return Ok(chunk);
+            }
+        }
+    }
+}
+
+impl<'a> Window<'a> {
+    /// The piece; before the first one the outline, which answers nothing but
+    /// has all instances that any of the pieces has.
+    pub fn replay(&self) -> &Replay<'a> {
+        &self.replay
+    }
+
+    /// Whether the replay has all that is left: it met damage, or records that
+    /// go back in time, which it now can tell.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Reads the next piece and returns the span of its moments, from the
+    /// first to the last of them; `None` behind the last piece.
+    ///
+    /// # Errors
+    ///
+    /// As [`Selection::load`].
+    pub fn next_piece(&mut self) -> Result<Option<Span>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let begin = self.left.start;
+        let mut end = self.left.end;
+        if !self.is_whole {
+            let behind = begin.saturating_add(self.piece).min(end);
+            self.read(&(self.moment(begin)..=self.moment(behind - 1)))?;
+            if !self.is_whole {
+                end = behind;
+            }
+        }
+        self.left.start = end;
+        Ok(Some(self.moment(begin)..=self.moment(end - 1)))
+    }
+
+    fn moment(&self, number: i128) -> Timestamp {
+        Timestamp::from_nanos(self.first.as_nanos() + number * self.step.as_nanos() as i128)
+    }
+
+    /// Reads what decides the answers in a piece, or all that there is.
+    fn read(&mut self, piece: &Span) -> Result<()> {
+        let spans: Vec<Span> = if self.is_sparse {
+            super::times(piece.clone(), self.step).map(|at| at..=at).collect()
+        } else {
+            vec![piece.start().saturating_sub(self.back)..=*piece.end()]
+        };
+        let selection = self.selection.clone();
+        match selection.deciding(&spans) {
+            Ok(chunk) if chunk.backward_records() == 0 => {
+                self.piece = self.next_size(&chunk, piece);
+                let end = selection.chosen.source().end();
+                self.replay = selection.replay(chunk, end, Some(joined(spans)));
+            }
+            Err(error) if !selection.reads_on_behind(&error) => return Err(error),
+            Ok(_) | Err(_) => {
+                self.replay = selection.load()?;
+                self.is_whole = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many moments the next piece has: twice as many while they are few,
+    /// and half where they are many. A span that was mostly read for what lies
+    /// outside of it was too short, whatever it held.
+    fn next_size(&self, chunk: &Chunk, piece: &Span) -> i128 {
+        let inside = chunk.stamps().iter().filter(|stamp| piece.contains(stamp)).count();
+        let searched = !self.is_sparse && inside < chunk.stamps().len() / 2;
+        match chunk.values() {
+            values if searched || values < self.most / 2 => self.piece.saturating_mul(2),
+            values if values > self.most => (self.piece / 2).max(1),
+            _ => self.piece,
+        }
+    }
+}
+
+/// What was logged, piece by piece; made by [`Selection::logged`].
+#[derive(Debug)]
+pub struct Logged<'a> {
+    selection: Selection<'a>,
+    records: Records<'a>,
+    /// Empty, behind the last piece.
+    chunk: Chunk,
+    /// The outline, and later the piece.
+    replay: Replay<'a>,
+    has_more: bool,
+    room: Room,
+}
+
+impl<'a> Logged<'a> {
+    /// The piece, for its [observations](Replay::observations); before the
+    /// first one the outline, which has none, but all instances. What was lost
+    /// of the archive all of them can tell.
+    pub fn replay(&self) -> &Replay<'a> {
+        &self.replay
+    }
+
+    /// Reads the next piece; returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Selection::load`].
+    pub fn next_piece(&mut self) -> Result<bool> {
+        while self.has_more {
+            // The outline has met the same damage.
+            let mut lost = Vec::new();
+            let (chunk, records) = (&mut self.chunk, &mut self.records);
+            self.has_more = self.selection.fill(chunk, records, self.room, &mut lost)?;
+            let next = Chunk::new(&self.selection.chosen).behind(&self.chunk);
+            let rows = std::mem::replace(&mut self.chunk, next);
+            if let Some(&end) = rows.stamps().last() {
+                let lost = std::mem::take(&mut self.replay.lost);
+                let replay = self.selection.clone().replay(rows, end, None);
+                self.replay = Replay { lost, ..replay };
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use pcp_types::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{Logged, Window};
+use crate::Archive;
+use crate::replay::tests::{archive, at};
+use crate::replay::{Replay, Sample, Selection, times};
+use crate::scan::Room;
+
+fn selection(archive: &Archive) -> Selection<'_> {
+    let mut selection = Replay::open(archive).read_on();
+    assert_eq!(selection.select("t"), 3);
+    selection
+}
+
+/// How many observations a replay holds.
+fn held(replay: &Replay<'_>) -> usize {
+    replay.tracks.iter().flat_map(|track| &track.columns).map(|column| column.len()).sum()
+}
+
+/// A sample as text: it outlives its replay.
+fn text(sample: &Sample<'_>) -> String {
+    format!("{sample:?}")
+}
+
+/// All samples of a window, the most observations that were held, and the
+/// number of pieces.
+fn in_pieces(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<String>, usize, u32) {
+    let (mut samples, mut most, mut pieces) = (Vec::new(), 0, 0);
+    assert_eq!(held(window.replay()), 0, "an outline holds nothing");
+    while let Some(span) = window.next_piece().unwrap() {
+        let replay = window.replay();
+        most = most.max(held(replay));
+        pieces += 1;
+        let answers = times(span, step).filter_map(|at| sample(replay, at, back));
+        samples.extend(answers.map(|sample| text(&sample)));
+    }
+    (samples, most, pieces)
+}
+
+fn sample<'r>(replay: &'r Replay<'_>, at: Timestamp, back: Duration) -> Option<Sample<'r>> {
+    if back.is_zero() { replay.at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
+}
+
+/// The logged values of all pieces, and the most that were held.
+fn logged(mut logged: Logged<'_>) -> (Vec<String>, usize) {
+    let (mut samples, mut most) = (Vec::new(), 0);
+    while logged.next_piece().unwrap() {
+        most = most.max(held(logged.replay()));
+        samples.extend(logged.replay().observations().map(|sample| text(&sample)));
+    }
+    (samples, most)
+}
+
+#[test]
+fn a_long_window_holds_no_more_than_a_short_one() {
+    let rows: Vec<_> = (0..4000).map(|n| (n * 1000, Some(n as u32))).collect();
+    let (_directory, archive) = archive(&rows);
+    for (step, back) in [(700, 0), (700, 700), (50_000, 50_000)] {
+        let (step, back) = (Duration::from_millis(step), Duration::from_millis(back));
+        let mut window = selection(&archive).window(at(0)..=at(4_000_000), step, back).unwrap();
+        window.most = 300;
+        let (samples, most, pieces) = in_pieces(window, step, back);
+        assert_eq!(samples.len() as i64, 1 + 3_999_000 / step.as_millis() as i64);
+        // The first pieces are as long as it is not known how full they are.
+        let first = 16 * 3 * (1 + step.as_millis() as usize / 1000);
+        assert!(most <= first.max(2 * 300) + 12, "{most} observations of 12000 in {pieces} pieces");
+        assert!(pieces > 10, "{pieces}");
+    }
+    let mut pieces = selection(&archive).logged().unwrap();
+    pieces.room = Room { values: 300, ..Room::CHUNK };
+    let (samples, most) = logged(pieces);
+    assert_eq!(samples.len(), 4000);
+    assert!(most <= 300, "{most}");
+}
+
+#[test]
+fn a_piece_grows_where_neighbours_are_far() {
+    // A value every 1000 s, and a moment every second.
+    let rows: Vec<_> = (0..100).map(|n| (n * 1_000_000, Some(n as u32))).collect();
+    let (_directory, archive) = archive(&rows);
+    let step = Duration::from_secs(1);
+    let window = selection(&archive).window(at(0)..=at(99_000_000), step, step).unwrap();
+    let (samples, _, pieces) = in_pieces(window, step, step);
+    assert_eq!(samples.len(), 99_001);
+    assert!(pieces < 20, "{pieces} pieces, each searched for its neighbours");
+}
+
+#[test]
+fn a_window_outside_of_the_archive_has_no_pieces() {
+    let (_directory, archive) = archive(&[(0, Some(1)), (10_000, Some(2))]);
+    let step = Duration::from_secs(1);
+    for (start, end) in [(20_000, 30_000), (5000, 4000)] {
+        let window = selection(&archive).window(at(start)..=at(end), step, Duration::ZERO);
+        assert_eq!(in_pieces(window.unwrap(), step, Duration::ZERO), (vec![], 0, 0));
+    }
+    let years = at(-100_000_000_000)..=at(100_000_000_000);
+    let window = selection(&archive).window(years, step, Duration::ZERO).unwrap();
+    assert_eq!(in_pieces(window, step, Duration::ZERO).0.len(), 11);
+}
+
+proptest! {
+    /// forall records, windows, sizes: pieces answer as the whole does.
+    #[test]
+    fn pieces_answer_as_the_whole_does(
+        steps in vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..60),
+        (start, length) in (-3000i64..60_000, 0i64..90_000),
+        (step, back) in (1u64..4000, proptest::sample::select(vec![0u64, 1, 700, 9000])),
+        most in 1usize..100,
+    ) {
+        let mut millis = 0;
+        let mut records = vec![(0, Some(7))];
+        for (step, value) in steps {
+            millis += step;
+            records.push((millis, value));
+        }
+        let (_directory, archive) = archive(&records);
+        let (step, back) = (Duration::from_millis(step), Duration::from_millis(back));
+        let span = at(start)..=at(start + length);
+        let whole = selection(&archive).load().unwrap();
+        let answers = times(span.clone(), step).filter_map(|at| sample(&whole, at, back));
+        let expected: Vec<_> = answers.map(|sample| text(&sample)).collect();
+        let mut window = selection(&archive).window(span, step, back).unwrap();
+        (window.most, window.piece) = (most, 1);
+        prop_assert_eq!(in_pieces(window, step, back).0, expected);
+
+        let mut pieces = selection(&archive).logged().unwrap();
+        pieces.room = Room { values: most, ..Room::CHUNK };
+        let expected: Vec<_> = whole.observations().map(|sample| text(&sample)).collect();
+        prop_assert_eq!(logged(pieces).0, expected);
+    }
+}
