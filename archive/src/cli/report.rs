@@ -148,9 +148,9 @@ enum Moments {
 
 /// Where the samples come from.
 enum Answers<'a> {
-    Logged(Logged<'a>),
-    Even(replay::Window<'a>),
-    Loaded(Replay<'a>),
+    Logged(Box<Logged<'a>>),
+    Even(Box<replay::Window<'a>>),
+    Loaded(Box<Replay<'a>>),
 }
 
 impl<'a> Answers<'a> {
@@ -267,14 +267,17 @@ impl Arguments {
         let looks_back = self.stepping || self.has_rates() || selection.needs_moment_before();
         let back = if looks_back { step } else { Duration::ZERO };
         Ok(match moments {
-            Moments::Logged => Answers::Logged(selection.logged()?),
-            Moments::Listed(times) => Answers::Loaded(selection.load_moments(times, back)?),
+            Moments::Logged => Answers::Logged(Box::new(selection.logged()?)),
+            Moments::Listed(times) => {
+                Answers::Loaded(Box::new(selection.load_moments(times, back)?))
+            }
             // A step depends on the one before.
             Moments::Even { first, last } if self.stepping => {
-                Answers::Loaded(selection.load_spans(&[first.saturating_sub(back)..=*last])?)
+                let spans = [first.saturating_sub(back)..=*last];
+                Answers::Loaded(Box::new(selection.load_spans(&spans)?))
             }
             Moments::Even { first, last } => {
-                Answers::Even(selection.window(*first..=*last, step, back)?)
+                Answers::Even(Box::new(selection.window(*first..=*last, step, back)?))
             }
         })
     }

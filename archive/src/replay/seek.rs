@@ -130,7 +130,7 @@ impl<'a> Selection<'a> {
                 keys.insert((place, None));
                 continue;
             };
-            let alive = self.lives.iter().flat_map(|lives| lives.get(&indom)).flatten();
+            let alive = self.lives.iter().filter_map(|lives| lives.get(&indom)).flatten();
             let alive = alive.filter(|(_, life)| life.overlaps(span));
             keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
         }

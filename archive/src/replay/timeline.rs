@@ -58,9 +58,9 @@ pub(super) fn count_before(records: &[u32], record: u32) -> usize {
         return records.len();
     }
     let most = records.len().min(record.saturating_sub(first) as usize);
-    let least = (records.len() - 1).saturating_sub((last - record) as usize);
-    let between = records.get(least..most).unwrap_or_default();
-    least + between.partition_point(|&other| other < record)
+    let fewest = (records.len() - 1).saturating_sub((last - record) as usize);
+    let between = records.get(fewest..most).unwrap_or_default();
+    fewest + between.partition_point(|&other| other < record)
 }
 
 impl Timeline {

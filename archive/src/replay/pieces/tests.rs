@@ -8,7 +8,7 @@ use super::{Logged, Window};
 use crate::Archive;
 use crate::replay::tests::{archive, at};
 use crate::replay::{Replay, Sample, Selection, times};
-use crate::scan::Room;
+use crate::scan::{Column, Room};
 
 fn selection(archive: &Archive) -> Selection<'_> {
     let mut selection = Replay::open(archive).read_on();
@@ -18,7 +18,7 @@ fn selection(archive: &Archive) -> Selection<'_> {
 
 /// How many observations a replay holds.
 fn held(replay: &Replay<'_>) -> usize {
-    replay.tracks.iter().flat_map(|track| &track.columns).map(|column| column.len()).sum()
+    replay.tracks.iter().flat_map(|track| &track.columns).map(Column::len).sum()
 }
 
 /// A sample as text: it outlives its replay.
