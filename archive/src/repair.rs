@@ -8,6 +8,7 @@
 //! | damaged records | |
 //! | data records that are not in the order of time | readers search by time; the most that can be kept in order is |
 //! | values of metrics whose descriptor is lost, or that do not fit it | nobody can read them |
+//! | event arrays that do not unpack | the same; PCP refuses the whole record for one |
 //! | metadata that is later than the last data record | it describes nothing |
 //!
 //! Where data records are missing, a mark is put in: the values before and

@@ -3,6 +3,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::check::{self, Severity};
+use crate::event::{EventArrayBuilder, EventFlags};
 use crate::format::desc::MetricDesc;
 use crate::format::indom::Instance;
 use crate::value::{FetchResult, OwnedValue, ValueSet};
@@ -29,8 +30,7 @@ fn descs() -> [MetricDesc; 2] {
     [desc(1, ValueType::U32, None), desc(2, ValueType::I64, Some(InDom::new(70, 1).unwrap()))]
 }
 
-/// Ten records in two volumes.
-pub(super) fn archive() -> (TempDir, PathBuf) {
+fn writer() -> (TempDir, PathBuf, ArchiveWriter) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
     let label = WriterLabel {
@@ -40,7 +40,13 @@ pub(super) fn archive() -> (TempDir, PathBuf) {
         zoneinfo: String::new(),
     };
     let options = WriterOptions { index_bytes: 200, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
+    let writer = ArchiveWriter::create(&base, label, options).unwrap();
+    (directory, base, writer)
+}
+
+/// Ten records in two volumes.
+pub(super) fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = writer();
     let [word, long] = descs();
     writer.declare_metric(&word, &["a.word"]).unwrap();
     writer.declare_metric(&long, &["a.long"]).unwrap();
@@ -177,6 +183,33 @@ fn values_without_a_descriptor_are_left_out() {
     let seven = records.next().unwrap().unwrap().to_owned(archive.metadata()).unwrap();
     let values = vec![(InstanceId::new(1).ok(), OwnedValue::I64(7))];
     assert_eq!(seven.value_sets, [ValueSet { pmid: descs()[1].pmid, values: Ok(values) }]);
+}
+
+#[test]
+fn event_arrays_that_cannot_be_read_are_left_out() {
+    let (_directory, base, mut writer) = writer();
+    let [word, _] = descs();
+    let pmid = Pmid::new(70, 1, 3).unwrap();
+    let events = MetricDesc { pmid, value_type: ValueType::HighresEvent, ..word };
+    writer.declare_metric(&word, &["a.word"]).unwrap();
+    writer.declare_metric(&events, &["a.events"]).unwrap();
+    for n in 0..2 {
+        let mut array = EventArrayBuilder::highres();
+        array.record(at(n), EventFlags::POINT).unwrap();
+        let set = |pmid, value| ValueSet { pmid, values: Ok(vec![(None, value)]) };
+        let sets = [set(word.pmid, OwnedValue::U32(n as u32)), set(pmid, array.finish())];
+        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
+    }
+    writer.finish().unwrap();
+    // Last are the nanoseconds of the event, its flags, its count, and the
+    // record's length.
+    change(&base, "0", |bytes| {
+        let nanoseconds = bytes.len() - 4 - 4 - 4 - 8;
+        bytes[nanoseconds] = 0x7f;
+    });
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [0, 1]);
+    assert_eq!((repaired.records, repaired.thinned), (2, 1));
 }
 
 #[test]

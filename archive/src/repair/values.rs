@@ -5,9 +5,11 @@ use pcp_types::Pmid;
 
 use crate::error::Result;
 use crate::format::archive_label::Version;
+use crate::format::event_array::EventArray;
 use crate::format::result::{Record, ValueSetView};
 use crate::format::result_builder::ResultBuilder;
 use crate::reader::Metadata;
+use crate::value::Value;
 
 /// Lets the readable value sets of records through.
 pub(super) struct Sieve<'m> {
@@ -55,8 +57,15 @@ impl<'m> Sieve<'m> {
         let Some(metric) = self.metadata.metric(set.pmid()) else { return false };
         let desc = &metric.desc;
         let Some(format) = set.format() else { return true };
+        let mut values = set.values(desc.value_type);
         *self.formats.entry(set.pmid()).or_insert(format) == format
             && (desc.indom.is_some() || set.len() == 1)
-            && set.values(desc.value_type).all(|value| value.is_ok())
+            && values.all(|value| value.is_ok_and(|(_, value)| is_whole(value)))
     }
+}
+
+/// Whether the records of an event array can be read.
+fn is_whole(value: Value<'_>) -> bool {
+    let is_array = matches!(value, Value::Event(_) | Value::HighresEvent(_));
+    !is_array || EventArray::unpack(value).is_ok()
 }
