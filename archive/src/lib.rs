@@ -90,6 +90,9 @@ pub mod event;
 pub mod extract;
 pub mod follow;
 mod format;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "picture")]
 pub mod picture;
 pub mod prepared;

@@ -1,0 +1,169 @@
+//! A whole archive, and everything that can be done with it.
+//!
+//! | | |
+//! |---|---|
+//! | `Archive` | what is read forwards to the end is read backwards too, and from any time, whatever the index says |
+//! | `Salvage` | finds whatever `Archive` reads |
+//! | `Replay` | says the same again; the observations end |
+//! | `check` | ends, and finds something where an archive does not open |
+//! | `repair`, `reindex` | what they make has no errors, and the records they say |
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mmv_archive::check::{self, Severity};
+use mmv_archive::repair::{reindex, repair};
+use mmv_archive::replay::Replay;
+use mmv_archive::salvage::{Salvage, Salvaged};
+use mmv_archive::{Archive, Error, Record, Timestamp};
+use tempfile::TempDir;
+
+use crate::allocator;
+use crate::split::Files;
+
+/// Opens, reads, salvages, replays, checks and repairs the archive that the
+/// bytes stand for (`split.rs`).
+pub fn archive(bytes: &[u8]) {
+    let Some(files) = Files::of(bytes) else { return };
+    let directory = directory();
+    let base = directory.path().join("a");
+    for (extension, bytes) in &files.0 {
+        if !bytes.is_empty() {
+            fs::write(base.with_extension(extension), bytes).expect("room for files");
+        }
+    }
+    let len = files.len();
+    if let Ok(archive) = Archive::open(&base) {
+        allocator::within(len, || read(&archive));
+        allocator::within(len, || replay(&archive));
+    }
+    allocator::within(len, || drop(Archive::open(&base)));
+    allocator::within(len, || checked(&base));
+    allocator::within(len, || repaired(&base, &directory.path().join("b")));
+}
+
+/// In memory, where the system has such a place.
+fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+    made.expect("room for a directory")
+}
+
+/// A data record by its place: volume and offset.
+type Place = (u32, u64);
+
+fn place(record: &Record<'_>) -> Place {
+    (record.volume(), record.offset())
+}
+
+/// The records with their times, as far as they can be read, and whether that
+/// is to the end.
+fn forwards(archive: &Archive) -> (Vec<(Timestamp, Place)>, bool) {
+    let mut found = Vec::new();
+    let Ok(mut records) = archive.records() else { return (found, false) };
+    loop {
+        match records.next() {
+            Ok(Some(record)) => {
+                found.push((record.timestamp(), place(&record)));
+                let _ = record.to_owned(archive.metadata());
+            }
+            Ok(None) => return (found, true),
+            Err(_) => return (found, false),
+        }
+    }
+}
+
+fn read(archive: &Archive) {
+    let (found, is_whole) = forwards(archive);
+    if is_whole {
+        assert_backwards(archive, &found);
+        assert_times(archive, &found);
+    }
+    let places: Vec<_> = found.iter().map(|(_, place)| *place).collect();
+    let salvaged = salvaged(archive.base());
+    assert!(salvaged.starts_with(&places), "{places:?} are read, {salvaged:?} are salvaged");
+    for (_, history) in archive.metadata().indoms() {
+        for state in history.states().take(20) {
+            assert!(state.instances.is_sorted_by(|one, next| one.id < next.id));
+        }
+        let union = history.union();
+        assert!(union.is_sorted_by(|one, next| one.id < next.id));
+    }
+}
+
+fn assert_backwards(archive: &Archive, found: &[(Timestamp, Place)]) {
+    let mut records = archive.records_back_from(Timestamp::MAX).expect("all was read");
+    let mut back = Vec::new();
+    while let Some(record) = records.previous().expect("all was read") {
+        back.push((record.timestamp(), place(&record)));
+    }
+    back.reverse();
+    assert_eq!(found, back);
+}
+
+fn assert_times(archive: &Archive, found: &[(Timestamp, Place)]) {
+    if !found.is_sorted_by_key(|(time, _)| *time) {
+        return;
+    }
+    for (from, _) in found.iter().step_by(found.len().div_ceil(8).max(1)) {
+        let mut records = archive.records_from(*from).expect("all was read");
+        let first = records.next().expect("all was read").map(|record| place(&record));
+        let expected = found.iter().find(|(time, _)| time >= from);
+        assert_eq!(first, expected.map(|(_, place)| *place), "from {from}");
+    }
+}
+
+fn salvaged(base: &Path) -> Vec<Place> {
+    let salvage = Salvage::open(base).expect("the archive opens");
+    let mut places = Vec::new();
+    let mut records = salvage.records();
+    while let Some(next) = records.next().expect("no input or output fails") {
+        if let Salvaged::Record(record) = next {
+            places.push(place(&record));
+        }
+    }
+    places
+}
+
+fn replay(archive: &Archive) {
+    let mut selection = Replay::open(archive);
+    selection.select("");
+    let Ok(replay) = selection.load() else { return };
+    let (start, end) = (archive.label().start, replay.end());
+    let middle = Timestamp::from_nanos(i128::midpoint(start.as_nanos(), end.as_nanos()));
+    for moment in [end, start, middle, Timestamp::MAX, Timestamp::EPOCH] {
+        let sample = replay.at(moment);
+        let _ = replay.rates_at(moment, moment.saturating_sub(Duration::from_secs(1)));
+        // As text: a number that is none differs from itself.
+        assert_eq!(format!("{sample:?}"), format!("{:?}", replay.at(moment)));
+    }
+    replay.observations().for_each(drop);
+}
+
+fn checked(base: &Path) {
+    match check::check(base) {
+        Ok(report) => {
+            let opens = Archive::open(base).is_ok();
+            assert!(opens || !report.findings().is_empty(), "does not open, and nothing is found");
+        }
+        Err(Error::NotFound { .. } | Error::Ambiguous { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn repaired(base: &Path, output: &Path) {
+    let Ok(repaired) = repair(base, output) else { return };
+    assert_sound(output, repaired.records + repaired.marks);
+    reindex(output).expect("a whole archive");
+    assert_sound(output, repaired.records + repaired.marks);
+}
+
+fn assert_sound(base: &Path, records: u64) {
+    let report = check::check(base).expect("an archive");
+    let findings = report.findings();
+    assert!(report.worst() < Some(Severity::Error), "{findings:?}");
+    let archive = Archive::open(base).expect("an archive without errors opens");
+    let (found, is_whole) = forwards(&archive);
+    assert_eq!((found.len() as u64, is_whole), (records, true));
+}

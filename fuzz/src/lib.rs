@@ -1,0 +1,128 @@
+//! What the fuzz targets do with their bytes.
+//!
+//! | target | bytes | besides that nothing panics |
+//! |---|---|---|
+//! | `label` | a label record | what is read and written is read as the same |
+//! | `metadata` | version and framing, then a record of `.meta` | |
+//! | `result` | version and framing, then a data record | it has as many sets and values as it says |
+//! | `index` | version, then index entries | an entry is written as it was |
+//! | `event` | resolution, then an event array | it has as many records as it says; see [`event`] |
+//! | `archive` | four files, see `split.rs` | what `archive.rs` says |
+//! | `mmv` | an MMV file | |
+//!
+//! Each also keeps to a bound of memory that follows from the length of its
+//! input ([`allocator`]). They are run in two ways: `tests/mutated.rs` changes
+//! the [`seeds`] at random, without knowing what that does; `ci/fuzz` builds
+//! them with libFuzzer, which keeps what reaches new code.
+
+pub mod allocator;
+mod archive;
+pub mod seeds;
+mod split;
+
+use mmv_archive::event::{EventArray, EventArrayBuilder};
+use mmv_archive::{OwnedValue, Value, Version, fuzzing};
+
+pub use archive::archive;
+
+/// The targets by name.
+pub const TARGETS: [(&str, fn(&[u8])); 7] = [
+    ("label", label),
+    ("metadata", metadata),
+    ("result", result),
+    ("index", index),
+    ("event", event),
+    ("archive", archive),
+    ("mmv", mmv),
+];
+
+/// A first byte with this bit means version 2, or high resolution.
+const OTHER: u8 = 1;
+/// With this one the rest gets its length words from us.
+const FRAME: u8 = 2;
+
+fn version(head: u8) -> Version {
+    if head & OTHER == 0 { Version::V3 } else { Version::V2 }
+}
+
+/// A record as it is, or with length words around it, so that not every
+/// mutation that changes its length breaks it.
+fn framed(head: u8, bytes: &[u8]) -> Vec<u8> {
+    if head & FRAME == 0 {
+        return bytes.to_vec();
+    }
+    let len = (bytes.len() as u32 + 8).to_be_bytes();
+    [&len, bytes, &len].concat()
+}
+
+/// The label of a file.
+pub fn label(bytes: &[u8]) {
+    allocator::within(bytes.len(), || fuzzing::label(bytes));
+}
+
+/// A record of the `.meta` file.
+pub fn metadata(bytes: &[u8]) {
+    let Some((&head, rest)) = bytes.split_first() else { return };
+    let record = framed(head, rest);
+    allocator::within(bytes.len(), || fuzzing::metadata_record(version(head), &record));
+}
+
+/// A data record.
+pub fn result(bytes: &[u8]) {
+    let Some((&head, rest)) = bytes.split_first() else { return };
+    let record = framed(head, rest);
+    allocator::within(bytes.len(), || fuzzing::result(version(head), &record));
+}
+
+/// Entries of the `.index` file.
+pub fn index(bytes: &[u8]) {
+    let Some((&head, rest)) = bytes.split_first() else { return };
+    allocator::within(bytes.len(), || fuzzing::index(version(head), rest));
+}
+
+/// An event array. What the builder makes of its records it makes again of
+/// those it made.
+pub fn event(bytes: &[u8]) {
+    let Some((&head, rest)) = bytes.split_first() else { return };
+    let value = if head & OTHER == 0 { Value::Event(rest) } else { Value::HighresEvent(rest) };
+    allocator::within(bytes.len(), || {
+        let Ok(array) = EventArray::unpack(value) else { return };
+        assert_eq!(array.records().count(), array.len() as usize);
+        assert!(array.missed() <= u64::from(array.len()) * i32::MAX as u64);
+        let Some(again) = rebuilt(array) else { return };
+        let array = EventArray::unpack(again.as_value()).expect("what was built");
+        assert_eq!(rebuilt(array), Some(again));
+    });
+}
+
+/// Records with a value that the builder refuses, as a string with a NUL, can
+/// be read, but not written.
+fn rebuilt(array: EventArray<'_>) -> Option<OwnedValue> {
+    let highres = array.is_highres();
+    let mut builder = if highres { EventArrayBuilder::highres() } else { EventArrayBuilder::new() };
+    for record in array.records() {
+        assert!(record.unpacked().count() >= record.parameters().count());
+        if let Some(missed) = record.missed() {
+            builder.missed(record.timestamp(), missed).ok()?;
+            continue;
+        }
+        builder.record(record.timestamp(), record.flags()).ok()?;
+        for (pmid, value) in record.parameters() {
+            builder.parameter(pmid, value).ok()?;
+        }
+    }
+    Some(builder.finish())
+}
+
+/// The metadata of a foreign MMV file.
+pub fn mmv(bytes: &[u8]) {
+    allocator::within(bytes.len(), || {
+        let Ok(contents) = mmv_writer::view::Contents::parse(bytes) else { return };
+        for metric in 0..contents.metrics.len().min(100) {
+            contents.values_of(metric).for_each(drop);
+        }
+        for indom in &contents.indoms {
+            assert!(contents.indom(indom.serial).is_some());
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! The inputs that fuzzing starts from: records and files of good archives,
+//! and MMV files.
+//!
+//! They are one archive that the library writes, some event arrays, and the
+//! MMV files in `tests/data`; with `MMV_CORPUS` also the archives and MMV files
+//! in there, good and bad ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mmv_archive::event::{EventArrayBuilder, EventFlags};
+use mmv_archive::{Archive, OwnedValue, Pmid, Value};
+
+use crate::split;
+use crate::{FRAME, OTHER};
+
+#[path = "../../archive/tests/shared/archives.rs"]
+mod archives;
+
+/// Longer ones are left out: many short inputs show more.
+const MOST_BYTES: usize = 16 << 10;
+/// No more than so many records of one file.
+const MOST_RECORDS: usize = 20;
+
+/// All seeds, each with the name of its target.
+pub fn all() -> Vec<(&'static str, Vec<u8>)> {
+    let mut seeds = Seeds(Vec::new());
+    let (directory, _) = archives::of_every_kind();
+    seeds.archives(directory.path());
+    seeds.mmv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/mmv"));
+    for highres in [false, true] {
+        seeds.event(&event_array(highres));
+    }
+    if let Some(corpus) = std::env::var_os("MMV_CORPUS").map(PathBuf::from) {
+        for folder in ["archives", "badarchives"] {
+            seeds.archives(&corpus.join(folder));
+        }
+        for folder in ["mmv", "mmv/bad"] {
+            seeds.mmv_files(&corpus.join(folder));
+        }
+    }
+    seeds.0
+}
+
+fn event_array(highres: bool) -> OwnedValue {
+    let mut array = if highres { EventArrayBuilder::highres() } else { EventArrayBuilder::new() };
+    let pmid = Pmid::new(70, 1, 1).expect("numbers in range");
+    let values = [
+        Value::I32(-1),
+        Value::U64(7),
+        Value::Float(0.5),
+        Value::Double(0.25),
+        Value::String(b"/index"),
+        Value::Aggregate(b"ag"),
+    ];
+    let flags = EventFlags::START | EventFlags::ID;
+    let mut record = array.record(archives::at(0), flags).expect("room");
+    for value in values {
+        record = record.parameter(pmid, value).expect("room");
+    }
+    record.missed(archives::at(1), 3).expect("room");
+    array.record(archives::at(2), EventFlags::NONE).expect("room");
+    array.finish()
+}
+
+struct Seeds(Vec<(&'static str, Vec<u8>)>);
+
+impl Seeds {
+    fn put(&mut self, target: &'static str, bytes: Vec<u8>) {
+        if bytes.len() <= MOST_BYTES {
+            self.0.push((target, bytes));
+        }
+    }
+
+    fn event(&mut self, value: &OwnedValue) {
+        match value {
+            OwnedValue::Event(bytes) => self.put("event", [&[0], bytes.as_slice()].concat()),
+            OwnedValue::HighresEvent(bytes) => self.put("event", [&[OTHER], &bytes[..]].concat()),
+            _ => {}
+        }
+    }
+
+    /// Every archive of a folder that has a `.meta` file which is not
+    /// compressed.
+    fn archives(&mut self, folder: &Path) {
+        for path in files(folder) {
+            if path.extension().is_some_and(|extension| extension == "meta") {
+                self.archive(&path.with_extension(""));
+            }
+        }
+    }
+
+    fn archive(&mut self, base: &Path) {
+        let file = |extension: &str| {
+            let mut name = base.as_os_str().to_owned();
+            name.push(extension);
+            fs::read(name).unwrap_or_default()
+        };
+        let [meta, first, second, index] = [".meta", ".0", ".1", ".index"].map(file);
+        let version = if meta.get(7) == Some(&2) { OTHER } else { 0 };
+        let label = split::label_len(version == OTHER);
+        for (target, file) in [("metadata", &meta), ("result", &first)] {
+            let Some((label, file)) = file.split_at_checked(label) else { continue };
+            self.put("label", label.to_vec());
+            for record in records(file).take(MOST_RECORDS) {
+                self.put(target, [&[version], record].concat());
+                let body = &record[4..record.len() - 4];
+                self.put(target, [&[version | FRAME], body].concat());
+            }
+        }
+        if let Some(entries) = index.get(label..) {
+            self.put("index", [&[version], entries].concat());
+        }
+        if let Some(whole) = split::join(version == OTHER, [&meta, &first, &second, &index]) {
+            self.put("archive", whole);
+        }
+        self.events(base);
+    }
+
+    /// The event arrays that can be read.
+    fn events(&mut self, base: &Path) {
+        let Ok(archive) = Archive::open(base) else { return };
+        let Ok(mut records) = archive.records() else { return };
+        for _ in 0..MOST_RECORDS {
+            let Ok(Some(record)) = records.next() else { return };
+            let Ok(result) = record.to_owned(archive.metadata()) else { continue };
+            for (_, value) in result.value_sets.iter().flat_map(|set| set.values.iter().flatten()) {
+                self.event(value);
+            }
+        }
+    }
+
+    fn mmv_files(&mut self, folder: &Path) {
+        for path in files(folder) {
+            if let Ok(bytes) = fs::read(path)
+                && bytes.starts_with(b"MMV")
+            {
+                self.put("mmv", bytes);
+            }
+        }
+    }
+}
+
+/// The records of a file, as long as their lengths make sense.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let len = u32::from_be_bytes(*bytes.first_chunk()?) as usize;
+        let (record, rest) = bytes.split_at_checked(len).filter(|_| len >= 8)?;
+        bytes = rest;
+        Some(record)
+    })
+}
+
+/// What is in a folder, in the order of names; nothing if it is not there.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}
