@@ -3,6 +3,10 @@
 //! It is written under a hidden name in the directory of its own, and gets its
 //! name when it is complete: data volumes first, the metadata, without which
 //! nobody takes the files for an archive, last.
+//!
+//! A process that is killed leaves its hidden files behind
+//! (`.NAME.PID.meta` and so on). No command reads them with a directory, and
+//! nothing takes them away: they may be removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

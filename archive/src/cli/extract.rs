@@ -47,7 +47,8 @@ pub(super) struct Arguments {
 /// Where a new archive goes.
 #[derive(Debug, Args)]
 pub(super) struct OutputOptions {
-    /// The base name of the new archive. It appears when it is complete.
+    /// The base name of the new archive. It appears when it is complete. What a
+    /// killed run leaves behind is hidden (.NAME.PID.*) and may be removed.
     #[arg(short = 'o', long = "output", value_name = "BASE")]
     base: PathBuf,
 
