@@ -31,6 +31,7 @@ pub(crate) mod index;
 pub(crate) mod indom;
 pub(crate) mod json;
 pub(crate) mod labelset;
+pub(crate) mod layout;
 pub(crate) mod metadata_record;
 pub(crate) mod result;
 pub(crate) mod result_builder;

@@ -11,6 +11,7 @@ mod metadata_loader;
 mod record_file;
 mod records;
 mod roster;
+mod run;
 mod set;
 mod source;
 mod temporal_index;
@@ -32,6 +33,7 @@ pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metada
 pub(crate) use record_file::{Next, RecordFile, Window};
 pub use records::TornTail;
 pub(crate) use roster::Roster;
+pub(crate) use run::Run;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::TemporalIndex;
@@ -113,6 +115,11 @@ impl Archive {
     /// The archive's name: the common part of its files' names.
     pub fn base(&self) -> &Path {
         &self.base
+    }
+
+    /// Whether a data volume is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.volumes.iter().any(|volume| Compression::of(&volume.path).is_some())
     }
 
     /// Who wrote the archive, where and when.

@@ -86,6 +86,8 @@
 mod chunk;
 mod column;
 pub(crate) mod glob;
+pub(crate) mod parallel;
+mod router;
 mod selection;
 
 use std::ops::{Bound, RangeBounds};
@@ -172,6 +174,14 @@ impl<'a> Columns<'a> {
     pub(crate) fn with_room(mut self, room: Room) -> Self {
         self.room = room;
         self
+    }
+
+    /// Whether another scan, that is over, ended right where this one, which is
+    /// over as well, began: together they read what one scan had read.
+    fn follows(&self, other: &Self) -> bool {
+        let (first, behind) = self.chunk.limits();
+        let backward_records = self.backward_records() + other.backward_records();
+        backward_records == 0 && other.chunk.limits().1 == first.or(behind)
     }
 
     /// Records so far that were left out because their time lies before that

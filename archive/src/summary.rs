@@ -45,10 +45,12 @@ mod tally;
 
 use std::ops::RangeInclusive;
 
+use hashbrown::HashMap;
 use pcp_types::{InstanceId, Timestamp, Units};
 
 use crate::error::Result;
 use crate::replay::interpolate::Decrease;
+use crate::scan::parallel::by_time;
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
 use tally::Tally;
 
@@ -159,27 +161,54 @@ pub fn summarize(
 ) -> Result<Vec<MetricSummary>> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
-    let end = *span.end();
-    summarize_columns(&selection, Columns::open(&selection, span)?, end, decrease)
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
+    let segments = by_time(&selection, &span, summarize)?;
+    let whole = segments.into_iter().reduce(Segment::join);
+    Ok(whole.map_or(Vec::new(), |whole| whole.summaries(*span.end())))
 }
 
-/// The summaries of the metrics in `columns`, in a span that ends at `end`.
-fn summarize_columns(
-    selection: &Selection<'_>,
-    mut columns: Columns<'_>,
-    end: Timestamp,
-    decrease: Decrease,
-) -> Result<Vec<MetricSummary>> {
-    let metrics = selection.metrics().iter();
-    let mut metrics: Vec<_> = metrics.map(|metric| Tallies::new(metric, decrease)).collect();
-    let mut clock = Clock::default();
-    while let Some(chunk) = columns.next_chunk()? {
-        clock.set(chunk);
-        for (metric, tallies) in metrics.iter_mut().enumerate() {
-            tallies.add(chunk, metric, &clock);
+/// The metrics in a stretch of time.
+struct Segment<'s> {
+    metrics: Vec<Tallies<'s>>,
+    /// The first mark in it.
+    mark: Option<Timestamp>,
+}
+
+impl<'s> Segment<'s> {
+    /// What is left in `columns`.
+    fn of(
+        selection: &'s Selection<'_>,
+        columns: &mut Columns<'_>,
+        decrease: Decrease,
+    ) -> Result<Self> {
+        let metrics = selection.metrics().iter();
+        let metrics = metrics.map(|metric| Tallies::new(metric, decrease)).collect();
+        let mut segment = Self { metrics, mark: None };
+        let mut clock = Clock::default();
+        while let Some(chunk) = columns.next_chunk()? {
+            clock.set(chunk);
+            for (metric, tallies) in segment.metrics.iter_mut().enumerate() {
+                tallies.add(chunk, metric, &clock, segment.mark);
+            }
+            let mut marks = chunk.marks().iter();
+            let mark = || marks.find_map(|row| chunk.stamps().get(*row as usize)).copied();
+            segment.mark = segment.mark.or_else(mark);
         }
+        Ok(segment)
     }
-    Ok(metrics.into_iter().filter_map(|tallies| tallies.summary(end)).collect())
+
+    /// This stretch of time and the next one.
+    fn join(mut self, next: Self) -> Self {
+        for (tallies, next_tallies) in self.metrics.iter_mut().zip(next.metrics) {
+            tallies.join(next_tallies, next.mark);
+        }
+        Self { mark: self.mark.or(next.mark), ..self }
+    }
+
+    /// Those of the metrics that have values, in a span that ends at `end`.
+    fn summaries(self, end: Timestamp) -> Vec<MetricSummary> {
+        self.metrics.into_iter().filter_map(|tallies| tallies.summary(end)).collect()
+    }
 }
 
 /// How long before each row of a chunk the row in front of it was: the same
@@ -212,15 +241,28 @@ impl<'s> Tallies<'s> {
         Self { metric, decrease, instances: Vec::new() }
     }
 
-    fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock) {
+    /// Adds what a chunk has. `mark` is the first one in front of the chunk.
+    fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock, mark: Option<Timestamp>) {
         let columns = chunk.columns(metric);
         for column in columns.iter().skip(self.instances.len()) {
-            let tally = Tally::new(self.metric, self.decrease);
+            let tally = Tally::new(self.metric, self.decrease, mark);
             self.instances.push((column.instance(), tally));
         }
         for (column, (_, tally)) in columns.iter().zip(&mut self.instances) {
             tally.add(chunk, column, &clock.seconds);
         }
+    }
+
+    /// Adds those of the stretch of time that follows, with its first mark.
+    fn join(&mut self, next: Self, mark: Option<Timestamp>) {
+        let mut next: HashMap<_, _> = next.instances.into_iter().collect();
+        for (instance, tally) in &mut self.instances {
+            match next.remove(instance) {
+                Some(next) => tally.join(&next),
+                None => tally.meet_mark(mark),
+            }
+        }
+        self.instances.extend(next);
     }
 
     fn summary(self, end: Timestamp) -> Option<MetricSummary> {

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::format::archive_label::{Role, Version};
 use crate::format::desc::MetricDesc;
 use crate::format::event_array::EventArray;
+use crate::format::layout::Layouts;
 use crate::format::result::{Record, ValueSetView};
 use crate::progress::Progress;
 use crate::reader::{Metadata, Roster};
@@ -33,7 +34,7 @@ impl Checker {
         let version = self.label.version;
         let (metrics, rosters) = (Recurrent::default(), HashMap::new());
         let mut values = Values { version, metadata, metrics, rosters };
-        let mut pattern = Pattern::default();
+        let (mut layouts, mut pattern) = (Layouts::default(), Pattern::default());
         let mut clock = Clock { start: self.label.start, last: None };
         for (number, path) in volumes {
             let Some(file) = self.open(&path, Role::Data(number))? else { continue };
@@ -56,20 +57,12 @@ impl Checker {
                     }
                 };
                 let bytes = scanner.bytes(offset, len);
-                let record = Record::parse_head(version, bytes, number, offset);
-                let record = record.and_then(|record| {
-                    let is_repetition = pattern.is_repeated_by(&record);
-                    if !is_repetition {
-                        record.check()?;
-                    }
-                    Ok((record, is_repetition))
-                });
-                match record {
-                    Ok((record, is_repetition)) => {
+                match Record::parse_like(version, bytes, number, offset, &mut layouts) {
+                    Ok(record) => {
                         progress.at(&record);
                         promises.check(&record, report, &index_path);
                         clock.check(&record, report, &path);
-                        if is_repetition {
+                        if pattern.is_repeated_by(&record) {
                             report.records += 1;
                             report.values += pattern.values();
                         } else {
@@ -189,7 +182,7 @@ impl<'m> Values<'m> {
         let before = report.total();
         self.check(record, report, path);
         if report.total() == before {
-            pattern.learn(self.version, record, self.metadata);
+            pattern.learn(record, self.metadata);
         } else {
             pattern.forget();
         }

@@ -1,55 +1,39 @@
 //! Records that repeat the one before, but for the time and the values.
 //!
-//! A logger writes the same metrics again and again. Of such a record
-//! everything is known that was found out about the one before it, as long as
-//! these bytes are the same:
-//!
-//! | bytes | so that |
-//! |---|---|
-//! | length and trailer | the frame was judged by who found the record |
-//! | number of value sets, and the sets | metrics, instances and places of blocks are the same |
-//! | headers of the blocks | lengths and types of values are the same |
-//!
-//! What is left to look at is the values of counters. A value in place is
-//! among the value sets, so records with such values repeat only as long as
-//! these stay the same. Records with event arrays repeat nothing.
+//! A logger writes the same metrics again and again. Of a record of the same
+//! [layout](crate::format::layout) as the one before everything is known that
+//! was found out about that one, as long as the domains have not changed. What
+//! is left to look at is the values of counters. Records with event arrays
+//! repeat nothing: these are looked at each.
 
 use std::ops::Range;
 
 use pcp_types::{Semantics, ValueType};
 
 use crate::format::archive_label::Version;
-use crate::format::frame::LENGTH_WORD;
-use crate::format::result::{Record, count_offset};
-use crate::format::value_block::HEADER;
+use crate::format::layout::LayoutId;
+use crate::format::result::Record;
 use crate::reader::{IndomHistory, Metadata};
-
-/// After so many patterns that no record repeated, none is looked for.
-const MAX_USELESS: u32 = 8;
 
 /// A record in which nothing was found, and what is compared with it.
 #[derive(Default)]
 pub(super) struct Pattern<'m> {
-    /// The last record; empty without a pattern.
+    /// `None` without a pattern.
+    layout: Option<LayoutId>,
+    /// The last record.
     last: Vec<u8>,
     /// Nobody looked at `last` but this.
     is_ahead: bool,
-    /// Bytes of `last`: the number of value sets, and the sets.
-    sets: Range<usize>,
-    /// Where blocks start.
-    blocks: Vec<usize>,
     counters: Vec<Counter>,
     /// Instance domains of the pattern, and how many states each had until
     /// then.
     domains: Vec<(&'m IndomHistory, usize)>,
     values: u64,
-    useless: u32,
 }
 
-/// A counter in a block.
+/// A counter: where its value is, and what it is.
 #[derive(Clone, Copy)]
 struct Counter {
-    /// Where its payload starts.
     at: usize,
     value_type: ValueType,
 }
@@ -58,11 +42,9 @@ impl<'m> Pattern<'m> {
     /// Whether the record is like the last one, and none of its counters goes
     /// down. If so it is the last one from now on.
     pub(super) fn is_repeated_by(&mut self, record: &Record<'_>) -> bool {
-        let bytes = record.bytes();
-        let last = self.last.as_slice();
-        let is_same = bytes.len() == last.len()
-            && bytes.get(self.sets.clone()) == last.get(self.sets.clone())
-            && self.blocks.iter().all(|&at| word(bytes, at) == word(last, at))
+        let (bytes, last) = (record.bytes(), self.last.as_slice());
+        let is_same = self.layout.is_some()
+            && self.layout == record.layout()
             && self
                 .domains
                 .iter()
@@ -71,7 +53,6 @@ impl<'m> Pattern<'m> {
         if is_same {
             self.last.copy_from_slice(bytes);
             self.is_ahead = true;
-            self.useless = 0;
         }
         is_same
     }
@@ -89,13 +70,11 @@ impl<'m> Pattern<'m> {
     }
 
     /// Makes a good record the pattern.
-    pub(super) fn learn(&mut self, version: Version, record: &Record<'_>, metadata: &'m Metadata) {
+    pub(super) fn learn(&mut self, record: &Record<'_>, metadata: &'m Metadata) {
         self.forget();
-        if self.useless == MAX_USELESS || record.is_mark() {
+        if record.layout().is_none() {
             return;
         }
-        self.useless += 1;
-        let mut end = record.size() - LENGTH_WORD;
         self.values = 0;
         for set in record.value_sets() {
             let Some(metric) = metadata.metric(set.pmid()) else { return };
@@ -104,13 +83,10 @@ impl<'m> Pattern<'m> {
                 return;
             }
             self.values += set.len() as u64;
-            for block in set.blocks() {
-                end = end.min(block.start);
-                self.blocks.push(block.start);
-                if desc.semantics == Semantics::Counter {
-                    let (at, value_type) = (block.start + HEADER, desc.value_type);
-                    self.counters.push(Counter { at, value_type });
-                }
+            if desc.semantics == Semantics::Counter {
+                let value_type = desc.value_type;
+                let counter = |(_, at): (_, Range<usize>)| Counter { at: at.start, value_type };
+                self.counters.extend(set.payloads().map(counter));
             }
             let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
             if let Some(domain) = domain
@@ -119,15 +95,15 @@ impl<'m> Pattern<'m> {
                 self.domains.push((domain, domain.states_until(record.timestamp())));
             }
         }
-        self.sets = count_offset(version)..end;
+        self.layout = record.layout();
         self.last.extend_from_slice(record.bytes());
     }
 
     /// No record repeats anything until the next [`learn`](Self::learn).
     pub(super) fn forget(&mut self) {
+        self.layout = None;
         self.last.clear();
         self.is_ahead = false;
-        self.blocks.clear();
         self.counters.clear();
         self.domains.clear();
     }
@@ -135,26 +111,31 @@ impl<'m> Pattern<'m> {
 
 impl Counter {
     /// Exact, where the full check compares doubles: it never misses what that
-    /// finds. Types that are not compared here always seem to go down.
+    /// finds. What is no counter's type always seems to go down.
     fn goes_down(self, before: &[u8], now: &[u8]) -> bool {
-        let (Some(before), Some(now)) = (long(before, self.at), long(now, self.at)) else {
-            return true;
-        };
         match self.value_type {
-            ValueType::U64 => now < before,
-            ValueType::I64 => now.cast_signed() < before.cast_signed(),
-            ValueType::Double => f64::from_bits(now) < f64::from_bits(before),
+            ValueType::U64 => self.is_less(before, now, u64::from_be_bytes),
+            ValueType::I64 => self.is_less(before, now, i64::from_be_bytes),
+            ValueType::Double => self.is_less(before, now, f64::from_be_bytes),
+            ValueType::U32 => self.is_less(before, now, u32::from_be_bytes),
+            ValueType::I32 => self.is_less(before, now, i32::from_be_bytes),
+            ValueType::Float => self.is_less(before, now, f32::from_be_bytes),
             _ => true,
         }
     }
-}
 
-fn word(bytes: &[u8], at: usize) -> Option<&[u8; 4]> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk)
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u64::from_be_bytes(*word))
+    fn is_less<const N: usize, T: PartialOrd>(
+        self,
+        before: &[u8],
+        now: &[u8],
+        number: impl Fn([u8; N]) -> T,
+    ) -> bool {
+        let value = |bytes: &[u8]| bytes.get(self.at..)?.first_chunk().copied().map(&number);
+        match (value(before), value(now)) {
+            (Some(before), Some(now)) => now < before,
+            _ => true,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -27,12 +27,15 @@
 //! **Source**: LOGARCHIVE(5), "pmResult" and "pmValueSet" (which has a format
 //! word always, wrongly); `src/libpcp/src/p_result.c`.
 
+use std::ops::Range;
+
 use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
 use zerocopy::big_endian::{I32, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::archive_label::Version;
 use super::bytes::{Bytes, count};
+use super::layout::{LayoutId, Layouts};
 use super::value_block::Block;
 use super::{NULL, WORD, frame, stamp, value_block};
 use crate::error::RecordError;
@@ -86,6 +89,7 @@ pub struct Record<'a> {
     sets: Bytes<'a>,
     timestamp: Timestamp,
     count: u32,
+    layout: Option<LayoutId>,
     archive: u32,
     volume: u32,
     offset: u64,
@@ -122,7 +126,21 @@ impl<'a> Record<'a> {
                 expected: mark_size(version) as u64,
             });
         }
-        Ok(Self { bytes, sets: body, timestamp, count, archive: 0, volume, offset })
+        let (layout, archive) = (None, 0);
+        Ok(Self { bytes, sets: body, timestamp, count, layout, archive, volume, offset })
+    }
+
+    /// The same with a check that is cheap if the record is like an earlier
+    /// one.
+    pub(crate) fn parse_like(
+        version: Version,
+        bytes: &'a [u8],
+        volume: u32,
+        offset: u64,
+        layouts: &mut Layouts,
+    ) -> Result<Self, RecordError> {
+        let record = Self::parse_head(version, bytes, volume, offset)?;
+        Ok(Self { layout: layouts.check(version, &record)?, ..record })
     }
 
     /// The time of a record without a look at its values.
@@ -147,6 +165,11 @@ impl<'a> Record<'a> {
     /// The same record as one of an archive of a set.
     pub(crate) const fn of_archive(self, archive: u32) -> Self {
         Self { archive, ..self }
+    }
+
+    /// What the record has in common with others; `None` if that is not known.
+    pub(crate) const fn layout(&self) -> Option<LayoutId> {
+        self.layout
     }
 
     /// Which archive of a set the record is in, counted from 0.
@@ -310,6 +333,8 @@ pub struct ValueSetView<'a> {
     error: Option<ErrorCode>,
     format: u32,
     pairs: &'a [Pair],
+    /// Where in the record `pairs` starts.
+    pairs_at: usize,
 }
 
 impl<'a> ValueSetView<'a> {
@@ -318,9 +343,11 @@ impl<'a> ValueSetView<'a> {
         let head: &SetHead = bytes.take("value set")?;
         let pmid = Pmid::from_raw(head.pmid.get());
         let count = head.count.get();
-        let mut set = Self { record, pmid, error: ErrorCode::new(count), format: 0, pairs: &[] };
+        let (error, format) = (ErrorCode::new(count), 0);
+        let mut set = Self { record, pmid, error, format, pairs: &[], pairs_at: 0 };
         if count > 0 {
             set.format = bytes.take::<U32>("value format")?.get();
+            set.pairs_at = record.len() - frame::LENGTH_WORD - bytes.len();
             set.pairs = bytes.table("values", count.cast_unsigned())?;
         }
         Ok(set)
@@ -378,11 +405,20 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
-    /// The blocks that its values are in.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block> {
-        let record = self.record;
-        let pairs = if self.format == IN_PLACE { &[] } else { self.pairs };
-        pairs.iter().filter_map(move |pair| value_block::locate(record, pair.word.get()).ok())
+    /// Where in the record each value is, without header and padding, in file
+    /// order.
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = (Option<InstanceId>, Range<usize>)> {
+        let Self { record, format, pairs_at, pairs, .. } = *self;
+        self.instances().zip(pairs).enumerate().map(move |(place, (instance, pair))| {
+            let payload = match value_block::locate(record, pair.word.get()) {
+                Ok(block) if format != IN_PLACE => block.start + value_block::HEADER..block.end(),
+                _ => {
+                    let word = pairs_at + place * size_of::<Pair>() + WORD;
+                    word..word + WORD
+                }
+            };
+            (instance, payload)
+        })
     }
 
     /// The values as they are stored, in file order.

@@ -44,6 +44,11 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Where its payload ends.
+    pub(crate) const fn end(self) -> usize {
+        self.start + self.len
+    }
+
     /// Where the next block starts.
     pub(crate) const fn padded_end(self) -> usize {
         self.start + padded(self.len)

@@ -285,6 +285,12 @@ impl Window {
         self.buffer.get(at..end)
     }
 
+    /// What of the file from `offset` on is in the buffer.
+    pub(crate) fn rest(&self, offset: u64) -> &[u8] {
+        let at = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.buffer.get(at..self.len)).unwrap_or_default()
+    }
+
     fn load_backward(
         &mut self,
         file: &mut RecordFile,

@@ -6,8 +6,10 @@ use pcp_types::Timestamp;
 
 use super::Archive;
 use super::record_file::{Next, RecordFile, Window};
+use super::run::Peeked;
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::Version;
+use crate::format::layout::Layouts;
 use crate::format::result::Record;
 use crate::salvage::{Piece, Scanner};
 
@@ -44,11 +46,13 @@ impl Position {
 /// The records of one archive from some position on, in either direction.
 #[derive(Debug)]
 pub(super) struct ArchiveRecords<'a> {
-    archive: &'a Archive,
-    position: Position,
+    pub(super) archive: &'a Archive,
+    pub(super) position: Position,
     /// The open volume and its index.
     file: Option<(usize, RecordFile)>,
-    window: Window,
+    pub(super) window: Window,
+    pub(super) layouts: Layouts,
+    pub(super) run: Peeked,
 }
 
 /// How a volume ends.
@@ -69,13 +73,14 @@ pub(super) struct End {
 #[derive(Clone, Copy)]
 pub(super) struct Loaded {
     volume: usize,
-    offset: u64,
-    len: usize,
+    pub(super) offset: u64,
+    pub(super) len: usize,
 }
 
 impl<'a> ArchiveRecords<'a> {
     pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
-        Self { archive, position, file: None, window: Window::default() }
+        let (window, layouts) = (Window::default(), Layouts::default());
+        Self { archive, position, file: None, window, layouts, run: Peeked::default() }
     }
 
     /// The record that [`load_next`](Self::load_next) found; the position is
@@ -95,14 +100,15 @@ impl<'a> ArchiveRecords<'a> {
         let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
         let volume = self.archive.volumes.get(loaded.volume);
         let number = volume.map_or(0, |volume| volume.number);
-        match Record::parse(self.archive.version(), bytes, number, loaded.offset) {
+        let (version, offset) = (self.archive.version(), loaded.offset);
+        match Record::parse_like(version, bytes, number, offset, &mut self.layouts) {
             Ok(record) => {
                 self.position = after;
                 Ok(record)
             }
             Err(source) => Err(Error::Corrupt {
                 file: volume.map(|volume| volume.path.clone()).unwrap_or_default(),
-                offset: loaded.offset,
+                offset,
                 source,
             }),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pcp_types::Timestamp;
 
 use super::set::ArchiveSet;
+use super::temporal_index::TemporalIndex;
 use super::timeline::Records;
 use super::{Archive, Metadata};
 use crate::error::{Error, RecordError, Result};
@@ -113,6 +114,11 @@ impl<'a> Source<'a> {
         Ok(Records::new(self, at, inside))
     }
 
+    /// Whether records have to be decoded to be read.
+    pub(crate) fn is_compressed(self) -> bool {
+        self.archives.iter().any(Archive::is_compressed)
+    }
+
     /// The version of the archive that a record is of.
     pub(crate) fn version_of(self, record: &Record<'_>) -> Version {
         self.archive(record.archive() as usize).version()
@@ -136,6 +142,12 @@ impl<'a> Source<'a> {
         let end = self.archive(at).end();
         let just_before = Timestamp::from_nanos(next.as_nanos().saturating_sub(1));
         Some(end.saturating_add(MARK_DISTANCE).min(just_before).max(end))
+    }
+
+    /// The times of the entries of all indexes, archive by archive.
+    pub(crate) fn index_times(self) -> impl Iterator<Item = Timestamp> {
+        let indexes = self.archives.iter().map(Archive::index);
+        indexes.flat_map(TemporalIndex::entries).map(|entry| entry.stamp)
     }
 
     /// How many entries the temporal indexes have.

@@ -29,7 +29,7 @@ pub struct Records<'a> {
     source: Source<'a>,
     /// The archive that the position is in.
     at: usize,
-    inside: ArchiveRecords<'a>,
+    pub(super) inside: ArchiveRecords<'a>,
     /// The mark between archives that was passed last.
     mark: Vec<u8>,
 }

@@ -1,13 +1,14 @@
 //! A stretch of an archive, column by column.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
-use pcp_types::{InstanceId, Pmid, Timestamp, ValueType};
+use pcp_types::{InstanceId, Timestamp};
 
-use super::{Column, SelectedMetric, Selection};
+use super::router::{Form, Plan, Router, Track};
+use super::{Column, Selection};
 use crate::error::{RecordError, Result};
+use crate::format::value_block;
+use crate::reader::Run;
 use crate::{Record, Records, Source, ValueSetView};
 
 /// Where a chunk ends.
@@ -34,31 +35,38 @@ impl Room {
 pub struct Chunk {
     stamps: Vec<Timestamp>,
     marks: Vec<u32>,
-    tracks: Vec<Track>,
-    routes: Routes,
+    /// By metric, and in the order of [`Track::instances`].
+    columns: Vec<Vec<Column>>,
+    router: Router,
     values: usize,
     bytes: usize,
     newest: Option<Timestamp>,
     backward_records: u64,
+    first: Option<Place>,
+    behind: Option<Place>,
+}
+
+/// Where a record is: archive, volume, offset.
+pub(super) type Place = (u32, u32, u64);
+
+fn place_of(record: &Record<'_>) -> Place {
+    (record.archive(), record.volume(), record.offset())
 }
 
 impl Chunk {
     /// A chunk without rows.
     pub(crate) fn new(selection: &Selection<'_>) -> Self {
-        let metrics = selection.metrics().iter();
-        let with_instances = metrics.zip(selection.instances_by_metric());
-        let track = |(metric, wanted): (&SelectedMetric, _)| {
-            Track::new(metric.desc.value_type, metric.desc.indom.is_some(), wanted)
-        };
         Self {
             stamps: Vec::new(),
             marks: Vec::new(),
-            tracks: with_instances.map(track).collect(),
-            routes: Routes::new(selection),
+            columns: vec![Vec::new(); selection.metrics().len()],
+            router: Router::new(selection),
             values: 0,
             bytes: 0,
             newest: None,
             backward_records: 0,
+            first: None,
+            behind: None,
         }
     }
 
@@ -76,7 +84,7 @@ impl Chunk {
     /// order in which the archive first has values of their instances. Those
     /// of earlier chunks keep their places, even if they are empty now.
     pub fn columns(&self, metric: usize) -> &[Column] {
-        self.tracks.get(metric).map_or(&[], |track| &track.columns)
+        self.columns.get(metric).map_or(&[], Vec::as_slice)
     }
 
     /// How many values were read.
@@ -86,7 +94,7 @@ impl Chunk {
 
     /// Whether a metric, given by its place, has a column of an instance.
     pub(crate) fn has_column(&self, metric: usize, instance: Option<InstanceId>) -> bool {
-        self.tracks.get(metric).is_some_and(|track| track.places.contains_key(&instance))
+        self.router.tracks().get(metric).is_some_and(|track| track.has_column(instance))
     }
 
     /// The same for the records that follow those of another chunk.
@@ -96,8 +104,7 @@ impl Chunk {
 
     /// The rows' times, the marks, and the columns of each metric.
     pub(crate) fn into_parts(self) -> (Vec<Timestamp>, Vec<u32>, Vec<Vec<Column>>) {
-        let columns = self.tracks.into_iter().map(|track| track.columns).collect();
-        (self.stamps, self.marks, columns)
+        (self.stamps, self.marks, self.columns)
     }
 
     /// Records that were left out because their time goes back.
@@ -105,12 +112,18 @@ impl Chunk {
         self.backward_records
     }
 
+    /// The first record ever read, and the one at which reading ended because
+    /// it was behind the last one wanted.
+    pub(super) const fn limits(&self) -> (Option<Place>, Option<Place>) {
+        (self.first, self.behind)
+    }
+
     /// Takes all rows away; the columns keep their places and the memory they
     /// are likely to need again.
     pub(crate) fn clear(&mut self) {
         self.stamps.clear();
         self.marks.clear();
-        self.tracks.iter_mut().flat_map(|track| &mut track.columns).for_each(Column::clear);
+        self.columns.iter_mut().flatten().for_each(Column::clear);
         (self.values, self.bytes) = (0, 0);
     }
 
@@ -128,15 +141,15 @@ impl Chunk {
         room: Room,
     ) -> Result<bool> {
         while self.has_room(room) {
+            if self.add_run(records, last, room)? {
+                continue;
+            }
             let Some(record) = records.next()? else { return Ok(false) };
-            let is_behind = match last {
-                Bound::Included(last) => record.timestamp() > last,
-                Bound::Excluded(end) => record.timestamp() >= end,
-                Bound::Unbounded => false,
-            };
-            if is_behind {
+            if is_behind(last, record.timestamp()) {
+                self.behind = Some(place_of(&record));
                 return Ok(false);
             }
+            self.first.get_or_insert_with(|| place_of(&record));
             self.add(&record).map_err(|error| source.damaged(&record, error))?;
         }
         Ok(true)
@@ -172,18 +185,7 @@ impl Chunk {
             self.backward_records += 1;
             return Ok(());
         };
-        for (position, set) in record.value_sets().enumerate() {
-            let track = self.routes.find(position, set.pmid());
-            let Some(track) = track.and_then(|track| self.tracks.get_mut(track)) else { continue };
-            match track.add(row, &set) {
-                Ok(bytes) => self.bytes += bytes,
-                Err(error) => {
-                    self.drop_row(row);
-                    return Err(error);
-                }
-            }
-            self.values += set.len();
-        }
+        self.add_values(row, record)?;
         self.newest = Some(stamp);
         self.stamps.push(stamp);
         if record.is_mark() {
@@ -192,113 +194,128 @@ impl Chunk {
         Ok(())
     }
 
-    fn drop_row(&mut self, row: u32) {
-        let columns = self.tracks.iter_mut().flat_map(|track| &mut track.columns);
-        columns.for_each(|column| column.drop_row(row));
-    }
-}
-
-/// Which track the values of a metric go to.
-#[derive(Debug)]
-struct Routes {
-    by_pmid: HashMap<Pmid, usize>,
-    /// The metric at each position of the last record and its track: records
-    /// mostly have the same metrics in the same order.
-    last: Vec<(Pmid, Option<usize>)>,
-}
-
-impl Routes {
-    fn new(selection: &Selection<'_>) -> Self {
-        let metrics = selection.metrics().iter().enumerate();
-        let by_pmid = metrics.map(|(track, metric)| (metric.desc.pmid, track)).collect();
-        Self { by_pmid, last: Vec::new() }
-    }
-
-    #[inline]
-    fn find(&mut self, position: usize, pmid: Pmid) -> Option<usize> {
-        match self.last.get_mut(position) {
-            Some((last, track)) if *last == pmid => *track,
-            other => {
-                let track = self.by_pmid.get(&pmid).copied();
-                match other {
-                    Some(route) => *route = (pmid, track),
-                    None => self.last.push((pmid, track)),
+    /// Adds the values of a record, and plans how to add those of others like
+    /// it.
+    fn add_values(&mut self, row: u32, record: &Record<'_>) -> Result<(), RecordError> {
+        let mut values = 0;
+        for (position, set) in record.value_sets().enumerate() {
+            let Some((metric, track)) = self.router.find(position, set.pmid()) else { continue };
+            let Some(columns) = self.columns.get_mut(metric) else { continue };
+            match add_set(row, &set, track, columns) {
+                Ok(bytes) => self.bytes += bytes,
+                Err(error) => {
+                    let columns = self.columns.iter_mut().flatten();
+                    columns.for_each(|column| column.drop_row(row));
+                    return Err(error);
                 }
-                track
             }
+            values += set.len();
         }
+        self.values += values;
+        self.router.learn(record);
+        Ok(())
+    }
+
+    /// Adds records by a plan, if there is one for the next ones, and returns
+    /// whether any were added. Those that need more thought are left: that
+    /// lie behind `last`, or back in time.
+    fn add_run(
+        &mut self,
+        records: &mut Records<'_>,
+        last: Bound<Timestamp>,
+        room: Room,
+    ) -> Result<bool> {
+        let router = &self.router;
+        let Some(run) = records.peek_run(|layout| router.plan(layout).is_some())? else {
+            return Ok(false);
+        };
+        let (Some(plan), Ok(row)) = (router.plan(run.layout()), u32::try_from(self.stamps.len()))
+        else {
+            return Ok(false);
+        };
+        for &stamp in run.stamps() {
+            let is_back = self.newest.is_some_and(|newest| stamp < newest);
+            if !self.has_room(room) || is_behind(last, stamp) || is_back {
+                break;
+            }
+            self.values += plan.values;
+            self.bytes += plan.bytes;
+            self.newest = Some(stamp);
+            self.stamps.push(stamp);
+        }
+        let count = self.stamps.len() - row as usize;
+        copy(plan, row, &run, count, &mut self.columns);
+        records.pass_run(count);
+        Ok(count > 0)
     }
 }
 
-/// The columns of one metric.
-#[derive(Debug)]
-struct Track {
-    value_type: ValueType,
-    has_instances: bool,
-    /// The instances that are read; all without.
-    wanted: Option<Arc<HashSet<InstanceId>>>,
-    columns: Vec<Column>,
-    places: HashMap<Option<InstanceId>, usize>,
-    /// As [`Routes::last`], for the instances of the metric.
-    last: Vec<(Option<InstanceId>, Option<usize>)>,
+fn is_behind(last: Bound<Timestamp>, stamp: Timestamp) -> bool {
+    match last {
+        Bound::Included(last) => stamp > last,
+        Bound::Excluded(end) => stamp >= end,
+        Bound::Unbounded => false,
+    }
 }
 
-impl Track {
-    fn new(
-        value_type: ValueType,
-        has_instances: bool,
-        wanted: Option<Arc<HashSet<InstanceId>>>,
-    ) -> Self {
-        let (columns, places, last) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { value_type, has_instances, wanted, columns, places, last }
-    }
-
-    /// Adds the values of a row; returns how many bytes were copied of those
-    /// that are not numbers.
-    #[inline]
-    fn add(&mut self, row: u32, set: &ValueSetView<'_>) -> Result<usize, RecordError> {
-        let mut bytes = 0;
-        for (position, value) in set.values(self.value_type).enumerate() {
-            let (instance, value) = value?;
-            let place = self.place(position, instance);
-            if let Some(column) = place.and_then(|place| self.columns.get_mut(place)) {
-                bytes += column.push(row, value);
-            }
+/// Adds the values of a metric; returns how many bytes were copied of those
+/// that are not numbers.
+#[inline]
+fn add_set(
+    row: u32,
+    set: &ValueSetView<'_>,
+    track: &mut Track,
+    columns: &mut Vec<Column>,
+) -> Result<usize, RecordError> {
+    let mut bytes = 0;
+    for (position, value) in set.values(track.value_type()).enumerate() {
+        let (instance, value) = value?;
+        let Some(place) = track.place(position, instance) else { continue };
+        grow(columns, track);
+        if let Some(column) = columns.get_mut(place) {
+            bytes += column.push(row, value);
         }
-        Ok(bytes)
     }
+    Ok(bytes)
+}
 
-    /// The place of an instance's column; `None` if it is not read.
-    #[inline]
-    fn place(&mut self, position: usize, instance: Option<InstanceId>) -> Option<usize> {
-        match self.last.get(position) {
-            Some((last, place)) if *last == instance => *place,
-            _ => {
-                let place = self.find(instance);
-                match self.last.get_mut(position) {
-                    Some(last) => *last = (instance, place),
-                    None => self.last.push((instance, place)),
+/// Makes the columns that the track has and the chunk has not.
+#[inline]
+fn grow(columns: &mut Vec<Column>, track: &Track) {
+    while let Some(instance) = track.instances().get(columns.len()) {
+        columns.push(Column::new(*instance, track.value_type()));
+    }
+}
+
+/// Adds the values of the first `count` records of a run, column by column.
+fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<Column>]) {
+    let rows = row..row + count as u32;
+    for step in &plan.steps {
+        let column = columns.get_mut(step.metric as usize);
+        let Some(column) = column.and_then(|own| own.get_mut(step.place as usize)) else {
+            continue;
+        };
+        let at = step.at as usize;
+        let rests = run.records(count).map(|record| record.get(at..).unwrap_or_default());
+        match step.form {
+            Form::Word => column.extend(
+                rows.clone(),
+                rests.map(|rest| {
+                    rest.first_chunk().map_or(0, |word| u64::from(u32::from_be_bytes(*word)))
+                }),
+            ),
+            Form::Long => column.extend(
+                rows.clone(),
+                rests.map(|rest| rest.first_chunk().map_or(0, |word| u64::from_be_bytes(*word))),
+            ),
+            Form::Bytes(len) => {
+                for (row, rest) in rows.clone().zip(rests) {
+                    let payload = rest.get(..len as usize).unwrap_or_default();
+                    if let Some(value) = value_block::decode(column.value_type(), payload) {
+                        column.push(row, value);
+                    }
                 }
-                place
             }
         }
-    }
-
-    #[cold]
-    fn find(&mut self, instance: Option<InstanceId>) -> Option<usize> {
-        // A metric without a domain has one column, whatever number its
-        // records carry.
-        let instance = instance.filter(|_| self.has_instances);
-        if let Some(wanted) = &self.wanted
-            && !instance.is_some_and(|instance| wanted.contains(&instance))
-        {
-            return None;
-        }
-        let (columns, value_type) = (&mut self.columns, self.value_type);
-        let place = self.places.entry(instance).or_insert_with(|| {
-            columns.push(Column::new(instance, value_type));
-            columns.len() - 1
-        });
-        Some(*place)
     }
 }

@@ -1,5 +1,7 @@
 //! All values that a chunk has of one metric and instance.
 
+use std::ops::Range;
+
 use pcp_types::{InstanceId, ValueType};
 
 use crate::Value;
@@ -114,6 +116,14 @@ impl Column {
         self.rows.push(row);
         self.words.push(word);
         copied
+    }
+
+    /// Adds the numbers of rows behind the last one, as they lie in
+    /// [`words`](Self::words).
+    #[inline]
+    pub(super) fn extend(&mut self, rows: Range<u32>, words: impl ExactSizeIterator<Item = u64>) {
+        self.rows.extend(rows);
+        self.words.extend(words);
     }
 
     /// Takes the value of the last row away again, if there is one.

@@ -42,15 +42,17 @@ fn descs() -> [MetricDesc; 3] {
 
 /// The values of one record: by interface, the load, the name. Without any it
 /// is a mark.
-type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
+pub(super) type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
 
 /// An archive with a record a second.
-fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
+pub(super) fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
     let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
     let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    // An index entry a record.
+    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
+    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
     for (desc, name) in descs().iter().zip(["net.bytes", "load", "name"]) {
         writer.declare_metric(desc, &[name]).unwrap();
     }
@@ -149,7 +151,7 @@ fn expected(archive: &Archive, selection: &Selection<'_>) -> Seen {
     expected
 }
 
-fn row(bytes: &[(i32, u64)], load: Option<f64>, name: Option<&str>) -> Row {
+pub(super) fn row(bytes: &[(i32, u64)], load: Option<f64>, name: Option<&str>) -> Row {
     (bytes.to_vec(), load, name.map(str::to_owned))
 }
 

@@ -214,12 +214,13 @@ proptest! {
         let mut selection = Selection::new(&archive);
         selection.select("t");
         let span = at(0)..=at(millis);
+        let summary_of = |mut columns: Columns<'_>| {
+            Segment::of(&selection, &mut columns, Decrease::Reset).unwrap().summaries(at(millis))
+        };
         let columns = || Columns::open(&selection, span.clone()).unwrap();
-        let whole = summarize_columns(&selection, columns(), at(millis), Decrease::Reset).unwrap();
+        let whole = summary_of(columns());
         let room = Room { rows, ..Room::CHUNK };
-        let columns = columns().with_room(room);
-        let parts = summarize_columns(&selection, columns, at(millis), Decrease::Reset).unwrap();
-        prop_assert_eq!(&whole, &parts);
+        prop_assert_eq!(&whole, &summary_of(columns().with_room(room)));
         let (count, seconds, growth, rates) = counter_by_definition(&records);
         match &whole[0].instances[0].statistics {
             None => prop_assert_eq!(count, 0),
@@ -228,6 +229,48 @@ proptest! {
                 prop_assert!((found.seconds - seconds).abs() <= 1e-9 * seconds);
                 let average = found.stochastic_average * count as f64;
                 prop_assert!((average - rates).abs() <= 1e-9 * rates);
+            }
+        }
+    }
+    /// forall values, marks and cuts: the summaries of segments come to that of
+    /// the whole, up to the rounding of sums.
+    #[test]
+    fn segments_come_to_the_whole(
+        steps in vec((1i64..5000, proptest::option::weighted(0.8, any::<u32>())), 1..40),
+        cuts in vec(0i64..100_000, 0..4),
+    ) {
+        let mut millis = 0;
+        let mut records = vec![(0, Some(7))];
+        for (step, value) in steps {
+            millis += step;
+            records.push((millis, value));
+        }
+        let (_directory, archive) = archive(&records, Units::count());
+        let mut selection = Selection::new(&archive);
+        selection.select("");
+        let mut edges: Vec<_> = cuts.into_iter().map(|cut| at(cut.min(millis))).collect();
+        edges.extend([at(0), at(millis + 1)]);
+        edges.sort();
+        let segment = |pair: &[Timestamp]| {
+            let mut columns = Columns::open(&selection, pair[0]..pair[1]).unwrap();
+            Segment::of(&selection, &mut columns, Decrease::Reset).unwrap()
+        };
+        let joined = edges.windows(2).map(segment).reduce(Segment::join).unwrap();
+        let (joined, whole) = (joined.summaries(at(millis)), segment(&[at(0), at(millis + 1)]));
+        for (joined, whole) in joined.iter().zip(whole.summaries(at(millis))) {
+            let one = |summary: &MetricSummary| summary.instances[0].statistics.clone();
+            let (joined, whole) = match (one(joined), one(&whole)) {
+                (Some(joined), Some(whole)) => (joined, whole),
+                (joined, whole) => {
+                    prop_assert_eq!(joined, whole);
+                    continue;
+                }
+            };
+            prop_assert_eq!(joined.count, whole.count);
+            prop_assert_eq!((joined.minimum, joined.maximum), (whole.minimum, whole.maximum));
+            let sums = |of: &Statistics| [of.seconds, of.sum, of.stochastic_average, of.time_average];
+            for (joined, whole) in sums(&joined).into_iter().zip(sums(&whole)) {
+                prop_assert!((joined - whole).abs() <= 1e-12 * whole.abs());
             }
         }
     }

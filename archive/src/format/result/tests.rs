@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::format::layout::Layouts;
 use crate::format::metadata_record::test_support::{every_bit_flipped, hex};
 use crate::format::result_builder::{ResultBuilder, encode_mark};
 use crate::test_support::{descs, metadata, value_sets};
@@ -229,4 +230,52 @@ proptest! {
             }
         }
     }
+}
+
+/// What a reader that knows the layout of `known` says of other bytes, and
+/// whether it takes them for the same layout.
+fn parsed_like(known: &[u8], bytes: &[u8]) -> (Result<FetchResult, RecordError>, bool) {
+    let mut layouts = Layouts::default();
+    let layout = Record::parse_like(Version::V3, known, 0, 808, &mut layouts).unwrap().layout();
+    let record = Record::parse_like(Version::V3, bytes, 0, 808, &mut layouts);
+    let is_same = record.as_ref().is_ok_and(|record| record.layout() == layout);
+    (record.and_then(|record| record.to_owned(&metadata())), is_same)
+}
+
+#[test]
+fn a_known_layout_changes_no_answer() {
+    let known = hex(EXAMPLE);
+    let mut same = Vec::new();
+    for (bit, bytes) in every_bit_flipped(&known, 0..known.len()).enumerate() {
+        let (found, is_same) = parsed_like(&known, &bytes);
+        assert_eq!(found, parsed(Version::V3, &bytes), "bit {bit}");
+        same.extend(is_same.then_some(bit / 8));
+    }
+    same.dedup();
+    // The value in place and the payloads of the blocks; and the time.
+    let values: Vec<_> = (36..40).chain(88..96).chain(100..108).collect();
+    assert!(values.iter().all(|byte| same.contains(byte)), "{same:?}");
+    assert!(same.iter().all(|byte| values.contains(byte) || (4..16).contains(byte)), "{same:?}");
+}
+
+#[test]
+fn layouts_are_told_apart() {
+    let mut layouts = Layouts::default();
+    let mut of = |bytes: &[u8]| {
+        Record::parse_like(Version::V3, bytes, 0, 808, &mut layouts).unwrap().layout()
+    };
+    let whole = hex(EXAMPLE);
+    // Another instance of the same domain, and the metrics without the last.
+    let other = with_word(SECOND_INDEX - 4, 8);
+    let shorter = {
+        let FetchResult { timestamp, mut value_sets } = example();
+        value_sets.pop();
+        encoded(Version::V3, &FetchResult { timestamp, value_sets })
+    };
+    let mut mark = Vec::new();
+    encode_mark(Version::V3, stamp(), &mut mark).unwrap();
+    let [first, second, third] = [&whole, &other, &shorter].map(|bytes| of(bytes).unwrap());
+    assert!(first != second && second != third && first != third);
+    assert_eq!([&whole, &other, &shorter].map(|bytes| of(bytes)), [first, second, third].map(Some));
+    assert_eq!(of(&mark), None);
 }

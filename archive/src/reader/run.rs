@@ -1,0 +1,94 @@
+//! Records of one layout, one behind the other.
+//!
+//! Whoever wants columns reads a value's place in all of them before the next
+//! place: the values of a column then go to memory together.
+
+use std::iter::Take;
+use std::slice::ChunksExact;
+
+use pcp_types::Timestamp;
+
+use super::records::ArchiveRecords;
+use super::timeline::Records;
+use crate::error::Result;
+use crate::format::layout::LayoutId;
+use crate::format::result::Record;
+
+/// More would not lie in a processor's first cache.
+const MAX_RECORDS: usize = 16;
+
+/// What a position remembers of the run in front of it.
+#[derive(Debug, Default)]
+pub(super) struct Peeked {
+    /// Of each record.
+    len: usize,
+    stamps: Vec<Timestamp>,
+}
+
+/// Records that follow each other, all of one layout, none of them a mark.
+#[derive(Debug)]
+pub(crate) struct Run<'r> {
+    layout: LayoutId,
+    /// Of the records and what lies behind.
+    bytes: &'r [u8],
+    len: usize,
+    stamps: &'r [Timestamp],
+}
+
+impl<'r> Run<'r> {
+    /// What the records have in common.
+    pub(crate) const fn layout(&self) -> LayoutId {
+        self.layout
+    }
+
+    /// The times of the records, one at least.
+    pub(crate) const fn stamps(&self) -> &'r [Timestamp] {
+        self.stamps
+    }
+
+    /// The first records as bytes.
+    pub(crate) fn records(&self, count: usize) -> Take<ChunksExact<'r, u8>> {
+        self.bytes.chunks_exact(self.len).take(count)
+    }
+}
+
+impl ArchiveRecords<'_> {
+    fn peek_run(&mut self, is_wanted: impl Fn(LayoutId) -> bool) -> Result<Option<Run<'_>>> {
+        let Some(loaded) = self.load_next()? else { return Ok(None) };
+        let (version, len) = (self.archive.version(), loaded.len);
+        let bytes = self.window.rest(loaded.offset);
+        let first = bytes.get(..len).unwrap_or_default();
+        let Some(layout) = self.layouts.find(first).filter(|layout| is_wanted(*layout)) else {
+            return Ok(None);
+        };
+        let records = bytes.chunks_exact(len.max(1)).take(MAX_RECORDS);
+        let same = records.take_while(|record| self.layouts.is_found_last(record));
+        // A time that is none is told by who reads the record alone.
+        let stamps = same.map_while(|record| Record::parse_timestamp(version, record).ok());
+        self.run.len = len;
+        self.run.stamps.clear();
+        self.run.stamps.extend(stamps);
+        let Peeked { len, stamps } = &self.run;
+        Ok((!stamps.is_empty()).then_some(Run { layout, bytes, len: *len, stamps }))
+    }
+}
+
+impl Records<'_> {
+    /// The next records, if they are of a layout that is known and wanted;
+    /// the position stays in front of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub(crate) fn peek_run(
+        &mut self,
+        is_wanted: impl Fn(LayoutId) -> bool,
+    ) -> Result<Option<Run<'_>>> {
+        self.inside.peek_run(is_wanted)
+    }
+
+    /// Moves behind the first records of the run that was returned last.
+    pub(crate) fn pass_run(&mut self, count: usize) {
+        self.inside.position.offset += (count * self.inside.run.len) as u64;
+    }
+}

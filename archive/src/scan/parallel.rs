@@ -1,0 +1,164 @@
+//! A span cut into segments that are scanned side by side.
+//!
+//! The cuts are times of the index, so that each segment is found without
+//! reading the ones in front of it. How many there are does not depend on the
+//! machine, only how many threads work on them: sums come out the same to the
+//! last bit everywhere.
+
+use std::num::NonZero;
+use std::ops::{Bound, RangeInclusive};
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use pcp_types::Timestamp;
+
+use super::{Columns, Selection};
+use crate::error::Result;
+
+/// More would read faster than memory is.
+const SEGMENTS: usize = 4;
+
+/// What `work` makes of the columns of each segment of a span, in the order of
+/// time. The records of two segments never have the same time.
+///
+/// The span is one segment if its records cannot be cut with certainty: their
+/// times go back, or the index does not say where they are. So it is if `work`
+/// fails, so that the first error is that of a scan from front to back; and if
+/// volumes are compressed, which are decoded from their start.
+///
+/// # Errors
+///
+/// Those of `work`.
+pub(crate) fn by_time<'a, T: Send>(
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    by_time_on(threads, selection, span, work)
+}
+
+fn by_time_on<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let segments = segments(selection, span);
+    if segments.len() > 1
+        && let Some(done) = in_segments(threads, selection, &segments, &work)
+    {
+        return Ok(done);
+    }
+    Ok(vec![work(&mut Columns::open(selection, span.clone())?)?])
+}
+
+type Segment = (Bound<Timestamp>, Bound<Timestamp>);
+
+/// Segments with about as many index entries each.
+fn segments(selection: &Selection<'_>, span: &RangeInclusive<Timestamp>) -> Vec<Segment> {
+    let source = selection.source();
+    let is_cut = |time: &Timestamp| !source.is_compressed() && span.contains(time);
+    let mut times: Vec<_> = source.index_times().filter(is_cut).collect();
+    // Those of the archives of a set follow each other.
+    times.dedup();
+    let mut cuts: Vec<_> = (1..SEGMENTS)
+        .filter_map(|n| times.get(n * times.len() / SEGMENTS))
+        .filter(|cut| *cut > span.start())
+        .copied()
+        .collect();
+    cuts.dedup();
+    let starts = std::iter::once(*span.start()).chain(cuts.iter().copied()).map(Bound::Included);
+    let ends = cuts.iter().copied().map(Bound::Excluded).chain([Bound::Included(*span.end())]);
+    starts.zip(ends).collect()
+}
+
+/// `None` if a segment failed, or if the segments do not follow each other.
+fn in_segments<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    segments: &[Segment],
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
+    let scan = |segment: Segment| {
+        let mut columns = Columns::open(selection, segment)?;
+        let done = work(&mut columns)?;
+        Ok((done, columns))
+    };
+    let left = Mutex::new(segments.iter().copied().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || {
+        let mut done = Vec::new();
+        while let Some((place, segment)) = next() {
+            done.push((place, scan(segment)));
+        }
+        done
+    };
+    let mut scanned: Vec<(usize, Result<(T, Columns<'a>)>)> = thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..threads.min(segments.len())).map(|_| scope.spawn(worker)).collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    scanned.sort_by_key(|(place, _)| *place);
+    let scanned = scanned.into_iter().map(|(_, done)| done.ok()).collect::<Option<Vec<_>>>()?;
+    let follow = |(one, next): (&(T, Columns<'a>), &(T, Columns<'a>))| next.1.follows(&one.1);
+    scanned
+        .iter()
+        .zip(scanned.iter().skip(1))
+        .all(follow)
+        .then(|| scanned.into_iter().map(|(done, _)| done).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::error::Error;
+    use crate::scan::tests::{archive, row};
+
+    fn stamps(columns: &mut Columns<'_>) -> Result<Vec<Timestamp>> {
+        let mut stamps = Vec::new();
+        while let Some(chunk) = columns.next_chunk()? {
+            stamps.extend_from_slice(chunk.stamps());
+        }
+        Ok(stamps)
+    }
+
+    #[test]
+    fn segments_have_all_rows_once_and_are_the_same_on_any_number_of_threads() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (_directory, archive) = archive(&rows);
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let on = |threads| by_time_on(threads, &selection, &whole, stamps).unwrap();
+        let segments = on(1);
+        assert_eq!(segments.len(), SEGMENTS);
+        assert!(segments.iter().all(|segment| segment.len() >= 8), "{segments:?}");
+        assert_eq!(segments.concat().len(), 40);
+        assert!(segments.concat().is_sorted());
+        for threads in [2, 3, 9] {
+            assert_eq!(on(threads), segments);
+        }
+    }
+
+    #[test]
+    fn an_error_is_that_of_one_scan() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (_directory, archive) = archive(&rows);
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let calls = AtomicUsize::new(0);
+        let failed = by_time_on(2, &selection, &whole, |columns| {
+            let n = calls.fetch_add(1, Ordering::Relaxed);
+            let rows = stamps(columns)?.len();
+            Err::<(), _>(Error::NotFound { path: format!("{n}: {rows} rows").into() })
+        });
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("4: 40 rows"), "{error}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Which column each value of a record goes to.
+//!
+//! A metric and instance get a column when their first value comes, and keep
+//! it. For a record like an earlier one ([`layout`](crate::format::layout))
+//! this is looked up once: a [`Plan`] then says where in the record each value
+//! is and which column it goes to.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_types::{InstanceId, Pmid, ValueType};
+
+use super::{SelectedMetric, Selection};
+use crate::Record;
+use crate::format::layout::LayoutId;
+
+/// As many plans are kept as layouts are known at a time.
+const MAX_PLANS: usize = 8;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Router {
+    by_pmid: HashMap<Pmid, usize>,
+    /// Of each metric, by its place in the selection.
+    tracks: Vec<Track>,
+    /// The metric at each position of the last record and its track: records
+    /// mostly have the same metrics in the same order.
+    last: Vec<(Pmid, Option<usize>)>,
+    /// The newest in front.
+    plans: Vec<(LayoutId, Plan)>,
+}
+
+/// Where the columns of one metric are.
+#[derive(Debug)]
+pub(super) struct Track {
+    value_type: ValueType,
+    has_instances: bool,
+    /// The instances that are read; all without.
+    wanted: Option<Arc<HashSet<InstanceId>>>,
+    /// Those that have columns, in the order of their first values.
+    instances: Vec<Option<InstanceId>>,
+    places: HashMap<Option<InstanceId>, usize>,
+    /// As [`Router::last`], for the instances of the metric.
+    last: Vec<(Option<InstanceId>, Option<usize>)>,
+}
+
+/// What is to be copied out of the records of a layout.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    /// The values of the metrics that are read, with those that are not
+    /// copied: of other instances, and the second of an instance.
+    pub(super) values: usize,
+    /// Bytes of all values that are not numbers.
+    pub(super) bytes: usize,
+}
+
+/// A value: where in the record it is and in what form, and where its column
+/// is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) at: u32,
+    pub(super) form: Form,
+    pub(super) metric: u32,
+    pub(super) place: u32,
+}
+
+/// The form of a value in a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form {
+    /// A number of four bytes.
+    Word,
+    /// A number of eight bytes.
+    Long,
+    /// So many bytes that are no number.
+    Bytes(u32),
+}
+
+impl Router {
+    pub(super) fn new(selection: &Selection<'_>) -> Self {
+        let metrics = selection.metrics().iter().zip(selection.instances_by_metric());
+        let tracks = metrics.map(|(metric, wanted)| Track::new(metric, wanted)).collect();
+        let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
+        let by_pmid = pmids.zip(0..).collect();
+        Self { by_pmid, tracks, last: Vec::new(), plans: Vec::new() }
+    }
+
+    /// The metrics' tracks in the order of the selection.
+    pub(super) fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// The metric, by its place in the selection, of the value set at a
+    /// position of the record, and its track; `None` if it is not read.
+    #[inline]
+    pub(super) fn find(&mut self, position: usize, pmid: Pmid) -> Option<(usize, &mut Track)> {
+        let metric = match self.last.get_mut(position) {
+            Some((last, metric)) if *last == pmid => *metric,
+            other => {
+                let metric = self.by_pmid.get(&pmid).copied();
+                match other {
+                    Some(route) => *route = (pmid, metric),
+                    None => self.last.push((pmid, metric)),
+                }
+                metric
+            }
+        };
+        Some((metric?, self.tracks.get_mut(metric?)?))
+    }
+
+    /// The plan for records of a layout, if one was made.
+    pub(super) fn plan(&self, layout: LayoutId) -> Option<&Plan> {
+        self.plans.iter().find(|(id, _)| *id == layout).map(|(_, plan)| plan)
+    }
+
+    /// Makes the plan for records like one whose values all have been found to
+    /// be of their metrics' types.
+    pub(super) fn learn(&mut self, record: &Record<'_>) {
+        let Some(layout) = record.layout().filter(|layout| self.plan(*layout).is_none()) else {
+            return;
+        };
+        let mut plan = Plan::default();
+        // A value that comes second to a column is not copied.
+        let mut seen = HashSet::new();
+        for (position, set) in record.value_sets().enumerate() {
+            let Some((metric, track)) = self.find(position, set.pmid()) else { continue };
+            plan.values += set.len();
+            for (position, (instance, payload)) in set.payloads().enumerate() {
+                let Some(place) = track.place(position, instance) else { continue };
+                if seen.insert((metric, place)) {
+                    // No layout has 2^32 bytes, nor as many places.
+                    let [at, len, metric, place] =
+                        [payload.start, payload.len(), metric, place].map(|number| number as u32);
+                    let form = match track.value_type {
+                        ValueType::I32 | ValueType::U32 | ValueType::Float => Form::Word,
+                        ValueType::I64 | ValueType::U64 | ValueType::Double => Form::Long,
+                        _ => Form::Bytes(len),
+                    };
+                    if let Form::Bytes(len) = form {
+                        plan.bytes += len as usize;
+                    }
+                    plan.steps.push(Step { at, form, metric, place });
+                }
+            }
+        }
+        self.plans.truncate(MAX_PLANS - 1);
+        self.plans.insert(0, (layout, plan));
+    }
+}
+
+impl Track {
+    fn new(metric: &SelectedMetric, wanted: Option<Arc<HashSet<InstanceId>>>) -> Self {
+        let (value_type, has_instances) = (metric.desc.value_type, metric.desc.indom.is_some());
+        let (instances, places, last) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { value_type, has_instances, wanted, instances, places, last }
+    }
+
+    /// The type of all values.
+    pub(super) const fn value_type(&self) -> ValueType {
+        self.value_type
+    }
+
+    /// The instances that have columns, in the order of those.
+    pub(super) fn instances(&self) -> &[Option<InstanceId>] {
+        &self.instances
+    }
+
+    /// Whether an instance has a column.
+    pub(super) fn has_column(&self, instance: Option<InstanceId>) -> bool {
+        self.places.contains_key(&instance)
+    }
+
+    /// The place of an instance's column; `None` if it is not read. `position`
+    /// is that of the value in its set.
+    #[inline]
+    pub(super) fn place(&mut self, position: usize, instance: Option<InstanceId>) -> Option<usize> {
+        match self.last.get(position) {
+            Some((last, place)) if *last == instance => *place,
+            _ => {
+                let place = self.find(instance);
+                match self.last.get_mut(position) {
+                    Some(last) => *last = (instance, place),
+                    None => self.last.push((instance, place)),
+                }
+                place
+            }
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, instance: Option<InstanceId>) -> Option<usize> {
+        // A metric without a domain has one column, whatever number its
+        // records carry.
+        let instance = instance.filter(|_| self.has_instances);
+        if let Some(wanted) = &self.wanted
+            && !instance.is_some_and(|instance| wanted.contains(&instance))
+        {
+            return None;
+        }
+        let instances = &mut self.instances;
+        let place = self.places.entry(instance).or_insert_with(|| {
+            instances.push(instance);
+            instances.len() - 1
+        });
+        Some(*place)
+    }
+}
