@@ -172,6 +172,24 @@ fn a_last_record_that_is_damaged_is_an_error_behind_all_others() {
     assert!(matches!(error, Error::Corrupt { offset, .. } if offset == start as u64));
 }
 
+/// Numbers of instances and values can look like the lengths around a record.
+#[test]
+fn half_a_record_that_ends_as_a_whole_one_would_is_a_torn_tail() {
+    let (_directory, base) = archive();
+    let end = offsets(&base)[RECORDS as usize];
+    let path = base.with_extension("0");
+    let mut bytes = fs::read(&path).unwrap();
+    // 64 bytes of a record of 100. The last 32 of them begin and end with 32,
+    // and there is a time where one would be, but no value sets.
+    let words = [100, 1, 1, 1, 1, 1, 1, 1, 32, 1, 1, 1, 1, 1, 1, 32_u32];
+    bytes.extend(words.into_iter().flat_map(u32::to_be_bytes));
+    fs::write(&path, bytes).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    let torn = archive.torn_tail().map(|torn| (torn.offset, torn.bytes));
+    assert_eq!((archive.end(), torn), (at(RECORDS - 1), Some((end as u64, 64))));
+    assert_eq!(read(&base).unwrap(), (RECORDS, true));
+}
+
 #[test]
 fn zeros_behind_the_last_record_are_a_torn_tail() {
     for zeros in [1, 3, 4, 4096, 300_000] {

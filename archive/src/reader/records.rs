@@ -265,12 +265,24 @@ impl<'a> ArchiveRecords<'a> {
         Ok(Some((stamp, loaded)))
     }
 
+    /// The same of a record that is whole in all its fields. Two words within
+    /// half a record can look like the length words around one.
+    fn stamp_of_whole(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
+        let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
+        let Loaded { offset, len, .. } = loaded;
+        let bytes = self.window.get(offset, len).unwrap_or_default();
+        match Record::parse(self.archive.version(), bytes, 0, offset) {
+            Ok(record) => Ok(Some((record.timestamp(), loaded))),
+            Err(source) => Err(file.corrupt(offset, source)),
+        }
+    }
+
     /// How a volume ends at whose end the position is: its last record, read
     /// backwards, or else what a forward search finds.
     pub(super) fn find_end(&mut self, volume: usize) -> End {
         let position = self.position;
         let first = Position { volume, ..Position::start(self.archive.version()) };
-        match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
+        match self.load_previous().and_then(|loaded| self.stamp_of_whole(loaded)) {
             Ok(Some((stamp, loaded))) if loaded.volume == volume => {
                 return End { stamp: Some(stamp), position, torn: None, damaged: false };
             }
