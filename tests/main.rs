@@ -11,6 +11,7 @@
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
 //! | `copied` | archives copied by our writer are as good as before |
+//! | `crashed` | what a writer that died left behind is as good after a repair |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
@@ -29,6 +30,7 @@ mod capi;
 mod commands;
 mod compliance;
 mod copied;
+mod crashed;
 mod demo;
 mod dumped;
 mod harness;

@@ -1,142 +1,151 @@
 //! A writer that dies at any moment: whatever had reached the disk, only the
 //! tail is torn, and after a repair nothing is wrong.
 //!
-//! All files only grow, so the state after the n-th write is the finished
-//! archive with its files cut to the lengths that they had then.
+//! Each write is cut at its first and last bytes and some in between, and with
+//! `MMV_LONG` at all. `tests/crashed.rs` of the workspace asks pmlogcheck the same.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+#[path = "shared/workload.rs"]
+mod workload;
+
+use std::path::Path;
 
 use mmv_archive::check::{Severity, check};
 use mmv_archive::repair::repair;
-use mmv_archive::{
-    Archive, ArchiveWriter, Error, FetchResult, InDom, Instance, InstanceId, MetricDesc,
-    OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
-use tempfile::TempDir;
+use mmv_archive::{Archive, Error, Timestamp, Version};
+use workload::{State, Workload};
 
-const RECORDS: i64 = 6;
-/// The order in which the files of one call grow.
-const ORDER: [&str; 4] = ["meta", "0", "1", "index"];
+/// What `check` may say of what is left.
+const TAIL: [&str; 3] = ["torn-tail", "metadata-after-end", "no-records"];
+/// And before the first record, while the files are created.
+const BEGINNING: [&str; 3] = ["file-missing", "index-missing", "label"];
 
-type Lengths = BTreeMap<&'static str, u64>;
+/// Time and size of a record.
+type Seen = (Timestamp, usize);
 
-/// Files by their extension, with the lengths that they had after each call.
-fn archive() -> (TempDir, PathBuf, Vec<Lengths>) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U64,
-        indom: Some(indom),
-        semantics: Semantics::Counter,
-        units: Units::count(),
-    };
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
-    let mut lengths = Vec::new();
-    for second in 0..RECORDS {
-        if second == RECORDS / 2 {
-            writer.switch_volume();
-        }
-        let ids = (0..=second as i32 / 2).map(|id| InstanceId::new(id).unwrap());
-        let instances: Vec<_> = ids.map(|id| Instance { id, name: "x".into() }).collect();
-        writer.declare_indom(indom, &instances).unwrap();
-        let value = |one: &Instance| (Some(one.id), OwnedValue::U64(second as u64));
-        let values = Ok(instances.iter().map(value).collect());
-        let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        lengths.push(sizes(&base));
-    }
-    writer.finish().unwrap();
-    lengths.push(sizes(&base));
-    (directory, base, lengths)
-}
-
-fn sizes(base: &Path) -> Lengths {
-    let size = |file| Some((file, fs::metadata(base.with_extension(file)).ok()?.len()));
-    ORDER.into_iter().filter_map(size).collect()
-}
-
-/// Every state between two calls: one file after the other grows, a part of
-/// its bytes first. With each state the number of records that are whole.
-fn states(lengths: &[Lengths]) -> Vec<(Lengths, u64)> {
-    let mut states = Vec::new();
-    for (n, (before, after)) in lengths.iter().zip(lengths.iter().skip(1)).enumerate() {
-        let mut state = before.clone();
-        let mut whole = n as u64 + 1;
-        for file in ORDER {
-            let Some(&end) = after.get(file) else { continue };
-            let start = before.get(file).copied().unwrap_or(0);
-            for len in (start..end).step_by(5) {
-                state.insert(file, len);
-                states.push((state.clone(), whole));
-            }
-            state.insert(file, end);
-            whole += u64::from(end > start && file.parse::<u32>().is_ok());
-            states.push((state.clone(), whole));
-        }
-    }
-    states
-}
-
-fn copy_cut(base: &Path, to: &Path, state: &Lengths) {
-    for (file, len) in state {
-        let bytes = fs::read(base.with_extension(file)).unwrap();
-        fs::write(to.with_extension(file), &bytes[..*len as usize]).unwrap();
-    }
+#[test]
+fn a_version_3_archive_survives_the_death_of_its_writer_at_any_moment() {
+    assert_survives(Version::V3);
 }
 
 #[test]
-fn at_every_moment_only_the_tail_is_torn_and_a_repair_makes_the_archive_clean() {
-    let (_directory, base, lengths) = archive();
-    let states = states(&lengths);
-    assert!(states.len() > 150, "{}", states.len());
-    for (state, whole) in states {
-        let directory = tempfile::tempdir().unwrap();
-        let cut = directory.path().join("cut");
-        copy_cut(&base, &cut, &state);
-        assert_only_tail(&cut, &state);
-        match Archive::open(&cut) {
-            Ok(archive) => assert_eq!(count(&archive), whole, "{state:?}"),
-            // Half a metadata record is refused, as PCP does.
-            Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error} {state:?}"),
+fn a_version_2_archive_survives_the_death_of_its_writer_at_any_moment() {
+    assert_survives(Version::V2);
+}
+
+fn assert_survives(version: Version) {
+    let is_long = std::env::var_os("MMV_LONG").is_some();
+    let workload = Workload::new(version);
+    let all = read(&Archive::open(&workload.base).unwrap());
+    let cuts = |len| {
+        let is_cut =
+            move |cut: &u64| is_long || *cut < 16 || len - cut <= 16 || cut.is_multiple_of(23);
+        (0..len).filter(is_cut)
+    };
+    for (n, state) in workload.states(cuts).into_iter().enumerate() {
+        let directory = workload::scratch();
+        let base = directory.path().join("a");
+        workload.restore(&state, &base);
+        if state.records == 0 {
+            assert_nothing(&base, &state);
+            continue;
         }
-        let mended = directory.path().join("mended");
-        let repaired = repair(&cut, &mended).unwrap();
-        assert_eq!(repaired.records, whole, "{state:?}");
-        let report = check(&mended).unwrap();
-        assert!(report.worst() < Some(Severity::Warning), "{state:?} {:?}", report.findings());
-        assert_eq!(count(&Archive::open(&mended).unwrap()), whole);
+        let whole = &all[..state.records];
+        assert_only_tail(&base, &state);
+        assert_readable(&base, &state, whole);
+        // A repair takes longer than all the rest.
+        if is_long || state.torn.is_none() || n.is_multiple_of(11) {
+            assert_repairable(&base, &state, whole);
+        }
     }
+}
+
+/// Without a record there is nothing to read or repair, and the reason is said.
+fn assert_nothing(base: &Path, state: &State) {
+    let report = check(base).unwrap();
+    assert!(!report.findings().is_empty(), "{state:?}");
+    for finding in report.findings() {
+        let rule = finding.defect.rule();
+        assert!(TAIL.contains(&rule) || BEGINNING.contains(&rule), "{finding} {state:?}");
+    }
+    assert!(Archive::open(base).is_err(), "{state:?}");
+    let mended = base.with_file_name("mended");
+    assert!(repair(base, &mended).is_err(), "{state:?}");
+    assert!(Archive::open(&mended).is_err());
 }
 
 /// Half a record at the end of a file, or metadata whose record is missing.
-#[track_caller]
-fn assert_only_tail(base: &Path, state: &Lengths) {
+fn assert_only_tail(base: &Path, state: &State) {
     let report = check(base).unwrap();
     for finding in report.findings() {
-        let rule = finding.defect.rule();
-        let is_tail = ["torn-tail", "metadata-after-end", "no-records"].contains(&rule);
-        assert!(is_tail, "{finding} {state:?}");
+        assert!(TAIL.contains(&finding.defect.rule()), "{finding} {state:?}");
+    }
+    assert_eq!(report.records() as usize, state.records, "{state:?}");
+    assert!(state.torn.is_none() || !report.findings().is_empty(), "{state:?}");
+}
+
+/// All records that were whole are read, and nothing else. Half a metadata
+/// record is refused, as by PCP: nobody knows what it was to say.
+fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
+    match Archive::open(base) {
+        Ok(archive) => {
+            assert_eq!(read(&archive), whole, "{state:?}");
+            assert_eq!(archive.end(), whole[whole.len() - 1].0, "{state:?}");
+        }
+        Err(error) => {
+            let is_metadata = state.torn.as_deref() == Some("meta");
+            assert!(is_metadata && matches!(error, Error::Corrupt { .. }), "{error} {state:?}");
+        }
     }
 }
 
-fn count(archive: &Archive) -> u64 {
+/// A repair keeps them all, and nothing is wrong with what it makes.
+fn assert_repairable(base: &Path, state: &State, whole: &[Seen]) {
+    let mended = base.with_file_name("mended");
+    repair(base, &mended).unwrap();
+    let report = check(&mended).unwrap();
+    assert!(report.worst() < Some(Severity::Warning), "{state:?} {:?}", report.findings());
+    assert_eq!(read(&Archive::open(&mended).unwrap()), whole, "{state:?}");
+}
+
+fn read(archive: &Archive) -> Vec<Seen> {
     let mut records = archive.records().unwrap();
-    let mut n = 0;
-    while records.next().unwrap().is_some() {
-        n += 1;
+    let mut seen = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        seen.push((record.timestamp(), record.size()));
     }
-    n
+    seen
+}
+
+/// What the other tests rest on: an index entry for every reason that there is
+/// for one, domains that change in every way, labels at all levels.
+#[test]
+fn the_workload_has_all_that_an_archive_can_have() {
+    for (version, sizes) in [(Version::V3, &[4, 5, 5, 0, 1][..]), (Version::V2, &[4, 5, 5, 1])] {
+        let workload = Workload::new(version);
+        let archive = Archive::open(&workload.base).unwrap();
+        let expected = [
+            (0, 0),  // the first record
+            (2, 0),  // an instance came
+            (3, 0),  // and one has another name
+            (4, 1),  // a volume was asked for
+            (5, 1),  // a metric came
+            (9, 1),  // bytes
+            (40, 1), // time
+            (41, 1), // all instances went; version 2 cannot say so
+            (42, 1), // one came
+            (43, 2), // the volume was full
+            (44, 2), // bytes
+            (45, 2), // the end
+        ];
+        let expected =
+            expected.into_iter().filter(|(second, _)| version == Version::V3 || *second != 41);
+        let entries = archive.index().entries().iter();
+        let entries = entries.map(|entry| (entry.stamp.seconds() - 1_700_000_000, entry.volume));
+        assert_eq!(entries.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{version:?}");
+        let (_, history) = archive.metadata().indoms().next().unwrap();
+        let found: Vec<_> = history.states().map(|state| state.instances.len()).collect();
+        assert_eq!(found, sizes, "{version:?}");
+        assert_eq!(archive.metadata().labels().count(), 6);
+        assert_eq!(archive.metadata().texts().count(), 9);
+    }
 }
