@@ -1,4 +1,6 @@
-//! Random metrics and results for the property tests.
+//! Random metrics, results and archives for the property tests.
+
+pub(crate) mod logger;
 
 use pcp_types::{ErrorCode, InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 use proptest::collection::{btree_set, vec};

@@ -9,6 +9,8 @@
 mod append_file;
 mod catalog;
 mod copied;
+#[cfg(test)]
+pub(crate) mod fault;
 mod file_set;
 mod indom_change;
 mod name_space;

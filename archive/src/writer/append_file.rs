@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+use super::fault;
 use crate::error::{Error, Result};
 
 /// Everybody may read an archive.
@@ -60,41 +62,53 @@ impl AppendFile {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.ragged {
-            self.file.set_len(self.len).map_err(|source| self.error("truncate", source))?;
-        }
+        self.mend()?;
         self.ragged = true;
-        let written = self.file.write_all_at(bytes, self.len);
-        written.map_err(|source| self.error("write", source))?;
+        self.write(bytes).map_err(|source| self.error("write", source))?;
         self.ragged = false;
         self.len += bytes.len() as u64;
         Ok(())
     }
 
     /// Forgets what lies behind `len`. If the system does not do it now it is
-    /// done before the next write.
+    /// done by [`mend`](Self::mend).
     pub(super) fn cut(&mut self, len: u64) {
         if self.len == len && !self.ragged {
             return;
         }
         self.len = len;
-        self.ragged = self.file.set_len(len).is_err();
+        self.ragged = self.truncate().is_err();
+    }
+
+    /// Cuts off what [`cut`](Self::cut) could not.
+    pub(super) fn mend(&mut self) -> Result<()> {
+        if self.ragged {
+            self.truncate().map_err(|source| self.error("truncate", source))?;
+            self.ragged = false;
+        }
+        Ok(())
     }
 
     pub(super) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|source| self.error("sync", source))
     }
 
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(test)]
+        fault::before_write(&self.file, &self.path, bytes, self.len)?;
+        self.file.write_all_at(bytes, self.len)
+    }
+
+    fn truncate(&self) -> io::Result<()> {
+        #[cfg(test)]
+        fault::before_change()?;
+        self.file.set_len(self.len)
+    }
+
     /// Takes the file away. It holds nothing but a label: if that fails, what
     /// stays is an empty volume.
     pub(super) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
-    }
-
-    /// Puts another handle in place of the file's.
-    #[cfg(test)]
-    pub(super) fn swap(&mut self, file: File) -> File {
-        std::mem::replace(&mut self.file, file)
     }
 
     /// Makes the file so long, with a hole.

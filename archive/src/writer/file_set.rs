@@ -86,6 +86,7 @@ impl FileSet {
         record: &[u8],
         switch: bool,
     ) -> Result<()> {
+        self.mend()?;
         let closed = if switch && !self.is_volume_empty() { self.open_next()? } else { None };
         let before = (self.metadata.len(), self.index.len(), self.data.len(), self.policy.clone());
         let written = self.append(stamp, metadata, changed, record);
@@ -129,6 +130,13 @@ impl FileSet {
         Ok(())
     }
 
+    /// Cuts off what writes that failed have left behind.
+    fn mend(&mut self) -> Result<()> {
+        self.metadata.mend()?;
+        self.data.mend()?;
+        self.index.mend()
+    }
+
     /// There is only one metadata file: when it is full, so is the archive.
     fn check_metadata_size(&self, more: usize) -> Result<()> {
         let found = self.metadata.len().saturating_add(more as u64);
@@ -141,6 +149,7 @@ impl FileSet {
 
     /// The entry that tells readers where the archive ends.
     pub(super) fn write_final_entry(&mut self, last: Timestamp) -> Result<()> {
+        self.mend()?;
         if !self.policy.is_due(last, true, 0) {
             return Ok(());
         }
@@ -184,25 +193,11 @@ impl FileSet {
         Ok(())
     }
 
-    /// From now on a file cannot be written; returns what mends it.
-    #[cfg(test)]
-    pub(super) fn break_file(&mut self, name: &str) -> File {
-        let file = if name == "data" { &mut self.data } else { &mut self.index };
-        let read_only = File::open(file.path()).unwrap();
-        file.swap(read_only)
-    }
-
     /// Makes a file so long, with a hole.
     #[cfg(test)]
     pub(super) fn stretch(&mut self, name: &str, len: u64) {
         let file = if name == "data" { &mut self.data } else { &mut self.metadata };
         file.stretch(len);
-    }
-
-    #[cfg(test)]
-    pub(super) fn mend_file(&mut self, name: &str, whole: File) {
-        let file = if name == "data" { &mut self.data } else { &mut self.index };
-        file.swap(whole);
     }
 
     fn sync_directory(&self) -> Result<()> {

@@ -1,17 +1,18 @@
+mod faults;
+mod model;
 mod version_2;
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use pcp_types::{InstanceId, Semantics, Units, ValueType};
-use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
 use crate::error::EncodeError;
 use crate::prepared::TemplateBuilder;
 use crate::reader::Archive;
-use crate::test_support::{descs, indom, value_sets};
+use crate::test_support::{descs, indom};
 use crate::value::{OwnedValue, Value};
 
 fn label() -> WriterLabel {
@@ -249,27 +250,6 @@ fn a_volume_that_cannot_be_created_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_write_that_fails_is_cut_back_and_the_next_one_succeeds() {
-    for broken in ["data", "index"] {
-        let (_directory, base, mut writer) = writer(WriterOptions::default());
-        writer.write_result(&one_value(0, 1)).unwrap();
-        let before = writer.bytes();
-        writer.declare_indom(indom(), &instances(&BTreeSet::from([1]))).unwrap();
-        let files = writer.files.as_mut().unwrap();
-        let file = files.break_file(broken);
-        assert!(matches!(writer.write_result(&one_value(1, 2)), Err(Error::Io { .. })));
-        assert_eq!(writer.bytes(), before);
-        writer.files.as_mut().unwrap().mend_file(broken, file);
-        writer.write_result(&one_value(2, 3)).unwrap();
-        writer.finish().unwrap();
-        let archive = Archive::open(&base).unwrap();
-        assert_eq!(forward(&archive), [one_value(0, 1), one_value(2, 3)]);
-        let stamps: Vec<_> = archive.index().entries().iter().map(|entry| entry.stamp).collect();
-        assert_eq!(stamps, [at(0), at(2)]);
-    }
-}
-
-#[test]
 fn an_archive_that_is_cut_at_any_byte_of_its_last_record_reads_up_to_there() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     writer.write_result(&one_value(0, 1)).unwrap();
@@ -375,176 +355,9 @@ fn prepared_records_must_fit_what_was_declared_too() {
     assert!(shape(3, ValueType::U32, id, 0));
 }
 
-/// What happens to an archive between its first and last record.
-#[derive(Debug, Clone)]
-enum Step {
-    Result { after: i64, sets: Vec<ValueSet> },
-    Mark { after: i64 },
-    Instances(BTreeSet<i32>),
-    Switch,
-    Sync,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0i64..3, value_sets()).prop_map(|(after, sets)| Step::Result { after, sets }),
-        1 => (1i64..3).prop_map(|after| Step::Mark { after }),
-        3 => prop::collection::btree_set(0..12, 1..10).prop_map(Step::Instances),
-        1 => Just(Step::Switch),
-        1 => Just(Step::Sync),
-    ]
-}
-
-/// What an archive must give back.
-#[derive(Debug, Default)]
-struct Model {
-    records: Vec<FetchResult>,
-    /// The instances at each record; none before they are declared.
-    domains: Vec<Option<Vec<Instance>>>,
-}
-
-fn play(steps: &[Step], writer: &mut ArchiveWriter) -> Model {
-    let (mut model, mut now, mut domain) = (Model::default(), 0, None);
-    let mut written: Option<(Timestamp, Vec<Instance>)> = None;
-    for step in steps {
-        let record = match step {
-            Step::Result { after, sets } => {
-                now += after;
-                if model.records.last().is_some_and(|last| last.value_sets.is_empty()) {
-                    now += i64::from(*after == 0);
-                }
-                FetchResult { timestamp: at(now), value_sets: sets.clone() }
-            }
-            Step::Mark { after } if !model.records.is_empty() => {
-                now += after;
-                FetchResult { timestamp: at(now), value_sets: Vec::new() }
-            }
-            Step::Mark { .. } => continue,
-            Step::Instances(ids) => {
-                domain = Some(instances(ids));
-                writer.declare_indom(indom(), &instances(ids)).unwrap();
-                continue;
-            }
-            Step::Switch => {
-                writer.switch_volume();
-                continue;
-            }
-            Step::Sync => {
-                writer.sync().unwrap();
-                continue;
-            }
-        };
-        if record.value_sets.is_empty() {
-            writer.write_mark(record.timestamp).unwrap();
-        } else {
-            writer.write_result(&record).unwrap();
-        }
-        let timestamp = stored(writer.options.version, record.timestamp);
-        let record = FetchResult { timestamp, ..record };
-        if let Some(domain) = &domain
-            && written
-                .as_ref()
-                .is_none_or(|(last, written)| *last != record.timestamp && written != domain)
-        {
-            written = Some((record.timestamp, domain.clone()));
-        }
-        model.records.push(record);
-        model.domains.push(written.clone().map(|(_, domain)| domain));
-    }
-    model
-}
-
 /// A time as an archive of a version has it.
 fn stored(version: Version, time: Timestamp) -> Timestamp {
     stamp::stored(version, time).unwrap()
-}
-
-/// The rules that every index of ours obeys.
-fn check_index(archive: &Archive) {
-    let entries = archive.index().entries();
-    for (entry, next) in entries.iter().zip(entries.iter().skip(1)) {
-        assert!(entry.stamp < next.stamp);
-    }
-    let mut records = archive.records().unwrap();
-    let mut starts = Vec::new();
-    while let Some(record) = records.next().unwrap() {
-        starts.push((record.volume(), record.offset(), record.timestamp()));
-    }
-    for entry in entries {
-        let start = (entry.volume, entry.data_offset, entry.stamp);
-        assert!(starts.contains(&start), "{entry:?}");
-    }
-    let first = entries.first().unwrap();
-    let label = archive.version().label_size();
-    assert_eq!((first.metadata_offset, first.data_offset), (label, label));
-    assert_eq!(entries.last().unwrap().stamp, archive.end());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// forall histories: what was written is read, forwards, backwards, and
-    /// from every time; instance domains are as they were at every record
-    #[test]
-    fn an_archive_gives_back_what_was_written(
-        steps in prop::collection::vec(step(), 1..40),
-        version in prop_oneof![Just(Version::V3), Just(Version::V2)],
-        index_bytes in 0u64..2000,
-        index_interval in prop::option::of((0u64..9).prop_map(Duration::from_secs)),
-        volume_bytes in prop::option::of(900u64..3000),
-    ) {
-        let options = WriterOptions { version, index_bytes, index_interval, volume_bytes };
-        let (_directory, base, mut writer) = writer(options);
-        let model = play(&steps, &mut writer);
-        let summary = writer.finish().unwrap();
-        prop_assert_eq!(summary.records, model.records.len() as u64);
-        if model.records.is_empty() {
-            return Ok(());
-        }
-        let archive = Archive::open(&base).unwrap();
-        prop_assert_eq!(archive.version(), version);
-        prop_assert_eq!(&forward(&archive), &model.records);
-        prop_assert!(archive.torn_tail().is_none());
-        check_index(&archive);
-        check_backward(&archive, &model);
-        check_seek(&archive, &model);
-        check_domains(&archive, &model);
-    }
-}
-
-fn check_backward(archive: &Archive, model: &Model) {
-    let mut back = archive.records_back_from(archive.end()).unwrap();
-    for expected in model.records.iter().rev() {
-        let record = back.previous().unwrap().unwrap();
-        assert_eq!(record.to_owned(archive.metadata()).unwrap(), *expected);
-    }
-    assert!(back.previous().unwrap().is_none());
-    // And forwards again from there.
-    let first = back.next().unwrap().unwrap();
-    assert_eq!(first.timestamp(), model.records[0].timestamp);
-}
-
-fn check_seek(archive: &Archive, model: &Model) {
-    let end = archive.end().seconds() - at(0).seconds();
-    for seconds in -1..=end + 1 {
-        let from = stored(archive.version(), at(seconds));
-        let expected = model.records.iter().find(|record| record.timestamp >= from);
-        let mut records = archive.records_from(from).unwrap();
-        let found = records.next().unwrap();
-        let found = found.map(|record| record.to_owned(archive.metadata()).unwrap());
-        assert_eq!(found.as_ref(), expected);
-    }
-}
-
-fn check_domains(archive: &Archive, model: &Model) {
-    for (n, domain) in model.domains.iter().enumerate() {
-        let stamp = model.records[n].timestamp;
-        // Metadata that came between two records of one time counts for both.
-        let last = model.records.get(n + 1).is_none_or(|next| next.timestamp != stamp);
-        if last {
-            assert_eq!(archive.metadata().indom_at(indom(), stamp).as_deref(), domain.as_deref());
-        }
-    }
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! Writes that fail on purpose, for tests: each thread has a disk of its own.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// A write that will fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// So many writes succeed before it.
+    pub(crate) after: usize,
+    /// So many of its bytes reach the file, or all if it has fewer.
+    pub(crate) bytes: usize,
+    /// From then on nothing works: files cannot be cut back either.
+    pub(crate) is_lasting: bool,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    fault: Option<Fault>,
+    is_broken: bool,
+    /// The files of all writes.
+    writes: Vec<PathBuf>,
+}
+
+thread_local! {
+    static DISK: RefCell<Disk> = RefCell::default();
+}
+
+/// A write will fail.
+pub(crate) fn plan(fault: Fault) {
+    DISK.with_borrow_mut(|disk| disk.fault = Some(fault));
+}
+
+/// After a lasting fault everything works again.
+pub(crate) fn revive() {
+    DISK.with_borrow_mut(|disk| disk.is_broken = false);
+}
+
+/// Everything works, and no fault is planned. Returns the files of the writes
+/// since the last call, in order; those that failed are among them.
+pub(crate) fn heal() -> Vec<PathBuf> {
+    DISK.take().writes
+}
+
+/// Fails if this write is to, with some of its bytes at `offset`.
+pub(super) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+    before_change()?;
+    DISK.with_borrow_mut(|disk| {
+        disk.writes.push(path.to_owned());
+        match &mut disk.fault {
+            None => Ok(()),
+            Some(fault) if fault.after > 0 => {
+                fault.after -= 1;
+                Ok(())
+            }
+            Some(fault) => {
+                file.write_all_at(&bytes[..fault.bytes.min(bytes.len())], offset)?;
+                disk.is_broken = fault.is_lasting;
+                disk.fault = None;
+                Err(io::ErrorKind::StorageFull.into())
+            }
+        }
+    })
+}
+
+/// Fails if nothing works.
+pub(super) fn before_change() -> io::Result<()> {
+    let is_broken = DISK.with_borrow(|disk| disk.is_broken);
+    if is_broken { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
+}
