@@ -92,3 +92,6 @@ impl<'a> Records<'a> {
         Ok(mark.of_archive(behind as u32))
     }
 }
+
+#[cfg(test)]
+mod tests;
