@@ -1,6 +1,7 @@
 //! Small archives, cut at every byte and with every bit flipped, through all
 //! that reads archives: what is answered is true, up to the record or field
-//! that was damaged, or else there is an error.
+//! that was damaged, or else there is an error; and no length that a file only
+//! claims is believed, which would take memory.
 //!
 //! A version 3 archive is written here; those of version 2 are PCP's own. Of
 //! them every eleventh bit is flipped, and with `MMV_LONG` every one.
@@ -16,6 +17,12 @@ use mmv_archive::repair::repair;
 use mmv_archive::salvage::{Salvage, Salvaged};
 use mmv_archive::{Archive, Error, FetchResult, Record};
 use tempfile::TempDir;
+
+/// Memory for buffers of fixed sizes: of no file more than a few are held.
+const BUFFERS: u64 = 1 << 20;
+/// Memory for each byte of an archive's files. The worst is a name of one
+/// letter, of which four bytes become two strings and a node of a tree.
+const PER_BYTE: u64 = 64;
 
 /// An archive's files by extension, and what is in it.
 struct Specimen {
@@ -126,6 +133,16 @@ fn assert_repairable(base: &Path, what: &str) -> Option<Vec<FetchResult>> {
     Some(records)
 }
 
+/// Reads an archive, or what became of it, which must not take more memory
+/// than its size justifies.
+#[track_caller]
+fn within(specimen: &Specimen, what: &str, work: impl FnOnce()) {
+    let bytes: usize = specimen.files.iter().map(|(_, bytes)| bytes.len()).sum();
+    let bound = BUFFERS + PER_BYTE * bytes as u64;
+    let taken = allocation_counter::measure(work).bytes_max;
+    assert!(taken <= bound, "{what}: {taken} bytes of memory for {bytes}, bound {bound}");
+}
+
 #[test]
 fn every_cut_gives_the_records_before_it_or_an_error() {
     for specimen in specimens() {
@@ -133,7 +150,7 @@ fn every_cut_gives_the_records_before_it_or_an_error() {
             for len in 0..specimen.files[file].1.len() {
                 let what = format!("{}.{} cut at {len}", specimen.name, specimen.files[file].0);
                 let (_directory, base) = specimen.with(file, |bytes| bytes.truncate(len));
-                assert_cut(&specimen, file, len, &base, &what);
+                within(&specimen, &what, || assert_cut(&specimen, file, len, &base, &what));
             }
         }
     }
@@ -178,10 +195,12 @@ fn every_flipped_bit_is_an_error_or_changes_no_more_than_its_field() {
                     let (name, extension) = (&specimen.name, &specimen.files[file].0);
                     let what = format!("{name}.{extension} bit {bit} of {at}");
                     let (_directory, base) = specimen.with(file, |bytes| bytes[at] ^= 1 << bit);
-                    assert_flipped(&specimen, file, &base, &what);
-                    if (at * 8 + bit) % 29 == 0 {
-                        assert_repairable(&base, &what);
-                    }
+                    within(&specimen, &what, || {
+                        assert_flipped(&specimen, file, &base, &what);
+                        if (at * 8 + bit) % 29 == 0 {
+                            assert_repairable(&base, &what);
+                        }
+                    });
                 }
             }
         }
