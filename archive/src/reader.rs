@@ -74,7 +74,7 @@ impl Archive {
     /// the name of a directory that holds no other archive.
     ///
     /// A missing index is tolerated, as are missing volumes between others,
-    /// and a last record that was not written to its end
+    /// and a last record of data or metadata that was not written to its end
     /// ([`torn_tail`](Self::torn_tail)). Compressed members are decoded as they
     /// are read: forwards in one pass, backwards in as many as their size has
     /// multiples of 8 MiB.
@@ -91,11 +91,12 @@ impl Archive {
         let members = Members::find(path.as_ref())?;
         let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
-        let metadata = metadata_loader::load(&mut meta, label.version)?;
         let index = match &members.index {
             Some(path) => temporal_index::load(path, &label, &meta.path)?,
             None => TemporalIndex::default(),
         };
+        let indexed = index.entries().iter().map(|entry| entry.metadata_offset).max().unwrap_or(0);
+        let (metadata, torn_tail) = metadata_loader::load(&mut meta, label.version, indexed)?;
         let volumes = members.volumes.into_iter();
         let mut archive = Self {
             base: members.base,
@@ -105,7 +106,7 @@ impl Archive {
             index,
             end: Timestamp::EPOCH,
             end_position: Position::UNKNOWN_END,
-            torn_tail: None,
+            torn_tail,
         };
         archive.drop_unlabelled_volume()?;
         archive.find_end()?;

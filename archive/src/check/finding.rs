@@ -65,7 +65,7 @@ pub enum Defect {
     Frame { source: RecordError, lost: u64 },
     #[error("not written to the end: {source}")]
     TornTail { source: RecordError },
-    #[error("not written to the end, so that readers refuse the archive: {source}")]
+    #[error("not written to the end, so that PCP's readers refuse the archive: {source}")]
     TornMetadata { source: RecordError },
     #[error("no record behind the label")]
     NoRecords,

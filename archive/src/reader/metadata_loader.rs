@@ -1,26 +1,44 @@
 //! Reads a `.meta` file once, from front to back.
 
+use std::path::Path;
+
 use hashbrown::hash_map::Entry;
 use pcp_types::Pmid;
 
 use super::metadata::{Metadata, Metric};
 use super::record_file::{Next, RecordFile, Window};
+use super::records::TornTail;
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::Version;
 use crate::format::bytes::lossy;
 use crate::format::desc::DescRecord;
 use crate::format::metadata_record::{self, MetadataRecord};
+use crate::salvage::{Damage, Piece, Scanner};
 
-/// Loads all metadata of an archive.
-pub(super) fn load(file: &mut RecordFile, version: Version) -> Result<Metadata> {
+/// Loads all metadata of an archive. A last record that was not written to its
+/// end is returned too: its writer died, or still writes, and no data needs it
+/// yet. It is an error if more was there: records behind it, or the `indexed`
+/// bytes that index entries speak of.
+pub(super) fn load(
+    file: &mut RecordFile,
+    version: Version,
+    indexed: u64,
+) -> Result<(Metadata, Option<TornTail>)> {
     let (metadata, offset, end) = load_whole(file, version)?;
-    match end {
-        Next::Torn { needed, left } => {
-            let field = "record";
-            Err(file.corrupt(offset, RecordError::Truncated { field, needed, left }))
-        }
-        _ => Ok(metadata),
+    let Next::Torn { needed, left } = end else { return Ok((metadata, None)) };
+    if indexed > offset || is_followed(&file.path, version, offset)? {
+        let field = "record";
+        return Err(file.corrupt(offset, RecordError::Truncated { field, needed, left }));
     }
+    let bytes = file.available(offset, 0, u64::MAX)?;
+    Ok((metadata, Some(TornTail { file: file.path.clone(), offset, bytes })))
+}
+
+/// Whether there is a good record behind what is none.
+fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
+    let file = RecordFile::open(path)?;
+    let damage = Scanner::of_metadata(file, version).starting_at(offset).next()?;
+    Ok(!matches!(damage, Some(Piece::Damage(Damage { is_tail: true, .. }))))
 }
 
 /// Loads the metadata as far as its records are whole: where they end, and

@@ -17,7 +17,7 @@ use crate::salvage::{Piece, Scanner};
 /// is still writing, or power was lost and the file system left zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
-    /// The last data volume.
+    /// The last data volume, or the metadata.
     pub file: PathBuf,
     /// Where the unfinished record starts.
     pub offset: u64,
