@@ -9,8 +9,11 @@
 //! | a parameter of an event whose metric has no descriptor | an error | the value | the array says the type |
 //! | `extra`: units beyond space, time and count | none | the unit | newer than 6.0.3 |
 //! | `babylon.pmview_v2`: 64-bit values | bytes swapped | the value | blocks with a stale type |
+//! | an index in hexadecimal (`-v`) | its label, then one piece of nonsense | its entries | they are no framed records |
+//! | a compressed file in hexadecimal | of what is compressed, as if it were records | of what it expands to | so it can be read |
 //! | labels of instances (`-e`), in four archives | sets that repeat others left out | all sets of a record | ours is what the file has |
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::harness::binaries;
@@ -35,6 +38,34 @@ fn dump_prints_dates_and_seconds_as_pmdumplog() {
 fn dump_prints_labels_and_help_as_pmdumplog() {
     assert_same(&["-e"], &["-e"], |name| !REPEATED_LABELS.contains(&name));
     assert_same(&["-h"], &["-H"], |_| true);
+}
+
+#[test]
+fn dump_prints_domains_as_on_disk_and_records_backwards_as_pmdumplog() {
+    assert_same(&["-I"], &["-I"], |_| true);
+    assert_same(&["-xxx", "-r"], &["-xxx", "--reverse"], |_| true);
+}
+
+#[test]
+fn dump_prints_files_in_hexadecimal_as_pmdumplog() {
+    let Some(oracle) = Oracle::find() else { return };
+    let mut compared = 0;
+    for archive in corpus::archives() {
+        for extension in ["meta", "0"] {
+            let base = archive.base.to_str().unwrap();
+            let file = format!("{base}.{extension}");
+            if !Path::new(&file).exists() {
+                continue;
+            }
+            let expected = oracle.run("pmdumplog", &["-v", &file]);
+            let mut command = Command::new(binaries::mmv_archive());
+            let output = command.args(["dump", "-v", &file]).output().unwrap();
+            assert!(output.status.success(), "{file}: {output:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{file}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 0 || corpus::archives().is_empty(), "every archive has metadata");
 }
 
 fn assert_same(theirs: &[&str], ours: &[&str], is_meant: impl Fn(&str) -> bool) {

@@ -3,11 +3,15 @@
 #[cfg(feature = "compression")]
 mod expanded;
 mod indom_history;
+#[cfg(feature = "cli")]
+mod indom_records;
 mod label_history;
 mod members;
 mod merge;
 mod metadata;
 mod metadata_loader;
+#[cfg(feature = "cli")]
+mod raw_file;
 mod record_file;
 mod records;
 mod roster;
@@ -25,11 +29,15 @@ pub(crate) use indom_history::Change;
 #[cfg(test)]
 pub(crate) use indom_history::test_support as indom_test_support;
 pub use indom_history::{IndomHistory, IndomState};
+#[cfg(feature = "cli")]
+pub(crate) use indom_records::{IndomRecord, each_indom_record};
 pub use label_history::{LabelHistory, LabelState};
 pub use members::Compression;
 pub(crate) use members::{MemberFiles, Members, bases};
 pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
+#[cfg(feature = "cli")]
+pub(crate) use raw_file::{Piece, RawFile};
 pub(crate) use record_file::{Next, RecordFile, Window};
 pub use records::TornTail;
 pub(crate) use roster::Roster;

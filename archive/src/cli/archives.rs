@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::failure::Failure;
 use super::output::Output;
 use super::warn;
-use crate::reader::{Members, bases};
+use crate::reader::{MemberFiles, Members, bases};
 use crate::{Archive, ArchiveSet, Result};
 
 /// Which archives a command works on.
@@ -94,6 +94,40 @@ impl ArchiveArgument {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
+    }
+
+    /// Does the same for each file: one that is named, else those of the
+    /// archives. One that fails does not end the others.
+    pub(super) fn each_file(
+        &self,
+        print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let mut failed: Option<Failure> = None;
+        for file in self.files()? {
+            match print(&file, &mut out) {
+                Ok(()) => {}
+                Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
+                Err(failure) => failed.replace(failure).iter().for_each(|other| warn(other)),
+            }
+        }
+        out.finish()?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The files that are named, and those of the archives that are.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for path in self.paths()? {
+            if path.is_file() {
+                all.push(path);
+                continue;
+            }
+            for base in bases(&path)? {
+                all.extend(MemberFiles::of(&base)?.all().map(|(file, _)| file.to_owned()));
+            }
+        }
+        Ok(all)
     }
 
     /// The base names of all archives, each once.

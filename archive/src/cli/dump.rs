@@ -1,17 +1,20 @@
 //! `mmv-archive dump`: an archive record by record, as pmdumplog prints it.
 //!
 //! The sections come in pmdumplog's order (label, descriptors, labels, help
-//! text, instance domains, temporal index, records) and
+//! text, instance domains on disk and resolved, temporal index, records) and
 //! in its words, so that the two can be compared with diff(1). The text of an
 //! error code stored in place of values is this project's own.
 //!
 //! That holds byte for byte in a file or a pipe. On a terminal the control
 //! characters in names and strings are blanks (see [`Output`]).
 
+mod hex;
 mod index;
 mod json;
 mod metadata;
+mod on_disk;
 mod records;
+mod walk;
 
 pub(super) use metadata::{descriptor, units};
 
@@ -21,7 +24,7 @@ use pcp_types::{Pmid, Timestamp};
 use super::ArchiveArgument;
 use super::failure::Failure;
 use super::output::Output;
-use super::window::{SpanOptions, Window};
+use super::window::SpanOptions;
 use super::zone::{Zone, ZoneOptions};
 use crate::{Archive, Version};
 
@@ -56,6 +59,11 @@ pub(super) struct Arguments {
     #[arg(short = 'i', long)]
     insts: bool,
 
+    /// Print the instance domains as the file has them, in its order: whole,
+    /// or what was added and deleted.
+    #[arg(short = 'I', long)]
+    on_disk_insts: bool,
+
     /// Print the archive's label.
     #[arg(short = 'l', long)]
     label: bool,
@@ -72,6 +80,10 @@ pub(super) struct Arguments {
     #[arg(short = 'M', long)]
     markrecs: bool,
 
+    /// Print the records backwards, from the newest to the oldest.
+    #[arg(short = 'r', long)]
+    reverse: bool,
+
     /// Print the size of each record.
     #[arg(short = 's', long)]
     sizes: bool,
@@ -80,6 +92,15 @@ pub(super) struct Arguments {
     #[arg(short = 't', long)]
     index: bool,
 
+    /// Print the records of one file in hexadecimal, whatever it holds: name the
+    /// file as the archive (BASE.meta). Of a base name these are all files.
+    #[arg(short = 'v', long, conflicts_with_all = [
+        "metrics", "all", "descs", "labelsets", "helptext", "insts", "on_disk_insts", "label",
+        "long_label", "values", "markrecs", "reverse", "sizes", "index", "dates", "json", "start",
+        "finish",
+    ])]
+    hex: bool,
+
     /// Print times with their date; twice: and with the seconds since the
     /// archive's start; three times: and with those since 1970.
     #[arg(short = 'x', action = clap::ArgAction::Count)]
@@ -87,8 +108,8 @@ pub(super) struct Arguments {
 
     /// Print the records as JSON Lines, with times as [seconds, nanoseconds].
     #[arg(long, conflicts_with_all = [
-        "all", "descs", "labelsets", "helptext", "insts", "label", "long_label",
-        "sizes", "index",
+        "all", "descs", "labelsets", "helptext", "insts", "on_disk_insts", "label",
+        "long_label", "sizes", "index",
     ])]
     json: bool,
 
@@ -110,29 +131,35 @@ struct Dump<'a> {
 
 impl Arguments {
     pub(super) fn run(&self) -> Result<(), Failure> {
+        if self.hex {
+            return self.archive.each_file(hex::print);
+        }
         self.archive.each(self.json, |archive, out| self.print(archive, out))
     }
 
     fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
         let zone = self.zone.zone(archive.label())?;
-        let window = self.span.window(archive.label().start, archive.end(), zone.time_zone())?;
+        let (start, end) = (archive.label().start, archive.end());
+        let window = || self.span.window(start, end, zone.time_zone());
+        let window = self.span.is_given().then(window).transpose()?;
         let chosen = self.chosen(archive)?;
+        let options = records::Options {
+            chosen: chosen.as_deref(),
+            window,
+            reverse: self.reverse,
+            marks: chosen.is_none() || self.markrecs,
+            sizes: self.sizes || self.all,
+        };
         let mut dump = Dump { archive, zone, dates: self.dates, out };
         if self.json {
-            let marks = self.marks(chosen.as_deref());
-            json::records(&mut dump, chosen.as_deref(), window, marks)
+            json::records(&mut dump, &options)
         } else {
-            self.sections(&mut dump, chosen.as_deref(), window)
+            self.sections(&mut dump, &options)
         }
     }
 
     /// The sections asked for, in pmdumplog's order.
-    fn sections(
-        &self,
-        dump: &mut Dump<'_>,
-        chosen: Option<&[Pmid]>,
-        window: Window,
-    ) -> Result<(), Failure> {
+    fn sections(&self, dump: &mut Dump<'_>, options: &records::Options<'_>) -> Result<(), Failure> {
         if self.label || self.long_label || self.all {
             metadata::label(dump, self.long_label || self.all);
         }
@@ -145,6 +172,9 @@ impl Arguments {
         if self.helptext {
             metadata::help_text(dump)?;
         }
+        if self.on_disk_insts {
+            on_disk::print(dump)?;
+        }
         if self.insts || self.all {
             metadata::instances(dump)?;
         }
@@ -152,20 +182,9 @@ impl Arguments {
             index::print(dump)?;
         }
         if self.values || self.all || !self.names_a_section() {
-            let options = records::Options {
-                chosen,
-                window,
-                marks: self.marks(chosen),
-                sizes: self.sizes || self.all,
-            };
-            records::print(dump, &options)?;
+            records::print(dump, options)?;
         }
         Ok(())
-    }
-
-    /// Whether marks are printed.
-    fn marks(&self, chosen: Option<&[Pmid]>) -> bool {
-        chosen.is_none() || self.markrecs
     }
 
     fn names_a_section(&self) -> bool {
@@ -173,6 +192,7 @@ impl Arguments {
             || self.labelsets
             || self.helptext
             || self.insts
+            || self.on_disk_insts
             || self.label
             || self.long_label
             || self.index

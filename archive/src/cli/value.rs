@@ -74,7 +74,8 @@ fn native_u32(bytes: [u8; 4]) -> u32 {
     }
 }
 
-fn push_hex(out: &mut Vec<u8>, byte: u8) {
+/// Appends a byte as two digits.
+pub(crate) fn push_hex(out: &mut Vec<u8>, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(DIGITS[usize::from(byte >> 4)]);
     out.push(DIGITS[usize::from(byte & 15)]);

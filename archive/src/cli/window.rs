@@ -57,6 +57,11 @@ pub(crate) struct Window {
 }
 
 impl SpanOptions {
+    /// Whether there is any.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.start.is_some() || self.finish.is_some()
+    }
+
     /// The window without alignment and origin.
     ///
     /// # Errors

@@ -45,21 +45,32 @@ fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
 /// what is there.
 pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Metadata, u64, Next)> {
     let mut loader = MetadataLoader::default();
+    let path = file.path.clone();
+    let (offset, end) = each_record(file, version, |offset, record| {
+        loader.add(record).map_err(|(pmid, field)| {
+            let file = path.clone();
+            Error::DescChanged { file, offset, pmid, field }
+        })
+    })?;
+    Ok((loader.finish(), offset, end))
+}
+
+/// Shows every whole record of the metadata, and where it starts, in file
+/// order; returns where they end, and what is there.
+pub(crate) fn each_record<E: From<Error>>(
+    file: &mut RecordFile,
+    version: Version,
+    mut show: impl FnMut(u64, MetadataRecord<'_>) -> Result<(), E>,
+) -> Result<(u64, Next), E> {
     let mut window = Window::default();
     let mut offset = version.label_size();
     loop {
         let len = match window.forward(file, offset)? {
             Next::Record(len) => len,
-            end => return Ok((loader.finish(), offset, end)),
+            end => return Ok((offset, end)),
         };
         let record = metadata_record::parse(version, window.get(offset, len).unwrap_or_default());
-        let record = record.map_err(|source| file.corrupt(offset, source))?;
-        loader.add(record).map_err(|(pmid, field)| Error::DescChanged {
-            file: file.path.clone(),
-            offset,
-            pmid,
-            field,
-        })?;
+        show(offset, record.map_err(|source| file.corrupt(offset, source))?)?;
         offset += len as u64;
     }
 }

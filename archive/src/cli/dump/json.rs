@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::super::failure::Failure;
 use super::super::value::Json;
-use super::super::window::Window;
 use super::Dump;
+use super::records::Options;
+use super::walk::Walk;
 use crate::Record;
 
 /// One record.
@@ -29,22 +30,12 @@ struct Set<'a> {
     values: Vec<(Option<i32>, Json<'a>)>,
 }
 
-/// Prints the records of the window; of the chosen metrics or all; with the
-/// marks if `marks`.
-pub(super) fn records(
-    dump: &mut Dump<'_>,
-    chosen: Option<&[Pmid]>,
-    window: Window,
-    marks: bool,
-) -> Result<(), Failure> {
-    let archive = dump.archive;
-    let mut records = archive.records_from(window.start)?;
+/// Prints the records.
+pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
+    let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
     while let Some(record) = records.next()? {
-        if record.timestamp() > window.end {
-            break;
-        }
-        let sets = sets(dump, &record, chosen)?;
-        if sets.is_empty() && !(record.is_mark() && marks) {
+        let sets = sets(dump, &record, options.chosen)?;
+        if sets.is_empty() && !(record.is_mark() && options.marks) {
             continue;
         }
         let at = record.timestamp();

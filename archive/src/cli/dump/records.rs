@@ -4,12 +4,13 @@
 //! (a metric's identifier and names) is made into text once.
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, InstanceId, Pmid, ValueType};
+use pcp_types::{InDom, InstanceId, Pmid, Timestamp, ValueType};
 
 use super::super::failure::Failure;
 use super::super::window::Window;
 use super::super::{number, value};
 use super::Dump;
+use super::walk::Walk;
 use crate::event::{EventArray, EventFlags, EventRecord};
 use crate::reader::Roster;
 use crate::recurrent::Recurrent;
@@ -19,9 +20,23 @@ use crate::{Archive, MetricDesc, Record, ValueSetView};
 pub(super) struct Options<'a> {
     /// The metrics asked for, in the order asked for; `None` for all.
     pub(super) chosen: Option<&'a [Pmid]>,
-    pub(super) window: Window,
+    /// Without it all records.
+    pub(super) window: Option<Window>,
+    /// The newest first.
+    pub(super) reverse: bool,
     pub(super) marks: bool,
     pub(super) sizes: bool,
+}
+
+impl Options<'_> {
+    /// Whether anything of a record is printed.
+    fn shows(&self, record: &Record<'_>) -> bool {
+        match self.chosen {
+            _ if record.is_mark() => self.marks,
+            Some(chosen) => record.value_sets().any(|set| chosen.contains(&set.pmid())),
+            None => true,
+        }
+    }
 }
 
 /// What is printed of a metric in every record.
@@ -82,12 +97,13 @@ impl<'a> Knowledge<'a> {
 
 /// Prints the records of the window.
 pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
-    let archive = dump.archive;
     let mut knowledge = Knowledge::default();
-    let mut records = archive.records_from(options.window.start)?;
+    let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
+    let mut is_told = !options.reverse;
     while let Some(record) = records.next()? {
-        if record.timestamp() > options.window.end {
-            break;
+        if !is_told && options.shows(&record) {
+            print_reversed(dump, record.timestamp());
+            is_told = true;
         }
         print_record(dump, options, &mut knowledge, &record)?;
         dump.out.spill()?;
@@ -124,6 +140,16 @@ fn print_record<'a>(
     print_head(dump, options, record);
     print_count(dump, sets.len());
     sets.into_iter().try_for_each(|set| print_set(dump, set))
+}
+
+/// Which record a dump in reverse order begins with.
+fn print_reversed(dump: &mut Dump<'_>, at: Timestamp) {
+    dump.text("\nLog finished at ");
+    dump.zone.push_day(&mut dump.out.text, at);
+    dump.text(" ");
+    dump.zone.push_time(&mut dump.out.text, at, 0);
+    let year = dump.zone.year(at);
+    dump.text(&format!(" {year} - dump in reverse order\n"));
 }
 
 /// The size and the time of a record.
