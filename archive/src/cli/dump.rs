@@ -106,7 +106,8 @@ pub(super) struct Arguments {
     #[arg(short = 'x', action = clap::ArgAction::Count)]
     dates: u8,
 
-    /// Print the records as JSON Lines, with times as [seconds, nanoseconds].
+    /// Print the records as JSON Lines: times as [seconds, nanoseconds], event
+    /// arrays as their records.
     #[arg(long, conflicts_with_all = [
         "all", "descs", "labelsets", "helptext", "insts", "on_disk_insts", "label",
         "long_label", "sizes", "index",

@@ -17,9 +17,9 @@ use super::time::{self, Frame};
 use super::window::{Window, WindowOptions};
 use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
-use crate::Source;
 use crate::replay::interpolate::Decrease;
 use crate::replay::{self, Expression, Logged, Replay, Sample, Selection};
+use crate::{Metadata, Source};
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -165,7 +165,8 @@ impl<'a> Answers<'a> {
 }
 
 /// What the writers of all formats work on.
-struct Report {
+struct Report<'a> {
+    metadata: &'a Metadata,
     /// By metric.
     pmids: Vec<String>,
     columns: Vec<Column>,
@@ -178,17 +179,17 @@ struct Report {
 }
 
 /// Writes samples in one of the formats.
-struct Writer {
+struct Writer<'a> {
     out: Output,
-    report: Report,
+    report: Report<'a>,
     /// The lines of a table.
     blocks: Option<table::Blocks>,
     format: Format,
     values: u64,
 }
 
-impl Writer {
-    fn begin(report: Report, format: Format) -> Self {
+impl<'a> Writer<'a> {
+    fn begin(report: Report<'a>, format: Format) -> Self {
         let mut out = Output::new();
         if format == Format::Csv {
             csv::write_head(&mut out, &report);
@@ -198,7 +199,10 @@ impl Writer {
     }
 
     /// Writes samples; returns how many there were.
-    fn write<'r>(&mut self, samples: impl Iterator<Item = Sample<'r>>) -> Result<usize, Failure> {
+    fn write<'r>(&mut self, samples: impl Iterator<Item = Sample<'r>>) -> Result<usize, Failure>
+    where
+        'a: 'r,
+    {
         let mut count = 0;
         let samples = samples.inspect(|_| count += 1);
         let (out, report) = (&mut self.out, &self.report);
@@ -246,7 +250,8 @@ impl Arguments {
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.width.unwrap_or_else(super::terminal_width);
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
-        let report = Report { pmids, columns, zone, places, precision, width };
+        let metadata = source.metadata();
+        let report = Report { metadata, pmids, columns, zone, places, precision, width };
         let mut writer = Writer::begin(report, self.format());
         self.write(&mut writer, &mut answers, window, moments)?;
         let values = writer.finish()?;
@@ -334,7 +339,7 @@ impl Arguments {
     /// Writes the samples at the moments.
     fn write(
         &self,
-        writer: &mut Writer,
+        writer: &mut Writer<'_>,
         answers: &mut Answers<'_>,
         window: Window,
         moments: Moments,

@@ -298,7 +298,7 @@ struct Numbers {
 
 fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
     let time = |at: Timestamp| (at.seconds(), at.nanoseconds());
-    let number = |number| Json(Value::Double(number));
+    let number = Json::number;
     for line in lines {
         let numbers = line.statistics.map(|statistics| Numbers {
             seconds: statistics.seconds,

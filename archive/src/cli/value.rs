@@ -1,5 +1,9 @@
 //! Values as text and as JSON.
 
+mod json;
+
+pub(crate) use json::Json;
+
 use super::number;
 use crate::Value;
 
@@ -89,56 +93,6 @@ fn push_event_count(out: &mut Vec<u8>, value: Value<'_>) {
     out.extend_from_slice(if count == 1 { b" event record]" } else { b" event records]" });
 }
 
-/// A value that serialises with its type kept: integers as integers, all 64
-/// bits of them; numbers that JSON cannot say as the strings `"NaN"`, `"inf"`
-/// and `"-inf"`; bytes as an object with their hexadecimal digits. What is not
-/// UTF-8 in a string becomes U+FFFD.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Json<'a>(pub(crate) Value<'a>);
-
-impl serde::Serialize for Json<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::I32(v) => serializer.serialize_i32(v),
-            Value::U32(v) => serializer.serialize_u32(v),
-            Value::I64(v) => serializer.serialize_i64(v),
-            Value::U64(v) => serializer.serialize_u64(v),
-            Value::Float(v) if v.is_finite() => serializer.serialize_f32(v),
-            Value::Float(v) => serializer.serialize_str(not_finite(f64::from(v))),
-            Value::Double(v) if v.is_finite() => serializer.serialize_f64(v),
-            Value::Double(v) => serializer.serialize_str(not_finite(v)),
-            Value::String(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
-            Value::Aggregate(bytes) => Hex { kind: "aggregate", bytes }.serialize(serializer),
-            Value::Event(bytes) => Hex { kind: "event", bytes }.serialize(serializer),
-            Value::HighresEvent(bytes) => {
-                Hex { kind: "highres_event", bytes }.serialize(serializer)
-            }
-        }
-    }
-}
-
-fn not_finite(value: f64) -> &'static str {
-    match (value.is_nan(), value.is_sign_negative()) {
-        (true, _) => "NaN",
-        (false, false) => "inf",
-        (false, true) => "-inf",
-    }
-}
-
-/// Bytes as `{"aggregate":"0103070f"}`.
-struct Hex<'a> {
-    kind: &'static str,
-    bytes: &'a [u8],
-}
-
-impl serde::Serialize for Hex<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut digits = Vec::with_capacity(self.bytes.len() * 2);
-        self.bytes.iter().for_each(|byte| push_hex(&mut digits, *byte));
-        serializer.collect_map([(self.kind, String::from_utf8_lossy(&digits))])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,17 +120,5 @@ mod tests {
         let expected = "18410503204342530817 -1.371380375612005e+306 [0103070f1f3f7fff]";
         assert_eq!(text(Value::Aggregate(&bytes)), expected);
         assert_eq!(text(Value::Aggregate(b"abc")), "\"abc\" [616263]");
-    }
-
-    #[test]
-    fn json_keeps_the_type_and_all_bits() {
-        let json = |value| serde_json::to_string(&Json(value)).unwrap();
-        assert_eq!(json(Value::U64(u64::MAX)), "18446744073709551615");
-        assert_eq!(json(Value::I64(i64::MIN)), "-9223372036854775808");
-        assert_eq!(json(Value::Double(0.1)), "0.1");
-        assert_eq!(json(Value::Float(0.1)), "0.1");
-        assert_eq!(json(Value::Double(f64::NEG_INFINITY)), "\"-inf\"");
-        assert_eq!(json(Value::String(b"a\nb")), "\"a\\nb\"");
-        assert_eq!(json(Value::Aggregate(&[1, 255])), "{\"aggregate\":\"01ff\"}");
     }
 }

@@ -68,7 +68,8 @@ fn sets<'r>(
             for observed in view.values(metric.desc.value_type) {
                 let (instance, value) =
                     observed.map_err(|source| dump.archive.damaged(record, source))?;
-                set.values.push((instance.map(InstanceId::get), Json(value)));
+                let json = Json::new(value, dump.archive.metadata());
+                set.values.push((instance.map(InstanceId::get), json));
             }
         }
         sets.push(set);

@@ -139,7 +139,7 @@ impl<'o> View<'o> {
             return Ok(false);
         }
         if self.choice.json {
-            self.write_lines(at, &cells, out)?;
+            self.write_lines(at, &cells, followed.metadata, out)?;
         } else {
             if self.columns.len() > known {
                 self.begin_table(out);
@@ -218,7 +218,13 @@ impl<'o> View<'o> {
         self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
     }
 
-    fn write_lines(&self, at: Timestamp, cells: &[Cell], out: &mut Output) -> Result<(), Failure> {
+    fn write_lines(
+        &self,
+        at: Timestamp,
+        cells: &[Cell],
+        metadata: &Metadata,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         for (place, value) in cells {
             let (Some(live), Some(value)) = (self.columns.get(*place), value) else { continue };
             let column = &live.column;
@@ -228,7 +234,7 @@ impl<'o> View<'o> {
                 pmid: live.pmid.to_string(),
                 instance: column.instance.map(InstanceId::get),
                 name: column.instance_name.as_deref(),
-                value: Json(value.as_value()),
+                value: Json::new(value.as_value(), metadata),
                 units: Some(column.scale.units.as_str()).filter(|_| column.scale.is_computed),
             })?;
         }

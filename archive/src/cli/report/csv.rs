@@ -6,7 +6,7 @@ use crate::Value;
 use crate::cli::columns::{cell, push_plain};
 
 /// Writes the line of names.
-pub(super) fn write_head(out: &mut Output, report: &Report) {
+pub(super) fn write_head(out: &mut Output, report: &Report<'_>) {
     out.text.extend_from_slice(b"Time");
     for column in &report.columns {
         let name = match column.instance_title() {
@@ -22,7 +22,7 @@ pub(super) fn write_head(out: &mut Output, report: &Report) {
 /// Writes a line a sample; returns the number of values. Marks have no line.
 pub(super) fn write<'r>(
     out: &mut Output,
-    report: &Report,
+    report: &Report<'_>,
     samples: impl Iterator<Item = Sample<'r>>,
 ) -> Result<u64, Failure> {
     let mut values = 0;

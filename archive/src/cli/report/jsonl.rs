@@ -31,7 +31,7 @@ pub(in crate::cli) struct Mark {
 /// Writes a line a value; returns their number.
 pub(super) fn write<'r>(
     out: &mut Output,
-    report: &Report,
+    report: &Report<'r>,
     samples: impl Iterator<Item = Sample<'r>>,
 ) -> Result<u64, Failure> {
     let mut values = 0;
@@ -49,7 +49,7 @@ pub(super) fn write<'r>(
                 pmid: report.pmids.get(column.metric).cloned().unwrap_or_default(),
                 instance: column.instance.map(InstanceId::get),
                 name: column.instance_name.as_deref(),
-                value: Json(value),
+                value: Json::new(value, report.metadata),
                 units: Some(column.scale.units.as_str()).filter(|_| column.scale.is_computed),
             })?;
         }

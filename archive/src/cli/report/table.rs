@@ -45,7 +45,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(report: &Report) -> Self {
+    pub(super) fn new(report: &Report<'_>) -> Self {
         let table = Table::new(report.columns.iter().map(head).collect(), report.width);
         Self { table, rows: Vec::new(), len: block_len(report.columns.len()) }
     }
@@ -55,7 +55,7 @@ impl Blocks {
     pub(super) fn write<'r>(
         &mut self,
         out: &mut Output,
-        report: &Report,
+        report: &Report<'_>,
         samples: impl Iterator<Item = Sample<'r>>,
     ) -> Result<u64, Failure> {
         let mut values = 0;
@@ -175,7 +175,7 @@ impl Table {
     }
 }
 
-fn row(report: &Report, sample: &Sample<'_>) -> Row {
+fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
     let text = |column| cell_text(cell(sample, column), column, report.precision);
     let cells = report.columns.iter().map(text).collect();
     Row {

@@ -1,0 +1,203 @@
+//! Values as JSON.
+
+use pcp_types::{Pmid, ValueType};
+use serde::{Serialize, Serializer};
+
+use super::push_hex;
+use crate::cli::metrics::type_name;
+use crate::event::{EventArray, EventRecord};
+use crate::{Metadata, Value};
+
+/// A value that serialises with its type kept: integers as integers, all 64
+/// bits of them; numbers that JSON cannot say as the strings `"NaN"`, `"inf"`
+/// and `"-inf"`; bytes as an object with their hexadecimal digits. What is not
+/// UTF-8 in a string becomes U+FFFD.
+///
+/// An event array is an object with its records:
+///
+/// ```text
+/// {"event":[{"time":[1700000000,500000000],"flags":1,"parameters":[
+///            {"pmid":"70.1.2","metric":"acme.path","type":"string","value":"/"}]},
+///           {"time":[1700000001,0],"flags":2147483648,"missed":3,"parameters":[]}]}
+/// ```
+///
+/// and one that does not unpack its hexadecimal digits beside the `error`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Json<'a> {
+    value: Value<'a>,
+    /// Where the parameters of events have their names.
+    metadata: Option<&'a Metadata>,
+}
+
+impl<'a> Json<'a> {
+    /// A value of an archive with this metadata.
+    pub(crate) const fn new(value: Value<'a>, metadata: &'a Metadata) -> Self {
+        Self { value, metadata: Some(metadata) }
+    }
+
+    /// A number that is of no archive.
+    pub(crate) const fn number(number: f64) -> Self {
+        Self { value: Value::Double(number), metadata: None }
+    }
+
+    fn events<S: Serializer>(
+        &self,
+        serializer: S,
+        kind: &'static str,
+        bytes: &[u8],
+    ) -> Result<S::Ok, S::Error> {
+        match EventArray::unpack(self.value) {
+            Ok(array) => {
+                let metadata = self.metadata;
+                let records = array.records().map(|record| EventJson::new(record, metadata));
+                serializer.collect_map([(kind, records.collect::<Vec<_>>())])
+            }
+            Err(error) => {
+                serializer.collect_map([(kind, digits(bytes)), ("error", error.to_string())])
+            }
+        }
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.value {
+            Value::I32(v) => serializer.serialize_i32(v),
+            Value::U32(v) => serializer.serialize_u32(v),
+            Value::I64(v) => serializer.serialize_i64(v),
+            Value::U64(v) => serializer.serialize_u64(v),
+            Value::Float(v) if v.is_finite() => serializer.serialize_f32(v),
+            Value::Float(v) => serializer.serialize_str(not_finite(f64::from(v))),
+            Value::Double(v) if v.is_finite() => serializer.serialize_f64(v),
+            Value::Double(v) => serializer.serialize_str(not_finite(v)),
+            Value::String(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
+            Value::Aggregate(bytes) => serializer.collect_map([("aggregate", digits(bytes))]),
+            Value::Event(bytes) => self.events(serializer, "event", bytes),
+            Value::HighresEvent(bytes) => self.events(serializer, "highres_event", bytes),
+        }
+    }
+}
+
+fn not_finite(value: f64) -> &'static str {
+    match (value.is_nan(), value.is_sign_negative()) {
+        (true, _) => "NaN",
+        (false, false) => "inf",
+        (false, true) => "-inf",
+    }
+}
+
+/// Bytes as hexadecimal digits.
+fn digits(bytes: &[u8]) -> String {
+    let mut digits = Vec::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        push_hex(&mut digits, *byte);
+    }
+    String::from_utf8_lossy(&digits).into_owned()
+}
+
+/// One record of an event array.
+#[derive(Serialize)]
+struct EventJson<'a> {
+    time: (i64, u32),
+    /// The bits of `PM_EVENT_FLAG_*`, as the metric `event.flags` has them.
+    flags: u32,
+    /// How many records were lost that this one stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u32>,
+    parameters: Vec<ParameterJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ParameterJson<'a> {
+    pmid: String,
+    metric: Option<&'a str>,
+    #[serde(rename = "type")]
+    value_type: &'static str,
+    value: Json<'a>,
+}
+
+impl<'a> EventJson<'a> {
+    fn new(record: EventRecord<'a>, metadata: Option<&'a Metadata>) -> Self {
+        let at = record.timestamp();
+        let parameters = record.parameters();
+        let parameters = parameters.map(|(pmid, value)| ParameterJson::new(pmid, value, metadata));
+        Self {
+            time: (at.seconds(), at.nanoseconds()),
+            flags: record.flags().bits(),
+            missed: record.missed(),
+            parameters: parameters.collect(),
+        }
+    }
+}
+
+impl<'a> ParameterJson<'a> {
+    fn new(pmid: Pmid, value: Value<'a>, metadata: Option<&'a Metadata>) -> Self {
+        let metric = metadata.and_then(|metadata| metadata.metric(pmid));
+        Self {
+            pmid: pmid.to_string(),
+            metric: metric.and_then(|metric| metric.names.first()).map(String::as_str),
+            value_type: type_name(type_of(value)),
+            value: Json { value, metadata },
+        }
+    }
+}
+
+/// The type that the array says a parameter has.
+const fn type_of(value: Value<'_>) -> ValueType {
+    match value {
+        Value::I32(_) => ValueType::I32,
+        Value::U32(_) => ValueType::U32,
+        Value::I64(_) => ValueType::I64,
+        Value::U64(_) => ValueType::U64,
+        Value::Float(_) => ValueType::Float,
+        Value::Double(_) => ValueType::Double,
+        Value::String(_) => ValueType::String,
+        Value::Aggregate(_) => ValueType::Aggregate,
+        Value::Event(_) => ValueType::Event,
+        Value::HighresEvent(_) => ValueType::HighresEvent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+    use crate::event::{EventArrayBuilder, EventFlags};
+
+    fn json(value: Value<'_>) -> String {
+        serde_json::to_string(&Json::new(value, &Metadata::default())).unwrap()
+    }
+
+    #[test]
+    fn json_keeps_the_type_and_all_bits() {
+        assert_eq!(json(Value::U64(u64::MAX)), "18446744073709551615");
+        assert_eq!(json(Value::I64(i64::MIN)), "-9223372036854775808");
+        assert_eq!(json(Value::Double(0.1)), "0.1");
+        assert_eq!(json(Value::Float(0.1)), "0.1");
+        assert_eq!(json(Value::Double(f64::NEG_INFINITY)), "\"-inf\"");
+        assert_eq!(json(Value::String(b"a\nb")), "\"a\\nb\"");
+        assert_eq!(json(Value::Aggregate(&[1, 255])), "{\"aggregate\":\"01ff\"}");
+    }
+
+    #[test]
+    fn an_event_array_is_its_records() {
+        let at = |seconds| Timestamp::new(seconds, 500).unwrap();
+        let mut builder = EventArrayBuilder::highres();
+        let record = builder.record(at(1), EventFlags::START | EventFlags::ID).unwrap();
+        record.parameter(Pmid::new(70, 1, 2).unwrap(), Value::U64(u64::MAX)).unwrap();
+        builder.missed(at(2), 3).unwrap();
+        let array = builder.finish();
+        let expected = "{\"highres_event\":[\
+            {\"time\":[1,500],\"flags\":10,\"parameters\":[{\"pmid\":\"70.1.2\",\
+            \"metric\":null,\"type\":\"u64\",\"value\":18446744073709551615}]},\
+            {\"time\":[2,500],\"flags\":2147483648,\"missed\":3,\"parameters\":[]}]}";
+        assert_eq!(json(array.as_value()), expected);
+    }
+
+    #[test]
+    fn an_array_that_does_not_unpack_is_its_bytes_and_the_reason() {
+        let expected = "{\"event\":\"00000002\",\
+            \"error\":\"timestamp: 8 bytes needed, 0 left\"}";
+        assert_eq!(json(Value::Event(&[0, 0, 0, 2])), expected);
+    }
+}
