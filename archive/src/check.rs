@@ -114,7 +114,7 @@ impl Report {
                 torn(source)
             }
             Error::Corrupt { source, .. } => Defect::Frame { source, lost: damage.len },
-            error => Defect::Compression { reason: error.to_string() },
+            error => Defect::compression(&error),
         };
         self.add(file, damage.offset, defect);
     }

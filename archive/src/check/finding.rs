@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pcp_types::{InDom, InstanceId, Pmid, Timestamp, Units};
 
-use crate::error::RecordError;
+use crate::error::{Error, RecordError};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,6 +150,15 @@ pub enum Defect {
 }
 
 impl Defect {
+    /// What is wrong with compressed data; the finding names the file.
+    pub(super) fn compression(error: &Error) -> Self {
+        let reason = match error {
+            Error::Expand { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        Self::Compression { reason }
+    }
+
     /// The name of the rule, the same for all its findings.
     pub const fn rule(&self) -> &'static str {
         self.class().0

@@ -45,7 +45,7 @@ fn check_one(
             return Ok(None);
         }
         Err(error) => {
-            report.add(path, 0, Defect::Compression { reason: error.to_string() });
+            report.add(path, 0, Defect::compression(&error));
             return Ok(None);
         }
     };

@@ -397,3 +397,12 @@ fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
     let report = check(&example.base).unwrap();
     assert_eq!((report.findings().len(), report.suppressed()), (100, 50));
 }
+
+#[test]
+fn a_finding_in_compressed_data_names_the_file_once() {
+    let error = crate::Error::Expand {
+        file: "a.0.xz".into(),
+        source: std::io::Error::other("bad checksum"),
+    };
+    assert_eq!(Defect::compression(&error).to_string(), "cannot be expanded: bad checksum");
+}

@@ -99,7 +99,8 @@ impl Expanded {
     ///
     /// # Errors
     ///
-    /// The system's; and damage, if it leaves fewer than `least`.
+    /// The system's; damage, if it leaves fewer than `least`; a compression
+    /// that is not supported.
     pub(crate) fn available(&mut self, offset: u64, least: u64, most: u64) -> io::Result<u64> {
         let end = offset.saturating_add(most);
         while self.known < end && matches!(self.end, End::NotReached) {
@@ -108,7 +109,10 @@ impl Expanded {
         }
         let found = self.known.saturating_sub(offset).min(most);
         match &self.end {
-            End::Damaged(kind, text) if found < least => Err(io::Error::new(*kind, text.clone())),
+            // What is not supported is not damaged: nobody is to go on without it.
+            End::Damaged(kind, text) if found < least || *kind == io::ErrorKind::Unsupported => {
+                Err(io::Error::new(*kind, text.clone()))
+            }
             _ => Ok(found),
         }
     }

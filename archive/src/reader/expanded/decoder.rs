@@ -1,7 +1,7 @@
 //! One compressed stream as a reader of its expanded bytes.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _};
 use std::sync::Arc;
 
 use bzip2::bufread::BzDecoder;
@@ -18,6 +18,10 @@ pub(super) type Input = BufReader<Arc<File>>;
 /// The memory that an xz stream may ask for; `xz -9` asks for 65 MiB.
 const MAX_XZ_MEMORY: u64 = 128 << 20;
 
+/// How files begin that compress(1) made, of which `.Z` is the suffix. gzip
+/// expands them, but it is no gzip.
+const LZW: [u8; 2] = [0x1f, 0x9d];
+
 /// The decoder of one stream: a file may consist of several.
 pub(super) enum Decoder {
     Xz(Box<XzDecoder<Input>>),
@@ -27,13 +31,14 @@ pub(super) enum Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(compression: Compression, input: Input) -> io::Result<Self> {
+    pub(super) fn new(compression: Compression, mut input: Input) -> io::Result<Self> {
         Ok(match compression {
             Compression::Xz => {
                 let stream = Stream::new_auto_decoder(MAX_XZ_MEMORY, 0)?;
                 Self::Xz(Box::new(XzDecoder::new_stream(input, stream)))
             }
             Compression::Bzip2 => Self::Bzip2(Box::new(BzDecoder::new(input))),
+            Compression::Gzip if input.fill_buf()?.starts_with(&LZW) => return Err(lzw()),
             Compression::Gzip => Self::Gzip(Box::new(GzDecoder::new(input))),
             Compression::Zstd => {
                 let decoder = StreamingDecoder::new(input).map_err(io::Error::other)?;
@@ -56,6 +61,12 @@ impl Decoder {
         };
         input.stream_position()
     }
+}
+
+fn lzw() -> io::Error {
+    let reason = "the LZW of compress(1) is not supported; expand the file with \
+                  uncompress or gzip -d first";
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }
 
 /// The other decoders check their sums themselves.

@@ -129,6 +129,15 @@ fn every_cut_gives_the_bytes_before_it_and_then_an_error() {
 }
 
 #[test]
+fn a_compression_that_is_not_supported_is_no_damage() {
+    let mut file = expanded(Compression::Gzip, &[0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0]);
+    // Of a damaged file this is what there is, and no error.
+    let error = file.available(0, 0, 1).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    assert!(error.to_string().contains("gzip -d"), "{error}");
+}
+
+#[test]
 fn a_flipped_bit_is_seen() {
     for compression in ALL {
         let bytes = counting(3000);

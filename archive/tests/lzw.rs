@@ -1,0 +1,74 @@
+//! Files that compress(1) made are refused, by every command alike and with
+//! the way out.
+
+#![cfg(feature = "cli")]
+
+use std::fs;
+use std::process::Command;
+
+use mmv_archive::{
+    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+/// What compress(1) makes of "ab\n".
+const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
+
+/// Two volumes with a record each.
+fn archive() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    };
+    let base = directory.path().join("old");
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let desc = MetricDesc {
+        pmid: Pmid::new(70, 1, 1).unwrap(),
+        value_type: ValueType::U32,
+        indom: None,
+        semantics: Semantics::Instant,
+        units: Units::count(),
+    };
+    writer.declare_metric(&desc, &["a.b"]).unwrap();
+    for seconds in 0..2 {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let values = Ok(vec![(None, OwnedValue::U32(1))]);
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        writer.switch_volume();
+    }
+    writer.finish().unwrap();
+    directory
+}
+
+#[test]
+fn every_command_names_the_file_and_how_to_expand_it() {
+    for member in ["old.0", "old.1", "old.meta", "old.index"] {
+        let directory = archive();
+        fs::remove_file(directory.path().join(member)).unwrap();
+        let file = directory.path().join(format!("{member}.Z"));
+        fs::write(&file, LZW).unwrap();
+        for (command, options) in [
+            ("info", &[][..]),
+            ("dump", &["-v"]),
+            ("check", &[]),
+            ("report", &["a.b"]),
+            ("report", &["a.b", "--raw"]),
+            ("summary", &[]),
+        ] {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+            let program = program.arg(command).arg(directory.path()).args(options);
+            let output = program.output().unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(65), "{command}: {errors}");
+            let named = errors.starts_with(&format!("mmv-archive: {}: ", file.display()));
+            let advice = "the LZW of compress(1) is not supported; \
+                          expand the file with uncompress or gzip -d first";
+            assert!(named && errors.contains(advice), "{command}: {errors}");
+        }
+    }
+}
