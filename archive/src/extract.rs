@@ -14,11 +14,16 @@
 //!                                        a     mark      a
 //! ```
 //!
+//! Of an event metric the metrics go along that its events have as parameters,
+//! though not their own values.
+//!
 //! It is one pass over the records of the window, in the memory of one record
 //! and of the metadata. A record of version 3 of which all is wanted is copied
 //! as bytes.
 
+mod heirs;
 mod joint;
+mod parameters;
 mod plan;
 
 use std::ops::RangeInclusive;
@@ -69,7 +74,8 @@ impl<'a> Extract<'a> {
     }
 
     /// The metric that was called `name` has another PMID. The labels of its
-    /// cluster stay with the cluster.
+    /// cluster and domain go with it, unless other metrics stay where it comes
+    /// to; they are kept besides if any metric stays where it was.
     #[must_use]
     pub fn renumber(mut self, name: &str, pmid: Pmid) -> Self {
         self.renumbered.push((name.to_owned(), pmid));
@@ -110,7 +116,8 @@ impl<'a> Extract<'a> {
         let plan = Plan::new(&self.selection, &self.renames, &self.renumbered)?;
         let (start, end) = (*self.window.start(), *self.window.end());
         let (changes, joint) = (None, Joint::default());
-        let mut pass = Pass { source, plan, start, changes, joint, writer };
+        let has_events = plan.has_events();
+        let mut pass = Pass { source, plan, has_events, start, changes, joint, writer };
         let mut volume = None;
         let mut records = source.records_from(start)?;
         while let Some(record) = records.next()?
@@ -131,6 +138,7 @@ impl<'a> Extract<'a> {
 struct Pass<'p, 'a> {
     source: Source<'a>,
     plan: Plan,
+    has_events: bool,
     /// Of the window.
     start: Timestamp,
     /// What of the metadata was not written yet; from the first record on.
@@ -167,6 +175,9 @@ impl Pass<'_, '_> {
             self.write_mark(mark)?;
         }
         self.declare_until(stamp)?;
+        if self.has_events {
+            parameters::declare(&mut self.plan, record, self.source.metadata(), self.writer)?;
+        }
         let is_whole = count == record.len() as usize && self.plan.keeps_sets();
         if is_whole && self.source.version_of(record) == self.writer.version() {
             return self.writer.write_whole(record);

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use pcp_types::Pmid;
 
 use super::ArchiveArgument;
-use super::extract::OutputOptions;
+use super::extract::{OutputOptions, tell_nameless};
 use super::failure::Failure;
 use super::zone::ZoneOptions;
 use crate::compress::compress_volumes;
@@ -26,7 +26,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
     rename: Vec<(String, String)>,
 
-    /// Give the metric of a name, as it is called now, another PMID.
+    /// Give the metric of a name, as it is called now, another PMID. Labels of
+    /// its cluster and domain go with it unless other metrics stay where it comes
+    /// to, and are kept besides if any metric stays where it was.
     #[arg(long, value_name = "NAME=D.C.I", value_parser = renumber)]
     pmid: Vec<(String, Pmid)>,
 
@@ -70,6 +72,7 @@ impl Arguments {
         let archives = self.archive.open()?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
+        tell_nameless(source);
         let mut everything = Selection::new(source);
         everything.select("");
         let mut extract = Extract::new(everything).keep_volumes();

@@ -19,6 +19,9 @@ use crate::scan::Selection;
 use crate::staging::Staging;
 use crate::{Archive, ArchiveSet, ArchiveWriter, Source, Summary, Version, WriterOptions};
 
+/// So many metrics without a name are listed.
+const MOST_LISTED: usize = 10;
+
 /// Options of `extract`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -26,7 +29,8 @@ pub(super) struct Arguments {
     archive: ArchiveArgument,
 
     /// Keep only these metrics, all metrics below these names, or all that
-    /// patterns with * and ? match; without a name all metrics.
+    /// patterns with * and ? match; without a name all metrics. Of an event metric
+    /// the descriptors of its parameters are kept too.
     metrics: Vec<String>,
 
     /// Keep only these instances, by name or number. Metrics without instances
@@ -92,6 +96,9 @@ impl Arguments {
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
         if window.unaligned {
             warn(&"the alignment leads out of the archive and is ignored");
+        }
+        if self.metrics.is_empty() {
+            tell_nameless(source);
         }
         let extract = Extract::new(self.selection(source)?);
         let extract = extract.window(window.origin.max(window.start)..=window.end);
@@ -189,6 +196,21 @@ impl OutputOptions {
         }
         out.finish()
     }
+}
+
+/// Says which metrics cannot be selected, since none of their names, if they
+/// have any, is theirs alone.
+pub(super) fn tell_nameless(source: Source<'_>) {
+    let metrics = source.metadata().metrics().iter();
+    let nameless = metrics.filter(|metric| metric.names.is_empty()).map(|metric| metric.desc.pmid);
+    let nameless: Vec<String> = nameless.map(|pmid| pmid.to_string()).collect();
+    let (listed, more) = nameless.split_at(nameless.len().min(MOST_LISTED));
+    if listed.is_empty() {
+        return;
+    }
+    let listed = listed.join(", ");
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    warn(&format_args!("metrics without a name of their own are left out: {listed}{more}"));
 }
 
 /// Bytes of all data volumes, as far as they can be known.

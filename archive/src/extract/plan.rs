@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InDom, InstanceId, Pmid, ValueType};
+use pcp_types::{InDom, InstanceId, Pmid};
 
-use crate::Metric;
+use super::heirs::Heirs;
 use crate::copy::Change;
 use crate::error::{Error, Result};
+use crate::format::desc::MetricDesc;
 use crate::format::labelset::LabelTarget;
 use crate::format::text::TextTarget;
+use crate::reader::{Metadata, Metric};
 use crate::scan::Selection;
 use crate::writer::ArchiveWriter;
 
@@ -22,8 +25,12 @@ pub(super) struct Plan {
     /// By the PMIDs of the source.
     metrics: HashMap<Pmid, Kept>,
     indoms: HashMap<InDom, Instances>,
-    domains: HashSet<u32>,
-    clusters: HashSet<(u32, u32)>,
+    /// Metrics that are in events only, under their new names; `None` for those
+    /// that the source does not describe or has no name for.
+    parameters: HashMap<Pmid, Option<Metric>>,
+    renames: Vec<(String, String)>,
+    domains: Heirs<u32>,
+    clusters: Heirs<(u32, u32)>,
     /// Sets keep their PMIDs and all of their values.
     keeps_sets: bool,
 }
@@ -55,9 +62,11 @@ impl Plan {
         }
         plan.renumber(renumbered)?;
         plan.rename(renames)?;
-        let kept = || plan.metrics.values().map(|kept| kept.metric.desc.pmid);
-        plan.domains = kept().map(Pmid::domain).collect();
-        plan.clusters = kept().map(|pmid| (pmid.domain(), pmid.cluster())).collect();
+        renames.clone_into(&mut plan.renames);
+        let moves = || plan.metrics.iter().map(|(old, kept)| (*old, kept.metric.desc.pmid));
+        let cluster = |pmid: Pmid| (pmid.domain(), pmid.cluster());
+        plan.domains = moves().map(|(old, new)| (old.domain(), new.domain())).collect();
+        plan.clusters = moves().map(|(old, new)| (cluster(old), cluster(new))).collect();
         Ok(plan)
     }
 
@@ -78,7 +87,7 @@ impl Plan {
         let mut owners: HashMap<Pmid, &Metric> = HashMap::new();
         for (_, metric) in all {
             let (name, pmid) = (metric.display_name(), metric.desc.pmid);
-            if matches!(metric.desc.value_type, ValueType::Event | ValueType::HighresEvent) {
+            if metric.desc.value_type.is_event() {
                 return Err(Error::EventParameters { name });
             }
             if let Some(owner) = owners.insert(pmid, metric) {
@@ -91,15 +100,9 @@ impl Plan {
     fn rename(&mut self, renames: &[(String, String)]) -> Result<()> {
         let mut used = vec![false; renames.len()];
         for name in self.metrics.values_mut().flat_map(|kept| &mut kept.metric.names) {
-            let mut fitting = renames.iter().zip(&mut used);
-            let other = fitting.find_map(|((old, new), used)| {
-                let rest = name.strip_prefix(old.as_str())?;
-                let fits = rest.is_empty() || rest.starts_with('.');
-                *used |= fits;
-                fits.then(|| format!("{new}{rest}"))
-            });
-            if let Some(other) = other {
+            if let Some((at, other)) = renamed(name, renames) {
                 *name = other;
+                used.get_mut(at).into_iter().for_each(|used| *used = true);
             }
         }
         match renames.iter().zip(used).find(|(_, used)| !used) {
@@ -125,6 +128,40 @@ impl Plan {
         Some((kept.metric.desc.pmid, kept.instances.as_deref()))
     }
 
+    /// The descriptor of a metric of the source that is wanted and has events,
+    /// and which of its instances are wanted if not all.
+    pub(super) fn events(&self, pmid: Pmid) -> Option<(&MetricDesc, Option<&HashSet<InstanceId>>)> {
+        let kept = self.metrics.get(&pmid)?;
+        let desc = &kept.metric.desc;
+        desc.value_type.is_event().then_some((desc, kept.instances.as_deref()))
+    }
+
+    /// Whether a metric of the source is wanted that has events.
+    pub(super) fn has_events(&self) -> bool {
+        self.metrics.values().any(|kept| kept.metric.desc.value_type.is_event())
+    }
+
+    /// Events name a metric; true if it was not known before and is described.
+    pub(super) fn add_parameter(&mut self, pmid: Pmid, metadata: &Metadata) -> bool {
+        if self.has(pmid) {
+            return false;
+        }
+        let Entry::Vacant(new) = self.parameters.entry(pmid) else { return false };
+        let metric = metadata.metric(pmid).filter(|metric| !metric.names.is_empty());
+        let mut metric = metric.cloned();
+        for name in metric.iter_mut().flat_map(|metric| &mut metric.names) {
+            if let Some((_, other)) = renamed(name, &self.renames) {
+                *name = other;
+            }
+        }
+        new.insert(metric).is_some()
+    }
+
+    /// A parameter as the new archive knows it.
+    pub(super) fn parameter(&self, pmid: Pmid) -> Option<&Metric> {
+        self.parameters.get(&pmid)?.as_ref()
+    }
+
     /// Tells the writer of a change, or of what of it is wanted; false if
     /// nothing is.
     pub(super) fn declare(&self, change: Change<'_>, writer: &mut ArchiveWriter) -> Result<bool> {
@@ -143,20 +180,24 @@ impl Plan {
                 writer.declare_indom(indom, &wanted)?;
             }
             Change::Labels(target, sets) => {
-                let Some(target) = self.label_target(target) else { return Ok(false) };
+                let targets = self.label_targets(target);
                 let all = match target {
                     LabelTarget::Instances(indom) => self.indoms.get(&indom),
                     _ => None,
                 };
                 let wanted = only(sets, all.unwrap_or(&None), |set| set.instance);
-                writer.declare_labels(target, &wanted)?;
+                for target in &targets {
+                    writer.declare_labels(*target, &wanted)?;
+                }
+                return Ok(!targets.is_empty());
             }
         }
         Ok(true)
     }
 
     fn new_pmid(&self, pmid: Pmid) -> Option<Pmid> {
-        self.metrics.get(&pmid).map(|kept| kept.metric.desc.pmid)
+        let kept = self.metrics.get(&pmid).map(|kept| &kept.metric);
+        kept.or_else(|| self.parameter(pmid)).map(|metric| metric.desc.pmid)
     }
 
     fn text_target(&self, target: TextTarget) -> Option<TextTarget> {
@@ -166,18 +207,37 @@ impl Plan {
         }
     }
 
-    fn label_target(&self, target: LabelTarget) -> Option<LabelTarget> {
-        let is_wanted = match target {
-            LabelTarget::Item(pmid) => return self.new_pmid(pmid).map(LabelTarget::Item),
-            LabelTarget::Context => true,
-            LabelTarget::Domain(domain) => self.domains.contains(&domain),
-            LabelTarget::Cluster { domain, cluster } => self.clusters.contains(&(domain, cluster)),
-            LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => {
-                self.indoms.contains_key(&indom)
+    /// Whose labels they are in the new archive: nobody's, or of several
+    /// clusters where the metrics of one went apart.
+    fn label_targets(&self, target: LabelTarget) -> Vec<LabelTarget> {
+        let one = |is_wanted: bool| is_wanted.then_some(target).into_iter().collect();
+        match target {
+            LabelTarget::Item(pmid) => {
+                self.new_pmid(pmid).map(LabelTarget::Item).into_iter().collect()
             }
-        };
-        is_wanted.then_some(target)
+            LabelTarget::Context => one(true),
+            LabelTarget::Domain(domain) => {
+                self.domains.of(domain).iter().copied().map(LabelTarget::Domain).collect()
+            }
+            LabelTarget::Cluster { domain, cluster } => {
+                let heirs = self.clusters.of((domain, cluster)).iter();
+                let target = |&(domain, cluster)| LabelTarget::Cluster { domain, cluster };
+                heirs.map(target).collect()
+            }
+            LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => {
+                one(self.indoms.contains_key(&indom))
+            }
+        }
     }
+}
+
+/// Another name by the first renaming that fits, and which that is.
+fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, String)> {
+    renames.iter().enumerate().find_map(|(at, (old, new))| {
+        let rest = name.strip_prefix(old.as_str())?;
+        let fits = rest.is_empty() || rest.starts_with('.');
+        fits.then(|| (at, format!("{new}{rest}")))
+    })
 }
 
 /// Those whose instances are wanted.

@@ -1,3 +1,5 @@
+mod events;
+
 use std::path::{Path, PathBuf};
 
 use pcp_types::{InDom, InstanceId, Semantics, Units, ValueType};
@@ -313,6 +315,34 @@ fn metrics_get_new_names_and_numbers_with_all_that_is_theirs() {
     let record = records.next().unwrap().unwrap();
     let pmids: Vec<_> = record.value_sets().map(|set| set.pmid()).collect();
     assert_eq!(pmids, [pmid, descs()[1].pmid]);
+}
+
+#[test]
+fn labels_of_a_cluster_go_where_its_metrics_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(&directory.path().join("old"));
+    let [a, b] = descs();
+    writer.declare_metric(&a, &["acme.level"]).unwrap();
+    writer.declare_metric(&b, &["acme.made.count"]).unwrap();
+    writer.declare_indom(indom(), &[Instance { id: id(1), name: "i1".into() }]).unwrap();
+    let target = |cluster| LabelTarget::Cluster { domain: 70, cluster };
+    let labels = LabelSet::from_pairs(LabelClass::Cluster, [("of", "\"acme\"", false)]).unwrap();
+    writer.declare_labels(target(1), &[labels]).unwrap();
+    writer.write_result(&FetchResult { timestamp: at(0), value_sets: vec![level(1)] }).unwrap();
+    writer.finish().unwrap();
+    let old = Archive::open(directory.path().join("old")).unwrap();
+    let labelled = |moved: &[&str]| {
+        let mut extract = Extract::new(selection(&old, &[""]));
+        for (item, name) in moved.iter().enumerate() {
+            extract = extract.renumber(name, Pmid::new(70, 5, item as u32).unwrap());
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let new = Archive::open(written(&directory, &extract)).unwrap();
+        [1, 5].map(|cluster| new.metadata().labels_at(target(cluster), at(0)).is_some())
+    };
+    assert_eq!(labelled(&[]), [true, false]);
+    assert_eq!(labelled(&["acme.level"]), [true, true]);
+    assert_eq!(labelled(&["acme.level", "acme.made.count"]), [false, true]);
 }
 
 #[test]
