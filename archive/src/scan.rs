@@ -86,6 +86,7 @@
 mod chunk;
 mod column;
 pub(crate) mod glob;
+pub(crate) mod instances;
 pub(crate) mod parallel;
 mod router;
 mod selection;

@@ -9,7 +9,7 @@ use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 use crate::cli::failure::Failure;
 use crate::cli::warn;
 use crate::replay::{Replay, Sample, SelectedMetric};
-use crate::scan::Selection;
+use crate::scan::{Selection, instances};
 use crate::{IndomHistory, Metadata, Source, Value};
 
 /// One metric and instance.
@@ -121,7 +121,7 @@ impl WantedUnits {
 /// What decides which columns there are.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'o> {
-    /// The names of instances; all if empty.
+    /// The names or numbers of instances; all if empty.
     pub(crate) instances: &'o [String],
     /// Counters are reported as rates.
     pub(crate) rates: bool,
@@ -140,8 +140,8 @@ impl Column {
 }
 
 /// The columns of all instances with values, in the order of the metrics and
-/// of the instances' numbers. With names chosen only those instances, and no
-/// metric without instances is left out. An instance without a name exists at
+/// of the instances' numbers. With instances chosen only those, and no metric
+/// without instances is left out. An instance without a name exists at
 /// no time for replay and has a column only if the values are raw.
 pub(crate) fn columns(
     metadata: &Metadata,
@@ -149,10 +149,15 @@ pub(crate) fn columns(
     choice: &Choice<'_>,
 ) -> Vec<Column> {
     let mut columns = Vec::new();
+    let mut chosen = HashMap::new();
     for (place, metric) in replay.metrics().enumerate() {
         let mut scale = Scale::new(metric, choice.rates, choice.units);
         scale.is_computed |= replay.is_derived(place);
         let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
+        let meant = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
+            let meant = || instances::meant(choice.instances, metadata.indom_history(indom));
+            &*chosen.entry(indom).or_insert_with(meant)
+        });
         for instance in replay.instances(place) {
             let column = Column {
                 metric: place,
@@ -163,8 +168,8 @@ pub(crate) fn columns(
             };
             let can_have_values =
                 choice.raw || instance.is_none() || column.instance_name.is_some();
-            let title = column.instance_title();
-            if can_have_values && title.is_none_or(|title| is_wanted(&title, choice.instances)) {
+            let is_chosen = meant.zip(instance).is_none_or(|(meant, id)| meant.contains(&id));
+            if can_have_values && is_chosen {
                 columns.push(column);
             }
         }
@@ -177,12 +182,6 @@ pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>
     let values = sample.values.get(column.metric)?;
     let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
     values.get(place).map(|(_, value)| column.scale.apply(*value))
-}
-
-/// A name is wanted whole, or up to its first blank, as PCP matches names.
-pub(crate) fn is_wanted(name: &str, wanted: &[String]) -> bool {
-    let first_word = name.split(' ').next().unwrap_or(name);
-    wanted.is_empty() || wanted.iter().any(|w| w == name || w == first_word)
 }
 
 /// The newest name of every instance that a domain ever had.
@@ -253,15 +252,5 @@ mod tests {
         assert_eq!(text(Value::Double(0.5), None), "0.5");
         assert_eq!(text(Value::U64(7), Some(3)), "7");
         assert_eq!(text(Value::String(b"a b"), Some(3)), "a b");
-    }
-
-    #[test]
-    fn instances_are_named_whole_or_by_their_first_word() {
-        let wanted = ["0001 init".to_owned(), "0002".to_owned()];
-        assert!(is_wanted("0001 init", &wanted));
-        assert!(is_wanted("0002 /sbin/getty", &wanted));
-        assert!(!is_wanted("0001", &wanted));
-        assert!(!is_wanted("0003 sh", &wanted));
-        assert!(is_wanted("anything", &[]));
     }
 }

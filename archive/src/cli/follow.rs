@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Show these instances only, by name; may be repeated. Without it all are.
+    /// Show these instances only, by name or number; may be repeated. Without it all are.
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 

@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Plot these instances only, by name; may be repeated. Without it all are.
+    /// Plot these instances only, by name or number; may be repeated. Without it all are.
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 

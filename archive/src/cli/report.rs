@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     )]
     expressions: Vec<String>,
 
-    /// Report these instances only, by name; may be repeated. Without it all are.
+    /// Report these instances only, by name or number; may be repeated. Without it all are.
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 

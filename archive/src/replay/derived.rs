@@ -9,7 +9,7 @@ use super::expression::{Before, Bound, Expression, ExpressionError, Moments, Val
 use super::expression::{Operand, Scope};
 use super::rate::{rate_between, value_of};
 use super::{Replay, Sample, SelectedMetric, Selection};
-use crate::IndomHistory;
+use crate::scan::instances;
 use crate::{Source, Value};
 
 /// The domain of the numbers that PCP gives to derived metrics
@@ -86,12 +86,9 @@ impl Scope for Names<'_, '_> {
 
     fn instances(&self, indom: InDom, name: &str) -> Vec<InstanceId> {
         let history = self.source.metadata().indom_history(indom);
-        let named = |instance_name: &str| {
-            name == instance_name || instance_name.split(' ').next() == Some(name)
-        };
-        let instances = history.into_iter().flat_map(IndomHistory::ever_named);
-        let ids = instances.filter(|instance| named(&instance.name)).map(|instance| instance.id);
-        ids.collect::<BTreeSet<_>>().into_iter().collect()
+        let mut meant: Vec<_> = instances::meant(&[name], history).into_iter().collect();
+        meant.sort_unstable();
+        meant
     }
 }
 

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `a.b.c`, `7`, `0.5` | a metric, an integer of 32 bits without sign, a double |
 //! | `+ - * /`, `-x`, `( )` | as usual, products before sums; a quotient is a double, 0 / 0 is 0 |
-//! | `x[name]` | one instance of a metric or of an expression in parentheses |
+//! | `x[name]` | one instance of a metric or of an expression in parentheses; a number does where it is nobody's name |
 //! | `rate(x)`, `delta(x)` | how much x grew since the moment before, by the seconds in between or as it is |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
 //! | `scalar(x)` | the only instance, without its name |

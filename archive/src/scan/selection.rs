@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 
-use super::glob;
-use crate::{IndomHistory, MetricDesc, Source};
+use super::{glob, instances};
+use crate::{MetricDesc, Source};
 
 /// A metric that is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,18 +107,7 @@ impl<'a> Selection<'a> {
         if self.instances.is_empty() {
             return None;
         }
-        let history = self.source.metadata().indom_history(indom);
-        let mut named: HashSet<&str> = HashSet::new();
-        let mut wanted = HashSet::new();
-        for instance in history.into_iter().flat_map(IndomHistory::ever_named) {
-            for text in self.instances.iter().filter(|text| is_name(text, &instance.name)) {
-                named.insert(text);
-                wanted.insert(instance.id);
-            }
-        }
-        let numbers = self.instances.iter().filter(|text| !named.contains(text.as_str()));
-        wanted.extend(numbers.filter_map(|text| InstanceId::new(text.parse().ok()?).ok()));
-        Some(wanted)
+        Some(instances::meant(&self.instances, self.source.metadata().indom_history(indom)))
     }
 
     /// For each metric the instances that are read, each domain looked at once.
@@ -130,24 +119,5 @@ impl<'a> Selection<'a> {
             instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone()
         };
         self.metrics.iter().map(&mut wanted).collect()
-    }
-}
-
-/// Whether a text means a name: all of it, or what is before its first blank.
-fn is_name(text: &str, name: &str) -> bool {
-    let first_word = name.split(' ').next().unwrap_or(name);
-    text == name || text == first_word
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instances_are_named_whole_or_by_their_first_word() {
-        assert!(is_name("0001 init", "0001 init"));
-        assert!(is_name("0002", "0002 /sbin/getty"));
-        assert!(!is_name("000", "0001"));
-        assert!(!is_name("0003 sh", "0003"));
     }
 }

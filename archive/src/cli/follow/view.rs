@@ -1,9 +1,9 @@
 //! Records as lines, as they come.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{InstanceId, Pmid, Timestamp};
 
-use crate::cli::columns::{Column, Scale, WantedUnits, is_wanted};
+use crate::cli::columns::{Column, Scale, WantedUnits};
 use crate::cli::failure::Failure;
 use crate::cli::output::Output;
 use crate::cli::report::jsonl::{Line, Mark};
@@ -12,7 +12,7 @@ use crate::cli::value::Json;
 use crate::cli::zone::Zone;
 use crate::follow::Followed;
 use crate::replay::{SelectedMetric, rate_between};
-use crate::scan::glob;
+use crate::scan::{glob, instances};
 use crate::{Metadata, OwnedValue, Value};
 
 /// Places of the second in the table.
@@ -22,7 +22,7 @@ const PLACES: usize = 3;
 pub(super) struct Choice<'o> {
     /// Names, names of subtrees, patterns; all if empty.
     pub(super) metrics: &'o [String],
-    /// The names of instances; all if empty.
+    /// The names or numbers of instances; all if empty.
     pub(super) instances: &'o [String],
     /// Counters are shown as rates.
     pub(super) rates: bool,
@@ -48,28 +48,7 @@ impl Choice<'_> {
         let name = metric.names.iter().find(is_chosen)?.clone();
         let metric = SelectedMetric { name, desc: metric.desc };
         let scale = Scale::new(&metric, self.rates, &self.units);
-        Some(Shown { metric, scale, columns: HashMap::new() })
-    }
-
-    /// The column of an instance, if that is chosen.
-    fn column(
-        &self,
-        metric: &SelectedMetric,
-        scale: &Scale,
-        instance: Option<InstanceId>,
-        metadata: &Metadata,
-    ) -> Option<Column> {
-        let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
-        let name = history.zip(instance).and_then(|(h, id)| h.name_at(id, Timestamp::MAX));
-        let column = Column {
-            metric: 0,
-            instance,
-            name: metric.name.clone(),
-            instance_name: name.map(Into::into),
-            scale: scale.clone(),
-        };
-        let is_chosen = column.instance_title().is_none_or(|t| is_wanted(&t, self.instances));
-        is_chosen.then_some(column)
+        Some(Shown { metric, scale, chosen: None, columns: HashMap::new() })
     }
 }
 
@@ -77,9 +56,62 @@ impl Choice<'_> {
 struct Shown {
     metric: SelectedMetric,
     scale: Scale,
+    /// The instances that are chosen, as of so many states of their domain.
+    chosen: Option<(usize, HashSet<InstanceId>)>,
     /// The places of the columns of its instances; `None` for those that are
     /// not shown.
     columns: HashMap<Option<InstanceId>, Option<usize>>,
+}
+
+impl Shown {
+    /// The place of an instance's column, which is made when it first has a
+    /// value; `None` if it is not shown.
+    fn place(
+        &mut self,
+        instance: Option<InstanceId>,
+        choice: &Choice<'_>,
+        metadata: &Metadata,
+        columns: &mut Vec<Live>,
+    ) -> Option<usize> {
+        if let Some(known) = self.columns.get(&instance) {
+            return *known;
+        }
+        let place = self.is_chosen(choice.instances, instance, metadata).then(|| {
+            let column = self.column(instance, metadata);
+            columns.push(Live { column, pmid: self.metric.desc.pmid, before: None });
+            columns.len() - 1
+        });
+        self.columns.insert(instance, place);
+        place
+    }
+
+    fn column(&self, instance: Option<InstanceId>, metadata: &Metadata) -> Column {
+        let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        let name = history.zip(instance).and_then(|(h, id)| h.name_at(id, Timestamp::MAX));
+        Column {
+            metric: 0,
+            instance,
+            name: self.metric.name.clone(),
+            instance_name: name.map(Into::into),
+            scale: self.scale.clone(),
+        }
+    }
+
+    /// Whether an instance is among those that the texts mean.
+    fn is_chosen(
+        &mut self,
+        texts: &[String],
+        instance: Option<InstanceId>,
+        metadata: &Metadata,
+    ) -> bool {
+        let Some(id) = instance.filter(|_| !texts.is_empty()) else { return true };
+        let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        let states = history.map_or(0, |history| history.states().len());
+        if self.chosen.as_ref().is_none_or(|(known, _)| *known != states) {
+            self.chosen = Some((states, instances::meant(texts, history)));
+        }
+        self.chosen.as_ref().is_some_and(|(_, chosen)| chosen.contains(&id))
+    }
 }
 
 /// A column, and the last value of a counter that is shown as its rate.
@@ -160,13 +192,8 @@ impl<'o> View<'o> {
             let Some(shown) = shown else { continue };
             for value in set.values(shown.metric.desc.value_type) {
                 let (instance, value) = value.map_err(|source| followed.damaged(source))?;
-                let place = shown.columns.entry(instance).or_insert_with(|| {
-                    let column =
-                        choice.column(&shown.metric, &shown.scale, instance, followed.metadata)?;
-                    columns.push(Live { column, pmid: set.pmid(), before: None });
-                    Some(columns.len() - 1)
-                });
-                let Some(place) = *place else { continue };
+                let place = shown.place(instance, choice, followed.metadata, columns);
+                let Some(place) = place else { continue };
                 let Some(live) = columns.get_mut(place) else { continue };
                 let value = if choice.rates && shown.metric.has_rates() {
                     live.rate(&shown.metric, at, value).map(Value::Double)
