@@ -71,8 +71,9 @@ pub struct Followed<'f> {
 }
 
 impl Followed<'_> {
-    /// The error for a value of the record that its metric's type cannot have.
-    pub(crate) fn damaged(&self, source: RecordError) -> Error {
+    /// The error for a value of the record that its metric's type cannot have,
+    /// with file and offset: what [`Values`](crate::Values) returns knows neither.
+    pub fn damaged(&self, source: RecordError) -> Error {
         Error::Corrupt { file: self.file.to_owned(), offset: self.record.offset(), source }
     }
 }
@@ -252,9 +253,14 @@ impl Follower {
     }
 }
 
-/// When an archive with this base name starts, as its metadata's label says.
-pub(crate) fn start_of(base: &Path) -> Result<Timestamp> {
-    let members = Members::find(base)?;
+/// When an archive starts, as its metadata's label says. Nothing else is read;
+/// the path is as for [`Archive::open`].
+///
+/// # Errors
+///
+/// As [`Follower::open`], of what it reads.
+pub fn start_of(path: impl AsRef<Path>) -> Result<Timestamp> {
+    let members = Members::find(path.as_ref())?;
     Ok(RecordFile::open(&members.metadata)?.read_label(Role::Metadata)?.start)
 }
 

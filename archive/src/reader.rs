@@ -33,7 +33,7 @@ pub use indom_history::{IndomHistory, IndomState};
 pub(crate) use indom_records::{IndomRecord, each_indom_record};
 pub use label_history::{LabelHistory, LabelState};
 pub use members::Compression;
-pub(crate) use members::{MemberFiles, Members, bases};
+pub(crate) use members::{MemberFiles, Members};
 pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
 #[cfg(feature = "cli")]

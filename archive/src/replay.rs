@@ -78,7 +78,7 @@ pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError};
 pub use observations::Observations;
 pub use pieces::{Logged, Window};
-pub(crate) use rate::rate_between;
+pub use rate::rate_between;
 pub use steps::Steps;
 
 /// How far before the archive's start PCP still answers, with nothing: 1 ms.

@@ -157,7 +157,10 @@ mod tests {
         let staging = Staging::new(&base).unwrap();
         fill(&staging, &["meta", "0.xz", "1.xz", "index"]);
         assert!(names(&directory).iter().all(|name| name.starts_with('.')));
-        assert!(crate::reader::bases(directory.path()).is_err(), "hidden files are no archive");
+        assert!(
+            crate::ArchiveSet::bases(&[directory.path()]).is_err(),
+            "hidden files are no archive"
+        );
         staging.commit().unwrap();
         let expected = ["0.xz", "1.xz", "index", "meta"].map(|e| format!("20240501.10.{e}"));
         assert_eq!(names(&directory), expected);

@@ -1,6 +1,8 @@
 //! `mmv-archive dump` with the options of pmdumplog's that choose other views
 //! of an archive than its records in order.
 
+#![cfg(feature = "cli")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,7 @@
 //! Event metrics as the commands show them.
 
+#![cfg(feature = "cli")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

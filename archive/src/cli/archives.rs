@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::failure::Failure;
 use super::output::Output;
 use super::warn;
-use crate::reader::{MemberFiles, Members, bases};
+use crate::reader::{MemberFiles, Members};
 use crate::{Archive, ArchiveSet, Result};
 
 /// Which archives a command works on.
@@ -64,7 +64,7 @@ impl ArchiveArgument {
         print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut out = Output::new();
-        let bases = self.bases()?;
+        let bases = ArchiveSet::bases(&self.paths()?)?;
         let mut failed: Option<Failure> = None;
         let mut without_data = 0;
         for (at, base) in bases.iter().enumerate() {
@@ -123,21 +123,8 @@ impl ArchiveArgument {
                 all.push(path);
                 continue;
             }
-            for base in bases(&path)? {
+            for base in ArchiveSet::bases(&[path])? {
                 all.extend(MemberFiles::of(&base)?.all().map(|(file, _)| file.to_owned()));
-            }
-        }
-        Ok(all)
-    }
-
-    /// The base names of all archives, each once.
-    fn bases(&self) -> Result<Vec<PathBuf>> {
-        let mut all: Vec<PathBuf> = Vec::new();
-        for path in self.paths()? {
-            for base in bases(&path)? {
-                if !all.contains(&base) {
-                    all.push(base);
-                }
             }
         }
         Ok(all)

@@ -16,9 +16,8 @@ use super::output::Output;
 use super::time::{self, Frame};
 use super::warn;
 use super::zone::{Zone, ZoneOptions};
-use crate::Archive;
 use crate::follow::{Follower, start_of};
-use crate::reader::bases;
+use crate::{Archive, ArchiveSet};
 use view::{Choice, View};
 
 /// Options of `follow`.
@@ -147,7 +146,7 @@ impl<'a> Queue<'a> {
     /// The archive that started last.
     fn newest(&mut self) -> Result<Follower, Failure> {
         let mut newest: Option<(Timestamp, PathBuf)> = None;
-        for base in bases(self.path)? {
+        for base in ArchiveSet::bases(&[self.path])? {
             let start = start_of(&base)?;
             if newest.as_ref().is_none_or(|(latest, _)| *latest <= start) {
                 newest = Some((start, base.clone()));
@@ -164,7 +163,7 @@ impl<'a> Queue<'a> {
             return Ok(None);
         }
         let mut next: Option<(Timestamp, PathBuf)> = None;
-        for base in bases(self.path)? {
+        for base in ArchiveSet::bases(&[self.path])? {
             if self.done.contains(&base) {
                 continue;
             }

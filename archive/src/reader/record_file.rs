@@ -100,13 +100,12 @@ impl RecordFile {
     /// From now on what was appended since the file was opened is seen. A
     /// compressed file does not grow.
     pub(crate) fn refresh(&mut self) -> Result<()> {
-        if let Source::Plain { file, len } = &mut self.source {
-            match file.metadata() {
-                Ok(metadata) => *len = metadata.len(),
-                Err(source) => return Err(self.io("stat", source)),
-            }
-        }
-        Ok(())
+        let found = match &mut self.source {
+            Source::Plain { file, len } => file.metadata().map(|metadata| *len = metadata.len()),
+            #[cfg(feature = "compression")]
+            Source::Compressed(_) => Ok(()),
+        };
+        found.map_err(|source| self.io("stat", source))
     }
 
     /// Whether the bytes have to be expanded.

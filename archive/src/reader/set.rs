@@ -40,14 +40,7 @@ impl ArchiveSet {
     /// [`Error::PmidDiffers`] and [`Error::DescDiffers`] if a metric is not the
     /// same in all of them.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        let mut bases: Vec<PathBuf> = Vec::new();
-        for path in paths {
-            for base in members::bases(path.as_ref())? {
-                if !bases.contains(&base) {
-                    bases.push(base);
-                }
-            }
-        }
+        let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
         let mut empty = None;
         for base in &bases {
@@ -61,6 +54,24 @@ impl ArchiveSet {
             Some(error) if archives.is_empty() => Err(error),
             _ => Self::of(archives),
         }
+    }
+
+    /// The base names of the archives that names stand for, as
+    /// [`open`](Self::open) understands them, each once. Nothing is opened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a name that stands for none, [`Error::Io`].
+    pub fn bases<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>> {
+        let mut all: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            for base in members::bases(path.as_ref())? {
+                if !all.contains(&base) {
+                    all.push(base);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// A set of archives that are open, in any order.

@@ -123,8 +123,9 @@ impl Replay<'_> {
 }
 
 /// The rate of a counter in [`SelectedMetric::rate_units`] from one of its
-/// observations to the next; `None` if it was set back.
-pub(crate) fn rate_between(
+/// observations to the next, for those who have these two and no more; `None` if
+/// it was set back, or no time has passed.
+pub fn rate_between(
     metric: &SelectedMetric,
     (since, before): (Timestamp, Value<'_>),
     (at, after): (Timestamp, Value<'_>),

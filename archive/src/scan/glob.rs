@@ -19,7 +19,7 @@ pub(super) fn is_pattern(name: &str) -> bool {
 /// `?` a single one.
 ///
 /// `disk.*.read*` matches `disk.dev.read` and `disk.all.read_bytes`.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut seen) = (0, 0);
     // The last star, and how much of the name it has taken: on a mismatch it
