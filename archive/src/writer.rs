@@ -14,10 +14,10 @@ pub(crate) mod fault;
 mod file_set;
 mod indom_change;
 mod name_space;
+mod options;
 mod temporal_index;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use pcp_types::{InDom, Pmid, Timestamp};
 
@@ -36,55 +36,8 @@ use crate::value::{FetchResult, Value, ValueSet};
 use catalog::Catalog;
 pub(crate) use copied::Copied;
 use file_set::FileSet;
+pub use options::{WriterLabel, WriterOptions};
 use temporal_index::IndexPolicy;
-
-/// What the writer says about itself in the label of every file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WriterLabel {
-    /// The process that writes.
-    pub pid: i32,
-    /// The host that the values are from, at most 255 bytes; in version 2 at
-    /// most 63.
-    pub hostname: String,
-    /// Its time zone as a POSIX rule without daylight saving, `AEST-10`; in
-    /// version 2 at most 39 bytes.
-    pub timezone: String,
-    /// That zone's name with a colon, `:Australia/Melbourne`, or nothing.
-    /// Version 2 has no place for it.
-    pub zoneinfo: String,
-}
-
-/// Which format an archive has, and how its files are cut.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WriterOptions {
-    /// Version 2 is for readers that are older than PCP 6.0. It has times in
-    /// microseconds (what is below is cut off) and up to 2038, files of less
-    /// than 2 GiB, and no way to say that an instance domain became empty.
-    pub version: Version,
-    /// Bytes of records and metadata from one index entry to the next, when
-    /// nothing else demands one earlier.
-    pub index_bytes: u64,
-    /// Time from one index entry to the next, likewise. `None`: only bytes
-    /// count, as for PCP.
-    pub index_interval: Option<Duration>,
-    /// The size that a data volume may reach; a record that would exceed it
-    /// begins the next volume. `None`: only
-    /// [`switch_volume`](ArchiveWriter::switch_volume) begins one.
-    pub volume_bytes: Option<u64>,
-}
-
-/// Version 3; index entries every 100 kB, as PCP writes them; volumes without
-/// limit.
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            version: Version::V3,
-            index_bytes: 100_000,
-            index_interval: None,
-            volume_bytes: None,
-        }
-    }
-}
 
 /// What a finished archive consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -434,17 +387,6 @@ impl ArchiveWriter {
 }
 
 /// The same writer again, or one that copies its archive.
-impl From<&ArchiveLabel> for WriterLabel {
-    fn from(label: &ArchiveLabel) -> Self {
-        Self {
-            pid: label.pid,
-            hostname: label.hostname.clone(),
-            timezone: label.timezone.clone(),
-            zoneinfo: label.zoneinfo.clone(),
-        }
-    }
-}
-
 impl WriterLabel {
     fn at(&self, version: Version, start: Timestamp) -> ArchiveLabel {
         ArchiveLabel {

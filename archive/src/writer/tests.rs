@@ -4,6 +4,7 @@ mod version_2;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use pcp_types::{InstanceId, Semantics, Units, ValueType};
 use tempfile::TempDir;
