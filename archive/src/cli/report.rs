@@ -1,5 +1,6 @@
 //! `mmv-archive report`: the values of metrics over time.
 
+mod answers;
 pub(super) mod csv;
 pub(super) mod jsonl;
 pub(super) mod table;
@@ -18,8 +19,9 @@ use super::window::{Window, WindowOptions};
 use super::zone::{Zone, ZoneOptions};
 use super::{ArchiveArgument, warn};
 use crate::replay::interpolate::Decrease;
-use crate::replay::{self, Expression, Logged, Replay, Sample, Selection};
+use crate::replay::{Expression, Replay, Sample, Selection};
 use crate::{Metadata, Source};
+use answers::{Answers, Moments, Request};
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -136,34 +138,6 @@ pub(super) enum Format {
     Jsonl,
 }
 
-/// Which moments are reported.
-enum Moments {
-    /// Those of the records.
-    Logged,
-    /// From a first to a last one, every interval.
-    Even { first: Timestamp, last: Timestamp },
-    /// Those given one by one.
-    Listed(Vec<Timestamp>),
-}
-
-/// Where the samples come from.
-enum Answers<'a> {
-    Logged(Box<Logged<'a>>),
-    Even(Box<replay::Window<'a>>),
-    Loaded(Box<Replay<'a>>),
-}
-
-impl<'a> Answers<'a> {
-    /// What is read so far.
-    fn replay(&self) -> &Replay<'a> {
-        match self {
-            Self::Logged(logged) => logged.replay(),
-            Self::Even(window) => window.replay(),
-            Self::Loaded(replay) => replay,
-        }
-    }
-}
-
 /// What the writers of all formats work on.
 struct Report<'a> {
     metadata: &'a Metadata,
@@ -239,8 +213,8 @@ impl Arguments {
         if window.unaligned {
             warn(&"the alignment leads out of the archive and is ignored");
         }
-        let moments = self.moments(window, &frame)?;
-        let mut answers = self.load(source, &moments)?;
+        let request = self.request(window, &frame)?;
+        let mut answers = Answers::new(self.selection(source)?, &request)?;
         let replay = answers.replay();
         tell(replay);
         let columns = self.columns(source, replay)?;
@@ -253,7 +227,7 @@ impl Arguments {
         let metadata = source.metadata();
         let report = Report { metadata, pmids, columns, zone, places, precision, width };
         let mut writer = Writer::begin(report, self.format());
-        self.write(&mut writer, &mut answers, window, moments)?;
+        answers.write(&request, &mut writer)?;
         let values = writer.finish()?;
         whole(answers.replay())?;
         if values == 0 {
@@ -262,29 +236,11 @@ impl Arguments {
         Ok(())
     }
 
-    /// Begins to read the selected metrics. What has to be seen as a whole is
-    /// loaded; all else comes piece by piece.
-    fn load<'a>(&self, source: Source<'a>, moments: &Moments) -> Result<Answers<'a>, Failure> {
+    /// The metrics that are selected.
+    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).read_on();
-        let selection = select(selection, &self.metrics, &self.expressions)?;
-        let step = self.step()?;
-        let looks_back = self.stepping || self.has_rates() || selection.needs_moment_before();
-        let back = if looks_back { step } else { Duration::ZERO };
-        Ok(match moments {
-            Moments::Logged => Answers::Logged(Box::new(selection.logged()?)),
-            Moments::Listed(times) => {
-                Answers::Loaded(Box::new(selection.load_moments(times, back)?))
-            }
-            // A step depends on the one before.
-            Moments::Even { first, last } if self.stepping => {
-                let spans = [first.saturating_sub(back)..=*last];
-                Answers::Loaded(Box::new(selection.load_spans(&spans)?))
-            }
-            Moments::Even { first, last } => {
-                Answers::Even(Box::new(selection.window(*first..=*last, step, back)?))
-            }
-        })
+        select(selection, &self.metrics, &self.expressions)
     }
 
     fn format(&self) -> Format {
@@ -305,13 +261,25 @@ impl Arguments {
         Ok(columns::columns(source.metadata(), replay, &choice))
     }
 
+    /// What is asked of the archive in this window.
+    fn request(&self, window: Window, frame: &Frame) -> Result<Request, Failure> {
+        let step = self.step()?;
+        Ok(Request {
+            moments: self.moments(window, step, frame)?,
+            window,
+            step,
+            count: self.count(),
+            rates: self.has_rates(),
+            stepping: self.stepping,
+        })
+    }
+
     /// The moments that the options ask for.
-    fn moments(&self, window: Window, frame: &Frame) -> Result<Moments, Failure> {
+    fn moments(&self, window: Window, step: Duration, frame: &Frame) -> Result<Moments, Failure> {
         if self.raw {
             return Ok(Moments::Logged);
         }
         if self.at.is_empty() && self.times.is_none() {
-            let step = self.step()?;
             let span = window.end.nanos_since(window.origin).max(0).unsigned_abs();
             let steps = (span / step.as_nanos()).min((self.count() as u128).saturating_sub(1));
             let whole = u64::try_from(steps * step.as_nanos()).unwrap_or(u64::MAX);
@@ -334,64 +302,6 @@ impl Arguments {
 
     fn count(&self) -> usize {
         self.samples.unwrap_or(usize::MAX)
-    }
-
-    /// Writes the samples at the moments.
-    fn write(
-        &self,
-        writer: &mut Writer<'_>,
-        answers: &mut Answers<'_>,
-        window: Window,
-        moments: Moments,
-    ) -> Result<(), Failure> {
-        let step = self.step()?;
-        match (answers, moments) {
-            (Answers::Logged(logged), _) => {
-                let is_within = |sample: &Sample<'_>| {
-                    window.start <= sample.timestamp && sample.timestamp <= window.end
-                };
-                let mut left = self.count();
-                while left > 0 && logged.next_piece()? {
-                    let samples = logged.replay().observations().filter(is_within).take(left);
-                    left -= writer.write(samples)?;
-                }
-            }
-            (Answers::Even(pieces), _) => {
-                let was_whole = pieces.is_whole();
-                while let Some(span) = pieces.next_piece()? {
-                    let replay = pieces.replay();
-                    if pieces.is_whole() && !was_whole {
-                        tell(replay);
-                    }
-                    let times = replay::times(span, step);
-                    writer.write(times.filter_map(|at| self.sample(replay, at, step)))?;
-                }
-            }
-            (Answers::Loaded(replay), Moments::Listed(times)) => {
-                // A time outside the archive is a line without values: as many
-                // lines come out as times went in.
-                let values = vec![Vec::new(); replay.metrics().len()];
-                let nothing =
-                    |timestamp| Sample { timestamp, is_mark: false, values: values.clone() };
-                let sample = |at| self.sample(replay, at, step).unwrap_or_else(|| nothing(at));
-                writer.write(times.into_iter().map(sample))?;
-            }
-            (Answers::Loaded(replay), Moments::Even { first, last }) => {
-                writer.write(replay.steps(replay::times(first..=last, step)))?;
-            }
-            (Answers::Loaded(_), Moments::Logged) => {}
-        }
-        Ok(())
-    }
-
-    fn sample<'r>(
-        &self,
-        replay: &'r Replay<'_>,
-        at: Timestamp,
-        step: Duration,
-    ) -> Option<Sample<'r>> {
-        let since = at.saturating_sub(step);
-        if self.has_rates() { replay.rates_at(at, since) } else { replay.at_since(at, since) }
     }
 
     fn step(&self) -> Result<Duration, Failure> {
