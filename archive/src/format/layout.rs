@@ -16,15 +16,16 @@
 //! same length. So whoever found out where the values of interest are need
 //! not do so again.
 //!
-//! The comparison is a pass over the bytes without branches, an order of
-//! magnitude faster than the check.
+//! The comparison runs over the value sets without a branch and then from
+//! header to header of the blocks, several times as fast as the check.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::archive_label::Version;
 use super::frame::LENGTH_WORD;
-use super::padded;
 use super::result::{Record, count_offset};
+use super::value_block::HEADER;
 use crate::error::RecordError;
 
 /// So many layouts are known at a time: loggers write groups of metrics at
@@ -63,10 +64,17 @@ pub(crate) struct Layouts {
 #[derive(Debug)]
 struct Layout {
     id: LayoutId,
-    /// A record with zeros for what is each record's own.
-    common: Vec<u8>,
-    /// Ones where `common` has to be equal.
+    /// Of the whole record.
+    len: usize,
+    /// From the number of value sets to the first block, with zeros for words
+    /// that are values themselves.
+    sets: Vec<u8>,
+    /// Ones where `sets` has to be equal; empty if that is everywhere.
     mask: Vec<u8>,
+    /// Where the number of value sets is.
+    start: usize,
+    /// Where blocks start, and their headers.
+    headers: Vec<(u32, u32)>,
 }
 
 impl Layouts {
@@ -113,28 +121,63 @@ impl Layouts {
 impl Layout {
     /// The layout of a record that was checked.
     fn of(version: Version, record: &Record<'_>) -> Self {
-        let bytes = record.bytes();
-        let mut mask = vec![0xff; bytes.len()];
-        let mut free = |start: usize, end: usize| {
-            mask.get_mut(start..end).unwrap_or_default().fill(0);
-        };
-        free(LENGTH_WORD, count_offset(version));
+        let (bytes, start) = (record.bytes(), count_offset(version));
+        let (mut words, mut headers) = (Vec::new(), Vec::new());
+        let mut end = bytes.len() - LENGTH_WORD;
         for set in record.value_sets() {
-            // A word in place is its own padded end.
-            set.payloads().for_each(|(_, payload)| free(payload.start, padded(payload.end)));
+            for (_, payload) in set.payloads() {
+                if set.is_in_place() {
+                    words.push(payload);
+                    continue;
+                }
+                let at = payload.start - HEADER;
+                end = end.min(at);
+                // No record has 2^32 bytes.
+                headers.push((at as u32, word(bytes, at).unwrap_or_default()));
+            }
         }
-        let common = bytes.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
-        Self { id: LayoutId::next(), common, mask }
+        let mut sets = bytes.get(start..end).unwrap_or_default().to_vec();
+        let mut mask = if words.is_empty() { Vec::new() } else { vec![0xff; sets.len()] };
+        for Range { start: at, end } in words {
+            let own = at - start..end - start;
+            sets.get_mut(own.clone()).unwrap_or_default().fill(0);
+            mask.get_mut(own).unwrap_or_default().fill(0);
+        }
+        Self { id: LayoutId::next(), len: bytes.len(), sets, mask, start, headers }
     }
 
     fn is_of(&self, bytes: &[u8]) -> bool {
-        let differs = |bytes: &[u8], common: &[u8], mask: &[u8]| {
-            let each = bytes.iter().zip(common).zip(mask);
-            each.fold(0, |all, ((byte, common), mask)| all | ((byte & mask) ^ common)) != 0
-        };
-        let stretches = bytes.chunks(STRETCH).zip(self.common.chunks(STRETCH));
-        let mut stretches = stretches.zip(self.mask.chunks(STRETCH));
-        bytes.len() == self.common.len()
-            && !stretches.any(|((bytes, common), mask)| differs(bytes, common, mask))
+        let frame = Some((self.len as u32).to_be());
+        let Self { start, sets, .. } = self;
+        bytes.len() == self.len
+            && word(bytes, 0) == frame
+            && word(bytes, self.len - LENGTH_WORD) == frame
+            && bytes.get(*start..start + sets.len()).is_some_and(|found| self.has_sets(found))
+            && self.has_headers(bytes)
     }
+
+    fn has_sets(&self, found: &[u8]) -> bool {
+        if self.mask.is_empty() {
+            return found == self.sets;
+        }
+        let differs = |((found, sets), mask): ((&[u8], &[u8]), &[u8])| {
+            let each = found.iter().zip(sets).zip(mask);
+            each.fold(0, |all, ((found, set), mask)| all | ((found & mask) ^ set)) != 0
+        };
+        let stretches = found.chunks(STRETCH).zip(self.sets.chunks(STRETCH));
+        !stretches.zip(self.mask.chunks(STRETCH)).any(differs)
+    }
+
+    /// Without a branch a block: nearly all records are alike.
+    fn has_headers(&self, bytes: &[u8]) -> bool {
+        let differs = |&(at, header): &(u32, u32)| {
+            word(bytes, at as usize).map_or(u32::MAX, |found| found ^ header)
+        };
+        self.headers.iter().fold(0, |all, header| all | differs(header)) == 0
+    }
+}
+
+/// Four bytes as they lie.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }

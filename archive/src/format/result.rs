@@ -405,6 +405,11 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
+    /// Whether the values stand among the value sets.
+    pub(crate) const fn is_in_place(&self) -> bool {
+        self.format == IN_PLACE
+    }
+
     /// Where in the record each value is, without header and padding, in file
     /// order.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = (Option<InstanceId>, Range<usize>)> {

@@ -296,21 +296,17 @@ fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<C
             continue;
         };
         let at = step.at as usize;
-        let rests = run.records(count).map(|record| record.get(at..).unwrap_or_default());
+        let records = run.records(count);
         match step.form {
             Form::Word => column.extend(
                 rows.clone(),
-                rests.map(|rest| {
-                    rest.first_chunk().map_or(0, |word| u64::from(u32::from_be_bytes(*word)))
-                }),
+                records.map(|record| number(record, at, u32::from_be_bytes).into()),
             ),
-            Form::Long => column.extend(
-                rows.clone(),
-                rests.map(|rest| rest.first_chunk().map_or(0, |word| u64::from_be_bytes(*word))),
-            ),
+            Form::Long => column
+                .extend(rows.clone(), records.map(|record| number(record, at, u64::from_be_bytes))),
             Form::Bytes(len) => {
-                for (row, rest) in rows.clone().zip(rests) {
-                    let payload = rest.get(..len as usize).unwrap_or_default();
+                for (row, record) in rows.clone().zip(records) {
+                    let payload = record.get(at..at + len as usize).unwrap_or_default();
                     if let Some(value) = value_block::decode(column.value_type(), payload) {
                         column.push(row, value);
                     }
@@ -318,4 +314,9 @@ fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<C
             }
         }
     }
+}
+
+/// The number at a place where a record has one.
+fn number<const N: usize, T: Default>(record: &[u8], at: usize, of: impl Fn([u8; N]) -> T) -> T {
+    record.get(at..at + N).and_then(<[u8]>::first_chunk).copied().map_or_else(T::default, of)
 }

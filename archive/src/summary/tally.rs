@@ -272,7 +272,6 @@ impl Sums {
     ) -> (usize, N) {
         let Self { mut count, mut total, mut weighted, seconds: mut all_seconds, .. } = *self;
         let (mut minimum, mut maximum) = (self.minimum.value, self.maximum.value);
-        let (mut minimum_place, mut maximum_place) = (None, None);
         let (mut before, mut done) = (first, 0);
         for (&word, &seconds) in words.iter().zip(clock) {
             let number = N::of(word);
@@ -284,11 +283,9 @@ impl Sums {
                 all_seconds += seconds;
                 count += 1;
                 total += value;
-                if value < minimum {
-                    (minimum, minimum_place) = (value, Some(done));
-                }
-                if value > maximum {
-                    (maximum, maximum_place) = (value, Some(done));
+                if value < minimum || value > maximum {
+                    self.meet_extreme(value, stamps.get(done));
+                    (minimum, maximum) = (self.minimum.value, self.maximum.value);
                 }
             }
             before = number;
@@ -296,14 +293,20 @@ impl Sums {
         }
         (self.count, self.total) = (count, total);
         (self.weighted, self.seconds) = (weighted, all_seconds);
-        let at = |place: Option<usize>| place.and_then(|place| stamps.get(place)).copied();
-        if let Some(at) = at(minimum_place) {
-            self.minimum = Extreme { value: minimum, at };
-        }
-        if let Some(at) = at(maximum_place) {
-            self.maximum = Extreme { value: maximum, at };
-        }
         (done, before)
+    }
+
+    /// A value outside of all before it, which is rare.
+    #[cold]
+    fn meet_extreme(&mut self, value: f64, at: Option<&Timestamp>) {
+        let Some(&at) = at else { return };
+        let extreme = Extreme { value, at };
+        if value < self.minimum.value {
+            self.minimum = extreme;
+        }
+        if value > self.maximum.value {
+            self.maximum = extreme;
+        }
     }
 
     /// Adds what a counter grew by in so many seconds; nothing if it was set
