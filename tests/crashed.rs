@@ -25,7 +25,7 @@ fn pmlogcheck_is_silent_after_a_repair() {
                 continue;
             }
             println!("{} records, and half a write to {:?}", state.records, state.torn);
-            let directory = workload::scratch();
+            let directory = workload::archives::scratch();
             let base = directory.path().join("a");
             workload.restore(&state, &base);
             let mended = directory.path().join("mended");

@@ -210,9 +210,9 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::test_support::{descs, indom};
+    use crate::test_support::{descs, indom, label};
     use crate::value::{FetchResult, OwnedValue, ValueSet};
-    use crate::writer::{WriterLabel, WriterOptions};
+    use crate::writer::WriterOptions;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::new(1_700_000_000 + seconds, 5).unwrap()
@@ -235,13 +235,7 @@ mod tests {
     /// Records at 5, 6 and 9 seconds; the domain changes at 1, 2, 7 and 8.
     fn archive(directory: &tempfile::TempDir) -> Archive {
         let base = directory.path().join("a");
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
-        };
-        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
         writer.declare_metric(&descs()[2], &["test.two"]).unwrap();
         let change = |writer: &mut ArchiveWriter, seconds: i64| {
             writer.declare_indom(indom(), &instances(&[1, seconds as i32 + 1])).unwrap();

@@ -5,21 +5,6 @@ use crate::format::bytes::Bytes;
 use crate::format::{Version, index, metadata_record};
 use crate::{Record, ValueType};
 
-/// Every type that a value can be read as.
-const TYPES: [ValueType; 11] = [
-    ValueType::I32,
-    ValueType::U32,
-    ValueType::I64,
-    ValueType::U64,
-    ValueType::Float,
-    ValueType::Double,
-    ValueType::String,
-    ValueType::Aggregate,
-    ValueType::AggregateStatic,
-    ValueType::Event,
-    ValueType::HighresEvent,
-];
-
 /// Reads the label of a file; what is read can be written, and is then read
 /// as the same.
 ///
@@ -49,7 +34,7 @@ pub fn result(version: Version, record: &[u8]) {
     let mut sets = 0;
     for set in record.value_sets() {
         sets += 1;
-        for value_type in TYPES {
+        for value_type in ValueType::ALL {
             assert_eq!(set.values(value_type).count(), set.len());
         }
     }

@@ -10,38 +10,35 @@ use crate::event::{EventArrayBuilder, EventFlags};
 use crate::format::desc::MetricDesc;
 use crate::reader::Metadata;
 use crate::value::{OwnedValue, Value, ValueSet};
+use crate::writer::WriterLabel;
 
-/// The types that values can have.
-const TYPES: [ValueType; 11] = [
-    ValueType::I32,
-    ValueType::U32,
-    ValueType::I64,
-    ValueType::U64,
-    ValueType::Float,
-    ValueType::Double,
-    ValueType::String,
-    ValueType::Aggregate,
-    ValueType::AggregateStatic,
-    ValueType::Event,
-    ValueType::HighresEvent,
-];
+/// The label of all test archives.
+pub(crate) fn label() -> WriterLabel {
+    WriterLabel {
+        pid: 42,
+        hostname: "host".to_owned(),
+        timezone: "UTC".to_owned(),
+        zoneinfo: String::new(),
+    }
+}
 
 /// The domain of all test metrics that have one.
 pub(crate) fn indom() -> InDom {
     InDom::new(70, 1).unwrap()
 }
 
-/// Two metrics of each type: even items are singular, odd ones have
-/// instances.
+/// Two metrics of each type that values can have: even items are singular, odd
+/// ones have instances.
 pub(crate) fn descs() -> Vec<MetricDesc> {
+    let [_, types @ ..] = ValueType::ALL;
     let desc = |item: u32| MetricDesc {
         pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type: TYPES[item as usize / 2],
+        value_type: types[item as usize / 2],
         indom: (item % 2 == 1).then(indom),
         semantics: Semantics::Instant,
         units: Units::from_raw(0),
     };
-    (0..2 * TYPES.len() as u32).map(desc).collect()
+    (0..2 * types.len() as u32).map(desc).collect()
 }
 
 /// Metadata with [`descs`] and nothing else.

@@ -5,14 +5,16 @@
 //! archive (save the order of the descriptors, which there is that of a hash
 //! table, and the note about the time zone).
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel,
-    WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, TextKind,
+    TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -29,19 +31,12 @@ fn archive() -> (TempDir, PathBuf) {
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let products = InDom::new(70, 2051).unwrap();
     let count = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U64,
         indom: Some(products),
         semantics: Semantics::Counter,
         units: Units::count(),
+        ..archives::desc(1, ValueType::U64)
     };
-    let level = MetricDesc {
-        pmid: Pmid::new(70, 1, 2).unwrap(),
-        value_type: ValueType::Double,
-        indom: None,
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    };
+    let level = archives::desc(2, ValueType::Double);
     writer.declare_metric(&count, &["mmv.acme.products.count"]).unwrap();
     writer.declare_metric(&level, &["mmv.acme.level"]).unwrap();
     let target = TextTarget::Metric(count.pmid);
@@ -61,9 +56,9 @@ fn archive() -> (TempDir, PathBuf) {
         let by_product = [0, 1].map(|n| (Some(id(n)), OwnedValue::U64(made + n as u64)));
         let value_sets = vec![
             ValueSet { pmid: count.pmid, values: Ok(by_product.to_vec()) },
-            ValueSet { pmid: level.pmid, values: Ok(vec![(None, OwnedValue::Double(height))]) },
+            archives::single(&level, OwnedValue::Double(height)),
         ];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, timestamp, value_sets);
     }
     writer.finish().unwrap();
     (directory, base)
@@ -197,31 +192,17 @@ fn a_long_table_is_not_gathered_before_it_is_printed() {
 /// An archive with one metric `a.x` and instances 3 and 7, of which the
 /// domain names none but 3, so.
 fn archive_with_instance(name: &str) -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("few");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: Some(indom),
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    };
+    let (directory, base, mut writer) = archives::begin("few", WriterOptions::default());
+    let domain = archives::domain();
+    let desc = MetricDesc { indom: Some(domain), ..archives::desc(1, ValueType::U32) };
     writer.declare_metric(&desc, &["a.x"]).unwrap();
-    let id = |number| InstanceId::new(number).unwrap();
-    writer.declare_indom(indom, &[Instance { id: id(3), name: name.into() }]).unwrap();
+    writer.declare_indom(domain, &archives::instances([3], name)).unwrap();
     for seconds in 0..3 {
         let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let id = |number| InstanceId::new(number).unwrap();
         let values = [3, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(n as u32 * 10)));
         let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, timestamp, value_sets);
     }
     writer.finish().unwrap();
     (directory, base)

@@ -2,52 +2,37 @@
 
 #![cfg(feature = "compression")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use mmv_archive::{
-    Archive, ArchiveWriter, Error, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-    Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use archives::at;
+use mmv_archive::{Archive, Error, OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORDS: i64 = 300;
 
 /// Three volumes of 100 records.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
     let options = WriterOptions { index_bytes: 500, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::I64,
-        indom: None,
-        semantics: Semantics::Counter,
-        units: Units::count(),
-    };
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
+    let (directory, base, mut writer) = archives::begin("a", options);
+    let metric = archives::desc(1, ValueType::I64);
+    writer.declare_metric(&metric, &["a.b"]).unwrap();
     for n in 0..RECORDS {
         if n % 100 == 0 {
             writer.switch_volume();
         }
-        let values = Ok(vec![(None, OwnedValue::I64(n * n))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp: at(n), value_sets }).unwrap();
+        archives::write(
+            &mut writer,
+            at(n),
+            vec![archives::single(&metric, OwnedValue::I64(n * n))],
+        );
     }
     writer.finish().unwrap();
     (directory, base)
-}
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
 fn compress(bytes: &[u8], suffix: &str) -> Vec<u8> {

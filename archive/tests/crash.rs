@@ -12,7 +12,7 @@ use std::path::Path;
 use mmv_archive::check::{Severity, check};
 use mmv_archive::repair::repair;
 use mmv_archive::{Archive, Timestamp, Version};
-use workload::{State, Workload};
+use workload::{State, Workload, archives};
 
 /// What `check` may say of what is left.
 const TAIL: [&str; 3] = ["torn-tail", "metadata-after-end", "no-records"];
@@ -42,7 +42,7 @@ fn assert_survives(version: Version) {
         (0..len).filter(is_cut)
     };
     for (n, state) in workload.states(cuts).into_iter().enumerate() {
-        let directory = workload::scratch();
+        let directory = archives::scratch();
         let base = directory.path().join("a");
         workload.restore(&state, &base);
         if state.records == 0 {

@@ -1,51 +1,32 @@
 //! Damaged archives, one kind of damage after the other. (`hostile.rs` cuts
 //! and flips everywhere.)
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use mmv_archive::{
-    Archive, ArchiveWriter, Error, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, RecordError, Semantics, TextKind, TextTarget,
-    Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use archives::at;
+use mmv_archive::{Archive, Error, MetricDesc, OwnedValue, RecordError, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORDS: i64 = 4;
 
 /// A small archive with a record of every kind.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
     let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::String,
-        indom: Some(indom),
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    };
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
-    writer.declare_text(TextTarget::Metric(desc.pmid), TextKind::OneLine, "help").unwrap();
-    let set = LabelSet::from_pairs(LabelClass::Context, [("a", "1", false)]).unwrap();
-    writer.declare_labels(LabelTarget::Context, &[set]).unwrap();
+    let (directory, base, mut writer) = archives::begin("a", options);
+    let domain = archives::domain();
+    let metric = MetricDesc { indom: Some(domain), ..archives::desc(1, ValueType::String) };
+    writer.declare_metric(&metric, &["a.b"]).unwrap();
     for second in 0..RECORDS - 1 {
-        let ids = (0..=second as i32).map(|id| InstanceId::new(id).unwrap());
-        let instances: Vec<_> = ids.map(|id| Instance { id, name: "x".into() }).collect();
-        writer.declare_indom(indom, &instances).unwrap();
-        let value = |one: &Instance| (Some(one.id), OwnedValue::String(b"text".to_vec()));
-        let values = Ok(instances.iter().map(value).collect());
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp: at(second), value_sets }).unwrap();
+        let instances = archives::instances(0..=second as i32, "x");
+        writer.declare_indom(domain, &instances).unwrap();
+        let text = OwnedValue::String(b"text".to_vec());
+        let values = archives::of_each(&metric, &instances, &text);
+        archives::write(&mut writer, at(second), vec![values]);
     }
     writer.write_mark(at(RECORDS - 1)).unwrap();
     writer.finish().unwrap();
@@ -61,10 +42,6 @@ fn offsets(base: &Path) -> Vec<usize> {
     }
     assert_eq!(offsets.len() as i64, RECORDS + 1);
     offsets
-}
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
 /// Reads all there is, in both directions; the number of records forwards,

@@ -1,5 +1,8 @@
 //! `mmv-archive follow` beside a writer at work.
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
+    ValueType, WriterOptions,
 };
 
 /// A writer of a counter by shop: another shop opens with each record.
@@ -20,36 +23,29 @@ struct Logger {
 
 impl Logger {
     fn new(base: &Path, second: i64) -> Self {
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
-        };
-        let writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
+        let options = WriterOptions::default();
+        let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
         Self { writer, second }
     }
 
     /// A record `seconds` after the last one, all counters at `count`.
     fn write(&mut self, seconds: i64, shops: i32, count: u64) {
         self.second += seconds;
-        let indom = InDom::new(70, 1).unwrap();
+        let indom = archives::domain();
         let desc = MetricDesc {
-            pmid: Pmid::new(70, 1, 1).unwrap(),
-            value_type: ValueType::U64,
             indom: Some(indom),
             semantics: Semantics::Counter,
             units: Units::count(),
+            ..archives::desc(1, ValueType::U64)
         };
         self.writer.declare_metric(&desc, &["acme.sold"]).unwrap();
-        let ids: Vec<_> = (0..shops).map(|id| InstanceId::new(id).unwrap()).collect();
-        let instance = |id: &InstanceId| Instance { id: *id, name: format!("s{id}").into() };
-        let instances: Vec<_> = ids.iter().map(instance).collect();
+        let ids = (0..shops).map(|id| InstanceId::new(id).unwrap());
+        let instances: Vec<_> =
+            ids.map(|id| Instance { id, name: format!("s{id}").into() }).collect();
         self.writer.declare_indom(indom, &instances).unwrap();
-        let values = ids.iter().map(|id| (Some(*id), OwnedValue::U64(count))).collect();
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values) }];
+        let sold = archives::of_each(&desc, &instances, &OwnedValue::U64(count));
         let timestamp = self.stamp();
-        self.writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut self.writer, timestamp, vec![sold]);
     }
 
     fn mark(&mut self, seconds: i64) {

@@ -60,9 +60,7 @@ impl Specimen {
 
     /// The archive with one of its files changed.
     fn with(&self, file: usize, change: impl FnOnce(&mut Vec<u8>)) -> (TempDir, PathBuf) {
-        let memory = Path::new("/dev/shm");
-        let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        let directory = made.unwrap();
+        let directory = archives::scratch();
         let base = directory.path().join("a");
         for (extension, bytes) in &self.files {
             fs::write(base.with_extension(extension), bytes).unwrap();

@@ -1,20 +1,22 @@
 //! Plots as a user makes them, of an archive with many instances, several
 //! units and a gap. The pictures stay in the target folder, to be looked at.
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp,
+    Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
 
 const INSTANCES: i32 = 50;
 
 fn desc(item: u32, semantics: Semantics, units: Units, indom: Option<InDom>) -> MetricDesc {
-    let pmid = Pmid::new(70, 1, item).unwrap();
-    MetricDesc { pmid, value_type: ValueType::U64, indom, semantics, units }
+    MetricDesc { semantics, units, indom, ..archives::desc(item, ValueType::U64) }
 }
 
 /// Half an hour, a record every 5 s, and a stop of the logger from minute 12
@@ -22,14 +24,9 @@ fn desc(item: u32, semantics: Semantics, units: Units, indom: Option<InDom>) -> 
 fn archive() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("shop");
-    let label = WriterLabel {
-        pid: 4711,
-        hostname: "shop.example.com".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
+    let label = WriterLabel { hostname: "shop.example.com".to_owned(), ..archives::label() };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let workers = InDom::new(70, 1).unwrap();
+    let workers = archives::domain();
     let requests = desc(1, Semantics::Counter, Units::count(), Some(workers));
     let busy = desc(2, Semantics::Counter, Units::milliseconds(), None);
     let memory = desc(3, Semantics::Instant, Units::kilobytes(), None);
@@ -57,16 +54,14 @@ fn archive() -> (TempDir, PathBuf) {
         }
         let by_worker = totals.iter().enumerate();
         let by_worker = by_worker.map(|(n, v)| (Some(id(n as i32)), OwnedValue::U64(*v as u64)));
-        let single = |desc: &MetricDesc, value: f64| ValueSet {
-            pmid: desc.pmid,
-            values: Ok(vec![(None, OwnedValue::U64(value as u64))]),
-        };
+        let single =
+            |desc: &MetricDesc, value: f64| archives::single(desc, OwnedValue::U64(value as u64));
         let value_sets = vec![
             ValueSet { pmid: requests.pmid, values: Ok(by_worker.collect()) },
             single(&busy, 5000.0 * step as f64 * 0.6 + 9000.0 * (minutes / 2.0).sin()),
             single(&memory, 4e6 + 1.5e6 * (minutes / 5.0).cos()),
         ];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, timestamp, value_sets);
     }
     writer.finish().unwrap();
     (directory, base)

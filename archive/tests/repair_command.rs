@@ -1,41 +1,26 @@
 //! `check`, `repair` and `reindex` as a user runs them.
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mmv_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use mmv_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
 
 /// Three records, a second apart.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("acme");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: None,
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    };
-    writer.declare_metric(&desc, &["acme.level"]).unwrap();
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let level = archives::desc(1, ValueType::U32);
+    writer.declare_metric(&level, &["acme.level"]).unwrap();
     for second in 0..3 {
-        let values = Ok(vec![(None, OwnedValue::U32(second))]);
         let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        let value = archives::single(&level, OwnedValue::U32(second));
+        archives::write(&mut writer, timestamp, vec![value]);
     }
     writer.finish().unwrap();
     (directory, base)

@@ -1,11 +1,13 @@
 //! Several archives on the command line: as one timeline, or one by one.
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, MetricDesc, OwnedValue, Timestamp, Units, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -13,7 +15,7 @@ const START: i64 = 1_700_000_000;
 
 /// Archives `a` and `b` of a host, ten seconds each with ten in between, and
 /// `c` of the same times as `b`.
-fn archives() -> TempDir {
+fn three() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, from) in [("a", 0), ("b", 20), ("c", 20)] {
         write(&directory.path().join(name), from);
@@ -23,26 +25,13 @@ fn archives() -> TempDir {
 
 /// Records at `from`, five and ten seconds later; a value is its time.
 fn write(base: &Path, from: i64) {
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U64,
-        indom: None,
-        semantics: Semantics::Instant,
-        units: Units::count(),
-    };
-    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
-    writer.declare_metric(&desc, &["acme.level"]).unwrap();
+    let options = WriterOptions::default();
+    let mut writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+    let level = MetricDesc { units: Units::count(), ..archives::desc(1, ValueType::U64) };
+    writer.declare_metric(&level, &["acme.level"]).unwrap();
     for second in [from, from + 5, from + 10] {
-        let values = Ok(vec![(None, OwnedValue::U64(second as u64))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        let timestamp = Timestamp::new(START + second, 0).unwrap();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        let value = archives::single(&level, OwnedValue::U64(second as u64));
+        archives::write(&mut writer, Timestamp::new(START + second, 0).unwrap(), vec![value]);
     }
     writer.finish().unwrap();
 }
@@ -63,7 +52,7 @@ fn printed(directory: &TempDir, arguments: &[&str]) -> String {
 
 #[test]
 fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
-    let directory = archives();
+    let directory = three();
     let csv = |archives| {
         let arguments = ["report", archives, "acme", "-t", "5s", "--format", "csv", "-Z", "UTC"];
         let text = printed(&directory, &arguments);
@@ -80,7 +69,7 @@ fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
 
 #[test]
 fn other_commands_take_archives_one_by_one() {
-    let directory = archives();
+    let directory = three();
     let info = printed(&directory, &["info", "."]);
     let headings: Vec<_> = info.lines().filter(|line| line.starts_with("==>")).collect();
     assert_eq!(headings, ["==> ./a <==", "==> ./b <==", "==> ./c <=="]);
@@ -99,7 +88,7 @@ fn other_commands_take_archives_one_by_one() {
 
 #[test]
 fn archives_that_overlap_are_no_timeline() {
-    let directory = archives();
+    let directory = three();
     let output = run(&directory, &["report", ".", "acme"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
@@ -109,7 +98,7 @@ fn archives_that_overlap_are_no_timeline() {
 
 #[test]
 fn what_is_wrong_with_one_archive_does_not_hide_the_others() {
-    let directory = archives();
+    let directory = three();
     let index = directory.path().join("a.index");
     std::fs::remove_file(index).unwrap();
     let checked = run(&directory, &["check", "a,b"]);
@@ -128,7 +117,7 @@ fn what_is_wrong_with_one_archive_does_not_hide_the_others() {
     assert_eq!(late.status.code(), Some(0));
 }
 
-/// Files of the directory that are no archive of [`archives`].
+/// Files of the directory that are no archive of [`three`].
 fn others(directory: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -139,7 +128,7 @@ fn others(directory: &TempDir) -> Vec<String> {
 
 #[test]
 fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
-    let directory = archives();
+    let directory = three();
     let said = printed(&directory, &["extract", "a,b", "-o", "new", "--volume-size", "1kB"]);
     assert!(said.starts_with("new: 7 records from 2023-11-14 22:13:20"), "{said}");
     assert!(run(&directory, &["check", "new"]).status.success());
@@ -150,7 +139,7 @@ fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
 
 #[test]
 fn an_extract_of_a_window_tells_its_bounds_in_json() {
-    let directory = archives();
+    let directory = three();
     let window = ["-S", "3s", "-T", "@1700000010", "--json"];
     let said =
         printed(&directory, &[&["extract", "a", "acme.*", "-o", "new"], &window[..]].concat());
@@ -163,7 +152,7 @@ fn an_extract_of_a_window_tells_its_bounds_in_json() {
 
 #[test]
 fn nothing_appears_and_nothing_is_replaced_unless_told_so() {
-    let directory = archives();
+    let directory = three();
     let status = |arguments: &[&str]| run(&directory, arguments).status.code();
     let before = std::fs::read(directory.path().join("a.0")).unwrap();
     assert_eq!(status(&["extract", "a", "no.such", "-o", "new"]), Some(1));
@@ -182,7 +171,7 @@ fn nothing_appears_and_nothing_is_replaced_unless_told_so() {
 
 #[test]
 fn a_conversion_renames_renumbers_and_compresses() {
-    let directory = archives();
+    let directory = three();
     let names = ["--rename", "acme=works.north", "--pmid", "acme.level=300.7.5"];
     let how = ["convert", "a,b", "-o", "new", "--compress", "xz"];
     printed(&directory, &[&how, &names[..]].concat());
@@ -204,7 +193,7 @@ fn a_conversion_renames_renumbers_and_compresses() {
 
 #[test]
 fn a_conversion_to_version_2_and_back_says_the_same() {
-    let directory = archives();
+    let directory = three();
     printed(&directory, &["convert", "a", "-o", "old", "--archive-version", "2"]);
     printed(&directory, &["convert", "old", "-o", "new"]);
     let dump = |name| printed(&directory, &["dump", "-m", "--json", name]);

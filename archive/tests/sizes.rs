@@ -2,14 +2,17 @@
 //! instances, many compressed volumes. What is asserted of the time taken is
 //! generous, and the measured ratio is printed.
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mmv_archive::replay::Replay;
 use mmv_archive::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
+    Archive, ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics,
+    Timestamp, Value, ValueSet, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -18,22 +21,9 @@ fn at(millis: i64) -> Timestamp {
 }
 
 fn writer(indom: Option<InDom>) -> (TempDir, PathBuf, ArchiveWriter, MetricDesc) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U64,
-        indom,
-        semantics: Semantics::Counter,
-        units: Units::count(),
-    };
+    let (directory, base, mut writer) = archives::begin("a", WriterOptions::default());
+    let semantics = Semantics::Counter;
+    let desc = MetricDesc { indom, semantics, ..archives::desc(1, ValueType::U64) };
     writer.declare_metric(&desc, &["a.b"]).unwrap();
     (directory, base, writer, desc)
 }
@@ -60,9 +50,8 @@ fn counted(marked: usize, volumes: i64) -> (TempDir, PathBuf) {
         if volumes > 0 && second % (14_000 / volumes) == 0 {
             writer.switch_volume();
         }
-        let values = Ok(vec![(None, OwnedValue::U64(1000 * second as u64))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp: at(1000 * second), value_sets }).unwrap();
+        let value = archives::single(&desc, OwnedValue::U64(1000 * second as u64));
+        archives::write(&mut writer, at(1000 * second), vec![value]);
         if marked > 0 && second as usize % marked == marked - 1 {
             writer.write_mark(at(1000 * second + 1)).unwrap();
         }
@@ -109,7 +98,7 @@ fn seven_hundred_marks() {
 #[test]
 fn a_hundred_thousand_instances_come_and_go() {
     const STEP: i32 = 1000;
-    let indom = InDom::new(70, 1).unwrap();
+    let indom = archives::domain();
     let (_directory, base, mut writer, desc) = writer(Some(indom));
     let id = |id| InstanceId::new(id).unwrap();
     // At second k the 2000 instances from 1000 k on: each is there at two
@@ -125,8 +114,7 @@ fn a_hundred_thousand_instances_come_and_go() {
         };
         let values = Ok(instances.iter().map(value).collect());
         let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        let timestamp = at(1000 * i64::from(second));
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, at(1000 * i64::from(second)), value_sets);
     }
     writer.finish().unwrap();
     let start = Instant::now();

@@ -17,16 +17,16 @@ use mmv_archive::repair::{reindex, repair};
 use mmv_archive::replay::Replay;
 use mmv_archive::salvage::{Salvage, Salvaged};
 use mmv_archive::{Archive, Error, Record, Timestamp};
-use tempfile::TempDir;
 
 use crate::allocator;
+use crate::seeds::archives;
 use crate::split::Files;
 
 /// Opens, reads, salvages, replays, checks and repairs the archive that the
 /// bytes stand for (`split.rs`).
 pub fn archive(bytes: &[u8]) {
     let Some(files) = Files::of(bytes) else { return };
-    let directory = directory();
+    let directory = archives::scratch();
     let base = directory.path().join("a");
     for (extension, bytes) in &files.0 {
         if !bytes.is_empty() {
@@ -41,13 +41,6 @@ pub fn archive(bytes: &[u8]) {
     allocator::within(len, || drop(Archive::open(&base)));
     allocator::within(len, || checked(&base));
     allocator::within(len, || repaired(&base, &directory.path().join("b")));
-}
-
-/// In memory, where the system has such a place.
-fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-    made.expect("room for a directory")
 }
 
 /// A data record by its place: volume and offset.

@@ -15,7 +15,7 @@ use crate::split;
 use crate::{FRAME, OTHER};
 
 #[path = "../../archive/tests/shared/archives.rs"]
-mod archives;
+pub(crate) mod archives;
 
 /// Longer ones are left out: many short inputs show more.
 const MOST_BYTES: usize = 16 << 10;

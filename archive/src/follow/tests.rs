@@ -2,13 +2,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
+use pcp_types::{InstanceId, Pmid, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
+use crate::test_support::{indom, label};
 use crate::{
-    ArchiveWriter, FetchResult, Instance, MetricDesc, OwnedValue, ValueSet, WriterLabel,
-    WriterOptions,
+    ArchiveWriter, FetchResult, Instance, MetricDesc, OwnedValue, ValueSet, WriterOptions,
 };
 
 /// An archive under a writer that adds an instance with every record.
@@ -18,21 +18,11 @@ struct Growing {
     second: i64,
 }
 
-fn indom() -> InDom {
-    InDom::new(70, 1).unwrap()
-}
-
 impl Growing {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
-        };
         let base = directory.path().join("a");
-        let writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+        let writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
         Self { directory, writer, second: 0 }
     }
 

@@ -7,13 +7,13 @@ use pcp_types::{InstanceId, Timestamp};
 use proptest::collection::btree_set;
 use proptest::prelude::*;
 
-use super::{descs, indom, value_sets};
+use super::{descs, indom, label, value_sets};
 use crate::error::{Error, Result};
 use crate::format::indom::Instance;
 use crate::format::labelset::{LabelClass, LabelSet, LabelTarget};
 use crate::format::stamp;
 use crate::value::{FetchResult, ValueSet};
-use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
+use crate::writer::{ArchiveWriter, WriterOptions};
 
 /// Something that happens to an archive. Times are nanoseconds after the last
 /// record.
@@ -74,13 +74,7 @@ struct Changing<T> {
 
 impl Logger {
     pub(crate) fn new(base: &Path, start: Timestamp, options: WriterOptions) -> Self {
-        let label = WriterLabel {
-            pid: 42,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
-        };
-        let mut writer = ArchiveWriter::create(base, label, options).unwrap();
+        let mut writer = ArchiveWriter::create(base, label(), options).unwrap();
         for desc in descs() {
             writer.declare_metric(&desc, &[&format!("test.m{}", desc.pmid.item())]).unwrap();
         }

@@ -13,16 +13,11 @@ use super::*;
 use crate::error::EncodeError;
 use crate::prepared::TemplateBuilder;
 use crate::reader::Archive;
-use crate::test_support::{descs, indom};
+use crate::test_support::{self, descs, indom};
 use crate::value::{OwnedValue, Value};
 
 fn label() -> WriterLabel {
-    WriterLabel {
-        pid: 42,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: ":Europe/Berlin".to_owned(),
-    }
+    WriterLabel { zoneinfo: ":Europe/Berlin".to_owned(), ..test_support::label() }
 }
 
 fn at(seconds: i64) -> Timestamp {

@@ -1,6 +1,7 @@
-//! Small archives to do things to.
+//! Small archives to do things to, and what they are made of.
+#![allow(dead_code, reason = "each test needs a part of this")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mmv_archive::{
@@ -25,23 +26,68 @@ pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
+/// A folder in memory, where the system has such a place: to sync files there
+/// costs nothing.
+pub(crate) fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+    made.unwrap()
+}
+
+/// A writer of an archive in a folder of its own.
+pub(crate) fn begin(name: &str, options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join(name);
+    let writer = ArchiveWriter::create(&base, label(), options).unwrap();
+    (directory, base, writer)
+}
+
+/// A metric without instances and without units, that has a value at an
+/// instant.
+pub(crate) fn desc(item: u32, value_type: ValueType) -> MetricDesc {
+    MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type,
+        indom: None,
+        semantics: Semantics::Instant,
+        units: Units::from_raw(0),
+    }
+}
+
+/// A domain for metrics with instances.
+pub(crate) fn domain() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+/// Instances with these numbers, all of one name.
+pub(crate) fn instances(ids: impl IntoIterator<Item = i32>, name: &str) -> Vec<Instance> {
+    let ids = ids.into_iter().map(|id| InstanceId::new(id).unwrap());
+    ids.map(|id| Instance { id, name: name.into() }).collect()
+}
+
+/// The value of a metric without instances.
+pub(crate) fn single(desc: &MetricDesc, value: OwnedValue) -> ValueSet {
+    ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) }
+}
+
+/// The same value of every instance.
+pub(crate) fn of_each(desc: &MetricDesc, instances: &[Instance], value: &OwnedValue) -> ValueSet {
+    let values = instances.iter().map(|one| (Some(one.id), value.clone()));
+    ValueSet { pmid: desc.pmid, values: Ok(values.collect()) }
+}
+
+/// Writes a record.
+pub(crate) fn write(writer: &mut ArchiveWriter, timestamp: Timestamp, value_sets: Vec<ValueSet>) {
+    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+}
+
 /// Two volumes with metadata of every kind, values in place and in blocks, a
 /// mark, and an index entry for every record.
 pub(crate) fn of_every_kind() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
     let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label(), options).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let desc = |item, value_type, indom| MetricDesc {
-        pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type,
-        indom,
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    };
-    let word = desc(1, ValueType::U32, None);
-    let text = desc(2, ValueType::String, Some(indom));
+    let (directory, base, mut writer) = begin("a", options);
+    let word = desc(1, ValueType::U32);
+    let text = MetricDesc { indom: Some(domain()), ..desc(2, ValueType::String) };
     writer.declare_metric(&word, &["a.word"]).unwrap();
     writer.declare_metric(&text, &["a.text"]).unwrap();
     writer.declare_text(TextTarget::Metric(word.pmid), TextKind::OneLine, "help").unwrap();
@@ -52,15 +98,13 @@ pub(crate) fn of_every_kind() -> (TempDir, PathBuf) {
             writer.write_mark(at(1).saturating_add(Duration::from_millis(1))).unwrap();
             writer.switch_volume();
         }
-        let ids = (0..=second as i32).map(|id| InstanceId::new(id).unwrap());
-        let instances: Vec<_> = ids.map(|id| Instance { id, name: "x".into() }).collect();
-        writer.declare_indom(indom, &instances).unwrap();
-        let value = |one: &Instance| (Some(one.id), OwnedValue::String(b"text".to_vec()));
+        let instances = instances(0..=second, "x");
+        writer.declare_indom(domain(), &instances).unwrap();
         let value_sets = vec![
-            ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(7))]) },
-            ValueSet { pmid: text.pmid, values: Ok(instances.iter().map(value).collect()) },
+            single(&word, OwnedValue::U32(7)),
+            of_each(&text, &instances, &OwnedValue::String(b"text".to_vec())),
         ];
-        writer.write_result(&FetchResult { timestamp: at(second), value_sets }).unwrap();
+        write(&mut writer, at(second.into()), value_sets);
     }
     writer.finish().unwrap();
     (directory, base)

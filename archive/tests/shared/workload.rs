@@ -5,6 +5,9 @@
 //! files are those of the finished archive, cut to the lengths that they had:
 //! one of them perhaps within a write.
 
+#[path = "archives.rs"]
+pub(crate) mod archives;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
@@ -13,9 +16,9 @@ use std::time::Duration;
 
 use mmv_archive::event::{EventArrayBuilder, EventFlags};
 use mmv_archive::{
-    ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
-    Value, ValueSet, ValueType, Version, WriterLabel, WriterOptions,
+    ArchiveWriter, ErrorCode, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
+    MetricDesc, OwnedValue, Semantics, TextKind, TextTarget, Timestamp, Units, Value, ValueSet,
+    ValueType, Version, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -52,7 +55,7 @@ pub(crate) struct State {
 impl Workload {
     /// Writes the archive.
     pub(crate) fn new(version: Version) -> Self {
-        let directory = scratch();
+        let directory = archives::scratch();
         let base = directory.path().join("a");
         let mut logger = Logger::new(&base, version);
         (0..RECORDS).for_each(|second| logger.live(second));
@@ -95,14 +98,6 @@ impl Workload {
     }
 }
 
-/// A folder in memory, where the system has such a place: what is synced there
-/// costs nothing.
-pub(crate) fn scratch() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-    made.unwrap()
-}
-
 const RECORDS: i64 = 16;
 const VOLUMES: [&str; 3] = ["0", "1", "2"];
 /// When the clock jumps, by more than the writer waits with an index entry.
@@ -123,20 +118,15 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1000).unwrap()
 }
 
-fn domain() -> InDom {
-    InDom::new(70, 1).unwrap()
-}
-
 /// Item 1 counts by worker, 2 is text, 3 events, 4 comes late.
 fn desc(item: u32) -> MetricDesc {
     let (value_type, indom, semantics) = match item {
-        1 => (ValueType::U64, Some(domain()), Semantics::Counter),
+        1 => (ValueType::U64, Some(archives::domain()), Semantics::Counter),
         2 => (ValueType::String, None, Semantics::Discrete),
         3 => (ValueType::Event, None, Semantics::Instant),
-        _ => (ValueType::Double, Some(domain()), Semantics::Instant),
+        _ => (ValueType::Double, Some(archives::domain()), Semantics::Instant),
     };
-    let pmid = Pmid::new(70, 1, item).unwrap();
-    MetricDesc { pmid, value_type, indom, semantics, units: Units::count() }
+    MetricDesc { indom, semantics, units: Units::count(), ..archives::desc(item, value_type) }
 }
 
 fn worker(id: i32, name: &str) -> Instance {
@@ -151,12 +141,6 @@ fn labels(class: LabelClass, value: i64) -> LabelSet {
 
 impl Logger {
     fn new(base: &Path, version: Version) -> Self {
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
-        };
         let label_size = if version == Version::V2 { 132 } else { 808 };
         let options = WriterOptions {
             version,
@@ -164,7 +148,7 @@ impl Logger {
             index_interval: Some(Duration::from_secs(20)),
             volume_bytes: Some(label_size + 4500),
         };
-        let writer = ArchiveWriter::create(base, label, options).unwrap();
+        let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
         Self {
             writer,
             base: base.to_owned(),
@@ -191,7 +175,7 @@ impl Logger {
             12 => self.workers.push(worker(3, "again")),
             _ => {}
         }
-        self.writer.declare_indom(domain(), &self.workers).unwrap();
+        self.writer.declare_indom(archives::domain(), &self.workers).unwrap();
         self.sample(second);
     }
 
@@ -201,7 +185,9 @@ impl Logger {
         }
         self.workers.extend((0..4).map(|id| worker(id, "worker")));
         let (text, writer) = ("a line of help", &mut self.writer);
-        writer.declare_text(TextTarget::InDom(domain()), TextKind::OneLine, text).unwrap();
+        writer
+            .declare_text(TextTarget::InDom(archives::domain()), TextKind::OneLine, text)
+            .unwrap();
         self.relabel(0);
     }
 
@@ -219,7 +205,7 @@ impl Logger {
 
     /// Other labels at every level.
     fn relabel(&mut self, value: i64) {
-        let (pmid, indom) = (desc(1).pmid, domain());
+        let (pmid, indom) = (desc(1).pmid, archives::domain());
         for (target, class) in [
             (LabelTarget::Context, LabelClass::Context),
             (LabelTarget::Domain(70), LabelClass::Domain),

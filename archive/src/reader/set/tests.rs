@@ -6,6 +6,7 @@ use crate::Source;
 use crate::format::desc::MetricDesc;
 use crate::format::indom::Instance;
 use crate::replay::Replay;
+use crate::test_support;
 use crate::value::{FetchResult, OwnedValue, Value, ValueSet};
 use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
 
@@ -40,12 +41,7 @@ fn plan<'a>() -> Plan<'a> {
 
 fn write(directory: &TempDir, plan: &Plan<'_>) -> PathBuf {
     let base = directory.path().join(plan.name);
-    let label = WriterLabel {
-        pid: 1,
-        hostname: plan.host.to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
+    let label = WriterLabel { hostname: plan.host.to_owned(), ..test_support::label() };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let (name, desc) = &plan.metric;
     writer.declare_metric(desc, &[name]).unwrap();
