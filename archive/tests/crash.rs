@@ -10,6 +10,7 @@ mod workload;
 use std::path::Path;
 
 use mmv_archive::check::{Severity, check};
+use mmv_archive::follow::{Followed, Follower};
 use mmv_archive::repair::repair;
 use mmv_archive::{Archive, Timestamp, Version};
 use workload::{State, Workload, archives};
@@ -55,6 +56,30 @@ fn assert_survives(version: Version) {
         // A repair takes longer than all the rest.
         if is_long || state.torn.is_none() || n.is_multiple_of(11) {
             assert_repairable(&base, &state, whole);
+        }
+    }
+}
+
+/// The files as they grow, instead of what is left of them.
+#[test]
+fn who_follows_the_writer_sees_each_record_when_it_is_whole() {
+    for version in [Version::V3, Version::V2] {
+        let workload = Workload::new(version);
+        let directory = archives::scratch();
+        let base = directory.path().join("a");
+        let (mut follower, mut seen) = (None, 0);
+        for state in workload.states(|len| [0, 1, len / 2, len - 1]) {
+            workload.restore(&state, &base);
+            if follower.is_none() {
+                follower = Follower::open(&base).ok();
+            }
+            while let Some(follower) = &mut follower
+                && let Some(Followed { record, metadata, .. }) = follower.next().unwrap()
+            {
+                record.to_owned(metadata).unwrap();
+                seen += 1;
+            }
+            assert_eq!(seen, state.records, "{state:?}");
         }
     }
 }
