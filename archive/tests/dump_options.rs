@@ -3,34 +3,27 @@
 
 #![cfg(feature = "cli")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    Instance, InstanceId, MetricDesc, OwnedValue, Timestamp, Units, ValueSet, ValueType,
+    WriterOptions,
 };
 use tempfile::TempDir;
 
 /// A metric of which more instances come and go, one record for each second.
 fn archive(times: &[i64]) -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("acme");
-    let label = WriterLabel {
-        pid: 4711,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let domain = archives::domain();
     let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: Some(indom),
-        semantics: Semantics::Instant,
+        indom: Some(domain),
         units: Units::count(),
+        ..archives::desc(1, ValueType::U32)
     };
     writer.declare_metric(&desc, &["acme.jobs"]).unwrap();
     for seconds in times {
@@ -38,11 +31,11 @@ fn archive(times: &[i64]) -> (TempDir, PathBuf) {
         let name = |n| format!("job {}", seconds + n);
         // Eight of nine stay from second to second: a difference is shorter.
         let instances = (0..9).map(|n| Instance { id: id(n), name: name(n).into() });
-        writer.declare_indom(indom, &instances.collect::<Vec<_>>()).unwrap();
+        writer.declare_indom(domain, &instances.collect::<Vec<_>>()).unwrap();
         let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
         let values = Ok(vec![(Some(id(0)), OwnedValue::U32(7))]);
         let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, timestamp, value_sets);
     }
     writer.finish().unwrap();
     (directory, base)

@@ -2,22 +2,17 @@
 
 #![cfg(feature = "cli")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use archives::desc;
 use mmv_archive::event::{EventArrayBuilder, EventFlags};
-use mmv_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, Value,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use mmv_archive::{OwnedValue, Timestamp, Value, ValueType, WriterOptions};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-
-fn desc(item: u32, value_type: ValueType) -> MetricDesc {
-    let pmid = Pmid::new(70, 1, item).unwrap();
-    let semantics = Semantics::Instant;
-    MetricDesc { pmid, value_type, indom: None, semantics, units: Units::from_raw(0) }
-}
 
 fn at(seconds: i64, nanos: u32) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()
@@ -26,15 +21,7 @@ fn at(seconds: i64, nanos: u32) -> Timestamp {
 /// Requests as events with a path and a size; and the size of what else there
 /// is. Nothing describes the third parameter.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("acme");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
     let requests = desc(1, ValueType::HighresEvent);
     writer.declare_metric(&requests, &["acme.requests"]).unwrap();
     writer.declare_metric(&desc(2, ValueType::String), &["acme.path"]).unwrap();
@@ -45,12 +32,11 @@ fn archive() -> (TempDir, PathBuf) {
     let record = record.parameter(desc(3, ValueType::U64).pmid, Value::U64(u64::MAX)).unwrap();
     record.parameter(desc(9, ValueType::I32).pmid, Value::I32(-1)).unwrap();
     events.missed(at(0, 7), 3).unwrap();
-    let set = |pmid, value| ValueSet { pmid, values: Ok(vec![(None, value)]) };
     let value_sets = vec![
-        set(requests.pmid, events.finish()),
-        set(desc(3, ValueType::U64).pmid, OwnedValue::U64(1)),
+        archives::single(&requests, events.finish()),
+        archives::single(&desc(3, ValueType::U64), OwnedValue::U64(1)),
     ];
-    writer.write_result(&FetchResult { timestamp: at(1, 0), value_sets }).unwrap();
+    archives::write(&mut writer, at(1, 0), value_sets);
     writer.finish().unwrap();
     (directory, base)
 }

@@ -2,35 +2,25 @@
 
 #![cfg(feature = "cli")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mmv_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Timestamp, ValueSet, ValueType,
+    WriterOptions,
 };
 use tempfile::TempDir;
 
 /// `disk.io` of the instances 0 `sda disk`, 7 `sdb disk` and 8 `0007`, with
 /// the values 100, 107 and 108.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("disks");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let (directory, base, mut writer) = archives::begin("disks", WriterOptions::default());
     let indom = InDom::new(60, 1).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(60, 0, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: Some(indom),
-        semantics: Semantics::Instant,
-        units: Units::count(),
-    };
+    let pmid = Pmid::new(60, 0, 1).unwrap();
+    let desc = MetricDesc { pmid, indom: Some(indom), ..archives::desc(1, ValueType::U32) };
     writer.declare_metric(&desc, &["disk.io"]).unwrap();
     let id = |number| InstanceId::new(number).unwrap();
     let instances = [(0, "sda disk"), (7, "sdb disk"), (8, "0007")];
@@ -40,7 +30,7 @@ fn archive() -> (TempDir, PathBuf) {
         let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
         let values = [0, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(100 + n as u32)));
         let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        archives::write(&mut writer, timestamp, value_sets);
     }
     writer.finish().unwrap();
     (directory, base)

@@ -3,13 +3,13 @@
 
 #![cfg(feature = "cli")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::process::Command;
 
-use mmv_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use mmv_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 /// What compress(1) makes of "ab\n".
@@ -17,28 +17,13 @@ const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
 
 /// Two volumes with a record each.
 fn archive() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let base = directory.path().join("old");
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: None,
-        semantics: Semantics::Instant,
-        units: Units::count(),
-    };
+    let (directory, _, mut writer) = archives::begin("old", WriterOptions::default());
+    let desc = archives::desc(1, ValueType::U32);
     writer.declare_metric(&desc, &["a.b"]).unwrap();
     for seconds in 0..2 {
         let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
-        let values = Ok(vec![(None, OwnedValue::U32(1))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        let value = archives::single(&desc, OwnedValue::U32(1));
+        archives::write(&mut writer, timestamp, vec![value]);
         writer.switch_volume();
     }
     writer.finish().unwrap();

@@ -3,41 +3,26 @@
 
 #![cfg(feature = "cli")]
 
+#[path = "shared/archives.rs"]
+mod archives;
+
 use std::fs;
 use std::process::{Command, Output};
 
-use mmv_archive::{
-    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use mmv_archive::{Archive, OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 /// So many metrics, all but the first of them under the first one's name.
 fn archive(metrics: u32) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("old");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let (directory, _, mut writer) = archives::begin("old", WriterOptions::default());
     let mut value_sets = Vec::new();
     for item in 1..=metrics {
-        let desc = MetricDesc {
-            pmid: Pmid::new(70, 1, item).unwrap(),
-            value_type: ValueType::U32,
-            indom: None,
-            semantics: Semantics::Instant,
-            units: Units::count(),
-        };
+        let desc = archives::desc(item, ValueType::U32);
         writer.declare_metric(&desc, &[&format!("acme.m{item:02}")]).unwrap();
-        let values = Ok(vec![(None, OwnedValue::U32(item))]);
-        value_sets.push(ValueSet { pmid: desc.pmid, values });
+        value_sets.push(archives::single(&desc, OwnedValue::U32(item)));
     }
     let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    archives::write(&mut writer, timestamp, value_sets);
     writer.finish().unwrap();
     let meta = directory.path().join("old.meta");
     let mut bytes = fs::read(&meta).unwrap();
