@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use archives::domain;
 use mmv_archive::event::{EventArrayBuilder, EventFlags};
 use mmv_archive::{
     ArchiveWriter, ErrorCode, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
@@ -23,7 +24,7 @@ use mmv_archive::{
 use tempfile::TempDir;
 
 /// The files by their extension, with their lengths.
-pub(crate) type Lengths = BTreeMap<String, u64>;
+type Lengths = BTreeMap<String, u64>;
 
 /// A finished archive, and how its files grew.
 pub(crate) struct Workload {
@@ -48,7 +49,7 @@ pub(crate) struct State {
     lengths: Lengths,
     /// Data records that are whole.
     pub(crate) records: usize,
-    /// The file whose last write is not.
+    /// The file whose last record, label or entry is not.
     pub(crate) torn: Option<String>,
 }
 
@@ -79,8 +80,9 @@ impl Workload {
             // A file that was there is longer by one byte at least.
             let least = u64::from(bytes.start > 0);
             for more in within(bytes.end - bytes.start).into_iter().filter(|more| *more >= least) {
-                lengths.insert(file.clone(), bytes.start + more);
-                let torn = Some(file.clone());
+                let end = bytes.start + more;
+                lengths.insert(file.clone(), end);
+                let torn = Some(file.clone()).filter(|_| !self.is_whole(file, bytes.start, end));
                 states.push(State { lengths: lengths.clone(), records, torn });
             }
             lengths.insert(file.clone(), bytes.end);
@@ -88,6 +90,17 @@ impl Workload {
             states.push(State { lengths: lengths.clone(), records, torn: None });
         }
         states
+    }
+
+    /// Whether a write to a file that ends early ends between two records: one
+    /// write has all metadata that there is.
+    fn is_whole(&self, file: &str, start: u64, end: u64) -> bool {
+        let mut offset = start as usize;
+        while file == "meta" && 0 < offset && offset < end as usize {
+            let length = self.files[file][offset..].first_chunk().unwrap();
+            offset += u32::from_be_bytes(*length) as usize;
+        }
+        offset > start as usize && offset == end as usize
     }
 
     /// Puts the files as they were in a state under another name.
@@ -121,10 +134,10 @@ fn at(second: i64) -> Timestamp {
 /// Item 1 counts by worker, 2 is text, 3 events, 4 comes late.
 fn desc(item: u32) -> MetricDesc {
     let (value_type, indom, semantics) = match item {
-        1 => (ValueType::U64, Some(archives::domain()), Semantics::Counter),
+        1 => (ValueType::U64, Some(domain()), Semantics::Counter),
         2 => (ValueType::String, None, Semantics::Discrete),
         3 => (ValueType::Event, None, Semantics::Instant),
-        _ => (ValueType::Double, Some(archives::domain()), Semantics::Instant),
+        _ => (ValueType::Double, Some(domain()), Semantics::Instant),
     };
     MetricDesc { indom, semantics, units: Units::count(), ..archives::desc(item, value_type) }
 }
@@ -167,7 +180,7 @@ impl Logger {
             2 => self.workers.push(worker(9, "late")),
             3 => self.workers[0] = worker(0, "renamed"),
             4 => self.writer.switch_volume(),
-            5 => self.begin_late(),
+            5 => self.declare(4, &["test.late", "test.again.late"]),
             6 => self.relabel(second),
             7 => return self.mark(second),
             // Nobody is left, and then somebody is.
@@ -175,7 +188,7 @@ impl Logger {
             12 => self.workers.push(worker(3, "again")),
             _ => {}
         }
-        self.writer.declare_indom(archives::domain(), &self.workers).unwrap();
+        self.writer.declare_indom(domain(), &self.workers).unwrap();
         self.sample(second);
     }
 
@@ -184,15 +197,9 @@ impl Logger {
             self.declare(item, &[&format!("test.item{item}")]);
         }
         self.workers.extend((0..4).map(|id| worker(id, "worker")));
-        let (text, writer) = ("a line of help", &mut self.writer);
-        writer
-            .declare_text(TextTarget::InDom(archives::domain()), TextKind::OneLine, text)
-            .unwrap();
+        let target = TextTarget::InDom(domain());
+        self.writer.declare_text(target, TextKind::OneLine, "a line").unwrap();
         self.relabel(0);
-    }
-
-    fn begin_late(&mut self) {
-        self.declare(4, &["test.late", "test.again.late"]);
     }
 
     fn declare(&mut self, item: u32, names: &[&str]) {
@@ -205,7 +212,7 @@ impl Logger {
 
     /// Other labels at every level.
     fn relabel(&mut self, value: i64) {
-        let (pmid, indom) = (desc(1).pmid, archives::domain());
+        let (pmid, indom) = (desc(1).pmid, domain());
         for (target, class) in [
             (LabelTarget::Context, LabelClass::Context),
             (LabelTarget::Domain(70), LabelClass::Domain),

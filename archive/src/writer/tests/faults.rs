@@ -18,8 +18,8 @@ fn files(directory: &TempDir) -> Files {
     entries.map(file).collect()
 }
 
-/// Values, domains, labels, a mark and two volumes; with and without metadata,
-/// with and without an index entry.
+/// Values, domains, labels, a mark and three volumes; records with and without
+/// metadata, and with and without an index entry.
 fn life() -> Vec<Step> {
     let ids = |ids: &[i32]| Step::Instances(ids.iter().copied().collect());
     let result =
