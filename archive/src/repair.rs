@@ -173,7 +173,8 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     })?;
     let name = files.base.with_extension_added("index");
     fs::rename(&file, &name).map_err(|source| io("rename", &file, source))?;
-    if let Some(old) = files.index.as_ref().filter(|old| **old != name) {
+    // A compressed one has another name.
+    if let Some(old) = files.index.as_ref().filter(|old| old.file_name() != name.file_name()) {
         fs::remove_file(old).map_err(|source| io("remove", old, source))?;
     }
     Ok(entries)

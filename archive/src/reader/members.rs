@@ -170,10 +170,7 @@ fn is_hidden(base: &Path) -> bool {
 /// Everything that is called `base` and a member's ending. Of a member that
 /// is there twice, plain and compressed, the plain one counts.
 fn scan(base: &Path) -> Result<MemberFiles> {
-    let directory = match base.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = base.parent().unwrap_or(Path::new(""));
     let mut found = MemberFiles { base: base.to_owned(), ..MemberFiles::default() };
     for file in list(directory)? {
         let Some((of, part)) = split(&file) else { continue };
@@ -193,14 +190,17 @@ fn scan(base: &Path) -> Result<MemberFiles> {
     Ok(found)
 }
 
-/// The files of a directory, sorted; none if there is no such directory.
+/// The files of a directory, sorted; none if there is no such directory. The
+/// name of the present one is empty, and files in it are called as if a user had
+/// named them: `acme.meta`, not `./acme.meta`.
 fn list(directory: &Path) -> Result<Vec<PathBuf>> {
     let failed = |source| Error::Io { file: directory.to_owned(), operation: "list", source };
-    let entries = match fs::read_dir(directory) {
+    let is_here = directory.as_os_str().is_empty();
+    let entries = match fs::read_dir(if is_here { Path::new(".") } else { directory }) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths = entries.map(|entry| entry.map(|entry| directory.join(entry.file_name())));
     let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     paths.sort_unstable();
     Ok(paths)
