@@ -156,10 +156,14 @@ impl Pass<'_, '_> {
         self.write_mark(record.timestamp())
     }
 
-    /// A mark with nothing in front of it says nothing.
+    /// A mark with nothing in front of it says nothing. Metadata keeps its time
+    /// only in front of what is later, and that is a mark, too.
     fn write_mark(&mut self, stamp: Timestamp) -> Result<()> {
         match self.writer.last_stamp() {
-            Some(last) if last < stamp => self.writer.write_mark(stamp),
+            Some(last) if last < stamp => {
+                self.declare_until(stamp)?;
+                self.writer.write_mark(stamp)
+            }
             _ => Ok(()),
         }
     }

@@ -202,6 +202,32 @@ fn a_mark_with_nothing_before_it_is_left_out() {
 }
 
 #[test]
+fn a_domain_that_changes_between_the_last_record_and_a_mark_keeps_its_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(&directory.path().join("old"));
+    let [a, b] = descs();
+    writer.declare_metric(&a, &["acme.level"]).unwrap();
+    writer.declare_metric(&b, &["acme.made.count"]).unwrap();
+    let name = |n: i32| Instance { id: id(n), name: format!("i{n}").into() };
+    for (millis, instances, value_set) in
+        [(0, [1, 2], counts(0, &[1])), (1000, [1, 3], level(1)), (3000, [1, 4], counts(3, &[1]))]
+    {
+        writer.declare_indom(indom(), &instances.map(name)).unwrap();
+        let value_sets = vec![value_set];
+        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
+        if millis == 1000 {
+            writer.write_mark(at(2000)).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let old = Archive::open(directory.path().join("old")).unwrap();
+    let extract = Extract::new(selection(&old, &["acme.made"]));
+    let new = assert_rows(&written(&directory, &extract), &[(0, "1"), (2000, "m"), (3000, "1")]);
+    let states = new.metadata().indom_history(indom()).unwrap().states();
+    assert_eq!(states.map(|state| state.stamp).collect::<Vec<_>>(), [at(0), at(1000), at(3000)]);
+}
+
+#[test]
 fn of_a_metric_only_the_instances_asked_for_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let old = archive(&directory);
