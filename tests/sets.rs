@@ -146,7 +146,7 @@ fn a_window_of_some_metrics_has_the_records_that_pmlogextract_gives_it() {
     // One archive: of several pmlogextract 6.0.3 leaves out what is behind the first.
     let archives = paths(&corpus, &FOUR[2..3]);
     let window = ["-S", "@2015-05-08 15:52:00", "-T", "@2015-05-08 15:56:00", "-Z", "UTC"];
-    let metrics = ["kernel.all.load", "swap.free", "-i", "1 minute,5 minute"];
+    let metrics = ["kernel.all.load", "swap.free", "-i", "1 minute", "-i", "5 minute"];
     extracted(&oracle, &archives, &ours, &[&metrics[..], &window].concat());
     let config = scratch.path().join("config");
     std::fs::write(&config, "kernel.all.load [ \"1 minute\", \"5 minute\" ]\nswap.free\n").unwrap();

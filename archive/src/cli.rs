@@ -37,10 +37,15 @@ use clap::{Parser, Subcommand};
 use archives::ArchiveArgument;
 use failure::Failure;
 
+const EXIT_STATUS: &str = "\
+Exit status: 0 fine; 1 the archive holds nothing of what was asked for, or a check found something; \
+2 the command line makes no sense; 65 the archive is damaged; 74 it cannot be read, or the output \
+cannot be written.";
+
 /// Read and replay archives of performance metrics (Performance Co-Pilot,
 /// versions 2 and 3).
 #[derive(Debug, Parser)]
-#[command(name = "mmv-archive", version, max_term_width = 100)]
+#[command(name = "mmv-archive", version, max_term_width = 100, after_help = EXIT_STATUS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -81,8 +86,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Help and version are no errors and go to standard output.
             let status = if error.use_stderr() { 2 } else { 0 };
-            let printed = error.print();
-            return ExitCode::from(if printed.is_ok() { status } else { 74 });
+            return ended(error.print().map_err(Failure::from), ExitCode::from(status));
         }
     };
     let result = match &arguments.command {
@@ -99,8 +103,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Summary(summary) => summary.run(),
         Command::Plot(plot) => plot.run(),
     };
+    ended(result, ExitCode::SUCCESS)
+}
+
+/// The exit status after all is done, or after a failure that is told first.
+fn ended(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
     match result {
-        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Closed) => done,
         // They were printed.
         Err(failure @ Failure::Findings) => failure.exit_code(),
         Err(failure) => {

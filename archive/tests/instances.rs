@@ -71,3 +71,34 @@ fn an_instance_is_named_by_number_name_or_first_word() {
         assert_eq!(csv.lines().next(), Some(&*format!("Time,{title}")), "{text}");
     }
 }
+
+#[test]
+fn an_instance_that_there_is_not_is_told() {
+    let (directory, base) = archive();
+    let new = directory.path().join("new");
+    let new = new.to_str().unwrap();
+    for (command, options) in [
+        ("report", &["disk.io"][..]),
+        ("summary", &["disk.io"]),
+        ("plot", &["disk.io"]),
+        ("extract", &["-o", new]),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let program = program.arg(command).arg(&base).args(options);
+        let output = program.args(["-i", "sdb", "-i", "sdx"]).output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let expected = "mmv-archive: sdx: no instance of this name in the archive\n";
+        assert_eq!(errors, expected, "{command}");
+    }
+}
+
+#[test]
+fn metrics_are_found_by_pattern_in_every_command() {
+    let (_directory, base) = archive();
+    for pattern in ["disk.io", "disk", "*.io", "di?k.*"] {
+        assert!(printed(&base, "dump", &[pattern]).contains("(disk.io)"), "{pattern}");
+        assert_eq!(printed(&base, "metrics", &["--names", pattern]), "disk.io\n", "{pattern}");
+        assert!(printed(&base, "report", &[pattern]).contains("disk.io"), "{pattern}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_types::{Conversion, InDom, InstanceId, ParsedUnits, Units};
 
 use crate::cli::failure::Failure;
@@ -72,8 +72,7 @@ pub(crate) fn units(metric: &SelectedMetric, rates: bool) -> String {
     }
 }
 
-/// Metrics and instances selected by name; says which names of metrics there
-/// are not.
+/// Metrics and instances selected by name; says which names there are not.
 ///
 /// # Errors
 ///
@@ -92,10 +91,23 @@ pub(crate) fn selected<'a>(
     if selection.metrics().is_empty() {
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
+    let indoms = selection.metrics().iter().filter_map(|metric| metric.desc.indom);
+    tell_unknown(instances, source.metadata(), indoms);
     for instance in instances {
         selection.select_instance(instance);
     }
     Ok(selection)
+}
+
+/// Says which texts mean no instance of any of the domains.
+fn tell_unknown(texts: &[String], metadata: &Metadata, indoms: impl Iterator<Item = InDom>) {
+    let indoms: HashSet<InDom> = indoms.collect();
+    for text in texts {
+        let meant = |indom: &InDom| instances::meant(&[text], metadata.indom_history(*indom));
+        if indoms.iter().all(|indom| meant(indom).is_empty()) {
+            warn(&format_args!("{text}: no instance of this name in the archive"));
+        }
+    }
 }
 
 /// Units that values are to be reported in, with their text.
@@ -142,12 +154,15 @@ impl Column {
 /// The columns of all instances with values, in the order of the metrics and
 /// of the instances' numbers. With instances chosen only those, and no metric
 /// without instances is left out. An instance without a name exists at
-/// no time for replay and has a column only if the values are raw.
+/// no time for replay and has a column only if the values are raw. Says
+/// which of the chosen instances there are not.
 pub(crate) fn columns(
     metadata: &Metadata,
     replay: &Replay<'_>,
     choice: &Choice<'_>,
 ) -> Vec<Column> {
+    let indoms = replay.metrics().filter_map(|metric| metric.desc.indom);
+    tell_unknown(choice.instances, metadata, indoms);
     let mut columns = Vec::new();
     let mut chosen = HashMap::new();
     for (place, metric) in replay.metrics().enumerate() {

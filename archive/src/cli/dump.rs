@@ -22,6 +22,7 @@ use clap::Args;
 use pcp_types::{Pmid, Timestamp};
 
 use super::ArchiveArgument;
+use super::columns::selected;
 use super::failure::Failure;
 use super::output::Output;
 use super::window::SpanOptions;
@@ -35,8 +36,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Print only the values of these metrics, or of all metrics below these
-    /// names; without a name those of all metrics.
+    /// Print only the values of these metrics, of all metrics below these names,
+    /// or of those that patterns such as "disk.*.read" match; without a name those
+    /// of all metrics.
+    #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
     /// Print everything but labels and help text: -d -i -L -m -s -t.
@@ -204,18 +207,8 @@ impl Arguments {
         if self.metrics.is_empty() {
             return Ok(None);
         }
-        let mut chosen: Vec<Pmid> = Vec::new();
-        for name in &self.metrics {
-            let before = chosen.len();
-            chosen.extend(archive.metadata().subtree(name).map(|(_, metric)| metric.desc.pmid));
-            if chosen.len() == before {
-                super::warn(&format_args!("{name}: no metric of this name in the archive"));
-            }
-        }
-        if chosen.is_empty() {
-            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
-        }
-        Ok(Some(chosen))
+        let selection = selected(archive.into(), &self.metrics, &[])?;
+        Ok(Some(selection.metrics().iter().map(|metric| metric.desc.pmid).collect()))
     }
 }
 

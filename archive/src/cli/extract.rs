@@ -8,6 +8,7 @@ use pcp_types::Timestamp;
 use serde::Serialize;
 
 use super::ArchiveArgument;
+use super::columns::selected;
 use super::failure::Failure;
 use super::output::Output;
 use super::progress::ProgressOptions;
@@ -15,7 +16,6 @@ use super::warn;
 use super::window::WindowOptions;
 use super::zone::{Zone, ZoneOptions};
 use crate::extract::Extract;
-use crate::scan::Selection;
 use crate::staging::Staging;
 use crate::{Archive, ArchiveSet, ArchiveWriter, Source, Summary, Version, WriterOptions};
 
@@ -31,11 +31,12 @@ pub(super) struct Arguments {
     /// Keep only these metrics, all metrics below these names, or all that
     /// patterns with * and ? match; without a name all metrics. Of an event metric
     /// the descriptors of its parameters are kept too.
+    #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Keep only these instances, by name or number. Metrics without instances
-    /// are kept.
-    #[arg(short, long = "instances", value_name = "NAME", value_delimiter = ',')]
+    /// Keep only these instances, by name or number; may be repeated. Metrics
+    /// without instances are kept.
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 
     #[command(flatten)]
@@ -100,28 +101,13 @@ impl Arguments {
         if self.metrics.is_empty() {
             tell_nameless(source);
         }
-        let extract = Extract::new(self.selection(source)?);
+        let all = [String::new()];
+        let names = if self.metrics.is_empty() { &all[..] } else { &self.metrics };
+        let extract = Extract::new(selected(source, names, &self.instances)?);
         let extract = extract.window(window.origin.max(window.start)..=window.end);
         let staging = self.output.staging(&archives)?;
         let summary = self.output.write(&extract, &archives, &staging)?;
         self.output.commit(staging, &summary, &zone)
-    }
-
-    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
-        let mut selection = Selection::new(source);
-        let all = [String::new()];
-        for name in if self.metrics.is_empty() { &all[..] } else { &self.metrics } {
-            if selection.select(name) == 0 {
-                warn(&format_args!("{name}: no metric of this name in the archive"));
-            }
-        }
-        if selection.metrics().is_empty() {
-            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
-        }
-        for instance in &self.instances {
-            selection.select_instance(instance);
-        }
-        Ok(selection)
     }
 }
 

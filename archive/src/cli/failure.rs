@@ -25,6 +25,9 @@ pub(crate) enum Failure {
     /// A file other than the archive cannot be read.
     #[error("{0}")]
     Input(String),
+    /// A picture cannot be written.
+    #[error("{0}")]
+    Picture(String),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
@@ -43,7 +46,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Lost => 65,
             Self::Archive(error) => return archive_exit_code(error),
-            Self::Input(_) | Self::Output(_) => 74,
+            Self::Input(_) | Self::Picture(_) | Self::Output(_) => 74,
         })
     }
 }

@@ -11,6 +11,7 @@ use super::ArchiveArgument;
 use super::dump::{descriptor, units};
 use super::failure::Failure;
 use super::output::{Output, printable};
+use crate::scan::glob;
 use crate::{Archive, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget};
 
 /// Options of `metrics`.
@@ -19,7 +20,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Print only these metrics, and those below these names.
+    /// Print only these metrics, those below these names, or those that patterns
+    /// such as "disk.*.read" match.
+    #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
     /// Print names only, one a line.
@@ -67,7 +70,7 @@ impl Arguments {
         let mut missing = 0;
         for name in names {
             let mut found = false;
-            for (leaf, metric) in archive.metadata().subtree(name) {
+            for (leaf, metric) in glob::find(archive.metadata(), name) {
                 found = true;
                 self.print(out, archive, leaf, &metric.desc)?;
             }

@@ -15,7 +15,7 @@ use super::output::Output;
 use super::time;
 use super::window::{SpanOptions, Window};
 use super::zone::{Zone, ZoneOptions};
-use super::{ArchiveArgument, columns, warn};
+use super::{ArchiveArgument, columns};
 use crate::Source;
 use crate::picture::{Panel, Picture, PictureError};
 use crate::replay::{self, Replay, Sample};
@@ -245,10 +245,8 @@ fn write_picture(
         PictureError::Size { .. } => Failure::Usage(error.to_string()),
         error => Failure::Output(std::io::Error::other(error)),
     })?;
-    std::fs::write(path, bytes).map_err(|error| {
-        warn(&format_args!("{}", path.display()));
-        Failure::Output(error)
-    })
+    let written = std::fs::write(path, bytes);
+    written.map_err(|error| Failure::Picture(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

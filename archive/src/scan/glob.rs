@@ -1,5 +1,17 @@
 //! Patterns of metric names.
 
+use crate::{Metadata, Metric};
+
+/// The metrics that a name on a command line [means](means), and their names,
+/// in the order of the names.
+pub(crate) fn find<'m>(
+    metadata: &'m Metadata,
+    wanted: &'m str,
+) -> impl Iterator<Item = (&'m str, &'m Metric)> {
+    let below = metadata.subtree(if is_pattern(wanted) { "" } else { wanted });
+    below.filter(move |(name, _)| means(wanted, name))
+}
+
 /// Whether a name on a command line means a metric: it is the metric's name,
 /// or that of a subtree it is in, or a pattern that its name matches.
 pub(crate) fn means(wanted: &str, name: &str) -> bool {
@@ -11,7 +23,7 @@ pub(crate) fn means(wanted: &str, name: &str) -> bool {
 }
 
 /// Whether a name is a pattern: it has a `*` or a `?`, which no name has.
-pub(super) fn is_pattern(name: &str) -> bool {
+fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 

@@ -58,10 +58,8 @@ impl<'a> Selection<'a> {
     /// Returns how many metrics the name stands for: 0 is a name that the
     /// archive does not have.
     pub fn select(&mut self, name: &str) -> usize {
-        let below = if glob::is_pattern(name) { "" } else { name };
-        let below = self.source.metadata().subtree(below);
         let mut found = 0;
-        for (leaf, metric) in below.filter(|(leaf, _)| glob::means(name, leaf)) {
+        for (leaf, metric) in glob::find(self.source.metadata(), name) {
             found += 1;
             if self.selected.insert(metric.desc.pmid) {
                 self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
