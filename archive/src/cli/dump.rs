@@ -8,6 +8,7 @@
 //! That holds byte for byte in a file or a pipe. On a terminal the control
 //! characters in names and strings are blanks (see [`Output`]).
 
+mod batches;
 mod hex;
 mod index;
 mod json;
@@ -186,7 +187,7 @@ impl Arguments {
             index::print(dump)?;
         }
         if self.values || self.all || !self.names_a_section() {
-            records::print(dump, options)?;
+            batches::print(dump, options)?;
         }
         Ok(())
     }

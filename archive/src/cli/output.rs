@@ -30,6 +30,24 @@ impl Output {
         Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_terminal }
     }
 
+    /// A buffer whose text goes through another one.
+    pub(crate) const fn unwritten() -> Self {
+        Self { text: Vec::new(), is_terminal: false }
+    }
+
+    /// Writes the buffer out, and then the text of another, which is large.
+    ///
+    /// # Errors
+    ///
+    /// As [`spill`](Self::spill).
+    pub(crate) fn write_behind(&mut self, text: &mut Vec<u8>) -> Result<(), Failure> {
+        self.flush()?;
+        std::mem::swap(&mut self.text, text);
+        let written = self.flush();
+        std::mem::swap(&mut self.text, text);
+        written
+    }
+
     /// Writes the buffer out if it is full.
     ///
     /// # Errors

@@ -10,7 +10,6 @@ use super::super::failure::Failure;
 use super::super::window::Window;
 use super::super::{number, value};
 use super::Dump;
-use super::walk::Walk;
 use crate::event::{EventArray, EventFlags, EventRecord};
 use crate::reader::Roster;
 use crate::recurrent::Recurrent;
@@ -30,7 +29,7 @@ pub(super) struct Options<'a> {
 
 impl Options<'_> {
     /// Whether anything of a record is printed.
-    fn shows(&self, record: &Record<'_>) -> bool {
+    pub(super) fn shows(&self, record: &Record<'_>) -> bool {
         match self.chosen {
             _ if record.is_mark() => self.marks,
             Some(chosen) => record.value_sets().any(|set| chosen.contains(&set.pmid())),
@@ -69,7 +68,7 @@ impl Known {
 
 /// What is known of the metrics, and of the domains as of the last record.
 #[derive(Default)]
-struct Knowledge<'a> {
+pub(super) struct Knowledge<'a> {
     metrics: Recurrent<Pmid, Option<Known>>,
     rosters: HashMap<InDom, Roster<'a>>,
 }
@@ -95,23 +94,8 @@ impl<'a> Knowledge<'a> {
     }
 }
 
-/// Prints the records of the window.
-pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
-    let mut knowledge = Knowledge::default();
-    let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
-    let mut is_told = !options.reverse;
-    while let Some(record) = records.next()? {
-        if !is_told && options.shows(&record) {
-            print_reversed(dump, record.timestamp());
-            is_told = true;
-        }
-        print_record(dump, options, &mut knowledge, &record)?;
-        dump.out.spill()?;
-    }
-    Ok(())
-}
-
-fn print_record<'a>(
+/// Prints a record, or nothing if the options leave it out.
+pub(super) fn print_record<'a>(
     dump: &mut Dump<'a>,
     options: &Options<'_>,
     knowledge: &mut Knowledge<'a>,
@@ -143,7 +127,7 @@ fn print_record<'a>(
 }
 
 /// Which record a dump in reverse order begins with.
-fn print_reversed(dump: &mut Dump<'_>, at: Timestamp) {
+pub(super) fn print_reversed(dump: &mut Dump<'_>, at: Timestamp) {
     dump.text("\nLog finished at ");
     dump.zone.push_day(&mut dump.out.text, at);
     dump.text(" ");
