@@ -471,3 +471,37 @@ fn a_reader_that_leaves_early_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
+
+#[test]
+fn a_long_dump_has_all_records_in_their_order_up_to_the_damage() {
+    const RECORDS: u64 = 20_000;
+    const FIRST: u64 = 1 << 40;
+    let (_directory, base, mut writer) = archives::begin("long", WriterOptions::default());
+    let metric = archives::desc(1, ValueType::U64);
+    writer.declare_metric(&metric, &["a.b"]).unwrap();
+    for n in 0..RECORDS {
+        let value = archives::single(&metric, OwnedValue::U64(FIRST + n));
+        archives::write(&mut writer, archives::at(n as i64), vec![value]);
+    }
+    writer.finish().unwrap();
+    let values = |text: &str| -> Vec<u64> {
+        let values = text.lines().filter_map(|line| line.split_once(" value "));
+        values.map(|(_, value)| value.parse::<u64>().unwrap() - FIRST).collect()
+    };
+    let all: Vec<_> = (0..RECORDS).collect();
+    assert_eq!(values(&printed(&base, "dump", &[])), all);
+    let backwards: Vec<_> = all.iter().copied().rev().collect();
+    assert_eq!(values(&printed(&base, "dump", &["-r"])), backwards);
+
+    // The trailer of one of them.
+    let (volume, damaged) = (base.with_extension("0"), RECORDS * 3 / 4);
+    let mut bytes = fs::read(&volume).unwrap();
+    let value = (FIRST + damaged).to_be_bytes();
+    let at = bytes.windows(8).position(|window| window == value).unwrap();
+    bytes[at + 8] ^= 1;
+    fs::write(&volume, bytes).unwrap();
+    let output = run(&base, "dump", &[]);
+    assert_eq!(output.status.code(), Some(65));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(values(&text), &all[..damaged as usize]);
+}

@@ -45,6 +45,7 @@ const DUMP_TO_FILE: Work = Work { title: "dump -a to a file", target: 10.0, ..DU
 const CHECK: Work =
     Work { title: "check", peer: &["pmlogcheck"], ours: &["check"], behind: &[], target: 16.0 };
 
+/// PCP's program prints the time average alone.
 const SUMMARY: Work = Work {
     title: "summary",
     peer: &["pmlogsummary"],
@@ -52,6 +53,10 @@ const SUMMARY: Work = Work {
     behind: &[],
     target: 6.0,
 };
+
+/// Both averages, minimum, maximum and count, which is what ours always prints.
+const SUMMARY_ALL: Work =
+    Work { title: "summary, all statistics", peer: &["pmlogsummary", "-a"], ..SUMMARY };
 
 /// Measures and prints everything that was asked for.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
@@ -74,6 +79,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.dump_to_file()?;
     bench.work(&CHECK)?;
     bench.work(&SUMMARY)?;
+    bench.work(&SUMMARY_ALL)?;
     bench.extract()?;
     bench.write()?;
     bench.twice()
