@@ -33,6 +33,7 @@ pub(crate) mod json;
 pub(crate) mod labelset;
 pub(crate) mod layout;
 pub(crate) mod metadata_record;
+pub(crate) mod number;
 pub(crate) mod result;
 pub(crate) mod result_builder;
 pub(crate) mod stamp;

@@ -12,6 +12,7 @@ use pcp_types::{Semantics, ValueType};
 
 use crate::format::archive_label::Version;
 use crate::format::layout::LayoutId;
+use crate::format::number;
 use crate::format::result::Record;
 use crate::reader::{IndomHistory, Metadata};
 
@@ -113,26 +114,19 @@ impl Counter {
     /// Exact, where the full check compares doubles: it never misses what that
     /// finds. What is no counter's type always seems to go down.
     fn goes_down(self, before: &[u8], now: &[u8]) -> bool {
+        let of = match self.value_type {
+            ValueType::U64 | ValueType::I64 | ValueType::Double => number::long,
+            _ => number::word,
+        };
+        let (Some(before), Some(now)) = (of(before, self.at), of(now, self.at)) else {
+            return true;
+        };
         match self.value_type {
-            ValueType::U64 => self.is_less(before, now, u64::from_be_bytes),
-            ValueType::I64 => self.is_less(before, now, i64::from_be_bytes),
-            ValueType::Double => self.is_less(before, now, f64::from_be_bytes),
-            ValueType::U32 => self.is_less(before, now, u32::from_be_bytes),
-            ValueType::I32 => self.is_less(before, now, i32::from_be_bytes),
-            ValueType::Float => self.is_less(before, now, f32::from_be_bytes),
-            _ => true,
-        }
-    }
-
-    fn is_less<const N: usize, T: PartialOrd>(
-        self,
-        before: &[u8],
-        now: &[u8],
-        number: impl Fn([u8; N]) -> T,
-    ) -> bool {
-        let value = |bytes: &[u8]| bytes.get(self.at..)?.first_chunk().copied().map(&number);
-        match (value(before), value(now)) {
-            (Some(before), Some(now)) => now < before,
+            ValueType::U32 | ValueType::U64 => now < before,
+            ValueType::I32 => (now as i32) < before as i32,
+            ValueType::I64 => now.cast_signed() < before.cast_signed(),
+            ValueType::Float => f32::from_bits(now as u32) < f32::from_bits(before as u32),
+            ValueType::Double => f64::from_bits(now) < f64::from_bits(before),
             _ => true,
         }
     }

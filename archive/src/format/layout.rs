@@ -5,11 +5,11 @@
 //! one before it, as long as the bytes that it looked at are the same:
 //!
 //! ```text
-//! length  time  number of sets  set, set, ..      block, block, ..          length
-//! XXXX    ....  XXXX            XXXXXXXX  (1, 2)  XXXX........  XXXX......  XXXX
+//! length  time  number of sets  set, set, ..      block,        block, ..   length
+//! ====    ....  ====            ==== ===.         ====........  ====......  ====
 //! ```
 //!
-//! `X` is what a record has in common with others of its layout and `.` what
+//! `=` is what a record has in common with others of its layout and `.` what
 //! is its own: the time, the payloads of blocks with their padding, and words
 //! that are values themselves. Two records of one layout have the same
 //! metrics, instances and formats, and each value at the same place with the
@@ -102,9 +102,7 @@ impl Layouts {
         self.known.insert(0, layout);
         Ok(Some(id))
     }
-}
 
-impl Layouts {
     /// The layout of a record, given by its bytes, if it is known.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<LayoutId> {
         let place = self.known.iter().position(|layout| layout.is_of(bytes))?;

@@ -3,7 +3,7 @@
 //! Whoever wants columns reads a value's place in all of them before the next
 //! place: the values of a column then go to memory together.
 
-use std::iter::Take;
+use std::iter::{self, Take};
 use std::slice::ChunksExact;
 
 use pcp_types::Timestamp;
@@ -61,10 +61,12 @@ impl ArchiveRecords<'_> {
         let Some(layout) = self.layouts.find(first).filter(|layout| is_wanted(*layout)) else {
             return Ok(None);
         };
-        let records = bytes.chunks_exact(len.max(1)).take(MAX_RECORDS);
-        let same = records.take_while(|record| self.layouts.is_found_last(record));
+        let more = bytes.chunks_exact(len.max(1)).skip(1).take(MAX_RECORDS - 1);
+        let same = more.take_while(|record| self.layouts.is_found_last(record));
         // A time that is none is told by who reads the record alone.
-        let stamps = same.map_while(|record| Record::parse_timestamp(version, record).ok());
+        let stamps = iter::once(first)
+            .chain(same)
+            .map_while(|record| Record::parse_timestamp(version, record).ok());
         self.run.len = len;
         self.run.stamps.clear();
         self.run.stamps.extend(stamps);

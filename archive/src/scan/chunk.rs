@@ -7,7 +7,7 @@ use pcp_types::{InstanceId, Timestamp};
 use super::router::{Form, Plan, Router, Track};
 use super::{Column, Selection};
 use crate::error::{RecordError, Result};
-use crate::format::value_block;
+use crate::format::{number, value_block};
 use crate::reader::Run;
 use crate::{Record, Records, Source, ValueSetView};
 
@@ -298,12 +298,14 @@ fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<C
         let at = step.at as usize;
         let records = run.records(count);
         match step.form {
-            Form::Word => column.extend(
-                rows.clone(),
-                records.map(|record| number(record, at, u32::from_be_bytes).into()),
-            ),
-            Form::Long => column
-                .extend(rows.clone(), records.map(|record| number(record, at, u64::from_be_bytes))),
+            Form::Word => {
+                let words = records.map(|record| number::word(record, at).unwrap_or_default());
+                column.extend(rows.clone(), words);
+            }
+            Form::Long => {
+                let words = records.map(|record| number::long(record, at).unwrap_or_default());
+                column.extend(rows.clone(), words);
+            }
             Form::Bytes(len) => {
                 for (row, record) in rows.clone().zip(records) {
                     let payload = record.get(at..at + len as usize).unwrap_or_default();
@@ -314,9 +316,4 @@ fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<C
             }
         }
     }
-}
-
-/// The number at a place where a record has one.
-fn number<const N: usize, T: Default>(record: &[u8], at: usize, of: impl Fn([u8; N]) -> T) -> T {
-    record.get(at..at + N).and_then(<[u8]>::first_chunk).copied().map_or_else(T::default, of)
 }

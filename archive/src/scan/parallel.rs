@@ -161,4 +161,28 @@ mod tests {
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("4: 40 rows"), "{error}");
     }
+
+    #[test]
+    fn what_cannot_be_cut_with_certainty_is_one_segment() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (directory, made) = archive(&rows);
+        let mut records = made.records().unwrap();
+        let mut offsets = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            offsets.push(record.offset() as usize);
+        }
+        // One record has the time of an earlier one.
+        let volume = directory.path().join("a.0");
+        let mut bytes = std::fs::read(&volume).unwrap();
+        let time = |record: usize| offsets[record] + 4..offsets[record] + 16;
+        bytes.copy_within(time(3), offsets[33] + 4);
+        std::fs::write(&volume, bytes).unwrap();
+        let archive = crate::Archive::open(directory.path().join("a")).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let segments = by_time_on(2, &selection, &whole, stamps).unwrap();
+        assert_eq!(segments.len(), 1);
+        assert_eq!(segments[0].len(), 39, "the one that goes back is left out");
+    }
 }
