@@ -15,6 +15,7 @@ mod dump;
 mod extract;
 mod failure;
 mod follow;
+mod grid;
 mod info;
 mod metrics;
 mod number;

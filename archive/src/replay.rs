@@ -348,7 +348,7 @@ impl<'a> Replay<'a> {
         let all = self.tracks.iter().flat_map(|track| &track.columns);
         let longest = all.max_by_key(|column| column.len())?;
         let stamps: Vec<Timestamp> =
-            longest.rows().iter().filter_map(|&record| self.timeline.stamp(record)).collect();
+            longest.rows().iter().filter_map(|record| self.timeline.stamp(record)).collect();
         let gaps =
             stamps.windows(2).filter_map(|pair| Some(pair.last()?.nanos_since(*pair.first()?)));
         let mut gaps: Vec<i128> = gaps.collect();

@@ -76,7 +76,7 @@
 //!         }
 //!     }
 //!     # assert_eq!(chunk.marks(), [2]);
-//!     # assert_eq!(chunk.columns(0)[0].rows(), [0, 1, 3]);
+//!     # assert!(*chunk.columns(0)[0].rows() == [0, 1, 3]);
 //! }
 //! assert_eq!((sum, count), (0.5 + 0.7 + 0.1, 3));
 //! # Ok(())
@@ -89,6 +89,7 @@ pub(crate) mod glob;
 pub(crate) mod instances;
 pub(crate) mod parallel;
 mod router;
+mod rows;
 mod selection;
 
 use std::ops::{Bound, RangeBounds};
@@ -97,10 +98,12 @@ use pcp_types::Timestamp;
 
 use crate::error::{Error, Result};
 use crate::{Records, Source};
+use chunk::Limits;
 pub(crate) use chunk::Room;
 
 pub use chunk::Chunk;
 pub use column::Column;
+pub use rows::Rows;
 pub use selection::{SelectedMetric, Selection};
 
 /// The columns of a selection from the first record of a span to its last.
@@ -133,6 +136,19 @@ impl<'a> Columns<'a> {
     ///
     /// Those of [`Source::records_from`].
     pub fn open(selection: &Selection<'a>, span: impl RangeBounds<Timestamp>) -> Result<Self> {
+        Self::begin(selection, span, Chunk::new(selection))
+    }
+
+    /// Another scan of the same selection, in the memory of this one.
+    fn reopen(self, selection: &Selection<'a>, span: impl RangeBounds<Timestamp>) -> Result<Self> {
+        Self::begin(selection, span, self.chunk.restarted())
+    }
+
+    fn begin(
+        selection: &Selection<'a>,
+        span: impl RangeBounds<Timestamp>,
+        chunk: Chunk,
+    ) -> Result<Self> {
         let source = selection.source();
         let records = match span.start_bound() {
             Bound::Unbounded => source.records()?,
@@ -142,8 +158,7 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        let (room, chunk) = (Room::CHUNK, Chunk::new(selection));
-        Ok(Self { source, records, last, room, chunk, rest: Rest::Records })
+        Ok(Self { source, records, last, room: Room::CHUNK, chunk, rest: Rest::Records })
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -177,12 +192,9 @@ impl<'a> Columns<'a> {
         self
     }
 
-    /// Whether another scan, that is over, ended right where this one, which is
-    /// over as well, began: together they read what one scan had read.
-    fn follows(&self, other: &Self) -> bool {
-        let (first, behind) = self.chunk.limits();
-        let backward_records = self.backward_records() + other.backward_records();
-        backward_records == 0 && other.chunk.limits().1 == first.or(behind)
+    /// Where what was read so far lies.
+    const fn limits(&self) -> Limits {
+        self.chunk.limits()
     }
 
     /// Records so far that were left out because their time lies before that

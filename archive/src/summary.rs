@@ -41,6 +41,7 @@
 //!
 //! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
 
+mod number;
 mod tally;
 
 use std::ops::RangeInclusive;
@@ -211,8 +212,9 @@ impl<'s> Segment<'s> {
     }
 }
 
-/// How long before each row of a chunk the row in front of it was: the same
-/// for all columns, and most values follow one in the row in front.
+/// How many seconds before each row of a chunk the row in front of it was: the
+/// same for all columns, and most values follow one in the row in front. NaN
+/// for a row at the same time, and for the first.
 #[derive(Debug, Default)]
 struct Clock {
     seconds: Vec<f64>,
@@ -221,10 +223,12 @@ struct Clock {
 impl Clock {
     fn set(&mut self, chunk: &Chunk) {
         self.seconds.clear();
+        self.seconds.push(f64::NAN);
         let pairs = chunk.stamps().iter().zip(chunk.stamps().iter().skip(1));
-        // Nothing is in front of the first row.
-        self.seconds.push(0.0);
-        self.seconds.extend(pairs.map(|(before, after)| after.seconds_since(*before)));
+        self.seconds.extend(pairs.map(|(before, after)| {
+            let seconds = after.seconds_since(*before);
+            if seconds > 0.0 { seconds } else { f64::NAN }
+        }));
     }
 }
 
@@ -244,7 +248,10 @@ impl<'s> Tallies<'s> {
     /// Adds what a chunk has. `mark` is the first one in front of the chunk.
     fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock, mark: Option<Timestamp>) {
         let columns = chunk.columns(metric);
-        for column in columns.iter().skip(self.instances.len()) {
+        let new = columns.iter().skip(self.instances.len());
+        // Most metrics have one instance for good.
+        self.instances.reserve_exact(new.len());
+        for column in new {
             let tally = Tally::new(self.metric, self.decrease, mark);
             self.instances.push((column.instance(), tally));
         }

@@ -118,7 +118,8 @@ impl Counter {
             ValueType::U64 | ValueType::I64 | ValueType::Double => number::long,
             _ => number::word,
         };
-        let (Some(before), Some(now)) = (of(before, self.at), of(now, self.at)) else {
+        let number = |record: &[u8]| of(record.get(self.at..)?);
+        let (Some(before), Some(now)) = (number(before), number(now)) else {
             return true;
         };
         match self.value_type {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::archives::ArchiveArgument;
 use super::columns;
 use super::failure::Failure;
+use super::grid::Grid;
 use super::output::{Output, printable};
 use super::report::{Format, csv};
 use super::value::Json;
@@ -25,9 +26,6 @@ const COVERED: f64 = 0.1;
 
 /// What stands in a table where there is no value.
 const MISSING: &str = "-";
-
-/// Blanks between two columns of a table.
-const GAP: &str = "  ";
 
 /// Options of `summary`.
 #[derive(Debug, Args)]
@@ -128,68 +126,62 @@ impl Arguments {
         zone: &Zone,
         seconds: f64,
     ) -> Result<(), Failure> {
-        let mut rows = vec![self.heads()];
-        rows.extend(lines.iter().map(|line| self.cells(line, zone, seconds)));
-        let columns = rows.first().map_or(0, Vec::len);
-        let width = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &rows {
-            // Names and units begin, numbers and times end below each other.
-            let cells = row.iter().zip(&widths).enumerate();
-            let cells = cells.map(|(column, (cell, &width))| match column {
-                0 => format!("{cell:<width$}"),
-                last if last + 1 == columns => cell.clone(),
-                _ => format!("{cell:>width$}"),
-            });
-            let text = cells.collect::<Vec<_>>().join(GAP);
-            out.text.extend_from_slice(text.trim_end().as_bytes());
-            out.text.push(b'\n');
-            out.spill()?;
+        let heads = self.heads();
+        let mut grid = Grid::new(heads.len());
+        for head in heads {
+            grid.cell(|text| text.push_str(head));
         }
-        Ok(())
+        for line in lines {
+            self.push_cells(&mut grid, line, zone, seconds);
+        }
+        grid.write(out)
     }
 
-    fn heads(&self) -> Vec<String> {
+    fn heads(&self) -> Vec<&'static str> {
         let mut heads = vec!["Metric", "Time average", "Stochastic"];
         heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(self.sum.then_some("Sum"));
         heads.extend(["Count", "Units"]);
-        heads.into_iter().map(str::to_owned).collect()
+        heads
     }
 
-    fn cells(&self, line: &Line<'_>, zone: &Zone, seconds: f64) -> Vec<String> {
+    fn push_cells(&self, grid: &mut Grid, line: &Line<'_>, zone: &Zone, seconds: f64) {
         let statistics = line.statistics;
-        let number = |number: fn(&Statistics) -> f64| match statistics {
-            Some(statistics) => {
-                let places = usize::from(self.precision.unwrap_or(3));
-                format!("{:.places$}", number(statistics))
-            }
-            None => MISSING.to_owned(),
+        let places = usize::from(self.precision.unwrap_or(3));
+        let number = |grid: &mut Grid, number: fn(&Statistics) -> f64| match statistics {
+            Some(statistics) => grid.format(format_args!("{:.places$}", number(statistics))),
+            None => grid.format(format_args!("{MISSING}")),
         };
-        let time = |extreme: fn(&Statistics) -> Extreme| {
-            let at = statistics.map(|statistics| extreme(statistics).at);
-            self.times.then(|| at.map_or(MISSING.to_owned(), |at| zone.strftime(at, "%F %T%.3f")))
+        let time = |grid: &mut Grid, extreme: fn(&Statistics) -> Extreme| match statistics {
+            _ if !self.times => {}
+            Some(statistics) => {
+                grid.cell(|text| {
+                    text.push_str(&zone.strftime(extreme(statistics).at, "%F %T%.3f"));
+                });
+            }
+            None => grid.format(format_args!("{MISSING}")),
         };
         let covered = statistics.map_or(0.0, |statistics| statistics.seconds / seconds);
         let is_short = line.metric.metric.has_rates() && covered <= COVERED;
-        let instance = line.instance_title().map(|title| format!("[{title}]")).unwrap_or_default();
-        let name = &line.metric.metric.name;
-        let star = if is_short { "*" } else { "" };
-        let mut cells = vec![printable(&format!("{star}{name}{instance}"))];
-        cells.push(number(|statistics| statistics.time_average));
-        cells.push(number(|statistics| statistics.stochastic_average));
-        cells.push(number(|statistics| statistics.minimum.value));
-        cells.extend(time(|statistics| statistics.minimum));
-        cells.push(number(|statistics| statistics.maximum.value));
-        cells.extend(time(|statistics| statistics.maximum));
-        cells.extend(self.sum.then(|| number(|statistics| statistics.sum)));
-        cells.push(statistics.map_or(0, |statistics| statistics.count).to_string());
-        cells.push(line.units());
-        cells
+        grid.cell(|text| {
+            text.push_str(if is_short { "*" } else { "" });
+            text.push_str(&printable(&line.metric.metric.name));
+            if let Some(title) = line.instance_title() {
+                text.push_str(&printable(&format!("[{title}]")));
+            }
+        });
+        number(grid, |statistics| statistics.time_average);
+        number(grid, |statistics| statistics.stochastic_average);
+        number(grid, |statistics| statistics.minimum.value);
+        time(grid, |statistics| statistics.minimum);
+        number(grid, |statistics| statistics.maximum.value);
+        time(grid, |statistics| statistics.maximum);
+        if self.sum {
+            number(grid, |statistics| statistics.sum);
+        }
+        grid.format(format_args!("{}", statistics.map_or(0, |statistics| statistics.count)));
+        grid.cell(|text| text.push_str(&line.units()));
     }
 
     /// A line of names and a line an instance; without a value empty fields.

@@ -168,10 +168,14 @@ impl Layout {
 
     /// Without a branch a block: nearly all records are alike.
     fn has_headers(&self, bytes: &[u8]) -> bool {
-        let differs = |&(at, header): &(u32, u32)| {
-            word(bytes, at as usize).map_or(u32::MAX, |found| found ^ header)
-        };
-        self.headers.iter().fold(0, |all, header| all | differs(header)) == 0
+        let mut differences = 0;
+        for &(at, header) in &self.headers {
+            // No layout has a header that is not inside.
+            let Some(found) = bytes.get(at as usize..at as usize + HEADER) else { return false };
+            let found = found.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+            differences |= found ^ header;
+        }
+        differences == 0
     }
 }
 

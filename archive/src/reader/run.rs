@@ -3,8 +3,7 @@
 //! Whoever wants columns reads a value's place in all of them before the next
 //! place: the values of a column then go to memory together.
 
-use std::iter::{self, Take};
-use std::slice::ChunksExact;
+use std::iter;
 
 use pcp_types::Timestamp;
 
@@ -13,9 +12,6 @@ use super::timeline::Records;
 use crate::error::Result;
 use crate::format::layout::LayoutId;
 use crate::format::result::Record;
-
-/// More would not lie in a processor's first cache.
-const MAX_RECORDS: usize = 16;
 
 /// What a position remembers of the run in front of it.
 #[derive(Debug, Default)]
@@ -36,6 +32,9 @@ pub(crate) struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
+    /// More would not lie in a processor's first cache.
+    const MAX_RECORDS: usize = 16;
+
     /// What the records have in common.
     pub(crate) const fn layout(&self) -> LayoutId {
         self.layout
@@ -46,9 +45,14 @@ impl<'r> Run<'r> {
         self.stamps
     }
 
-    /// The first records as bytes.
-    pub(crate) fn records(&self, count: usize) -> Take<ChunksExact<'r, u8>> {
-        self.bytes.chunks_exact(self.len).take(count)
+    /// The records as bytes, and what lies behind them.
+    pub(crate) const fn bytes(&self) -> &'r [u8] {
+        self.bytes
+    }
+
+    /// The length of each record.
+    pub(crate) const fn stride(&self) -> usize {
+        self.len
     }
 }
 
@@ -61,7 +65,7 @@ impl ArchiveRecords<'_> {
         let Some(layout) = self.layouts.find(first).filter(|layout| is_wanted(*layout)) else {
             return Ok(None);
         };
-        let more = bytes.chunks_exact(len.max(1)).skip(1).take(MAX_RECORDS - 1);
+        let more = bytes.chunks_exact(len.max(1)).skip(1).take(Run::MAX_RECORDS - 1);
         let same = more.take_while(|record| self.layouts.is_found_last(record));
         // A time that is none is told by who reads the record alone.
         let stamps = iter::once(first)

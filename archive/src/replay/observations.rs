@@ -34,7 +34,7 @@ impl<'r> Observations<'r> {
         }
         for (metric, track) in (0u32..).zip(replay.tracks.iter().take(replay.shown())) {
             for (column, values) in (0u32..).zip(&track.columns) {
-                for (observation, &record) in (0u32..).zip(values.rows()) {
+                for (observation, record) in (0u32..).zip(values.rows().iter()) {
                     order.push(Place { record, metric: Some(metric), column, observation });
                 }
             }

@@ -21,7 +21,6 @@ use pcp_types::{InstanceId, Semantics, Timestamp, Units};
 use super::derived::Pair;
 use super::expression::Values;
 use super::interpolate::Decrease;
-use super::timeline::count_before;
 use super::{Column, Replay, Sample, SelectedMetric, Track};
 use crate::Value;
 
@@ -116,7 +115,7 @@ impl Replay<'_> {
         at: Timestamp,
     ) -> impl Iterator<Item = Value<'s>> {
         let records = self.timeline.between(since, at);
-        let place = |record| count_before(column.rows(), record);
+        let place = |record| column.rows().count_before(record);
         let places = place(records.start)..place(records.end);
         places.filter_map(|place| Some(column.get(place)?.1))
     }

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use pcp_types::Timestamp;
 
+use crate::scan::Rows;
+
 /// The stamps of all records that were read, in order.
 #[derive(Debug)]
 pub(crate) struct Timeline {
@@ -34,33 +36,15 @@ pub(crate) struct Reach {
 impl Reach {
     /// The places, among the records that have a value, of the newest one
     /// behind the moment and of the oldest one ahead of it.
-    pub(crate) fn neighbours(&self, records: &[u32]) -> (Option<usize>, Option<usize>) {
+    pub(crate) fn neighbours(&self, records: &Rows) -> (Option<usize>, Option<usize>) {
         let is_within = |place: usize, range: &Range<u32>| {
-            records.get(place).is_some_and(|record| range.contains(record))
+            records.get(place).is_some_and(|record| range.contains(&record))
         };
-        let after = count_before(records, self.prior.end);
+        let after = records.count_before(self.prior.end);
         let prior = after.checked_sub(1).filter(|&place| is_within(place, &self.prior));
-        let next = count_before(records, self.next.start);
+        let next = records.count_before(self.next.start);
         (prior, Some(next).filter(|&place| is_within(place, &self.next)))
     }
-}
-
-/// How many of the records, whose numbers rise, lie in front of `record`.
-///
-/// Numbers rise by one at least, so the first and the last of them leave few
-/// places to search: of 3, 4, 5, 6 exactly two lie in front of 5, because
-/// 5 - 3 is two and so is what is left of four without 5 to 6. A metric with
-/// values in every record is never searched.
-#[inline]
-pub(super) fn count_before(records: &[u32], record: u32) -> usize {
-    let (Some(&first), Some(&last)) = (records.first(), records.last()) else { return 0 };
-    if record > last {
-        return records.len();
-    }
-    let most = records.len().min(record.saturating_sub(first) as usize);
-    let fewest = (records.len() - 1).saturating_sub((last - record) as usize);
-    let between = records.get(fewest..most).unwrap_or_default();
-    fewest + between.partition_point(|&other| other < record)
 }
 
 impl Timeline {
@@ -162,23 +146,10 @@ mod tests {
 
     #[test]
     fn neighbours_are_the_closest_within_reach() {
-        let at = |prior, next| Reach { at: 0.0, prior, next }.neighbours(&[2, 4, 8]);
+        let at = |prior, next| Reach { at: 0.0, prior, next }.neighbours(&Rows::from([2, 4, 8]));
         assert_eq!(at(0..6, 6..9), (Some(1), Some(2)));
         assert_eq!(at(0..5, 4..9), (Some(1), Some(1)), "a record at the moment is both");
         assert_eq!(at(5..6, 6..8), (None, None), "nothing between the marks");
         assert_eq!(at(0..0, 0..9), (None, Some(0)));
-    }
-
-    proptest::proptest! {
-        /// forall rising records, record: count_before is the number of records below.
-        #[test]
-        fn as_many_lie_in_front_as_are_below(
-            records in proptest::collection::btree_set(0u32..40, 0..40),
-            record in 0u32..50,
-        ) {
-            let records: Vec<u32> = records.into_iter().collect();
-            let below = records.iter().filter(|&&other| other < record).count();
-            proptest::prop_assert_eq!(count_before(&records, record), below);
-        }
     }
 }

@@ -28,6 +28,12 @@ impl Room {
     /// All that is read.
     pub(crate) const UNBOUNDED: Self =
         Self { rows: usize::MAX, values: usize::MAX, bytes: usize::MAX };
+
+    /// How many rows of so many values there is room for; `None` if that is
+    /// not known.
+    fn rows_of(self, values: usize) -> Option<usize> {
+        (self.values < usize::MAX).then(|| self.rows.min(self.values.div_ceil(values.max(1))))
+    }
 }
 
 /// Rows of an archive and the columns of the selected metrics over them.
@@ -47,7 +53,26 @@ pub struct Chunk {
 }
 
 /// Where a record is: archive, volume, offset.
-pub(super) type Place = (u32, u32, u64);
+type Place = (u32, u32, u64);
+
+/// Where the records lie that were read.
+#[derive(Debug)]
+pub(super) struct Limits {
+    first: Option<Place>,
+    /// The one at which reading ended because it was behind the last one
+    /// wanted.
+    behind: Option<Place>,
+    /// No time went back.
+    is_forward: bool,
+}
+
+impl Limits {
+    /// Whether others ended right where these begin: together that is what one
+    /// scan had read.
+    pub(super) fn follow(&self, other: &Self) -> bool {
+        self.is_forward && other.is_forward && other.behind == self.first.or(self.behind)
+    }
+}
 
 fn place_of(record: &Record<'_>) -> Place {
     (record.archive(), record.volume(), record.offset())
@@ -112,10 +137,15 @@ impl Chunk {
         self.backward_records
     }
 
-    /// The first record ever read, and the one at which reading ended because
-    /// it was behind the last one wanted.
-    pub(super) const fn limits(&self) -> (Option<Place>, Option<Place>) {
-        (self.first, self.behind)
+    /// Where what was read lies.
+    pub(super) const fn limits(&self) -> Limits {
+        Limits { first: self.first, behind: self.behind, is_forward: self.backward_records == 0 }
+    }
+
+    /// No rows, as if none had been read; columns keep their places.
+    pub(super) fn restarted(mut self) -> Self {
+        self.clear();
+        Self { newest: None, backward_records: 0, first: None, behind: None, ..self }
     }
 
     /// Takes all rows away; the columns keep their places and the memory they
@@ -244,7 +274,7 @@ impl Chunk {
             self.stamps.push(stamp);
         }
         let count = self.stamps.len() - row as usize;
-        copy(plan, row, &run, count, &mut self.columns);
+        copy(plan, row, &run, count, &mut self.columns, room.rows_of(plan.values));
         records.pass_run(count);
         Ok(count > 0)
     }
@@ -271,6 +301,10 @@ fn add_set(
     for (position, value) in set.values(track.value_type()).enumerate() {
         let (instance, value) = value?;
         let Some(place) = track.place(position, instance) else { continue };
+        if columns.is_empty() {
+            // Most metrics have one instance for good.
+            columns.reserve_exact(set.len());
+        }
         grow(columns, track);
         if let Some(column) = columns.get_mut(place) {
             bytes += column.push(row, value);
@@ -287,33 +321,53 @@ fn grow(columns: &mut Vec<Column>, track: &Track) {
     }
 }
 
-/// Adds the values of the first `count` records of a run, column by column.
-fn copy(plan: &Plan, row: u32, run: &Run<'_>, count: usize, columns: &mut [Vec<Column>]) {
+/// Adds the values of the first `count` records of a run, column by column, to
+/// columns that are likely to have so many rows.
+fn copy(
+    plan: &Plan,
+    row: u32,
+    run: &Run<'_>,
+    count: usize,
+    columns: &mut [Vec<Column>],
+    likely_rows: Option<usize>,
+) {
     let rows = row..row + count as u32;
     for step in &plan.steps {
         let column = columns.get_mut(step.metric as usize);
         let Some(column) = column.and_then(|own| own.get_mut(step.place as usize)) else {
             continue;
         };
-        let at = step.at as usize;
-        let records = run.records(count);
+        if let Some(rows) = likely_rows {
+            column.expect(rows);
+        }
+        let (bytes, stride) = (run.bytes().get(step.at as usize..), run.stride());
+        let bytes = bytes.unwrap_or_default();
         match step.form {
-            Form::Word => {
-                let words = records.map(|record| number::word(record, at).unwrap_or_default());
-                column.extend(rows.clone(), words);
-            }
-            Form::Long => {
-                let words = records.map(|record| number::long(record, at).unwrap_or_default());
-                column.extend(rows.clone(), words);
-            }
+            Form::Word => gather(column.extend(rows.clone()), bytes, stride, number::word),
+            Form::Long => gather(column.extend(rows.clone()), bytes, stride, number::long),
             Form::Bytes(len) => {
-                for (row, record) in rows.clone().zip(records) {
-                    let payload = record.get(at..at + len as usize).unwrap_or_default();
+                for (row, payload) in rows.clone().zip(bytes.chunks(stride)) {
+                    let payload = payload.get(..len as usize).unwrap_or_default();
                     if let Some(value) = value_block::decode(column.value_type(), payload) {
                         column.push(row, value);
                     }
                 }
             }
         }
+    }
+}
+
+/// Reads numbers, the first of them at the start of `bytes`, each so many bytes
+/// behind the one before. Not inlined: the loop is to have all registers.
+#[inline(never)]
+fn gather(
+    words: &mut [u64],
+    mut bytes: &[u8],
+    stride: usize,
+    number: impl Fn(&[u8]) -> Option<u64>,
+) {
+    for word in words {
+        *word = number(bytes).unwrap_or_default();
+        bytes = bytes.get(stride..).unwrap_or_default();
     }
 }

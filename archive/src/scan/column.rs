@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use pcp_types::{InstanceId, ValueType};
 
+use super::Rows;
 use crate::Value;
 
 /// The values of one metric and instance, and the rows that they are in.
@@ -14,14 +15,14 @@ use crate::Value;
 pub struct Column {
     instance: Option<InstanceId>,
     value_type: ValueType,
-    rows: Vec<u32>,
+    rows: Rows,
     words: Vec<u64>,
     bytes: Vec<u8>,
 }
 
 impl Column {
     pub(super) fn new(instance: Option<InstanceId>, value_type: ValueType) -> Self {
-        Self { instance, value_type, rows: Vec::new(), words: Vec::new(), bytes: Vec::new() }
+        Self { instance, value_type, rows: Rows::default(), words: Vec::new(), bytes: Vec::new() }
     }
 
     /// The instance; `None` in a metric without instances.
@@ -34,9 +35,8 @@ impl Column {
         self.value_type
     }
 
-    /// The rows that have a value, rising: places in
-    /// [`Chunk::stamps`](super::Chunk::stamps).
-    pub fn rows(&self) -> &[u32] {
+    /// The rows that have a value.
+    pub const fn rows(&self) -> &Rows {
         &self.rows
     }
 
@@ -77,7 +77,7 @@ impl Column {
             ValueType::Event => Value::Event(bytes()),
             ValueType::HighresEvent => Value::HighresEvent(bytes()),
         };
-        Some((*self.rows.get(place)?, value))
+        Some((self.rows.get(place)?, value))
     }
 
     /// The rows and values in order.
@@ -96,7 +96,7 @@ impl Column {
     /// value that is not a number.
     #[inline]
     pub(super) fn push(&mut self, row: u32, value: Value<'_>) -> usize {
-        if self.rows.last() == Some(&row) {
+        if self.rows.last() == Some(row) {
             return 0;
         }
         let mut copied = 0;
@@ -113,22 +113,32 @@ impl Column {
                 self.bytes.len() as u64
             }
         };
-        self.rows.push(row);
+        self.rows.extend(row..row + 1);
         self.words.push(word);
         copied
     }
 
-    /// Adds the numbers of rows behind the last one, as they lie in
+    /// Sees to it that the first values of so many rows need memory only once.
+    #[inline]
+    pub(super) fn expect(&mut self, rows: usize) {
+        if self.words.capacity() == 0 {
+            self.words.reserve_exact(rows);
+        }
+    }
+
+    /// Makes room for the numbers of rows behind the last one, as they lie in
     /// [`words`](Self::words).
     #[inline]
-    pub(super) fn extend(&mut self, rows: Range<u32>, words: impl ExactSizeIterator<Item = u64>) {
+    pub(super) fn extend(&mut self, rows: Range<u32>) -> &mut [u64] {
+        let (len, added) = (self.words.len(), rows.len());
         self.rows.extend(rows);
-        self.words.extend(words);
+        self.words.resize(len + added, 0);
+        self.words.get_mut(len..).unwrap_or_default()
     }
 
     /// Takes the value of the last row away again, if there is one.
     pub(super) fn drop_row(&mut self, row: u32) {
-        if self.rows.last() == Some(&row) {
+        if self.rows.last() == Some(row) {
             self.rows.pop();
             self.words.pop();
             let end = self.words.last().copied().filter(|_| !self.bytes.is_empty());
@@ -140,16 +150,17 @@ impl Column {
     /// quarter is given back: else every column would come to hold as much as
     /// its fullest chunk needed, all of them together more than any chunk.
     pub(super) fn clear(&mut self) {
-        fn clear<T>(vector: &mut Vec<T>) {
-            let len = vector.len();
-            vector.clear();
-            if len < vector.capacity() / 4 {
-                vector.shrink_to(2 * len);
-            }
-        }
-        clear(&mut self.rows);
+        self.rows.clear();
         clear(&mut self.words);
         clear(&mut self.bytes);
+    }
+}
+
+pub(super) fn clear<T>(vector: &mut Vec<T>) {
+    let len = vector.len();
+    vector.clear();
+    if len < vector.capacity() / 4 {
+        vector.shrink_to(2 * len);
     }
 }
 
@@ -186,7 +197,7 @@ mod tests {
         let copied = [(1, "a"), (1, "b"), (2, "cc")]
             .map(|(row, text)| column.push(row, Value::String(text.as_bytes())));
         assert_eq!(copied, [1, 0, 2]);
-        assert_eq!(column.rows(), [1, 2]);
+        assert!(*column.rows() == [1, 2]);
         assert_eq!(column.get(0), Some((1, Value::String(b"a"))));
         assert_eq!(column.get(1), Some((2, Value::String(b"cc"))));
     }
@@ -211,9 +222,9 @@ mod tests {
             column.push(row, Value::U32(row));
         }
         column.clear();
-        assert!(column.rows.capacity() >= 1000, "the next chunk is likely to be as full");
+        assert!(column.words.capacity() >= 1000, "the next chunk is likely to be as full");
         column.push(0, Value::U32(0));
         column.clear();
-        assert!(column.rows.capacity() < 100 && column.words.capacity() < 100);
+        assert!(column.words.capacity() < 100);
     }
 }

