@@ -44,7 +44,7 @@
 //! window are asked for, [`Selection::load_moments`] and
 //! [`Selection::load_spans`] read only what decides their answers; many moments,
 //! and logged values, are had [piece by piece](Selection::window) in bounded
-//! memory.
+//! memory, the pieces of a window on [all processors](Window::for_each).
 
 mod damage;
 mod derived;
@@ -69,13 +69,12 @@ use crate::salvage::Lost;
 use crate::scan::{self, Chunk, Column, Room};
 use crate::{Result, Source, Value};
 use derived::{Derivations, Derived};
-use expression::Values;
 use interpolate::{Decrease, Observed, value_at};
 use lifetime::Lifetime;
 use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
-pub use expression::{Expression, ExpressionError};
+pub use expression::{Expression, ExpressionError, Values};
 pub use observations::Observations;
 pub use pieces::{Logged, Window};
 pub use rate::rate_between;
@@ -229,12 +228,7 @@ impl Track {
     }
 
     /// The values at one moment by instance.
-    fn values_at(
-        &self,
-        moment: &Moment,
-        timeline: &Timeline,
-        decrease: Decrease,
-    ) -> Vec<(Option<InstanceId>, Value<'_>)> {
+    fn values_at(&self, moment: &Moment, timeline: &Timeline, decrease: Decrease) -> Values<'_> {
         let lives = self.lives.iter().zip(&self.columns);
         let alive = lives.filter(|(life, _)| life.is_some_and(|life| life.contains(moment.at)));
         alive
@@ -280,7 +274,7 @@ pub struct Sample<'r> {
     /// For each selected metric, in the order of [`Replay::metrics`], the
     /// values by instance, ascending; a metric without instances has `None` as
     /// its instance. Empty where the metric has no value.
-    pub values: Vec<Vec<(Option<InstanceId>, Value<'r>)>>,
+    pub values: Vec<Values<'r>>,
 }
 
 /// One archive, or several as one, whose selected metrics can be asked for at

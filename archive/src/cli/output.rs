@@ -22,17 +22,19 @@ pub(crate) struct Output {
     /// What is gathered and not yet written.
     pub(crate) text: Vec<u8>,
     is_terminal: bool,
+    /// The text is for another buffer, and never written from here.
+    is_apart: bool,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
         let is_terminal = std::io::stdout().is_terminal();
-        Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_terminal }
+        Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_terminal, is_apart: false }
     }
 
     /// A buffer whose text goes through another one.
     pub(crate) const fn unwritten() -> Self {
-        Self { text: Vec::new(), is_terminal: false }
+        Self { text: Vec::new(), is_terminal: false, is_apart: true }
     }
 
     /// Writes the buffer out, and then the text of another, which is large.
@@ -54,7 +56,7 @@ impl Output {
     ///
     /// [`Failure::Closed`] if nobody reads any more, [`Failure::Output`].
     pub(crate) fn spill(&mut self) -> Result<(), Failure> {
-        if self.text.len() < CHUNK { Ok(()) } else { self.write() }
+        if self.is_apart || self.text.len() < CHUNK { Ok(()) } else { self.write() }
     }
 
     /// Writes out what there is, for someone who waits for it.

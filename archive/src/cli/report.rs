@@ -4,6 +4,7 @@ mod answers;
 pub(super) mod csv;
 pub(super) mod jsonl;
 pub(super) mod table;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +17,13 @@ use super::failure::Failure;
 use super::output::Output;
 use super::time::{self, Frame};
 use super::window::{Window, WindowOptions};
-use super::zone::{Zone, ZoneOptions};
+use super::zone::ZoneOptions;
 use super::{ArchiveArgument, warn};
+use crate::Source;
 use crate::replay::interpolate::Decrease;
 use crate::replay::{Expression, Replay, Sample, Selection};
-use crate::{Metadata, Source};
 use answers::{Answers, Moments, Request};
+use writer::{Report, Writer};
 
 /// The options of samples at even steps, which mean nothing at given times.
 const EVEN: [&str; 4] = ["start", "finish", "align", "origin"];
@@ -136,66 +138,6 @@ pub(super) enum Format {
     Csv,
     /// A JSON object a value, with its type kept.
     Jsonl,
-}
-
-/// What the writers of all formats work on.
-struct Report<'a> {
-    metadata: &'a Metadata,
-    /// By metric.
-    pmids: Vec<String>,
-    columns: Vec<Column>,
-    zone: Zone,
-    /// Places of the second that times in a table have.
-    places: usize,
-    /// Places of floating point numbers, if any are asked for.
-    precision: Option<usize>,
-    width: usize,
-}
-
-/// Writes samples in one of the formats.
-struct Writer<'a> {
-    out: Output,
-    report: Report<'a>,
-    /// The lines of a table.
-    blocks: Option<table::Blocks>,
-    format: Format,
-    values: u64,
-}
-
-impl<'a> Writer<'a> {
-    fn begin(report: Report<'a>, format: Format) -> Self {
-        let mut out = Output::new();
-        if format == Format::Csv {
-            csv::write_head(&mut out, &report);
-        }
-        let blocks = (format == Format::Table).then(|| table::Blocks::new(&report));
-        Self { out, report, blocks, format, values: 0 }
-    }
-
-    /// Writes samples; returns how many there were.
-    fn write<'r>(&mut self, samples: impl Iterator<Item = Sample<'r>>) -> Result<usize, Failure>
-    where
-        'a: 'r,
-    {
-        let mut count = 0;
-        let samples = samples.inspect(|_| count += 1);
-        let (out, report) = (&mut self.out, &self.report);
-        self.values += match (self.format, &mut self.blocks) {
-            (Format::Csv, _) => csv::write(out, report, samples)?,
-            (_, Some(blocks)) => blocks.write(out, report, samples)?,
-            (_, None) => jsonl::write(out, report, samples)?,
-        };
-        Ok(count)
-    }
-
-    /// Writes what is left; returns the number of values.
-    fn finish(mut self) -> Result<u64, Failure> {
-        if let Some(blocks) = self.blocks {
-            blocks.finish(&mut self.out)?;
-        }
-        self.out.finish()?;
-        Ok(self.values)
-    }
 }
 
 impl Arguments {

@@ -1,5 +1,7 @@
 //! The time zone of a report, and moments as text in it.
 
+use std::sync::{Mutex, PoisonError};
+
 use clap::Args;
 use jiff::tz::TimeZone;
 use pcp_types::Timestamp;
@@ -24,13 +26,19 @@ pub(crate) struct ZoneOptions {
 }
 
 /// A time zone chosen.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Zone {
     zone: TimeZone,
     /// The offset from UTC in seconds of the hour it was last asked for; zones
     /// change their offset at full hours of UTC only, or nearly so: the hour
     /// is a quarter of one.
-    cached: std::cell::Cell<Option<(i64, i64)>>,
+    cached: Mutex<Option<(i64, i64)>>,
+}
+
+impl Clone for Zone {
+    fn clone(&self) -> Self {
+        Self::new(self.zone.clone())
+    }
 }
 
 impl ZoneOptions {
@@ -43,10 +51,19 @@ impl ZoneOptions {
         let zone = match (&self.timezone, self.host_zone) {
             (Some(name), _) => named(name)?,
             (None, true) => of_label(&label.timezone)?,
-            (None, false) => TimeZone::system(),
+            (None, false) => local(),
         };
         Ok(Zone::new(zone))
     }
+}
+
+/// The local zone. Where nothing but the system's own file says which that is,
+/// the time zone database is not searched for its name: that takes longer than
+/// most questions to an archive.
+fn local() -> TimeZone {
+    let own = || TimeZone::tzif("Local", &std::fs::read("/etc/localtime").ok()?).ok();
+    let is_set = std::env::var_os("TZ").is_some();
+    Some(own).filter(|_| !is_set).and_then(|own| own()).unwrap_or_else(TimeZone::system)
 }
 
 /// A zone by its name in the time zone database, with or without the colon of
@@ -82,7 +99,7 @@ const QUARTER: i64 = 900;
 
 impl Zone {
     pub(crate) fn new(zone: TimeZone) -> Self {
-        Self { zone, cached: std::cell::Cell::new(None) }
+        Self { zone, cached: Mutex::new(None) }
     }
 
     pub(crate) fn time_zone(&self) -> &TimeZone {
@@ -92,14 +109,15 @@ impl Zone {
     /// Seconds that the zone's clock is ahead of UTC at a moment.
     pub(crate) fn offset(&self, at: Timestamp) -> i64 {
         let quarter = at.seconds().div_euclid(QUARTER);
-        if let Some((known, offset)) = self.cached.get()
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, offset)) = *cached
             && known == quarter
         {
             return offset;
         }
         let offset =
             to_jiff(at).map_or(0, |instant| i64::from(self.zone.to_offset(instant).seconds()));
-        self.cached.set(Some((quarter, offset)));
+        *cached = Some((quarter, offset));
         offset
     }
 

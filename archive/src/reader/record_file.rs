@@ -12,8 +12,11 @@ use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
 use crate::format::frame;
 
-/// How much is read at once.
+/// How much is read at once where records are read one after the other.
 const CHUNK: usize = 256 * 1024;
+
+/// How much is read at once on the way to a record that is sought.
+const LITTLE: usize = 32 * 1024;
 
 /// A file of an archive, open for reading. The length of a plain file is taken
 /// once: what is appended later is not seen.
@@ -199,14 +202,27 @@ impl RecordFile {
 }
 
 /// A stretch of a file in memory. Grows to the largest record met.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Window {
     buffer: Vec<u8>,
     start: u64,
     len: usize,
+    /// How much is read next: twice as much as the last time.
+    ahead: usize,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { buffer: Vec::new(), start: 0, len: 0, ahead: CHUNK }
+    }
 }
 
 impl Window {
+    /// The next read is a small one: little of it may be needed.
+    pub(crate) const fn read_little(&mut self) {
+        self.ahead = LITTLE;
+    }
+
     /// Forgets what it holds: the next file has other bytes.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
@@ -237,7 +253,7 @@ impl Window {
         if self.get(offset, wanted as usize).is_some() {
             return Ok(wanted);
         }
-        let left = file.available(offset, wanted, CHUNK as u64)?;
+        let left = file.available(offset, wanted, self.ahead as u64)?;
         if left < wanted {
             return Ok(left);
         }
@@ -297,7 +313,7 @@ impl Window {
         start: u64,
         end: u64,
     ) -> Result<()> {
-        let start = start.min(end.saturating_sub(CHUNK as u64)).max(floor);
+        let start = start.min(end.saturating_sub(self.ahead as u64)).max(floor);
         self.load(file, start, (end - start) as usize)
     }
 
@@ -310,6 +326,7 @@ impl Window {
         file.read_at(target, start)?;
         self.start = start;
         self.len = len;
+        self.ahead = (2 * self.ahead).min(CHUNK);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use super::record_file::{Next, RecordFile, Window};
 use super::run::Peeked;
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::Version;
+use crate::format::frame::LENGTH_WORD;
 use crate::format::layout::Layouts;
 use crate::format::result::Record;
 use crate::salvage::{Piece, Scanner};
@@ -191,6 +192,16 @@ impl<'a> ArchiveRecords<'a> {
         }
     }
 
+    /// Moves in front of the first record.
+    pub(super) const fn move_to_start(&mut self) {
+        self.position = Position::start(self.archive.version());
+    }
+
+    /// Moves behind the last record.
+    pub(super) const fn move_to_end(&mut self) {
+        self.position = self.archive.end_position;
+    }
+
     /// Moves behind the last byte of a volume.
     pub(super) fn move_to_end_of(&mut self, volume: usize) -> Result<()> {
         self.open(volume)?;
@@ -222,22 +233,25 @@ impl<'a> ArchiveRecords<'a> {
     ) -> Result<()> {
         let start = Position::start(self.archive.version());
         self.position = self.indexed_before(target).unwrap_or(start);
+        self.window.read_little();
         // Entries of old archives point behind their record, and damaged ones
         // anywhere: go back until the position is certain.
-        let certain = loop {
-            match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
-                Ok(Some((stamp, loaded))) if is_behind(stamp) => {
-                    let Loaded { volume, offset, .. } = loaded;
-                    self.position = Position { volume, offset };
+        let certain = self.is_in_front(&is_behind)
+            || loop {
+                match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
+                    Ok(Some((stamp, loaded))) if is_behind(stamp) => {
+                        let Loaded { volume, offset, .. } = loaded;
+                        self.position = Position { volume, offset };
+                    }
+                    Ok(_) => break true,
+                    Err(_) => break false,
                 }
-                Ok(_) => break true,
-                Err(_) => break false,
-            }
-        };
+            };
         if !certain {
             self.position = start;
         }
         loop {
+            self.window.read_little();
             let loaded = self.load_next()?;
             match self.stamp_of(loaded)? {
                 Some((stamp, Loaded { volume, offset, len })) if !is_behind(stamp) => {
@@ -246,6 +260,15 @@ impl<'a> ArchiveRecords<'a> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Whether the position certainly is in front of a record that is not behind
+    /// what is sought.
+    fn is_in_front(&mut self, is_behind: impl Fn(Timestamp) -> bool) -> bool {
+        let found = self.load_next().and_then(|loaded| self.stamp_of(loaded));
+        let Ok(Some((stamp, Loaded { offset, len, .. }))) = found else { return false };
+        let bytes = self.window.get(offset, len).unwrap_or_default();
+        !is_behind(stamp) && bytes.first_chunk::<LENGTH_WORD>() == bytes.last_chunk()
     }
 
     /// Where the newest index entry before `target` points, if that can be.

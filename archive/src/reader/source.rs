@@ -82,16 +82,9 @@ impl<'a> Source<'a> {
     ///
     /// [`Error::Corrupt`] and [`Error::Io`] from the records on the way.
     pub fn records_from(self, from: Timestamp) -> Result<Records<'a>> {
-        let over = self.archives.partition_point(|archive| archive.end() < from);
-        if let Some(before) = over.checked_sub(1)
-            && self.mark_behind(before).is_some_and(|mark| mark >= from)
-        {
-            return Ok(Records::new(self, before, self.archive(before).at_end()));
-        }
-        let at = over.min(self.archives.len() - 1);
-        let mut inside = self.archive(at).at_start();
-        inside.seek(from, |stamp| stamp >= from)?;
-        Ok(Records::new(self, at, inside))
+        let mut records = self.records()?;
+        records.move_to(from)?;
+        Ok(records)
     }
 
     /// A position behind all records whose time is `from` or earlier:
@@ -101,17 +94,9 @@ impl<'a> Source<'a> {
     ///
     /// As [`records_from`](Self::records_from).
     pub fn records_back_from(self, from: Timestamp) -> Result<Records<'a>> {
-        let begun = self.archives.partition_point(|archive| archive.label().start <= from);
-        let at = begun.saturating_sub(1);
-        if self.mark_behind(at).is_some_and(|mark| mark <= from) {
-            return Ok(Records::new(self, begun, self.archive(begun).at_start()));
-        }
-        let archive = self.archive(at);
-        let mut inside = archive.at_end();
-        if from < archive.end() {
-            inside.seek(from, |stamp| stamp > from)?;
-        }
-        Ok(Records::new(self, at, inside))
+        let mut records = self.records()?;
+        records.move_back_to(from)?;
+        Ok(records)
     }
 
     /// Whether records have to be decoded to be read.

@@ -76,6 +76,48 @@ impl<'a> Records<'a> {
         self.mark(before, stamp).map(Some)
     }
 
+    /// Moves to where [`Source::records_from`] begins. What is in memory around
+    /// it is not read again.
+    pub(crate) fn move_to(&mut self, from: Timestamp) -> Result<()> {
+        let archives = self.source.archives();
+        let over = archives.partition_point(|archive| archive.end() < from);
+        if let Some(before) = over.checked_sub(1)
+            && self.source.mark_behind(before).is_some_and(|mark| mark >= from)
+        {
+            self.enter(before);
+            self.inside.move_to_end();
+            return Ok(());
+        }
+        self.enter(over.min(archives.len() - 1));
+        self.inside.seek(from, |stamp| stamp >= from)
+    }
+
+    /// Moves to where [`Source::records_back_from`] begins.
+    pub(crate) fn move_back_to(&mut self, from: Timestamp) -> Result<()> {
+        let archives = self.source.archives();
+        let begun = archives.partition_point(|archive| archive.label().start <= from);
+        let at = begun.saturating_sub(1);
+        if self.source.mark_behind(at).is_some_and(|mark| mark <= from) {
+            self.enter(begun);
+            self.inside.move_to_start();
+            return Ok(());
+        }
+        self.enter(at);
+        if from < self.source.archive(at).end() {
+            return self.inside.seek(from, |stamp| stamp > from);
+        }
+        self.inside.move_to_end();
+        Ok(())
+    }
+
+    /// Makes the position one in this archive.
+    fn enter(&mut self, at: usize) {
+        if self.at != at {
+            self.at = at;
+            self.inside = self.source.archive(at).at_start();
+        }
+    }
+
     /// Moves on behind a damaged record; see [`ArchiveRecords::skip_damage`].
     pub(crate) fn skip_damage(&mut self) -> Result<(u64, Option<Timestamp>)> {
         self.inside.skip_damage()

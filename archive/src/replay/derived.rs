@@ -157,7 +157,7 @@ impl Replay<'_> {
         if !derived.metric.has_rates() {
             return now;
         }
-        let Some(values) = pair.before.as_deref() else { return Vec::new() };
+        let Some(values) = pair.before.as_deref() else { return Values::new() };
         let moments = Moments { places: &self.operands, now: values, before: None };
         let befores = derived.bound.values(&moments);
         let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {

@@ -60,7 +60,8 @@ mod token;
 use pcp_types::ValueType;
 
 pub(crate) use check::{Bound, Operand, Scope};
-pub(crate) use evaluate::{Before, Moments, Values};
+pub use evaluate::Values;
+pub(crate) use evaluate::{Before, Moments};
 
 /// An expression that was read, and the name of its value.
 ///

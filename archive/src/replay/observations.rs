@@ -2,6 +2,7 @@
 
 use pcp_types::Timestamp;
 
+use super::expression::Values;
 use super::{Replay, Sample};
 
 /// The logged values of the selected metrics in the order of their records.
@@ -56,7 +57,7 @@ impl<'r> Iterator for Observations<'r> {
         let mut sample = Sample {
             timestamp: self.stamp(first)?,
             is_mark: first.metric.is_none(),
-            values: vec![Vec::new(); self.replay.metrics.len()],
+            values: vec![Values::new(); self.replay.metrics.len()],
         };
         while let Some(place) = self.order.get(self.next).filter(|p| p.record == first.record) {
             self.next += 1;

@@ -21,6 +21,8 @@
 //! from within a piece: where a window meets them, all is read, as
 //! [`Selection::load`] does, for what is left of it.
 
+mod parallel;
+
 use std::ops::{Bound, Range};
 use std::time::Duration;
 
@@ -34,30 +36,50 @@ use crate::{Records, Result};
 /// A piece holds about so many observations, 12 bytes each.
 const VALUES: usize = 1 << 18;
 
-/// The moments of the first piece: of how many observations they are is not
-/// known yet.
-const FIRST: i128 = 16;
+/// The moments of the first piece, if it is not known of how many observations
+/// they are.
+pub(super) const FIRST: i128 = 16;
+
+/// The rows of an outline that are read before it is asked for the first time
+/// whether all instances have been seen.
+const FIRST_ROWS: usize = 16;
 
 /// Moments at even steps, answered piece by piece; made by
 /// [`Selection::window`].
 #[derive(Debug)]
 pub struct Window<'a> {
+    pub(super) moments: Moments<'a>,
+    /// The moments that are left, by their numbers.
+    pub(super) left: Range<i128>,
+    /// How many the next piece has.
+    pub(super) piece: i128,
+    /// About so many observations are held.
+    pub(super) most: usize,
+    /// The outline, and later the piece.
+    replay: Replay<'a>,
+    /// The replay has all that is left.
+    is_whole: bool,
+}
+
+/// Moments, counted from the first, and what is asked about them.
+#[derive(Debug)]
+pub(super) struct Moments<'a> {
     selection: Selection<'a>,
     first: Timestamp,
     step: Duration,
     back: Duration,
     /// So few moments that the neighbours of each are searched for.
     is_sparse: bool,
-    /// The moments that are left, counted from the first.
-    left: Range<i128>,
-    /// How many the next piece has.
-    piece: i128,
-    /// About so many observations are held.
-    most: usize,
-    /// The outline, and later the piece.
-    replay: Replay<'a>,
-    /// The replay has all that is left.
-    is_whole: bool,
+}
+
+/// What was read for a piece.
+pub(super) struct Piece<'a> {
+    pub(super) replay: Replay<'a>,
+    /// Observations.
+    pub(super) values: usize,
+    /// Most of it lies outside of the piece: the piece was too short, whatever
+    /// it holds.
+    pub(super) is_searched: bool,
 }
 
 impl<'a> Selection<'a> {
@@ -80,9 +102,12 @@ impl<'a> Selection<'a> {
         let last = (*span.end()).min(source.end());
         let count = if last < first { 0 } else { last.nanos_since(first) / nanos + 1 };
         let is_sparse = back.is_zero() && selection.is_worth_searches(count as f64);
-        let (replay, is_whole) = selection.outline(&(first.saturating_sub(back)..=last))?;
-        let (left, piece, most) = (0..count, FIRST, VALUES);
-        Ok(Window { selection, first, step, back, is_sparse, left, piece, most, replay, is_whole })
+        let outline = selection.outline(&(first.saturating_sub(back)..=last))?;
+        let full = VALUES as f64 / (outline.values_per_nano * nanos as f64);
+        let piece = if full.is_finite() { full as i128 } else { FIRST };
+        let moments = Moments { selection, first, step, back, is_sparse };
+        let Outline { replay, is_whole, .. } = outline;
+        Ok(Window { moments, left: 0..count, piece: piece.max(1), most: VALUES, replay, is_whole })
     }
 
     /// Begins to return what was logged; see [`Replay::observations`].
@@ -114,35 +139,54 @@ impl<'a> Selection<'a> {
 
     /// Which instances have values in what decides the answers of a span, and
     /// whether all was read for it. The search ends as soon as all are found.
-    fn outline(&self, span: &Span) -> Result<(Replay<'a>, bool)> {
+    fn outline(&self, span: &Span) -> Result<Outline<'a>> {
         let source = self.chosen.source();
+        let whole = |replay| Outline { replay, is_whole: true, values_per_nano: 0.0 };
         match self.seen(span) {
-            Ok(chunk) if chunk.backward_records() == 0 => {
-                Ok((self.clone().replay(chunk, source.end(), Some(Vec::new())), false))
+            Ok((chunk, values_per_nano)) if chunk.backward_records() == 0 => {
+                let replay = self.clone().replay(chunk, source.end(), Some(Vec::new()));
+                Ok(Outline { replay, is_whole: false, values_per_nano })
             }
-            Ok(_) => Ok((self.clone().load()?, true)),
-            Err(error) if self.reads_on_behind(&error) => Ok((self.clone().load()?, true)),
+            Ok(_) => Ok(whole(self.clone().load()?)),
+            Err(error) if self.reads_on_behind(&error) => Ok(whole(self.clone().load()?)),
             Err(error) => Err(error),
         }
     }
 
-    /// A chunk without rows that has the columns of a span.
-    fn seen(&self, span: &Span) -> Result<Chunk> {
+    /// A chunk without rows that has the columns of a span, and how many values
+    /// there are a nanosecond where it begins.
+    fn seen(&self, span: &Span) -> Result<(Chunk, f64)> {
         let source = self.chosen.source();
         let mut chunk = Chunk::new(&self.chosen);
+        let mut values_per_nano = 0.0;
         if span.start() > span.end() {
-            return Ok(chunk);
+            return Ok((chunk, values_per_nano));
         }
-        let (reach, keys) = self.reach_of(span)?;
-        let (mut records, last) = (source.records_from(*reach.start())?, *reach.end());
+        let mut records = source.records()?;
+        let (reach, keys) = self.reach_of(span, &mut records)?;
+        records.move_to(*reach.start())?;
+        let last = *reach.end();
+        let mut room = Room { rows: FIRST_ROWS, ..Room::CHUNK };
         loop {
-            let more = chunk.fill(source, &mut records, Bound::Included(last), Room::CHUNK)?;
+            let more = chunk.fill(source, &mut records, Bound::Included(last), room)?;
+            if let [first, .., last] = chunk.stamps() {
+                values_per_nano = chunk.values() as f64 / last.nanos_since(*first) as f64;
+            }
             chunk.clear();
+            room.rows = (room.rows * 4).min(Room::CHUNK.rows);
             if !more || keys.iter().all(|&(metric, instance)| chunk.has_column(metric, instance)) {
-                return Ok(chunk);
+                return Ok((chunk, values_per_nano));
             }
         }
     }
+}
+
+/// A replay without observations, and how dense those are.
+struct Outline<'a> {
+    replay: Replay<'a>,
+    /// The replay has all that there is, instead.
+    is_whole: bool,
+    values_per_nano: f64,
 }
 
 impl<'a> Window<'a> {
@@ -172,52 +216,61 @@ impl<'a> Window<'a> {
         let mut end = self.left.end;
         if !self.is_whole {
             let behind = begin.saturating_add(self.piece).min(end);
-            self.read(&(self.moment(begin)..=self.moment(behind - 1)))?;
+            self.read(begin..behind)?;
             if !self.is_whole {
                 end = behind;
             }
         }
         self.left.start = end;
-        Ok(Some(self.moment(begin)..=self.moment(end - 1)))
-    }
-
-    fn moment(&self, number: i128) -> Timestamp {
-        Timestamp::from_nanos(self.first.as_nanos() + number * self.step.as_nanos() as i128)
+        Ok(Some(self.moments.span(begin..end)))
     }
 
     /// Reads what decides the answers in a piece, or all that there is.
-    fn read(&mut self, piece: &Span) -> Result<()> {
+    fn read(&mut self, piece: Range<i128>) -> Result<()> {
+        let Some(Piece { replay, values, is_searched }) = self.moments.read(piece)? else {
+            self.replay = self.moments.selection.clone().load()?;
+            self.is_whole = true;
+            return Ok(());
+        };
+        self.replay = replay;
+        self.piece = match values {
+            _ if is_searched => self.piece.saturating_mul(2),
+            values if values < self.most / 2 => self.piece.saturating_mul(2),
+            values if values > self.most => (self.piece / 2).max(1),
+            _ => self.piece,
+        };
+        Ok(())
+    }
+}
+
+impl<'a> Moments<'a> {
+    /// From the first of some moments to the last.
+    pub(super) fn span(&self, piece: Range<i128>) -> Span {
+        let moment = |number: i128| {
+            Timestamp::from_nanos(self.first.as_nanos() + number * self.step.as_nanos() as i128)
+        };
+        moment(piece.start)..=moment(piece.end - 1)
+    }
+
+    /// Reads what decides the answers in a piece; `None` if all has to be read
+    /// for it.
+    pub(super) fn read(&self, piece: Range<i128>) -> Result<Option<Piece<'a>>> {
+        let piece = self.span(piece);
         let spans: Vec<Span> = if self.is_sparse {
             super::times(piece.clone(), self.step).map(|at| at..=at).collect()
         } else {
             vec![piece.start().saturating_sub(self.back)..=*piece.end()]
         };
-        let selection = self.selection.clone();
-        match selection.deciding(&spans) {
+        match self.selection.deciding(&spans) {
             Ok(chunk) if chunk.backward_records() == 0 => {
-                self.piece = self.next_size(&chunk, piece);
-                let end = selection.chosen.source().end();
-                self.replay = selection.replay(chunk, end, Some(joined(spans)));
+                let inside = chunk.stamps().iter().filter(|stamp| piece.contains(stamp)).count();
+                let is_searched = !self.is_sparse && inside < chunk.stamps().len() / 2;
+                let (values, end) = (chunk.values(), self.selection.chosen.source().end());
+                let replay = self.selection.clone().replay(chunk, end, Some(joined(spans)));
+                Ok(Some(Piece { replay, values, is_searched }))
             }
-            Err(error) if !selection.reads_on_behind(&error) => return Err(error),
-            Ok(_) | Err(_) => {
-                self.replay = selection.load()?;
-                self.is_whole = true;
-            }
-        }
-        Ok(())
-    }
-
-    /// How many moments the next piece has: twice as many while they are few,
-    /// and half where they are many. A span that was mostly read for what lies
-    /// outside of it was too short, whatever it held.
-    fn next_size(&self, chunk: &Chunk, piece: &Span) -> i128 {
-        let inside = chunk.stamps().iter().filter(|stamp| piece.contains(stamp)).count();
-        let searched = !self.is_sparse && inside < chunk.stamps().len() / 2;
-        match chunk.values() {
-            values if searched || values < self.most / 2 => self.piece.saturating_mul(2),
-            values if values > self.most => (self.piece / 2).max(1),
-            _ => self.piece,
+            Err(error) if !self.selection.reads_on_behind(&error) => Err(error),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
 }

@@ -83,14 +83,14 @@ impl Replay<'_> {
     }
 
     /// The rates of a counter over a span, from its values at both ends.
-    fn rates_of(
+    fn rates_of<'v>(
         &self,
         track: &Track,
         before: &Values<'_>,
         after: &Values<'_>,
         span: Range<Timestamp>,
-    ) -> Values<'static> {
-        let Some(scale) = track.metric.rate_time_scale() else { return Vec::new() };
+    ) -> Values<'v> {
+        let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
         let seconds = span.end.seconds_since(span.start);
         let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
             let first = value_of(before, *instance)?;

@@ -26,7 +26,7 @@ use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::{Lives, Replay, Selection, lifetime};
 use crate::scan::{Chunk, Room};
-use crate::{MetricDesc, Record, Result};
+use crate::{MetricDesc, Record, Records, Result};
 
 /// So many moments for each entry of the temporal index are worth a search
 /// each: a search reads from one entry to the next.
@@ -87,14 +87,39 @@ impl<'a> Selection<'a> {
 
     /// The records that decide the answers in some stretches of time.
     pub(super) fn deciding(&self, spans: &[Span]) -> Result<Chunk> {
+        let mut spans: Vec<&Span> =
+            spans.iter().filter(|span| span.start() <= span.end()).collect();
+        spans.sort_by_key(|span| *span.start());
         let source = self.chosen.source();
-        let mut deciding = Vec::new();
-        for span in spans.iter().filter(|span| span.start() <= span.end()) {
-            deciding.push(self.reach_of(span)?.0);
+        let (mut chunk, mut records) = (Chunk::new(&self.chosen), source.records()?);
+        let mut last: Option<Span> = None;
+        for span in &spans {
+            let reach = self.reach_of(span, &mut records)?.0;
+            let (start, end) = match &last {
+                // An instance that exists now was far to seek.
+                Some(last) if reach.start() < last.start() => return self.deciding_apart(&spans),
+                Some(last) if reach.start() <= last.end() => {
+                    (last.end().saturating_add(Duration::from_nanos(1)), *last.end())
+                }
+                _ => (*reach.start(), *reach.end()),
+            };
+            let end = end.max(*reach.end());
+            if start <= end {
+                records.move_to(start)?;
+                chunk.fill(source, &mut records, Bound::Included(end), Room::UNBOUNDED)?;
+            }
+            last = Some(*reach.start()..=end);
         }
-        let mut chunk = Chunk::new(&self.chosen);
-        for span in joined(deciding) {
-            let mut records = source.records_from(*span.start())?;
+        Ok(chunk)
+    }
+
+    /// The same, all searches in front of all reading.
+    fn deciding_apart(&self, spans: &[&Span]) -> Result<Chunk> {
+        let source = self.chosen.source();
+        let (mut chunk, mut records) = (Chunk::new(&self.chosen), source.records()?);
+        let reaches = spans.iter().map(|span| Ok(self.reach_of(span, &mut records)?.0));
+        for span in joined(reaches.collect::<Result<_>>()?) {
+            records.move_to(*span.start())?;
             chunk.fill(source, &mut records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
         }
         Ok(chunk)
@@ -102,9 +127,13 @@ impl<'a> Selection<'a> {
 
     /// From the first to the last record that decides the answers in a span,
     /// and the instances that can have some.
-    pub(super) fn reach_of(&self, span: &Span) -> Result<(Span, HashSet<Key>)> {
+    pub(super) fn reach_of(
+        &self,
+        span: &Span,
+        records: &mut Records<'_>,
+    ) -> Result<(Span, HashSet<Key>)> {
         let search = Search { selection: self, keys: self.keys_in(span) };
-        let reach = search.back(*span.start())?..=search.ahead(*span.end())?;
+        let reach = search.back(*span.start(), records)?..=search.ahead(*span.end(), records)?;
         Ok((reach, search.keys))
     }
 
@@ -147,10 +176,10 @@ struct Search<'s, 'a> {
 impl Search<'_, '_> {
     /// The stamp of the newest record such that all instances have values in it
     /// or in the records from it to `start`, or a mark forbids to look further.
-    fn back(&self, start: Timestamp) -> Result<Timestamp> {
+    fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
-        let mut records = source.records_back_from(start)?;
+        records.move_back_to(start)?;
         let mut stamp = start;
         while !missing.keys.is_empty() {
             let Some(record) = records.previous()? else {
@@ -167,10 +196,9 @@ impl Search<'_, '_> {
 
     /// The stamp of the oldest record such that all instances have values in it
     /// or in the records from `end` to it, or a mark forbids to look further.
-    fn ahead(&self, end: Timestamp) -> Result<Timestamp> {
-        let source = self.selection.chosen.source();
+    fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let mut missing = Missing::new(self);
-        let mut records = source.records_from(end)?;
+        records.move_to(end)?;
         let mut stamp = end;
         while !missing.keys.is_empty() {
             let Some(record) = records.next()? else { break };

@@ -91,11 +91,11 @@ impl<'a> Answers<'a> {
     ) -> Result<(), Failure> {
         match (self, &request.moments) {
             (Self::Logged(logged), _) => write_logged(logged, request, writer),
-            (Self::Even(pieces), _) => write_pieces(pieces, request, writer),
+            (Self::Even(window), _) => write_window(window, request, writer),
             (Self::Loaded(replay), Moments::Listed(times)) => {
                 // A time outside the archive is a line without values: as many
                 // lines come out as times went in.
-                let values = vec![Vec::new(); replay.metrics().len()];
+                let values = vec![replay::Values::new(); replay.metrics().len()];
                 let nothing =
                     |timestamp| Sample { timestamp, is_mark: false, values: values.clone() };
                 let sample = |&at| request.sample(replay, at).unwrap_or_else(|| nothing(at));
@@ -125,19 +125,16 @@ fn write_logged(
     Ok(())
 }
 
-fn write_pieces(
-    pieces: &mut replay::Window<'_>,
+fn write_window(
+    window: &mut replay::Window<'_>,
     request: &Request,
     writer: &mut Writer<'_>,
 ) -> Result<(), Failure> {
-    let was_whole = pieces.is_whole();
-    while let Some(span) = pieces.next_piece()? {
-        let replay = pieces.replay();
-        if pieces.is_whole() && !was_whole {
-            tell(replay);
-        }
-        let times = replay::times(span, request.step);
-        writer.write(times.filter_map(|at| request.sample(replay, at)))?;
+    let was_whole = window.is_whole();
+    let written =
+        writer.write_window(window, request.step, |replay, at| request.sample(replay, at));
+    if window.is_whole() && !was_whole {
+        tell(window.replay());
     }
-    Ok(())
+    written
 }

@@ -60,13 +60,19 @@ impl Blocks {
     ) -> Result<u64, Failure> {
         let mut values = 0;
         for sample in samples {
-            let row = row(report, &sample);
-            values += row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
-            self.rows.push(row);
-            if self.rows.len() >= self.len {
-                self.table.write_block(out, &self.rows)?;
-                self.rows.clear();
-            }
+            values += self.push(out, row(report, &sample))?;
+        }
+        Ok(values)
+    }
+
+    /// Adds a line, and writes a block that is full; returns the number of
+    /// values.
+    pub(super) fn push(&mut self, out: &mut Output, row: Row) -> Result<u64, Failure> {
+        let values = row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
+        self.rows.push(row);
+        if self.rows.len() >= self.len {
+            self.table.write_block(out, &self.rows)?;
+            self.rows.clear();
         }
         Ok(values)
     }
@@ -175,7 +181,7 @@ impl Table {
     }
 }
 
-fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
+pub(super) fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
     let text = |column| cell_text(cell(sample, column), column, report.precision);
     let cells = report.columns.iter().map(text).collect();
     Row {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use pcp_types::{InstanceId, Semantics, ValueType};
+use smallvec::{SmallVec, smallvec};
 
 use super::arithmetic::{binary, compare, growth, negative, rescaled};
 use super::check::{Action, Bound, Converted, Term};
@@ -11,7 +12,7 @@ use super::parse::{Function, Operator};
 use crate::Value;
 
 /// The values of one metric by instance, ascending; `None` without instances.
-pub(crate) type Values<'v> = Vec<(Option<InstanceId>, Value<'v>)>;
+pub type Values<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
 
 /// The values that operands have.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Term {
     /// The values at one of the two moments.
     fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
         match &self.action {
-            Action::Constant(value) => vec![(None, *value)],
+            Action::Constant(value) => smallvec![(None, *value)],
             Action::Metric(operand) => moments.of(*operand, at),
             Action::Negative(inner) => {
                 each(inner.values(moments, at), |value| negative(value, self.value_type))
@@ -88,13 +89,13 @@ impl Term {
     }
 
     /// The values of an operator, where both operands have one.
-    fn meet(
+    fn meet<'v>(
         &self,
         operator: Operator,
         left: &Values<'_>,
         right: &Values<'_>,
         singular: [bool; 2],
-    ) -> Values<'static> {
+    ) -> Values<'v> {
         let value = |left, right| binary(operator, left, right, self.value_type);
         match (singular, left.as_slice(), right.as_slice()) {
             ([true, _], [(_, left)], right) => {
@@ -106,12 +107,12 @@ impl Term {
             ([false, false], left, right) => {
                 pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
             }
-            _ => Vec::new(),
+            _ => Values::new(),
         }
     }
 
     fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
-        let Some(before) = &moments.before else { return Vec::new() };
+        let Some(before) = &moments.before else { return Values::new() };
         let befores = inner.values(moments, before.values);
         let now = inner.values(moments, moments.now);
         let grown = |(id, before, now)| Some((id, growth(before, now, self.value_type)?));
@@ -120,7 +121,7 @@ impl Term {
 
     /// The rates of the values, between the two moments.
     fn rates<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
-        let Some(before) = &moments.before else { return Vec::new() };
+        let Some(before) = &moments.before else { return Values::new() };
         let is_counter = self.semantics == Semantics::Counter;
         if let (Action::Metric(operand), true) = (&self.action, is_counter) {
             return moments.of(*operand, before.rates);

@@ -5,10 +5,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Logged, Window};
-use crate::Archive;
 use crate::replay::tests::{archive, at};
 use crate::replay::{Replay, Sample, Selection, times};
 use crate::scan::{Column, Room};
+use crate::{Archive, Error};
 
 fn selection(archive: &Archive) -> Selection<'_> {
     let mut selection = Replay::open(archive).read_on();
@@ -41,6 +41,23 @@ fn in_pieces(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<Str
     (samples, most, pieces)
 }
 
+/// All samples of a window, worked out on several threads, and how often any
+/// were taken.
+fn side_by_side(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<String>, u32) {
+    let (mut samples, mut taken) = (Vec::new(), 0);
+    let work = |replay: &Replay<'_>, span| {
+        let answers = times(span, step).filter_map(|at| sample(replay, at, back));
+        Ok(answers.map(|sample| text(&sample)).collect())
+    };
+    let take = |made: Vec<String>| {
+        samples.extend(made);
+        taken += 1;
+        Ok::<_, Error>(())
+    };
+    window.for_each(work, take).unwrap();
+    (samples, taken)
+}
+
 fn sample<'r>(replay: &'r Replay<'_>, at: Timestamp, back: Duration) -> Option<Sample<'r>> {
     if back.is_zero() { replay.at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
 }
@@ -62,7 +79,7 @@ fn a_long_window_holds_no_more_than_a_short_one() {
     for (step, back) in [(700, 0), (700, 700), (50_000, 50_000)] {
         let (step, back) = (Duration::from_millis(step), Duration::from_millis(back));
         let mut window = selection(&archive).window(at(0)..=at(4_000_000), step, back).unwrap();
-        window.most = 300;
+        (window.most, window.piece) = (300, super::FIRST);
         let (samples, most, pieces) = in_pieces(window, step, back);
         assert_eq!(samples.len() as i64, 1 + 3_999_000 / step.as_millis() as i64);
         // The first pieces are as long as it is not known how full they are.
@@ -102,6 +119,35 @@ fn a_window_outside_of_the_archive_has_no_pieces() {
     assert_eq!(in_pieces(window, step, Duration::ZERO).0.len(), 11);
 }
 
+#[test]
+fn pieces_side_by_side_go_on_behind_damage_as_one_does() {
+    let rows: Vec<_> = (0..4000).map(|n| (n * 1000, Some(n as u32))).collect();
+    let (directory, archive) = archive(&rows);
+    let mut records = archive.records_from(at(3_000_000)).unwrap();
+    let offset = records.next().unwrap().unwrap().offset() as usize;
+    let volume = directory.path().join("a.0");
+    let mut bytes = std::fs::read(&volume).unwrap();
+    // The number of value sets.
+    bytes[offset + 16..][..4].fill(0xff);
+    std::fs::write(&volume, bytes).unwrap();
+    let damaged = Archive::open(directory.path().join("a")).unwrap();
+    let step = Duration::from_millis(500);
+    let window = || {
+        let span = at(2_000_000)..=at(3_999_000);
+        let mut window = selection(&damaged).window(span, step, Duration::ZERO).unwrap();
+        (window.most, window.piece) = (100, 20);
+        window
+    };
+    let expected = in_pieces(window(), step, Duration::ZERO).0;
+    assert_eq!(expected.len(), 3999);
+    let (samples, taken) = side_by_side(window(), step, Duration::ZERO);
+    assert!(samples == expected);
+    assert!(taken > 20, "{taken}: all in front of the damage was answered in pieces");
+    let mut none = window();
+    let failed = none.for_each(|_, _| Ok(()), |()| Err(Error::Compressed { file: "f".into() }));
+    assert!(failed.unwrap_err().to_string().contains('f'));
+}
+
 proptest! {
     /// forall records, windows, sizes: pieces answer as the whole does.
     #[test]
@@ -123,9 +169,12 @@ proptest! {
         let whole = selection(&archive).load().unwrap();
         let answers = times(span.clone(), step).filter_map(|at| sample(&whole, at, back));
         let expected: Vec<_> = answers.map(|sample| text(&sample)).collect();
+        let mut window = selection(&archive).window(span.clone(), step, back).unwrap();
+        (window.most, window.piece) = (most, 1);
+        prop_assert_eq!(&in_pieces(window, step, back).0, &expected);
         let mut window = selection(&archive).window(span, step, back).unwrap();
         (window.most, window.piece) = (most, 1);
-        prop_assert_eq!(in_pieces(window, step, back).0, expected);
+        prop_assert_eq!(side_by_side(window, step, back).0, expected);
 
         let mut pieces = selection(&archive).logged().unwrap();
         pieces.room = Room { values: most, ..Room::CHUNK };
