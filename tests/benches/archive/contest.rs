@@ -78,7 +78,7 @@ pub(crate) fn row(work: &str, peer: (&str, Medians), ours: Medians, target: Opti
     let wall = ratio(peer.wall, ours.wall);
     let target = target.map_or("-".to_owned(), |target| {
         let verdict = if wall >= target { "reached" } else { "MISSED" };
-        format!("{target} x {verdict}")
+        format!("{target:.1} x {verdict}")
     });
     println!(
         "| {work} | {name} | {:.1} ms | {:.1} ms | {wall:.1} x | {target} | {:.1} x |",

@@ -121,7 +121,8 @@ impl Bench<'_> {
         if !self.wants(title) {
             return Ok(());
         }
-        let day = self.make("day", Shape { metrics: 10, records: 86_400, marks: 0 })?;
+        // As large as the other archive.
+        let day = self.make("day", Shape { metrics: 58, records: 86_400, marks: 0 })?;
         let rivals = [
             Rival::new("pmval", || Ok(self.pmval(&day, "bench.a.n0", "600", 20))),
             Rival::new("far apart", || Ok(self.report(&day, "bench.a.n0", "10min", 20))),
