@@ -66,7 +66,7 @@ use hashbrown::HashMap;
 use pcp_types::{InDom, InstanceId, Semantics, Timestamp};
 
 use crate::salvage::Lost;
-use crate::scan::{self, Chunk, Column, Room};
+use crate::scan::{self, Chunk, Column, Room, Taken};
 use crate::{Result, Source, Value};
 use derived::{Derivations, Derived};
 use interpolate::{Decrease, Observed, value_at};
@@ -135,7 +135,7 @@ impl<'a> Selection<'a> {
         let (mut records, mut lost) = (source.records()?, Vec::new());
         while selection.fill(&mut chunk, &mut records, Room::UNBOUNDED, &mut lost)? {}
         let end = chunk.stamps().last().copied().unwrap_or(source.start());
-        Ok(Replay { lost, ..selection.replay(chunk, end, None) })
+        Ok(Replay { lost, ..selection.replay(chunk.into_taken(), end, None) })
     }
 
     /// Adds what derived metrics are worked out of, behind what is shown, if
@@ -154,7 +154,7 @@ impl<'a> Selection<'a> {
     /// The replay of what was read.
     fn replay(
         self,
-        chunk: Chunk,
+        taken: Taken,
         end: Timestamp,
         covered: Option<Vec<RangeInclusive<Timestamp>>>,
     ) -> Replay<'a> {
@@ -167,8 +167,7 @@ impl<'a> Selection<'a> {
         };
         let operands = self.derivations.operands.iter().filter_map(place_of).collect();
         let shown = shown.chain(derived).collect();
-        let backward_records = chunk.backward_records();
-        let (stamps, marks, columns) = chunk.into_parts();
+        let Taken { stamps, marks, columns, backward_records } = taken;
         let lives = self.lives.as_deref();
         let metrics = self.chosen.metrics().iter().cloned();
         let tracks =

@@ -99,7 +99,7 @@ use pcp_types::Timestamp;
 use crate::error::{Error, Result};
 use crate::{Records, Source};
 use chunk::Limits;
-pub(crate) use chunk::Room;
+pub(crate) use chunk::{Room, Taken};
 
 pub use chunk::Chunk;
 pub use column::Column;
@@ -140,8 +140,13 @@ impl<'a> Columns<'a> {
     }
 
     /// Another scan of the same selection, in the memory of this one.
-    fn reopen(self, selection: &Selection<'a>, span: impl RangeBounds<Timestamp>) -> Result<Self> {
-        Self::begin(selection, span, self.chunk.restarted())
+    fn reopen(
+        mut self,
+        selection: &Selection<'a>,
+        span: impl RangeBounds<Timestamp>,
+    ) -> Result<Self> {
+        self.chunk.restart();
+        Self::begin(selection, span, self.chunk)
     }
 
     fn begin(

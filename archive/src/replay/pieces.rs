@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use pcp_types::Timestamp;
 
-use super::seek::{Span, joined};
+use super::seek::{Reading, Span, joined};
 use super::{Replay, Selection};
 use crate::scan::{Chunk, Room};
 use crate::{Records, Result};
@@ -55,6 +55,7 @@ pub struct Window<'a> {
     pub(super) piece: i128,
     /// About so many observations are held.
     pub(super) most: usize,
+    reading: Reading<'a>,
     /// The outline, and later the piece.
     replay: Replay<'a>,
     /// The replay has all that is left.
@@ -105,9 +106,11 @@ impl<'a> Selection<'a> {
         let outline = selection.outline(&(first.saturating_sub(back)..=last))?;
         let full = VALUES as f64 / (outline.values_per_nano * nanos as f64);
         let piece = if full.is_finite() { full as i128 } else { FIRST };
+        let reading = Reading::new(&selection)?;
         let moments = Moments { selection, first, step, back, is_sparse };
         let Outline { replay, is_whole, .. } = outline;
-        Ok(Window { moments, left: 0..count, piece: piece.max(1), most: VALUES, replay, is_whole })
+        let (left, piece, most) = (0..count, piece.max(1), VALUES);
+        Ok(Window { moments, left, piece, most, reading, replay, is_whole })
     }
 
     /// Begins to return what was logged; see [`Replay::observations`].
@@ -125,8 +128,8 @@ impl<'a> Selection<'a> {
         }
         let end = chunk.newest().unwrap_or(source.start());
         chunk.clear();
-        let replay = Replay { lost, ..selection.clone().replay(chunk, end, None) };
-        let chunk = Chunk::new(&selection.chosen);
+        let replay = Replay { lost, ..selection.clone().replay(chunk.take(), end, None) };
+        chunk.restart();
         Ok(Logged {
             records: source.records()?,
             selection,
@@ -144,7 +147,8 @@ impl<'a> Selection<'a> {
         let whole = |replay| Outline { replay, is_whole: true, values_per_nano: 0.0 };
         match self.seen(span) {
             Ok((chunk, values_per_nano)) if chunk.backward_records() == 0 => {
-                let replay = self.clone().replay(chunk, source.end(), Some(Vec::new()));
+                let replay =
+                    self.clone().replay(chunk.into_taken(), source.end(), Some(Vec::new()));
                 Ok(Outline { replay, is_whole: false, values_per_nano })
             }
             Ok(_) => Ok(whole(self.clone().load()?)),
@@ -227,7 +231,8 @@ impl<'a> Window<'a> {
 
     /// Reads what decides the answers in a piece, or all that there is.
     fn read(&mut self, piece: Range<i128>) -> Result<()> {
-        let Some(Piece { replay, values, is_searched }) = self.moments.read(piece)? else {
+        let read = self.moments.read(piece, &mut self.reading)?;
+        let Some(Piece { replay, values, is_searched }) = read else {
             self.replay = self.moments.selection.clone().load()?;
             self.is_whole = true;
             return Ok(());
@@ -254,23 +259,29 @@ impl<'a> Moments<'a> {
 
     /// Reads what decides the answers in a piece; `None` if all has to be read
     /// for it.
-    pub(super) fn read(&self, piece: Range<i128>) -> Result<Option<Piece<'a>>> {
+    pub(super) fn read(
+        &self,
+        piece: Range<i128>,
+        reading: &mut Reading<'a>,
+    ) -> Result<Option<Piece<'a>>> {
         let piece = self.span(piece);
         let spans: Vec<Span> = if self.is_sparse {
             super::times(piece.clone(), self.step).map(|at| at..=at).collect()
         } else {
             vec![piece.start().saturating_sub(self.back)..=*piece.end()]
         };
-        match self.selection.deciding(&spans) {
-            Ok(chunk) if chunk.backward_records() == 0 => {
+        match self.selection.deciding(&spans, reading) {
+            Ok(()) if reading.chunk.backward_records() == 0 => {
+                let chunk = &reading.chunk;
                 let inside = chunk.stamps().iter().filter(|stamp| piece.contains(stamp)).count();
                 let is_searched = !self.is_sparse && inside < chunk.stamps().len() / 2;
                 let (values, end) = (chunk.values(), self.selection.chosen.source().end());
-                let replay = self.selection.clone().replay(chunk, end, Some(joined(spans)));
+                let taken = reading.take(&self.selection);
+                let replay = self.selection.clone().replay(taken, end, Some(joined(spans)));
                 Ok(Some(Piece { replay, values, is_searched }))
             }
             Err(error) if !self.selection.reads_on_behind(&error) => Err(error),
-            Ok(_) | Err(_) => Ok(None),
+            Ok(()) | Err(_) => Ok(None),
         }
     }
 }
@@ -311,7 +322,7 @@ impl<'a> Logged<'a> {
             let rows = std::mem::replace(&mut self.chunk, next);
             if let Some(&end) = rows.stamps().last() {
                 let lost = std::mem::take(&mut self.replay.lost);
-                let replay = self.selection.clone().replay(rows, end, None);
+                let replay = self.selection.clone().replay(rows.into_taken(), end, None);
                 self.replay = Replay { lost, ..replay };
                 return Ok(true);
             }

@@ -25,7 +25,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::{Lives, Replay, Selection, lifetime};
-use crate::scan::{Chunk, Room};
+use crate::scan::{Chunk, Room, Taken};
 use crate::{MetricDesc, Record, Records, Result};
 
 /// So many moments for each entry of the temporal index are worth a search
@@ -77,27 +77,34 @@ impl<'a> Selection<'a> {
             return self.load();
         }
         let selection = self.with_operands();
-        match selection.deciding(spans) {
-            Ok(chunk) => Ok(selection.replay(chunk, end, Some(joined(spans.to_vec())))),
+        let mut reading = Reading::new(&selection)?;
+        match selection.deciding(spans, &mut reading) {
+            Ok(()) => {
+                let taken = reading.take(&selection);
+                Ok(selection.replay(taken, end, Some(joined(spans.to_vec()))))
+            }
             // What decides lies beyond the damage, wherever that is.
             Err(error) if selection.reads_on_behind(&error) => selection.load(),
             Err(error) => Err(error),
         }
     }
 
-    /// The records that decide the answers in some stretches of time.
-    pub(super) fn deciding(&self, spans: &[Span]) -> Result<Chunk> {
+    /// Reads the records that decide the answers in some stretches of time.
+    pub(super) fn deciding(&self, spans: &[Span], reading: &mut Reading<'a>) -> Result<()> {
+        reading.chunk.restart();
         let mut spans: Vec<&Span> =
             spans.iter().filter(|span| span.start() <= span.end()).collect();
         spans.sort_by_key(|span| *span.start());
         let source = self.chosen.source();
-        let (mut chunk, mut records) = (Chunk::new(&self.chosen), source.records()?);
+        let Reading { chunk, records } = reading;
         let mut last: Option<Span> = None;
         for span in &spans {
-            let reach = self.reach_of(span, &mut records)?.0;
+            let reach = self.reach_of(span, records)?.0;
             let (start, end) = match &last {
                 // An instance that exists now was far to seek.
-                Some(last) if reach.start() < last.start() => return self.deciding_apart(&spans),
+                Some(last) if reach.start() < last.start() => {
+                    return self.deciding_apart(&spans, reading);
+                }
                 Some(last) if reach.start() <= last.end() => {
                     (last.end().saturating_add(Duration::from_nanos(1)), *last.end())
                 }
@@ -106,23 +113,24 @@ impl<'a> Selection<'a> {
             let end = end.max(*reach.end());
             if start <= end {
                 records.move_to(start)?;
-                chunk.fill(source, &mut records, Bound::Included(end), Room::UNBOUNDED)?;
+                chunk.fill(source, records, Bound::Included(end), Room::UNBOUNDED)?;
             }
             last = Some(*reach.start()..=end);
         }
-        Ok(chunk)
+        Ok(())
     }
 
     /// The same, all searches in front of all reading.
-    fn deciding_apart(&self, spans: &[&Span]) -> Result<Chunk> {
+    fn deciding_apart(&self, spans: &[&Span], reading: &mut Reading<'a>) -> Result<()> {
+        reading.chunk.restart();
         let source = self.chosen.source();
-        let (mut chunk, mut records) = (Chunk::new(&self.chosen), source.records()?);
-        let reaches = spans.iter().map(|span| Ok(self.reach_of(span, &mut records)?.0));
+        let Reading { chunk, records } = reading;
+        let reaches = spans.iter().map(|span| Ok(self.reach_of(span, records)?.0));
         for span in joined(reaches.collect::<Result<_>>()?) {
             records.move_to(*span.start())?;
-            chunk.fill(source, &mut records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
+            chunk.fill(source, records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
         }
-        Ok(chunk)
+        Ok(())
     }
 
     /// From the first to the last record that decides the answers in a span,
@@ -164,6 +172,30 @@ impl<'a> Selection<'a> {
             keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
         }
         keys
+    }
+}
+
+/// What is used again from one stretch of time to the next: the open files, and
+/// what is known about records and columns.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) chunk: Chunk,
+    records: Records<'a>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(selection: &Selection<'a>) -> Result<Self> {
+        let chunk = Chunk::new(&selection.chosen);
+        Ok(Self { chunk, records: selection.chosen.source().records()? })
+    }
+
+    /// What was read. Columns are forgotten if most of them had nothing.
+    pub(super) fn take(&mut self, selection: &Selection<'a>) -> Taken {
+        if self.chunk.is_mostly_empty() {
+            let next = Chunk::new(&selection.chosen);
+            return std::mem::replace(&mut self.chunk, next).into_taken();
+        }
+        self.chunk.take()
     }
 }
 

@@ -52,6 +52,17 @@ pub struct Chunk {
     behind: Option<Place>,
 }
 
+/// What a chunk read.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) stamps: Vec<Timestamp>,
+    pub(crate) marks: Vec<u32>,
+    /// By metric, and in no order of the instances.
+    pub(crate) columns: Vec<Vec<Column>>,
+    /// Records that were left out because their time goes back.
+    pub(crate) backward_records: u64,
+}
+
 /// Where a record is: archive, volume, offset.
 type Place = (u32, u32, u64);
 
@@ -127,9 +138,22 @@ impl Chunk {
         Self { newest: other.newest, ..self }
     }
 
-    /// The rows' times, the marks, and the columns of each metric.
-    pub(crate) fn into_parts(self) -> (Vec<Timestamp>, Vec<u32>, Vec<Vec<Column>>) {
-        (self.stamps, self.marks, self.columns)
+    /// Takes the rows out, with their columns. Others are left in the same
+    /// places, with room for as many values.
+    pub(crate) fn take(&mut self) -> Taken {
+        let columns = self.columns.iter_mut().map(|own| own.iter_mut().map(Column::take).collect());
+        Taken {
+            columns: columns.collect(),
+            stamps: std::mem::take(&mut self.stamps),
+            marks: std::mem::take(&mut self.marks),
+            backward_records: self.backward_records,
+        }
+    }
+
+    /// The rows, with their columns.
+    pub(crate) fn into_taken(self) -> Taken {
+        let Self { stamps, marks, columns, backward_records, .. } = self;
+        Taken { stamps, marks, columns, backward_records }
     }
 
     /// Records that were left out because their time goes back.
@@ -142,10 +166,17 @@ impl Chunk {
         Limits { first: self.first, behind: self.behind, is_forward: self.backward_records == 0 }
     }
 
-    /// No rows, as if none had been read; columns keep their places.
-    pub(super) fn restarted(mut self) -> Self {
+    /// Takes all rows away, as if none had been read; columns keep their places.
+    pub(crate) fn restart(&mut self) {
         self.clear();
-        Self { newest: None, backward_records: 0, first: None, behind: None, ..self }
+        self.backward_records = 0;
+        (self.newest, self.first, self.behind) = (None, None, None);
+    }
+
+    /// Whether most columns have no values.
+    pub(crate) fn is_mostly_empty(&self) -> bool {
+        let all = || self.columns.iter().flatten();
+        2 * all().filter(|column| column.is_empty()).count() > all().count()
     }
 
     /// Takes all rows away; the columns keep their places and the memory they

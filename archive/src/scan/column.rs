@@ -146,6 +146,13 @@ impl Column {
         }
     }
 
+    /// Takes the values out; there is room for as many others.
+    pub(super) fn take(&mut self) -> Self {
+        let words = Vec::with_capacity(self.words.len());
+        let other = Self { words, ..Self::new(self.instance, self.value_type) };
+        std::mem::replace(self, other)
+    }
+
     /// Takes all values away. Memory of which the values filled less than a
     /// quarter is given back: else every column would come to hold as much as
     /// its fullest chunk needed, all of them together more than any chunk.

@@ -20,7 +20,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::super::seek::Span;
+use super::super::seek::{Reading, Span};
 use super::{FIRST, Moments, Window};
 use crate::Error;
 use crate::replay::Replay;
@@ -101,9 +101,10 @@ impl<'a> Window<'a> {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
+                    let mut reading = None;
                     while let Some(Job { piece, done }) = next(&taken) {
                         // Nobody waits if taking has failed.
-                        let _ = done.send(moments.answer(piece, work));
+                        let _ = done.send(moments.answer(piece, &mut reading, work));
                     }
                 });
             }
@@ -142,9 +143,14 @@ impl<'a> Moments<'a> {
     fn answer<T, E: From<Error>>(
         &self,
         piece: Range<i128>,
+        reading: &mut Option<Reading<'a>>,
         work: &impl Fn(&Replay<'a>, Span) -> Result<T, E>,
     ) -> Result<Outcome<T>, E> {
-        let Some(read) = self.read(piece.clone())? else { return Ok(Outcome::Whole) };
+        let reading = match reading {
+            Some(reading) => reading,
+            None => reading.insert(Reading::new(&self.selection)?),
+        };
+        let Some(read) = self.read(piece.clone(), reading)? else { return Ok(Outcome::Whole) };
         let made = work(&read.replay, self.span(piece))?;
         Ok(Outcome::Made { made, values: read.values, is_searched: read.is_searched })
     }
