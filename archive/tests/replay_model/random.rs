@@ -1,0 +1,321 @@
+//! Random archives, on disk and as a model.
+
+use std::path::{Path, PathBuf};
+
+use mmv_archive::replay::interpolate::Decrease;
+use mmv_archive::replay::{Replay, Selection};
+use mmv_archive::{
+    ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, MetricDesc, OwnedValue,
+    Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::archives;
+use crate::rules::{Key, Model, Row};
+
+/// The grid of times, in nanoseconds: 1/64 s.
+pub(crate) const TICK: i128 = 15_625_000;
+
+/// A time on the grid.
+pub(crate) fn at(tick: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(tick) * TICK)
+}
+
+/// The metrics: what they are, and the place of their domain.
+pub(crate) const METRICS: [(Semantics, ValueType, Option<usize>); 14] = [
+    // In every record.
+    (Semantics::Instant, ValueType::U32, None),
+    (Semantics::Counter, ValueType::U64, Some(LARGE)),
+    (Semantics::Counter, ValueType::I32, Some(SMALL)),
+    (Semantics::Counter, ValueType::U32, None),
+    (Semantics::Counter, ValueType::I64, Some(SMALL)),
+    (Semantics::Counter, ValueType::Float, Some(SMALL)),
+    (Semantics::Counter, ValueType::Double, None),
+    (Semantics::Counter, ValueType::String, None),
+    (Semantics::Instant, ValueType::I64, Some(LARGE)),
+    (Semantics::Instant, ValueType::String, Some(SMALL)),
+    (Semantics::Instant, ValueType::Double, None),
+    (Semantics::Discrete, ValueType::U32, Some(LARGE)),
+    (Semantics::Discrete, ValueType::I32, Some(SMALL)),
+    (Semantics::Discrete, ValueType::String, None),
+];
+
+/// Domains by their place: one that never has 16 instances, one that may.
+const SMALL: usize = 0;
+const LARGE: usize = 1;
+/// How many instances have values; the small domain names fewer.
+pub(crate) const INSTANCES: [i32; 2] = [8, 20];
+const NAMED: [u32; 2] = [0x3f, 0xf_ffff];
+
+fn domain(place: usize) -> InDom {
+    InDom::new(70, 1 + place as u32).unwrap()
+}
+
+pub(crate) fn desc(metric: usize) -> MetricDesc {
+    let (semantics, value_type, domain_place) = METRICS[metric];
+    MetricDesc {
+        pmid: Pmid::new(70, 1, metric as u32).unwrap(),
+        value_type,
+        indom: domain_place.map(domain),
+        semantics,
+        units: Units::NONE,
+    }
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Record,
+    Mark,
+    /// The first record of another archive.
+    NextArchive,
+}
+
+/// One record or mark.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Ticks since the one before.
+    after: i64,
+    event: Event,
+    /// Metrics that are not in the record, as bits.
+    absent: u16,
+    /// Metrics with an error code.
+    failed: u16,
+    /// Instances with a value; each metric turns the bits its own way.
+    present: u32,
+    /// The domains from here on, as bits.
+    listed: Option<[u32; 2]>,
+    seed: u32,
+}
+
+pub(crate) fn step() -> impl Strategy<Value = Step> {
+    let event = prop_oneof![
+        20 => Just(Event::Record),
+        2 => Just(Event::Mark),
+        1 => Just(Event::NextArchive),
+    ];
+    let listed = prop_oneof![1 => Just(u32::MAX), 5 => any::<u32>(), 2 => Just(0)];
+    let listed = proptest::option::weighted(0.3, [listed.clone(), listed]);
+    let after = prop_oneof![1 => Just(0), 6 => 1i64..64];
+    let bits = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u32>(), listed, any::<u32>());
+    (after, event, bits).prop_map(|(after, event, (absent, a, b, present, listed, seed))| Step {
+        after,
+        event,
+        absent,
+        failed: a & b,
+        present,
+        listed,
+        seed,
+    })
+}
+
+/// How an archive is written and asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    version: Version,
+    index_bytes: u64,
+    volume_bytes: Option<u64>,
+    decrease: Decrease,
+    /// The instances that the large domain has first, as bits.
+    first_listed: u32,
+}
+
+pub(crate) fn options() -> impl Strategy<Value = Options> {
+    let version = prop_oneof![Just(Version::V2), Just(Version::V3)];
+    let index_bytes = prop::sample::select(vec![1, 500, 100_000]);
+    let volume_bytes = proptest::option::weighted(0.3, 2000u64..4000);
+    let decrease = prop_oneof![Just(Decrease::Reset), Just(Decrease::Wrap)];
+    let first_listed = prop::sample::select(vec![0x1, 0x7fff, 0xffff, u32::MAX]);
+    let all = (version, index_bytes, volume_bytes, decrease, first_listed);
+    all.prop_map(|(version, index_bytes, volume_bytes, decrease, first_listed)| Options {
+        version,
+        index_bytes,
+        volume_bytes,
+        decrease,
+        first_listed,
+    })
+}
+
+/// The archives on disk, as one.
+pub(crate) struct Archives {
+    set: ArchiveSet,
+    decrease: Decrease,
+    _directory: TempDir,
+}
+
+impl Archives {
+    /// All metrics, in the order of the table.
+    pub(crate) fn selection(&self) -> Selection<'_> {
+        let mut selection = Replay::open(&self.set).decrease(self.decrease);
+        (0..METRICS.len()).for_each(|metric| assert_eq!(selection.select(&name(metric)), 1));
+        selection
+    }
+}
+
+fn name(metric: usize) -> String {
+    format!("t.m{metric}")
+}
+
+/// Writes archives and the model of them.
+pub(crate) fn build(steps: &[Step], options: &Options) -> (Archives, Model) {
+    let mut making = Making {
+        directory: archives::scratch(),
+        options,
+        bases: Vec::new(),
+        writer: None,
+        tick: 0,
+        start: 0,
+        model: Model { rows: vec![], states: [vec![], vec![]], decrease: options.decrease },
+    };
+    making.step(&Step {
+        after: 0,
+        event: Event::NextArchive,
+        absent: 0,
+        failed: 0,
+        present: u32::MAX,
+        listed: Some([u32::MAX, options.first_listed]),
+        seed: 7,
+    });
+    for step in steps {
+        making.step(step);
+    }
+    making.finish()
+}
+
+/// Archives that are being written.
+struct Making<'o> {
+    directory: TempDir,
+    options: &'o Options,
+    bases: Vec<PathBuf>,
+    writer: Option<ArchiveWriter>,
+    /// The time of the last record, and of the first one of its archive.
+    tick: i64,
+    start: i64,
+    model: Model,
+}
+
+impl Making<'_> {
+    fn step(&mut self, step: &Step) {
+        let follows_mark = self.model.rows.last().is_some_and(|row| row.values.is_none());
+        let must_be_later = match step.event {
+            Event::Mark => true,
+            Event::Record => follows_mark,
+            Event::NextArchive => self.tick == self.start && !self.bases.is_empty(),
+        };
+        let after = step.after.max(must_be_later.into());
+        self.tick += after;
+        match step.event {
+            Event::Mark => return self.mark(),
+            Event::NextArchive => {
+                self.next_archive();
+                self.list(step.listed.unwrap_or([step.present; 2]), true);
+            }
+            // Of two states of one time a writer writes the first.
+            Event::Record if after > 0 => {
+                step.listed.into_iter().for_each(|listed| self.list(listed, false));
+            }
+            Event::Record => {}
+        }
+        let sets: Vec<ValueSet> = (0..METRICS.len()).filter_map(|m| value_set(m, step)).collect();
+        let values = sets.iter().flat_map(stored).collect();
+        self.model.rows.push(Row { at: at(self.tick), values: Some(values) });
+        archives::write(self.writer.as_mut().unwrap(), at(self.tick), sets);
+    }
+
+    fn mark(&mut self) {
+        self.writer.as_mut().unwrap().write_mark(at(self.tick)).unwrap();
+        self.model.rows.push(Row { at: at(self.tick), values: None });
+    }
+
+    fn next_archive(&mut self) {
+        self.model.end_archive(at(self.tick));
+        if let Some(writer) = self.writer.take() {
+            writer.finish().unwrap();
+        }
+        self.start = self.tick;
+        let base = self.directory.path().join(self.bases.len().to_string());
+        self.writer = Some(begin(&base, self.options));
+        self.bases.push(base);
+    }
+
+    /// A domain does not begin empty, and one of version 2 never is.
+    fn list(&mut self, listed: [u32; 2], is_first: bool) {
+        let is_never_empty = is_first || self.options.version == Version::V2;
+        for (place, bits) in listed.into_iter().enumerate() {
+            let bits = (bits | u32::from(is_never_empty)) & NAMED[place];
+            let instances = instances(bits);
+            self.writer.as_mut().unwrap().declare_indom(domain(place), &instances).unwrap();
+            self.model.states[place].push((at(self.tick), bits));
+        }
+    }
+
+    fn finish(self) -> (Archives, Model) {
+        self.writer.unwrap().finish().unwrap();
+        let set = ArchiveSet::open(&self.bases).unwrap();
+        let decrease = self.options.decrease;
+        (Archives { set, decrease, _directory: self.directory }, self.model)
+    }
+}
+
+fn begin(base: &Path, options: &Options) -> ArchiveWriter {
+    let Options { version, index_bytes, volume_bytes, .. } = *options;
+    let options = WriterOptions { version, index_bytes, volume_bytes, ..WriterOptions::default() };
+    let mut writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+    for metric in 0..METRICS.len() {
+        writer.declare_metric(&desc(metric), &[&name(metric)]).unwrap();
+    }
+    writer
+}
+
+fn bits(set: u32) -> impl Iterator<Item = i32> {
+    (0..32).filter(move |n| set >> n & 1 == 1)
+}
+
+fn instances(set: u32) -> Vec<Instance> {
+    let instance = |n| Instance { id: InstanceId::new(n).unwrap(), name: format!("i{n}").into() };
+    bits(set).map(instance).collect()
+}
+
+/// What a metric has in a record; the first one always a value.
+fn value_set(metric: usize, step: &Step) -> Option<ValueSet> {
+    let has = |set: u16| metric > 0 && set >> metric & 1 == 1;
+    if has(step.absent) {
+        return None;
+    }
+    let pmid = desc(metric).pmid;
+    if has(step.failed) {
+        return Some(ValueSet { pmid, values: Err(ErrorCode::AGAIN) });
+    }
+    let values = match METRICS[metric].2 {
+        None => vec![(None, value(metric, 0, step.seed))],
+        Some(place) => bits(step.present.rotate_left(3 * metric as u32))
+            .filter(|n| *n < INSTANCES[place])
+            .map(|n| (Some(InstanceId::new(n).unwrap()), value(metric, n, step.seed)))
+            .collect(),
+    };
+    Some(ValueSet { pmid, values: Ok(values) })
+}
+
+/// A value that the grid of times leaves exact.
+fn value(metric: usize, instance: i32, seed: u32) -> OwnedValue {
+    let mixed = (u64::from(seed) << 20 | (metric as u64) << 8 | instance as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = (mixed >> 28) as i64;
+    match METRICS[metric].1 {
+        ValueType::I32 => OwnedValue::I32((number % 2000 - 1000) as i32),
+        ValueType::U32 => OwnedValue::U32((number % 5000) as u32),
+        ValueType::I64 => OwnedValue::I64(number - (1 << 35)),
+        ValueType::U64 => OwnedValue::U64(number as u64),
+        ValueType::Float => OwnedValue::Float((number % 4096) as f32 / 4.0),
+        ValueType::Double => OwnedValue::Double((number % 4096) as f64 / 8.0),
+        _ => OwnedValue::String(number.to_string().into_bytes()),
+    }
+}
+
+/// The values of a set by metric and instance.
+fn stored(set: &ValueSet) -> Vec<(Key, OwnedValue)> {
+    let metric = set.pmid.item() as usize;
+    let values = set.values.iter().flatten();
+    values.map(|(id, value)| ((metric, id.map(InstanceId::get)), value.clone())).collect()
+}
