@@ -20,6 +20,7 @@
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
 //! | `summaries` | summaries of the corpus are those of pmlogsummary |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
+//! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
 //!
@@ -33,6 +34,7 @@ mod copied;
 mod crashed;
 mod demo;
 mod dumped;
+mod expressions;
 mod harness;
 mod harvest;
 mod lifecycle;

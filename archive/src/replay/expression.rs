@@ -45,8 +45,17 @@
 //!
 //! The sum, mean, least and largest of no values at all have no value here; PCP
 //! says 0, or what they were before. Scales of units are converted by their
-//! power on each side, `delta` and `rate` of unsigned numbers can be negative,
-//! and a product with a counter is a counter on whichever side that stands.
+//! power on each side, and a product with a counter is a counter on whichever
+//! side that stands.
+//!
+//! What grows from one moment to the next (PCP 6.0.3, the numbers of a test):
+//!
+//! | | PCP | here |
+//! |---|---|---|
+//! | `rate` of an unsigned level that fell by 1000 in a second | 4294966296 | -1000 |
+//! | `rate` of an unsigned counter that was set back by 50 | 4294967246 | none |
+//! | `rate` and `delta` of a counter behind a mark | none for two samples | none for one |
+//! | `sum(rate(x))`, `rate(sum(x))` | refused: only a name may stand in a function | as they say |
 //!
 //! [`Replay::at_since`]: super::Replay::at_since
 //! [`Replay::rates_at`]: super::Replay::rates_at
