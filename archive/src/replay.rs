@@ -249,9 +249,8 @@ fn column_value<'s>(
     decrease: Decrease,
 ) -> Option<Value<'s>> {
     let (prior, next) = reach.neighbours(column.rows());
-    let observed = |place: usize| {
-        let (record, value) = column.get(place)?;
-        Some(Observed { at: timeline.seconds(record), value })
+    let observed = |(place, record)| {
+        Some(Observed { at: timeline.seconds(record), value: column.value(place)? })
     };
     value_at(semantics, observed(prior?), next.and_then(observed), reach.at, decrease)
 }

@@ -33,17 +33,17 @@ pub(crate) struct Reach {
     pub(crate) next: Range<u32>,
 }
 
+/// A place among the records that have a value, and the record.
+pub(crate) type Neighbour = (usize, u32);
+
 impl Reach {
     /// The places, among the records that have a value, of the newest one
     /// behind the moment and of the oldest one ahead of it.
-    pub(crate) fn neighbours(&self, records: &Rows) -> (Option<usize>, Option<usize>) {
-        let is_within = |place: usize, range: &Range<u32>| {
-            records.get(place).is_some_and(|record| range.contains(&record))
-        };
-        let after = records.count_before(self.prior.end);
-        let prior = after.checked_sub(1).filter(|&place| is_within(place, &self.prior));
-        let next = records.count_before(self.next.start);
-        (prior, Some(next).filter(|&place| is_within(place, &self.next)))
+    pub(crate) fn neighbours(&self, records: &Rows) -> (Option<Neighbour>, Option<Neighbour>) {
+        let prior = records.last_before(self.prior.end);
+        let next = records.first_from(self.next.start);
+        let prior = prior.filter(|(_, record)| self.prior.contains(record));
+        (prior, next.filter(|(_, record)| self.next.contains(record)))
     }
 }
 
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn neighbours_are_the_closest_within_reach() {
         let at = |prior, next| Reach { at: 0.0, prior, next }.neighbours(&Rows::from([2, 4, 8]));
-        assert_eq!(at(0..6, 6..9), (Some(1), Some(2)));
-        assert_eq!(at(0..5, 4..9), (Some(1), Some(1)), "a record at the moment is both");
+        assert_eq!(at(0..6, 6..9), (Some((1, 4)), Some((2, 8))));
+        assert_eq!(at(0..5, 4..9), (Some((1, 4)), Some((1, 4))), "one at the moment is both");
         assert_eq!(at(5..6, 6..8), (None, None), "nothing between the marks");
-        assert_eq!(at(0..0, 0..9), (None, Some(0)));
+        assert_eq!(at(0..0, 0..9), (None, Some((0, 2))));
     }
 }

@@ -59,12 +59,18 @@ impl Column {
     /// The row and the value at a place, counted from 0.
     #[inline]
     pub fn get(&self, place: usize) -> Option<(u32, Value<'_>)> {
+        Some((self.rows.get(place)?, self.value(place)?))
+    }
+
+    /// The value at a place.
+    #[inline]
+    pub(crate) fn value(&self, place: usize) -> Option<Value<'_>> {
         let word = *self.words.get(place)?;
         let bytes = || {
             let begin = place.checked_sub(1).and_then(|before| self.words.get(before)).copied();
             self.bytes.get(begin.unwrap_or(0) as usize..word as usize).unwrap_or_default()
         };
-        let value = match self.value_type {
+        Some(match self.value_type {
             ValueType::NoSupport => return None,
             ValueType::I32 => Value::I32(word as u32 as i32),
             ValueType::U32 => Value::U32(word as u32),
@@ -76,8 +82,7 @@ impl Column {
             ValueType::Aggregate | ValueType::AggregateStatic => Value::Aggregate(bytes()),
             ValueType::Event => Value::Event(bytes()),
             ValueType::HighresEvent => Value::HighresEvent(bytes()),
-        };
-        Some((self.rows.get(place)?, value))
+        })
     }
 
     /// The rows and values in order.
@@ -148,8 +153,9 @@ impl Column {
 
     /// Takes the values out; there is room for as many others.
     pub(super) fn take(&mut self) -> Self {
-        let words = Vec::with_capacity(self.words.len());
-        let other = Self { words, ..Self::new(self.instance, self.value_type) };
+        let words = Vec::with_capacity(self.words.capacity());
+        let rows = self.rows.emptied();
+        let other = Self { rows, words, ..Self::new(self.instance, self.value_type) };
         std::mem::replace(self, other)
     }
 

@@ -4,14 +4,23 @@ use std::ops::Range;
 
 /// Rising places in [`Chunk::stamps`](super::Chunk::stamps).
 ///
-/// Most columns have a value in every row: as long as the rows follow each
-/// other, no list of them is kept.
+/// Most columns have a value in every row. So what is kept is where a stretch
+/// of rows that follow each other begins: rows 3, 4, 5, 7, 8 are a stretch from
+/// row 3 at place 0, and one from row 7 at place 3.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
+    /// The start of the first stretch.
     first: u32,
     len: usize,
-    /// All rows once two of them do not follow each other; empty before.
-    list: Vec<u32>,
+    /// The starts of the others.
+    others: Vec<Start>,
+}
+
+/// Where a stretch begins.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    row: u32,
+    place: u32,
 }
 
 impl Rows {
@@ -29,57 +38,79 @@ impl Rows {
     #[inline]
     pub fn get(&self, place: usize) -> Option<u32> {
         if place >= self.len {
-            None
-        } else if self.list.is_empty() {
-            Some(self.first + place as u32)
-        } else {
-            self.list.get(place).copied()
+            return None;
         }
+        // Every stretch has a row at least: of rows that all stand alone, each
+        // place is a stretch of its own.
+        let alone = self.len - self.others.len();
+        let fewest = (place + 1).saturating_sub(alone);
+        let searched = self.others.get(fewest..place.min(self.others.len())).unwrap_or_default();
+        let passed = fewest + searched.partition_point(|start| start.place as usize <= place);
+        let Start { row, place: start } = self.start(passed);
+        Some(row + (place as u32 - start))
+    }
+
+    /// The start of a stretch, which exists.
+    #[inline]
+    fn start(&self, stretch: usize) -> Start {
+        let other = stretch.checked_sub(1).and_then(|other| self.others.get(other)).copied();
+        other.unwrap_or(Start { row: self.first, place: 0 })
     }
 
     /// The last row.
+    #[inline]
     pub fn last(&self) -> Option<u32> {
-        self.get(self.len.checked_sub(1)?)
+        let Start { row, place } = self.start(self.others.len());
+        (self.len > 0).then(|| row + (self.len as u32 - 1 - place))
     }
 
     /// The rows in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + DoubleEndedIterator {
-        // No place is behind the last one.
-        (0..self.len).map(|place| self.get(place).unwrap_or_default())
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.stretches().flat_map(|(places, first)| (first..).take(places.len()))
     }
 
-    /// How many of the rows lie in front of `row`.
-    ///
-    /// Rows rise by one at least, so the first and the last of them leave few
-    /// places to search: of 3, 4, 6 exactly one lies in front of 4, because
-    /// 4 - 3 is one and so is what is left of three without 4 to 6.
+    /// How many of the rows lie in front of `row`: of 3, 4, 5, 7, 8 there are
+    /// three in front of 7, and of 6.
     #[inline]
     pub fn count_before(&self, row: u32) -> usize {
-        let Some(last) = self.last() else { return 0 };
-        if row > last {
-            return self.len;
-        }
-        let most = self.len.min(row.saturating_sub(self.first) as usize);
-        let fewest = (self.len - 1).saturating_sub((last - row) as usize);
-        let between = self.list.get(fewest..most).unwrap_or_default();
-        fewest + between.partition_point(|&other| other < row)
+        self.split(row).2
     }
 
-    /// The rows cut wherever two do not follow each other: the places of each
-    /// stretch, and its first row.
+    /// The place of the last one in front of `row`, and which it is.
+    #[inline]
+    pub(crate) fn last_before(&self, row: u32) -> Option<(usize, u32)> {
+        let (_, Start { row: first, place }, count) = self.split(row);
+        let last = count.checked_sub(1)?;
+        Some((last, first + (last as u32 - place)))
+    }
+
+    /// The place of the first one that is not in front of `row`, and which it
+    /// is.
+    #[inline]
+    pub(crate) fn first_from(&self, row: u32) -> Option<(usize, u32)> {
+        let (begun, Start { row: first, place }, count) = self.split(row);
+        let next = self.others.get(begun).filter(|next| next.place as usize == count);
+        let found = next.map_or(first + (count as u32 - place), |next| next.row);
+        (count < self.len).then_some((count, found))
+    }
+
+    /// How many stretches but the first begin in front of `row`, where the last
+    /// of them begins, and how many rows are in front of `row`.
+    #[inline]
+    fn split(&self, row: u32) -> (usize, Start, usize) {
+        let begun = self.others.partition_point(|start| start.row < row);
+        let start = self.start(begun);
+        let end = self.others.get(begun).map_or(self.len, |next| next.place as usize);
+        (begun, start, end.min(start.place as usize + row.saturating_sub(start.row) as usize))
+    }
+
+    /// The places of each stretch, and its first row.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = (Range<usize>, u32)> {
-        let mut start = 0;
-        std::iter::from_fn(move || {
-            let first = self.get(start)?;
-            let len = if self.list.is_empty() {
-                self.len
-            } else {
-                let rest = self.list.get(start..).unwrap_or_default().iter().zip(first..);
-                rest.take_while(|(found, next)| *found == next).count()
-            };
-            let places = start..start + len;
-            start = places.end;
-            Some((places, first))
+        let all = (0..=self.others.len()).filter(|_| self.len > 0);
+        all.map(|stretch| {
+            let Start { row, place } = self.start(stretch);
+            let end = self.others.get(stretch).map_or(self.len, |next| next.place as usize);
+            (place as usize..end, row)
         })
     }
 
@@ -90,27 +121,28 @@ impl Rows {
         if rows.is_empty() {
             return;
         }
-        if self.len == 0 {
-            self.first = rows.start;
-        }
-        if self.list.is_empty() && rows.start as usize != self.first as usize + self.len {
-            self.list.extend(self.first..self.first + self.len as u32);
+        match self.last() {
+            None => self.first = rows.start,
+            Some(last) if last + 1 == rows.start => {}
+            Some(_) => self.others.push(Start { row: rows.start, place: self.len as u32 }),
         }
         self.len += rows.len();
-        if !self.list.is_empty() {
-            self.list.extend(rows);
-        }
     }
 
     /// Takes the last row away.
     pub(super) fn pop(&mut self) {
-        self.list.pop();
         self.len = self.len.saturating_sub(1);
+        self.others.pop_if(|last| last.place as usize == self.len);
+    }
+
+    /// None, with room for as many stretches.
+    pub(super) fn emptied(&self) -> Self {
+        Self { others: Vec::with_capacity(self.others.capacity()), ..Self::default() }
     }
 
     /// Takes all rows away, and gives memory back as the columns do.
     pub(super) fn clear(&mut self) {
-        super::column::clear(&mut self.list);
+        super::column::clear(&mut self.others);
         self.len = 0;
     }
 }
@@ -166,6 +198,9 @@ mod tests {
             prop_assert_eq!(rows.len(), expected.len());
             prop_assert_eq!(rows.last(), expected.last().copied());
             prop_assert_eq!(rows.get(expected.len()), None);
+            for (place, row) in expected.iter().enumerate() {
+                prop_assert_eq!(rows.get(place), Some(*row));
+            }
             let mut stretched = Vec::new();
             for (places, first) in rows.stretches() {
                 prop_assert_eq!(places.start, stretched.len());
@@ -188,6 +223,10 @@ mod tests {
             }
             let below = list.iter().filter(|&&other| other < row).count();
             prop_assert_eq!(rows.count_before(row), below);
+            let last = list.range(..row).next_back();
+            prop_assert_eq!(rows.last_before(row), last.map(|&last| (below - 1, last)));
+            let next = list.range(row..).next();
+            prop_assert_eq!(rows.first_from(row), next.map(|&next| (below, next)));
         }
     }
 }
