@@ -94,7 +94,7 @@ impl<'a> Window<'a> {
         take: &mut impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
         let share = (self.left.end - self.left.start) / (threads * PIECES_A_THREAD) as i128;
-        self.piece = self.piece.min(share.max(FIRST));
+        self.piece = self.piece.min(share.max(FIRST)).min(most);
         let (jobs, taken) = mpsc::channel::<Job<T, E>>();
         let (moments, taken) = (&self.moments, Mutex::new(taken));
         let (left, piece) = (&mut self.left, &mut self.piece);
@@ -129,7 +129,7 @@ impl<'a> Window<'a> {
                 take(made)?;
                 *piece = match values {
                     _ if is_searched => piece.saturating_mul(2),
-                    values if values < self.most / 2 && *piece < share => *piece * 2,
+                    values if values < self.most / 2 && *piece < share => most.min(*piece * 2),
                     values if values > self.most => (*piece / 2).max(1),
                     _ => *piece,
                 };
