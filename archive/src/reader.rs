@@ -20,6 +20,7 @@ mod set;
 mod source;
 mod temporal_index;
 mod timeline;
+mod trail;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! Which files an archive consists of.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,8 +96,11 @@ impl Members {
 impl MemberFiles {
     /// As [`Members::find`], but anything may be missing.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        let base = if path.is_dir() { only_base(path)? } else { base_of(path)? };
-        scan(&base)
+        if path.is_dir() {
+            return scan(&only_base(path)?);
+        }
+        let found = scan(path)?;
+        if found.metadata.is_some() { Ok(found) } else { scan(&base_of(path)?) }
     }
 
     /// The files of the archive with this base name.
@@ -152,7 +156,7 @@ pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
 /// The base names of all archives in a directory, sorted. Hidden files are
 /// those of archives that are not complete.
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let files = list(directory)?;
+    let files = list(directory, |_| true)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
         (base, Part::Metadata) => Some(base).filter(|base| !is_hidden(base)),
         _ => None,
@@ -171,8 +175,9 @@ fn is_hidden(base: &Path) -> bool {
 /// is there twice, plain and compressed, the plain one counts.
 fn scan(base: &Path) -> Result<MemberFiles> {
     let directory = base.parent().unwrap_or(Path::new(""));
+    let name = base.file_name().unwrap_or_default().as_encoded_bytes();
     let mut found = MemberFiles { base: base.to_owned(), ..MemberFiles::default() };
-    for file in list(directory)? {
+    for file in list(directory, |file| file.as_encoded_bytes().starts_with(name))? {
         let Some((of, part)) = split(&file) else { continue };
         if of.file_name() != base.file_name() {
             continue;
@@ -190,18 +195,23 @@ fn scan(base: &Path) -> Result<MemberFiles> {
     Ok(found)
 }
 
-/// The files of a directory, sorted; none if there is no such directory. The
-/// name of the present one is empty, and files in it are called as if a user had
-/// named them: `acme.meta`, not `./acme.meta`.
-fn list(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The files of a directory whose names are wanted, sorted; none if there is no
+/// such directory. The name of the present one is empty, and files in it are
+/// called as if a user had named them: `acme.meta`, not `./acme.meta`.
+fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
     let failed = |source| Error::Io { file: directory.to_owned(), operation: "list", source };
     let is_here = directory.as_os_str().is_empty();
     let entries = match fs::read_dir(if is_here { Path::new(".") } else { directory }) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };
-    let paths = entries.map(|entry| entry.map(|entry| directory.join(entry.file_name())));
-    let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        if is_wanted(&name) {
+            paths.push(directory.join(name));
+        }
+    }
     paths.sort_unstable();
     Ok(paths)
 }

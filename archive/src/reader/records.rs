@@ -7,6 +7,7 @@ use pcp_types::Timestamp;
 use super::Archive;
 use super::record_file::{Next, RecordFile, Window};
 use super::run::Peeked;
+use super::trail::Trail;
 use crate::error::{Error, RecordError, Result};
 use crate::format::archive_label::Version;
 use crate::format::frame::LENGTH_WORD;
@@ -54,6 +55,7 @@ pub(super) struct ArchiveRecords<'a> {
     pub(super) window: Window,
     pub(super) layouts: Layouts,
     pub(super) run: Peeked,
+    trail: Trail,
 }
 
 /// How a volume ends.
@@ -81,7 +83,8 @@ pub(super) struct Loaded {
 impl<'a> ArchiveRecords<'a> {
     pub(super) fn new(archive: &'a Archive, position: Position) -> Self {
         let (window, layouts) = (Window::default(), Layouts::default());
-        Self { archive, position, file: None, window, layouts, run: Peeked::default() }
+        let (run, trail) = (Peeked::default(), Trail::default());
+        Self { archive, position, file: None, window, layouts, run, trail }
     }
 
     /// The record that [`load_next`](Self::load_next) found; the position is
@@ -232,23 +235,17 @@ impl<'a> ArchiveRecords<'a> {
         is_behind: impl Fn(Timestamp) -> bool,
     ) -> Result<()> {
         let start = Position::start(self.archive.version());
-        self.position = self.indexed_before(target).unwrap_or(start);
-        self.window.read_little();
-        // Entries of old archives point behind their record, and damaged ones
-        // anywhere: go back until the position is certain.
-        let certain = self.is_in_front(&is_behind)
-            || loop {
-                match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
-                    Ok(Some((stamp, loaded))) if is_behind(stamp) => {
-                        let Loaded { volume, offset, .. } = loaded;
-                        self.position = Position { volume, offset };
-                    }
-                    Ok(_) => break true,
-                    Err(_) => break false,
-                }
-            };
-        if !certain {
-            self.position = start;
+        let indexed = self.indexed_before(target).unwrap_or(start);
+        if let Some(behind) = self.trail.resume(indexed, &is_behind) {
+            self.position = behind;
+        } else {
+            self.position = indexed;
+            self.window.read_little();
+            let certain = self.is_in_front(&is_behind);
+            self.trail.restart(certain.then_some(indexed));
+            if !certain && !self.go_in_front(&is_behind) {
+                self.position = start;
+            }
         }
         loop {
             self.window.read_little();
@@ -256,8 +253,25 @@ impl<'a> ArchiveRecords<'a> {
             match self.stamp_of(loaded)? {
                 Some((stamp, Loaded { volume, offset, len })) if !is_behind(stamp) => {
                     self.position = Position { volume, offset: offset + len as u64 };
+                    self.trail.pass(stamp, self.position);
                 }
                 _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes back until the position is in front of a record that is not behind
+    /// what is sought; whether that is certain. Entries of old archives point
+    /// behind their record, and damaged ones anywhere.
+    fn go_in_front(&mut self, is_behind: impl Fn(Timestamp) -> bool) -> bool {
+        loop {
+            match self.load_previous().and_then(|loaded| self.stamp_of(loaded)) {
+                Ok(Some((stamp, loaded))) if is_behind(stamp) => {
+                    let Loaded { volume, offset, .. } = loaded;
+                    self.position = Position { volume, offset };
+                }
+                Ok(_) => return true,
+                Err(_) => return false,
             }
         }
     }
@@ -303,6 +317,7 @@ impl<'a> ArchiveRecords<'a> {
     /// How a volume ends at whose end the position is: its last record, read
     /// backwards, or else what a forward search finds.
     pub(super) fn find_end(&mut self, volume: usize) -> End {
+        self.window.read_little();
         let position = self.position;
         let first = Position { volume, ..Position::start(self.archive.version()) };
         match self.load_previous().and_then(|loaded| self.stamp_of_whole(loaded)) {

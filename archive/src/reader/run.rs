@@ -3,8 +3,6 @@
 //! Whoever wants columns reads a value's place in all of them before the next
 //! place: the values of a column then go to memory together.
 
-use std::iter;
-
 use pcp_types::Timestamp;
 
 use super::records::ArchiveRecords;
@@ -57,7 +55,11 @@ impl<'r> Run<'r> {
 }
 
 impl ArchiveRecords<'_> {
-    fn peek_run(&mut self, is_wanted: impl Fn(LayoutId) -> bool) -> Result<Option<Run<'_>>> {
+    fn peek_run(
+        &mut self,
+        is_wanted: impl Fn(LayoutId) -> bool,
+        is_over: impl Fn(Timestamp) -> bool,
+    ) -> Result<Option<Run<'_>>> {
         let Some(loaded) = self.load_next()? else { return Ok(None) };
         let (version, len) = (self.archive.version(), loaded.len);
         let bytes = self.window.rest(loaded.offset);
@@ -65,23 +67,27 @@ impl ArchiveRecords<'_> {
         let Some(layout) = self.layouts.find(first).filter(|layout| is_wanted(*layout)) else {
             return Ok(None);
         };
-        let more = bytes.chunks_exact(len.max(1)).skip(1).take(Run::MAX_RECORDS - 1);
-        let same = more.take_while(|record| self.layouts.is_found_last(record));
         // A time that is none is told by who reads the record alone.
-        let stamps = iter::once(first)
-            .chain(same)
-            .map_while(|record| Record::parse_timestamp(version, record).ok());
+        let stamp = |record: &[u8]| {
+            Record::parse_timestamp(version, record).ok().filter(|stamp| !is_over(*stamp))
+        };
+        let more = bytes.chunks_exact(len.max(1)).skip(1).take(Run::MAX_RECORDS - 1);
+        let same =
+            more.map_while(|record| stamp(record).filter(|_| self.layouts.is_found_last(record)));
         self.run.len = len;
         self.run.stamps.clear();
-        self.run.stamps.extend(stamps);
+        if let Some(first) = stamp(first) {
+            self.run.stamps.push(first);
+            self.run.stamps.extend(same);
+        }
         let Peeked { len, stamps } = &self.run;
         Ok((!stamps.is_empty()).then_some(Run { layout, bytes, len: *len, stamps }))
     }
 }
 
 impl Records<'_> {
-    /// The next records, if they are of a layout that is known and wanted;
-    /// the position stays in front of them.
+    /// The next records, if they are of a layout that is known and wanted, up to
+    /// one whose time `is_over`; the position stays in front of them.
     ///
     /// # Errors
     ///
@@ -89,8 +95,9 @@ impl Records<'_> {
     pub(crate) fn peek_run(
         &mut self,
         is_wanted: impl Fn(LayoutId) -> bool,
+        is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<Run<'_>>> {
-        self.inside.peek_run(is_wanted)
+        self.inside.peek_run(is_wanted, is_over)
     }
 
     /// Moves behind the first records of the run that was returned last.

@@ -43,6 +43,7 @@ impl TemporalIndex {
     fn parse(version: Version, bytes: &[u8]) -> Self {
         let mut index = Self::default();
         let mut rest = Bytes::new(bytes);
+        index.entries.reserve_exact(rest.len() / index::size(version));
         let mut offset = version.label_size();
         while rest.len() >= index::size(version) {
             match parse_entry(version, &mut rest, index.entries.last()) {

@@ -287,7 +287,8 @@ impl Chunk {
         room: Room,
     ) -> Result<bool> {
         let router = &self.router;
-        let Some(run) = records.peek_run(|layout| router.plan(layout).is_some())? else {
+        let is_wanted = |layout| router.plan(layout).is_some();
+        let Some(run) = records.peek_run(is_wanted, |stamp| is_behind(last, stamp))? else {
             return Ok(false);
         };
         let (Some(plan), Ok(row)) = (router.plan(run.layout()), u32::try_from(self.stamps.len()))
@@ -296,7 +297,7 @@ impl Chunk {
         };
         for &stamp in run.stamps() {
             let is_back = self.newest.is_some_and(|newest| stamp < newest);
-            if !self.has_room(room) || is_behind(last, stamp) || is_back {
+            if !self.has_room(room) || is_back {
                 break;
             }
             self.values += plan.values;

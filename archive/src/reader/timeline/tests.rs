@@ -42,7 +42,7 @@ fn life() -> impl Strategy<Value = Life> {
         })
 }
 
-/// A step through records, or a jump.
+/// A step through records, or a jump: of a new reader, or of the one there is.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Next,
@@ -50,6 +50,8 @@ enum Move {
     Start,
     From(Place),
     BackFrom(Place),
+    To(Place),
+    BackTo(Place),
 }
 
 /// The time of some record, or one close to it.
@@ -78,6 +80,8 @@ fn walk() -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::Start),
         2 => place().prop_map(Move::From),
         2 => place().prop_map(Move::BackFrom),
+        3 => place().prop_map(Move::To),
+        3 => place().prop_map(Move::BackTo),
     ];
     vec(step, 1..60)
 }
@@ -145,15 +149,23 @@ fn assert_walk(source: Source<'_>, list: &[Listed], walk: &[Move]) {
                 (records, position) = (source.records().unwrap(), 0);
                 continue;
             }
-            Move::From(place) => {
+            Move::From(place) | Move::To(place) => {
                 let time = place.time(list);
-                records = source.records_from(time).unwrap();
+                if matches!(step, Move::From(_)) {
+                    records = source.records_from(time).unwrap();
+                } else {
+                    records.move_to(time).unwrap();
+                }
                 position = list.partition_point(|one| one.record.timestamp < time);
                 continue;
             }
-            Move::BackFrom(place) => {
+            Move::BackFrom(place) | Move::BackTo(place) => {
                 let time = place.time(list);
-                records = source.records_back_from(time).unwrap();
+                if matches!(step, Move::BackFrom(_)) {
+                    records = source.records_back_from(time).unwrap();
+                } else {
+                    records.move_back_to(time).unwrap();
+                }
                 position = list.partition_point(|one| one.record.timestamp <= time);
                 continue;
             }
