@@ -64,7 +64,7 @@ pub enum PictureError {
 /// Lines that share a unit, and so an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The unit, written above the axis.
+    /// The unit, written above the axis, and what else all lines share.
     pub unit: String,
     /// In the order of the legend.
     pub lines: Vec<Line>,

@@ -77,6 +77,9 @@ impl Scale {
     /// A number with as many places as the step needs, and in thousands,
     /// millions ... where the axis reaches ten thousand.
     fn label(&self, value: f64) -> String {
+        if value.abs() < self.step / 2.0 {
+            return "0".to_owned();
+        }
         let largest = self.low.abs().max(self.high.abs());
         if !(1e-4..1e18).contains(&largest) {
             return format!("{value:.2e}");
@@ -85,9 +88,6 @@ impl Scale {
         let unit = 1000f64.powi(thousands as i32);
         let places = (-(self.step / unit).log10().floor()).clamp(0.0, 9.0) as usize;
         let suffix = ["", "k", "M", "G", "T", "P"].get(thousands).copied().unwrap_or("");
-        if value.abs() < self.step / 2.0 {
-            return "0".to_owned();
-        }
         format!("{:.places$}{suffix}", value / unit)
     }
 }
@@ -276,6 +276,9 @@ mod tests {
         let labels: Vec<String> =
             Scale::new((0.01, 0.058), 12).labels(12).into_iter().flatten().collect();
         assert_eq!(labels, ["0.06", "0.05", "0.04", "0.03", "0.02", "0.01"]);
+        let labels: Vec<String> =
+            Scale::new((0.0, 9e18), 4).labels(4).into_iter().flatten().collect();
+        assert_eq!(labels, ["1.00e19", "5.00e18", "0"]);
     }
 
     #[test]

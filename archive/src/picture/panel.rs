@@ -73,7 +73,8 @@ pub(super) fn legend_width<DB: DrawingBackend>(
     most: i32,
 ) -> Drawn<DB, i32> {
     let labels = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.label.as_str());
-    if labels.clone().count() < 2 {
+    let labels = labels.filter(|label| !label.is_empty());
+    if panels.iter().all(|panel| panel.lines.len() < 2) && labels.clone().count() < 2 {
         return Ok(0);
     }
     let mut widest = 0;
@@ -91,7 +92,7 @@ pub(super) fn axis_width<DB: DrawingBackend>(
     let mut widest = 0;
     for panel in panels {
         // Texts are as wide whatever the number of ticks, or nearly so.
-        for rows in [8, 24] {
+        for rows in [8, 24, 40] {
             for (_, text) in Scale::new(range(panel), rows).ticks() {
                 widest = widest.max(sheet.width(&text, SMALL)?);
             }
@@ -160,10 +161,11 @@ fn legend<DB: DrawingBackend>(sheet: &Sheet<'_, DB>, panel: &Panel, frame: &Fram
     let fitting = ((frame.bottom - frame.top) / step).max(1) as usize;
     let named = if panel.lines.len() > fitting { fitting - 1 } else { panel.lines.len() };
     let mut y = frame.top + step / 2;
-    for (number, line) in panel.lines.iter().take(named).enumerate() {
+    let lines = panel.lines.iter().take(named).enumerate();
+    for (number, line) in lines.filter(|(_, line)| !line.label.is_empty()) {
         let swatch = [(left, y), (left + sheet.ems(1.4), y)];
         sheet.line(&swatch, colour(line, number), 0.25)?;
-        let label = sheet.cut(&line.label, 1.0, room)?;
+        let label = sheet.cut_middle(&line.label, 1.0, room)?;
         let beside = (left + sheet.ems(2.0), y);
         sheet.text(&label, beside, 1.0, INK, (HPos::Left, VPos::Center))?;
         y += step;

@@ -66,6 +66,24 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         Ok(String::new())
     }
 
+    /// As [`cut`](Self::cut), but in the middle: names that begin alike often end
+    /// differently.
+    pub(super) fn cut_middle(&self, text: &str, size: f64, room: i32) -> Drawn<DB, String> {
+        if self.width(text, size)? <= room {
+            return Ok(text.to_owned());
+        }
+        let letters: Vec<char> = text.chars().collect();
+        for kept in (2..letters.len()).rev() {
+            let (head, tail) = (kept.div_ceil(2), letters.len() - kept / 2);
+            let head = letters.iter().take(head);
+            let cut: String = head.chain(&['\u{2026}']).chain(letters.iter().skip(tail)).collect();
+            if self.width(&cut, size)? <= room {
+                return Ok(cut);
+            }
+        }
+        Ok(String::new())
+    }
+
     /// Writes a text at a point, anchored as `at` says.
     pub(super) fn text(
         &self,

@@ -9,6 +9,9 @@ use crate::replay::Sample;
 /// So many names fit below each other, all panels of a picture together.
 const ROOM: usize = 18;
 
+/// A sum may be so many times as large as the largest line beside it.
+const MOST_OF_SUM: f64 = 3.0;
+
 /// A panel for each unit, in the order in which the units come; of each the
 /// `top` largest lines and the sum of the others. Units without any number
 /// have no panel. Without `top` as many lines as the names of all have room.
@@ -26,12 +29,51 @@ pub(super) fn panels(
             None => groups.push((unit, vec![column])),
         }
     }
-    let top = top.unwrap_or_else(|| (ROOM / groups.len().max(1)).clamp(4, 13) - 1);
-    let panels = groups.iter().map(|(unit, group)| Panel {
-        unit: heading(unit, group, groups.len()),
-        lines: top_by_mean(lines(group, samples, clock), top),
-    });
-    panels.filter(|panel| !panel.lines.is_empty()).collect()
+    let drawn = |top: usize| -> Vec<Panel> {
+        let panels = groups.iter().flat_map(|(unit, group)| {
+            let unit = heading(unit, group, groups.len());
+            apart(Panel { unit, lines: top_by_mean(lines(group, samples, clock), top) })
+        });
+        panels.filter(|panel| !panel.lines.is_empty()).map(name_once).collect()
+    };
+    if let Some(top) = top {
+        return drawn(top);
+    }
+    let panels = drawn(fitting(groups.len()));
+    // A sum apart takes room from the names of all.
+    if panels.len() > groups.len() { drawn(fitting(panels.len())) } else { panels }
+}
+
+/// How many lines of a panel have room for their names, one for their sum left.
+fn fitting(panels: usize) -> usize {
+    (ROOM / panels.max(1)).clamp(4, 13) - 1
+}
+
+/// Puts the sum of many lines into a panel of its own if it is so large that the
+/// lines would lie flat on the axis below it.
+fn apart(mut panel: Panel) -> Vec<Panel> {
+    let largest = |lines: &[Line]| {
+        let points = lines.iter().flat_map(|line| &line.points);
+        points.filter_map(|(_, value)| value.map(f64::abs)).fold(0.0, f64::max)
+    };
+    let Some((sum, lines)) = panel.lines.split_last().filter(|(sum, _)| sum.is_sum) else {
+        return vec![panel];
+    };
+    if lines.is_empty() || largest(std::slice::from_ref(sum)) <= MOST_OF_SUM * largest(lines) {
+        return vec![panel];
+    }
+    let sum = Panel { unit: panel.unit.clone(), lines: panel.lines.pop().into_iter().collect() };
+    vec![panel, sum]
+}
+
+/// Takes the name from a line that the heading names.
+fn name_once(mut panel: Panel) -> Panel {
+    if let ([line], Some((name, _))) = (panel.lines.as_mut_slice(), panel.unit.split_once(": "))
+        && name.ends_with(&line.label)
+    {
+        line.label.clear();
+    }
+    panel
 }
 
 /// The unit, with the name of the metric in front if it is the only one of this
@@ -101,6 +143,33 @@ mod tests {
             instance_name: instance.map(Into::into),
             scale: crate::cli::columns::Scale::default(),
         }
+    }
+
+    fn line(label: &str, value: f64, is_sum: bool) -> Line {
+        Line { label: label.to_owned(), points: vec![(0.0, Some(value)), (1.0, None)], is_sum }
+    }
+
+    #[test]
+    fn a_sum_that_would_press_the_lines_flat_has_its_own_panel() {
+        let panels = |sum| {
+            let lines = vec![line("a", -10.0, false), line("2 others, summed", sum, true)];
+            let panels = apart(Panel { unit: "byte".to_owned(), lines });
+            panels.iter().map(|panel| panel.lines.len()).collect::<Vec<_>>()
+        };
+        assert_eq!((panels(30.0), panels(31.0)), (vec![2], vec![1, 1]));
+        let sum = Panel { unit: String::new(), lines: vec![line("all", 1.0, true)] };
+        assert_eq!(apart(sum.clone()), [sum]);
+    }
+
+    #[test]
+    fn what_the_heading_names_is_not_named_again() {
+        let label = |unit: &str, lines: Vec<Line>| {
+            name_once(Panel { unit: unit.to_owned(), lines }).lines[0].label.clone()
+        };
+        let used = || line("used", 1.0, false);
+        assert_eq!(label("mem.used: byte", vec![used()]), "");
+        assert_eq!(label("byte", vec![used()]), "used");
+        assert_eq!(label("mem.used: byte", vec![used(), used()]), "used");
     }
 
     #[test]
