@@ -21,6 +21,7 @@
 //! | `summaries` | summaries of the corpus are those of pmlogsummary |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
+//! | `quantiles` | what a histogram recorded comes out as quantiles |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
 //!
@@ -41,6 +42,7 @@ mod lifecycle;
 mod malformed;
 mod paper;
 mod producers;
+mod quantiles;
 mod serving;
 mod sets;
 mod soak;

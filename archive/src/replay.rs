@@ -33,7 +33,7 @@
 //! records and marks; `lifetime` when an instance exists; this file puts them
 //! together, on the columns that a [scan] read; `rate` makes
 //! rates of counters; [`expression`] is what is worked out of several metrics,
-//! and `derived` puts that beside the others; `seek` reads no more of an
+//! `histogram` has quantiles, and `derived` puts both beside the others; `seek` reads no more of an
 //! archive than answers need, and `pieces` no more at once.
 //!
 //! # Cost
@@ -49,6 +49,7 @@
 mod damage;
 mod derived;
 pub mod expression;
+mod histogram;
 pub mod interpolate;
 mod lifetime;
 mod observations;

@@ -57,6 +57,17 @@ pub(super) struct Arguments {
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 
+    /// Report what the values of all instances of each metric, or their rates, add
+    /// up to.
+    #[arg(long, conflicts_with_all = ["raw", "instances"])]
+    sum: bool,
+
+    /// Report these quantiles of what each histogram counted in the interval before
+    /// each sample, in place of its buckets and its sum: 0.5,0.99,1.
+    #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
+    #[arg(conflicts_with_all = ["raw", "stepping"])]
+    quantile: Vec<f64>,
+
     /// Report the values as they were logged, at the times they were logged.
     #[arg(long, conflicts_with_all = ["at", "times", "interval", "samples", "align", "origin"])]
     raw: bool,
@@ -182,7 +193,14 @@ impl Arguments {
     fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let selection = Replay::open(source).decrease(decrease).read_on();
-        select(selection, &self.metrics, &self.expressions)
+        let mut selection = select(selection, &self.metrics, &self.expressions)?;
+        if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
+            return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
+        }
+        if self.sum {
+            selection.sum_instances(self.has_rates())?;
+        }
+        Ok(selection)
     }
 
     fn format(&self) -> Format {
@@ -264,6 +282,12 @@ impl Arguments {
         }
         Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
     }
+}
+
+/// A quantile of a command line.
+fn quantile(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
 /// The times in a file, one a line; empty lines and those from a `#` on are

@@ -100,6 +100,13 @@ impl Expression {
         &self.name
     }
 
+    /// What the values of a metric's instances add up to, or their rates, by the
+    /// name of the metric itself.
+    pub(crate) fn sum_of(metric: &str, rates: bool) -> Self {
+        let text = if rates { format!("sum(rate({metric}))") } else { format!("sum({metric})") };
+        Self { text, name: metric.to_owned(), root: parse::sum_of(metric, rates) }
+    }
+
     pub(crate) fn is_named(&self) -> bool {
         self.name != self.text
     }

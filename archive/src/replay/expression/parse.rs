@@ -94,6 +94,16 @@ pub(super) fn definition(text: &str) -> Result<(Option<&str>, Node), Flaw> {
     Ok((name, root))
 }
 
+/// The tree of `sum(metric)`, or of `sum(rate(metric))`.
+pub(super) fn sum_of(metric: &str, rates: bool) -> Node {
+    let call = |function, inner: Node| {
+        let depth = inner.depth + 1;
+        Node { at: 0, kind: Kind::Call(function, Box::new(inner)), depth }
+    };
+    let metric = Node { at: 0, kind: Kind::Metric(metric.to_owned()), depth: 1 };
+    call(Function::Sum, if rates { call(Function::Rate, metric) } else { metric })
+}
+
 /// Reads words from the first to the last.
 struct Parser<'p, 't> {
     tokens: &'p [(usize, Token<'t>)],
