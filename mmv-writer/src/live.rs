@@ -19,10 +19,11 @@
 //! a text. A file without metrics takes 4 KiB.
 //!
 //! `docs/decisions/005-growth.md` says how readers are kept from seeing half of
-//! a change.
+//! a change, `009-lookup.md` how handles are found by name.
 
 mod family;
 mod file;
+mod index;
 mod room;
 mod slots;
 mod state;

@@ -58,7 +58,7 @@ pub(crate) use text::TextSlot;
 pub use timer::{Timer, Timing};
 
 /// A handle that a registry can give out. Implemented here only.
-pub trait Handle: sealed::Handle {}
+pub trait Handle: sealed::Handle + Send + Sync + 'static {}
 
 /// A handle on a number whose units the program states. Implemented here only.
 pub trait Measured: Handle {}

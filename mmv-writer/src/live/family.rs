@@ -1,9 +1,9 @@
 //! Live domains, and metrics whose instances come and go.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::index::{Forget, Index};
 use super::{LiveRegistry, Shared};
 use crate::metric::Handle;
 use crate::registry::MetricBuilder;
@@ -125,40 +125,81 @@ impl fmt::Debug for LiveIndom {
 pub struct Family<H> {
     shared: Arc<Shared>,
     metric: usize,
-    handle: PhantomData<fn() -> H>,
+    index: Arc<Index<H>>,
 }
 
 impl<H: Handle + Clone> Family<H> {
     /// The handle of an instance; the instance and its value are created unless
     /// they are there. A name of 1..=255 bytes.
     ///
-    /// Takes a lock and searches: keep the handle where you can.
+    /// Looks the name up: keep the handle where you can, and where you cannot, have
+    /// it lent by [`Family::with`].
     ///
     /// # Errors
     ///
     /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`], and
     /// [`Error::Io`] when the disk is full; never for an instance that is there.
     pub fn get_or_create(&self, name: &str) -> Result<H, Error> {
-        if let Some(handle) = self.get(name) {
-            return Ok(handle);
+        self.with(name, H::clone)
+    }
+
+    /// Lends the handle of an instance, which is created as by
+    /// [`Family::get_or_create`]: the cheapest way to count under a name that is
+    /// known only now.
+    ///
+    /// ```
+    /// # use mmv_writer::{Counter, Family, Registry};
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("web").directory(directory.path()).live().build()?;
+    /// # let paths = registry.indom("paths").build()?;
+    /// let hits: Family<Counter<u64>> = registry.counter("hits").build_family(&paths)?;
+    /// hits.with("/index.html", Counter::inc)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// While `borrow` runs, no other thread can add an instance to this metric or
+    /// remove one; `borrow` itself must not change the registry, as it would wait
+    /// for itself.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
+        loop {
+            if let Some(handle) = self.index.read().get(name) {
+                return Ok(borrow(handle));
+            }
+            self.create(name)?;
         }
-        let mut state = self.shared.write();
-        let (seat, is_new) = state.seat_or_create(self.metric, name)?;
-        if is_new {
-            self.shared.announce(&mut state);
-        }
-        Ok(H::on(seat))
     }
 
     /// The handle of an instance that is there and has a value.
     pub fn get(&self, name: &str) -> Option<H> {
-        self.shared.read().seat(self.metric, name).map(H::on)
+        self.index.read().get(name).cloned()
+    }
+
+    /// Creates an instance that was not there a moment ago.
+    #[cold]
+    fn create(&self, name: &str) -> Result<(), Error> {
+        let mut state = self.shared.write();
+        // Another thread may have come first.
+        if self.index.read().get(name).is_none() {
+            self.index.add(name, H::on(state.create_seat(self.metric, name)?));
+            self.shared.announce(&mut state);
+        }
+        Ok(())
     }
 }
 
 impl<H> Clone for Family<H> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), metric: self.metric, handle: PhantomData }
+        Self {
+            shared: Arc::clone(&self.shared),
+            metric: self.metric,
+            index: Arc::clone(&self.index),
+        }
     }
 }
 
@@ -182,7 +223,9 @@ impl<H: Handle + Clone> MetricBuilder<'_, H, LiveRegistry> {
         if !Arc::ptr_eq(&shared, &indom.shared) {
             return Err(Error::OtherRegistry { name: self.spec.name });
         }
-        let metric = shared.change(|state| state.add_family(self.spec, indom.index))?;
-        Ok(Family { shared, metric, handle: PhantomData })
+        let index = Arc::new(Index::new());
+        let forget: Arc<dyn Forget> = Arc::clone(&index) as _;
+        let metric = shared.change(|state| state.add_family(self.spec, indom.index, forget))?;
+        Ok(Family { shared, metric, index })
     }
 }

@@ -10,6 +10,7 @@ use pcp_types::ValueType;
 use zerocopy::IntoBytes;
 
 use super::file::LiveFile;
+use super::index::Forget;
 use super::slots::{Slot, Slots};
 use crate::layout::{EXTRA_OFFSET, IndomEntry, METRIC_OFFSET, NO_VALUE, SectionKind, ValueEntry};
 use crate::mapping::{Cell, Lease};
@@ -53,14 +54,14 @@ pub(super) struct Metric {
     domain: Option<usize>,
     /// By index of the domain's slot; a singular metric has one.
     values: Vec<Option<Value>>,
+    /// The handles that its family keeps ready.
+    index: Option<Arc<dyn Forget>>,
 }
 
 /// A value entry, for good this metric's and its slot's.
 #[derive(Debug)]
 struct Value {
     at: u64,
-    /// Whether readers see it.
-    linked: bool,
     text: Option<Arc<TextSlot>>,
 }
 
@@ -116,16 +117,21 @@ impl State {
         let checked = self.check_metric(spec, None)?;
         let name = checked.record.name.clone();
         self.ensure_value(&name, checked.isolated, is_text(&checked))?;
-        let metric = self.append_metric(checked, None);
+        let metric = self.append_metric(checked, None, None);
         let lease = Lease::new(self.file.segment());
         Ok(self.link(metric, 0, 0, &lease))
     }
 
     /// Adds a metric that has no value yet, on a domain; its index.
-    pub(super) fn add_family(&mut self, spec: MetricSpec, domain: usize) -> Result<usize, Error> {
+    pub(super) fn add_family(
+        &mut self,
+        spec: MetricSpec,
+        domain: usize,
+        index: Arc<dyn Forget>,
+    ) -> Result<usize, Error> {
         let serial = self.domains.get(domain).map(|domain| domain.serial);
         let checked = self.check_metric(spec, serial)?;
-        Ok(self.append_metric(checked, Some(domain)))
+        Ok(self.append_metric(checked, Some(domain), Some(index)))
     }
 
     fn check_metric(&mut self, spec: MetricSpec, serial: Option<u32>) -> Result<Checked, Error> {
@@ -138,7 +144,12 @@ impl State {
         Ok(checked)
     }
 
-    fn append_metric(&mut self, checked: Checked, domain: Option<usize>) -> usize {
+    fn append_metric(
+        &mut self,
+        checked: Checked,
+        domain: Option<usize>,
+        index: Option<Arc<dyn Forget>>,
+    ) -> usize {
         let is_text = is_text(&checked);
         let Checked { record, labels, optional, isolated } = checked;
         let name_at = self.file.take_string(&record.name);
@@ -149,7 +160,7 @@ impl State {
         self.append_labels(labels);
         let name = record.name;
         let values = Vec::new();
-        self.metrics.push(Metric { name, at, is_text, optional, isolated, domain, values });
+        self.metrics.push(Metric { name, at, is_text, optional, isolated, domain, values, index });
         self.metrics.len() - 1
     }
 
@@ -167,25 +178,9 @@ impl State {
         self.catalog.take_labels(labels);
     }
 
-    /// The value of a family's instance, if there is one.
-    pub(super) fn seat(&self, family: usize, instance: &str) -> Option<Seat> {
-        let metric = self.metrics.get(family)?;
-        let slots = &self.domains.get(metric.domain?)?.slots;
-        let (index, slot) = slots.by_name(instance)?;
-        let value = metric.values.get(index)?.as_ref().filter(|value| value.linked)?;
-        Some(value.seat(&slot.lease))
-    }
-
-    /// The value of a family's instance. Both are created as needed; says
-    /// whether something was.
-    pub(super) fn seat_or_create(
-        &mut self,
-        family: usize,
-        instance: &str,
-    ) -> Result<(Seat, bool), Error> {
-        if let Some(seat) = self.seat(family, instance) {
-            return Ok((seat, false));
-        }
+    /// Creates the value of a family's instance, and the instance if there is
+    /// none yet.
+    pub(super) fn create_seat(&mut self, family: usize, instance: &str) -> Result<Seat, Error> {
         let missing = || Error::OtherRegistry { name: instance.to_owned() };
         let metric = self.metrics.get(family).ok_or_else(missing)?;
         let (isolated, is_text) = (metric.isolated, metric.is_text);
@@ -197,7 +192,7 @@ impl State {
         let slot = domain.slots.get_or_create(&mut self.file, domain.serial, instance)?;
         let Slot { instance_at, ref lease, .. } = *domain.slots.at(slot).ok_or_else(missing)?;
         let lease = Arc::clone(lease);
-        Ok((self.link(family, slot, instance_at, &lease), true))
+        Ok(self.link(family, slot, instance_at, &lease))
     }
 
     /// Removes an instance and its values; whether it was there.
@@ -207,8 +202,10 @@ impl State {
         };
         let Some((slot, _)) = slots.by_name(instance) else { return false };
         for metric in self.metrics.iter_mut().filter(|metric| metric.domain == Some(domain)) {
+            if let Some(index) = &metric.index {
+                index.forget(instance);
+            }
             if let Some(Some(value)) = metric.values.get_mut(slot) {
-                value.linked = false;
                 self.file.store(value.at + METRIC_OFFSET, 0);
             }
         }
@@ -246,7 +243,6 @@ impl State {
         }
         self.file.store(value.at, if metric.optional { NO_VALUE } else { 0 });
         self.file.store(value.at + METRIC_OFFSET, metric.at);
-        value.linked = true;
         value.seat(lease)
     }
 }
@@ -287,7 +283,7 @@ fn append_value(file: &mut LiveFile, isolated: bool, is_text: bool, instance: u6
         text = Some(Arc::new(slot));
     }
     file.write(at, entry.as_bytes());
-    Value { at, linked: false, text }
+    Value { at, text }
 }
 
 fn is_text(checked: &Checked) -> bool {

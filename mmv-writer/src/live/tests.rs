@@ -175,6 +175,51 @@ fn a_removed_instance_is_gone_and_its_handles_count_where_nobody_reads() {
 }
 
 #[test]
+fn a_handle_on_loan_counts_and_its_instance_is_created_for_it() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let paths = registry.indom("paths").build().unwrap();
+    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
+    let size = registry.gauge::<u64>("size").build_family(&paths).unwrap();
+    for name in ["/a", "/b", "/a"] {
+        hits.with(name, Counter::inc).unwrap();
+    }
+    assert_eq!(size.with("/b", Gauge::value).unwrap(), 0);
+    assert!(matches!(hits.with("", Counter::inc), Err(Error::Length { .. })));
+    let b = hits.get("/b").unwrap();
+    assert!(paths.remove("/b"));
+    b.add(10);
+    assert!(hits.get("/b").is_none() && size.get("/b").is_none());
+    assert_eq!(hits.with("/b", Counter::value).unwrap(), 0, "a new instance");
+    assert_eq!(values(&registry), [value("hits", Some("/a"), 2), value("hits", Some("/b"), 0)]);
+}
+
+#[test]
+fn a_removal_waits_for_handles_on_loan() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let paths = registry.indom("paths").build().unwrap();
+    let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
+    let (lent, removed) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            hits.with("/a", |handle| {
+                lent.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(!removed.load(Ordering::SeqCst));
+                handle.inc();
+            })
+        });
+        while !lent.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        assert!(paths.remove("/a"));
+        removed.store(true, Ordering::SeqCst);
+    });
+    assert!(hits.get("/a").is_none());
+}
+
+#[test]
 fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
     let directory = directory();
     let registry = registry(&directory);
