@@ -1,4 +1,4 @@
-//! What live registries and histograms cost.
+//! What histograms and live registries cost.
 //!
 //! ```text
 //! cargo bench -p mmv-writer --bench live
@@ -9,8 +9,11 @@
 
 #[path = "live/lookup.rs"]
 mod lookup;
+#[path = "live/record.rs"]
+mod record;
 
 fn main() {
+    record::report();
     lookup::report();
 }
 

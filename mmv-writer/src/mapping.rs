@@ -14,6 +14,7 @@
 //! | [`CellPlan`] | the harvester | the offsets of a tick's values, checked once |
 //! | [`Segment`] | the producer | a part of its file, writable; never moves |
 //! | [`Cell`] | a metric handle | one value in a segment |
+//! | [`Row`] | a histogram | values at equal distances in a segment |
 //! | [`Lease`] | the producer | tells whether cells are still held |
 //!
 //! **How a file becomes valid.** The writer stores generation 1, then all
@@ -354,6 +355,19 @@ impl Segment {
         Some(Cell { word, _owner: owner })
     }
 
+    /// `len` words from offset `at` on, `stride` bytes from one to the next; `None`
+    /// if there are none, they are not all inside or not aligned.
+    pub fn row(self: &Arc<Self>, at: usize, stride: usize, len: usize) -> Option<Row> {
+        let last = len.checked_sub(1)?;
+        let end = last.checked_mul(stride)?.checked_add(at)?;
+        if !stride.is_multiple_of(WORD) {
+            return None;
+        }
+        let first = word_at(self.base, self.len, at)?;
+        word_at(self.base, self.len, end)?;
+        Some(Row { first, stride, last, _owner: Arc::clone(self) })
+    }
+
     /// Stores a word in `order`; `false` if `at` names none.
     #[must_use]
     pub fn store_u64(&self, at: usize, value: u64, order: Ordering) -> bool {
@@ -473,42 +487,127 @@ impl Cell {
         Self { word: segment.base.cast(), _owner: Arc::new(segment) }
     }
 
-    fn atomic(&self) -> &AtomicU64 {
+    #[inline]
+    fn atomic(&self) -> Word<'_> {
         // SAFETY: `Segment::cell` and `Lease::cell` took the pointer from
         // `word_at`, or `detached` from the start of a one-word segment; all are
         // aligned and inside memory that the owner keeps as long as `self`.
-        unsafe { self.word.as_ref() }
+        Word(unsafe { self.word.as_ref() })
     }
 
     /// The word now.
     #[inline]
     pub fn load(&self) -> u64 {
-        self.atomic().load(Ordering::Relaxed)
+        self.atomic().load()
     }
 
     /// Replaces the word.
     #[inline]
     pub fn store(&self, value: u64) {
-        self.atomic().store(value, Ordering::Relaxed);
+        self.atomic().store(value);
     }
 
     /// Adds, modulo 2^64; exact under any number of threads.
     #[inline]
     pub fn add(&self, delta: u64) {
-        self.atomic().fetch_add(delta, Ordering::Relaxed);
+        self.atomic().add(delta);
     }
 
     /// Replaces the word by a function of it; `change` runs again when another
     /// thread came between.
     #[inline]
-    pub fn update(&self, mut change: impl FnMut(u64) -> u64) {
+    pub fn update(&self, change: impl FnMut(u64) -> u64) {
+        self.atomic().update(change);
+    }
+}
+
+/// Many values at equal distances in a segment: what [`Cell`] is, without a
+/// pointer for each.
+pub struct Row {
+    first: NonNull<AtomicU64>,
+    /// Bytes from one word to the next.
+    stride: usize,
+    /// The position of the last word.
+    last: usize,
+    _owner: Arc<Segment>,
+}
+
+// SAFETY: a row is a pointer into the segment that it keeps alive, and a segment
+// may be used from any thread.
+unsafe impl Send for Row {}
+// SAFETY: as above; all methods of its words are atomic.
+unsafe impl Sync for Row {}
+
+impl Row {
+    /// A row of at least one word in private memory, all zero: nobody reads it.
+    pub fn detached(len: usize) -> Self {
+        let last = len.saturating_sub(1);
+        let segment = Segment::private(last + 1);
+        let (first, stride) = (segment.base.cast(), WORD);
+        Self { first, stride, last, _owner: Arc::new(segment) }
+    }
+
+    /// How many words.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.last + 1
+    }
+
+    /// A word by its position; the last one for all positions behind it.
+    #[inline]
+    pub fn get_or_last(&self, index: usize) -> Word<'_> {
+        let offset = index.min(self.last) * self.stride;
+        let word = self.first.as_ptr().wrapping_byte_add(offset);
+        // SAFETY: `Segment::row` checked by `word_at` that the first and the last
+        // word are aligned and inside the segment, and that the stride keeps
+        // alignment; `detached` made a segment of so many words. So this is true of
+        // all positions up to the last, and the row keeps the segment.
+        Word(unsafe { &*word })
+    }
+
+    /// All words, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Word<'_>> {
+        (0..=self.last).map(|index| self.get_or_last(index))
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Row").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Eight bytes of a segment. Every method is one relaxed access and cannot fail.
+#[derive(Debug, Clone, Copy)]
+pub struct Word<'a>(&'a AtomicU64);
+
+impl Word<'_> {
+    /// The word now.
+    #[inline]
+    pub fn load(self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the word.
+    #[inline]
+    pub fn store(self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds, modulo 2^64; exact under any number of threads.
+    #[inline]
+    pub fn add(self, delta: u64) {
+        self.0.fetch_add(delta, Ordering::Relaxed);
+    }
+
+    /// Replaces the word by a function of it; `change` runs again when another
+    /// thread came between.
+    #[inline]
+    pub fn update(self, mut change: impl FnMut(u64) -> u64) {
         let mut seen = self.load();
-        while let Err(now) = self.atomic().compare_exchange_weak(
-            seen,
-            change(seen),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
+        while let Err(now) =
+            self.0.compare_exchange_weak(seen, change(seen), Ordering::Relaxed, Ordering::Relaxed)
+        {
             seen = now;
         }
     }

@@ -31,8 +31,8 @@ use crate::layout::{
     EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, MAGIC, METRIC_OFFSET, STRING_BYTES, TocEntry,
     Version,
 };
-use crate::mapping::{Cell, Segment};
-use crate::plan::{Link, Plan, value_at};
+use crate::mapping::{Cell, Row, Segment};
+use crate::plan::{Link, Plan, VALUE_BYTES, value_at};
 use crate::registry::model::Model;
 
 /// Bytes that are allocated and mapped at a time. A multiple of the page size,
@@ -100,6 +100,29 @@ impl Draft {
             }
             self.grow()?;
         }
+    }
+
+    /// The cells of `count` values from an index on, each `step` indexes behind the
+    /// one before, in a file that grows to hold them.
+    ///
+    /// Where they cross from one chunk into the next they are mapped once more, in
+    /// one piece.
+    pub(crate) fn row(&mut self, first: usize, step: usize, count: usize) -> Result<Row, Error> {
+        let last = first + count.saturating_sub(1) * step;
+        self.cells(last)?;
+        let start = value_at(first);
+        let stride = step * VALUE_BYTES as usize;
+        let path = self.temporary.as_ref().map_or(Path::new(""), Temporary::path);
+        let invalid = || Error::io("place values", path)(io::ErrorKind::InvalidInput.into());
+        if start / CHUNK == value_at(last) / CHUNK {
+            let row = self.locate(start).and_then(|(chunk, at)| chunk.row(at, stride, count));
+            return row.ok_or_else(invalid);
+        }
+        let Some(temporary) = &self.temporary else { return Ok(Row::detached(count)) };
+        let bytes = value_at(last + 1) - start;
+        let segment = Segment::map(temporary.file(), start, bytes as usize);
+        let segment = segment.map_err(Error::io("map", path))?;
+        Arc::new(segment).row(0, stride, count).ok_or_else(invalid)
     }
 
     /// The chunk of an offset of the file, and the offset in it.

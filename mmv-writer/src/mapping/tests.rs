@@ -164,3 +164,32 @@ fn a_segment_that_is_gone_does_not_matter_to_a_fork() {
     drop(Segment::map(&file, 0, 4096).unwrap());
     assert!(in_a_fork(|| true));
 }
+
+#[test]
+fn a_row_is_inside_and_aligned_or_none_and_ends_with_its_last_word() {
+    let segment = Arc::new(Segment::private(8));
+    let row = segment.row(8, 24, 3).unwrap();
+    for (index, word) in row.iter().enumerate() {
+        word.add(1 + index as u64);
+    }
+    let words: Vec<_> = (0..8).map(|index| segment.cell(index * 8).unwrap().load()).collect();
+    assert_eq!(words, [0, 1, 0, 0, 2, 0, 0, 3]);
+    assert_eq!(
+        (row.len(), row.get_or_last(3).load(), row.get_or_last(usize::MAX).load()),
+        (3, 3, 3)
+    );
+    for (at, stride, len) in
+        [(8, 24, 4), (16, 24, 3), (4, 8, 1), (0, 12, 2), (0, 8, 0), (0, usize::MAX - 7, 3)]
+    {
+        assert!(segment.row(at, stride, len).is_none(), "{len} words at {at}, each {stride}");
+    }
+}
+
+#[test]
+fn a_row_outlives_its_segment_s_owner() {
+    let segment = Arc::new(Segment::map(&Arc::new(file(8)), 0, 64).unwrap());
+    let row = segment.row(0, 16, 4).unwrap();
+    drop(segment);
+    let words: Vec<_> = row.iter().map(Word::load).collect();
+    assert_eq!(words, [0, 2, 4, 6]);
+}

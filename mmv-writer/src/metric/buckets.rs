@@ -16,9 +16,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
     precision: u32,
+    /// Two to the power of that: how many buckets a power of two is split into.
+    split: u64,
     max: u64,
-    /// The bucket of `max`.
-    last: usize,
 }
 
 impl Buckets {
@@ -30,7 +30,7 @@ impl Buckets {
     pub const fn new(precision: u32, max: u64) -> Self {
         let precision =
             if precision > Self::MAX_PRECISION { Self::MAX_PRECISION } else { precision };
-        Self { precision, max, last: position(precision, max) }
+        Self { precision, split: 1 << precision, max }
     }
 
     /// The precision.
@@ -45,14 +45,26 @@ impl Buckets {
 
     /// How many buckets there are, that of the highest values included.
     pub const fn count(self) -> usize {
-        if self.start(self.last + 1).is_none() { self.last + 1 } else { self.last + 2 }
+        let last = self.position(self.max);
+        if self.start(last + 1).is_none() { last + 1 } else { last + 2 }
     }
 
     /// The bucket of a value.
     #[inline]
     pub const fn index(self, value: u64) -> usize {
-        let position = position(self.precision, value);
-        if position > self.last { self.last + 1 } else { position }
+        let (position, last) = (self.position(value), self.position(self.max));
+        if position > last { last + 1 } else { position }
+    }
+
+    /// The bucket of a value, were there no highest one.
+    ///
+    /// Every recorded value comes by here, so nothing branches and little shifts:
+    /// small values, which have a bucket each, are taken for the next power of two.
+    #[inline]
+    pub(crate) const fn position(self, value: u64) -> usize {
+        let shift = (value | self.split).ilog2() - self.precision;
+        // The leading bit of `value >> shift` counts as one more power of two.
+        (shift as u64 * self.split + (value >> shift)) as usize
     }
 
     /// The values of a bucket, from the first to the last one; `None` if there is
@@ -85,17 +97,6 @@ impl Buckets {
         }
         Some((position - (shift << self.precision)) << shift)
     }
-}
-
-/// The bucket of a value, were there no highest one.
-#[inline]
-const fn position(precision: u32, value: u64) -> usize {
-    if value < 1 << precision {
-        return value as usize;
-    }
-    let shift = value.ilog2() - precision;
-    // The leading bit of `value >> shift` counts as one more power of two.
-    ((shift as usize) << precision) + (value >> shift) as usize
 }
 
 #[cfg(test)]

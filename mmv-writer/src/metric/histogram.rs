@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Buckets;
 use crate::layout::NO_VALUE;
-use crate::mapping::Cell;
+use crate::mapping::{Cell, Row, Word};
 
 /// How often which values occurred, shared between threads: a counter for each
 /// bucket, and the sum of all values. Any quantile over any time can be computed
@@ -30,31 +30,45 @@ pub struct OwnedHistogram {
 pub(crate) struct Cells {
     buckets: Buckets,
     /// One for each bucket.
-    counts: Vec<Cell>,
+    counts: Row,
     sum: Cell,
 }
 
 impl Cells {
-    pub(crate) fn new(buckets: Buckets, counts: Vec<Cell>, sum: Cell) -> Self {
+    /// Makes the cells those of a histogram without values.
+    pub(crate) fn new(buckets: Buckets, counts: Row, sum: Cell) -> Self {
+        counts.iter().for_each(|count| count.store(NO_VALUE));
         Self { buckets, counts, sum }
     }
 
     /// Cells that nobody reads.
     fn unread() -> Self {
         let buckets = Buckets::new(0, 0);
-        let unread = |_| {
-            let cell = Cell::detached();
-            cell.store(NO_VALUE);
-            cell
-        };
-        Self::new(buckets, (0..buckets.count()).map(unread).collect(), Cell::detached())
+        Self::new(buckets, Row::detached(buckets.count()), Cell::detached())
+    }
+
+    /// The count of the bucket of a value. The last bucket, if `max` is not in it,
+    /// is behind that of `max` and has all higher values.
+    #[inline]
+    fn count_of(&self, value: u64) -> Word<'_> {
+        self.counts.get_or_last(self.buckets.position(value))
     }
 
     fn count(&self) -> u64 {
-        let hit = self.counts.iter().map(Cell::load).filter(|count| *count != NO_VALUE);
+        let hit = self.counts.iter().map(Word::load).filter(|count| *count != NO_VALUE);
         hit.fold(0, u64::wrapping_add)
     }
 }
+
+/// A count with one value more.
+#[inline]
+fn one_more(count: u64) -> u64 {
+    let (more, was_absent) = count.overflowing_add(1);
+    more + u64::from(was_absent)
+}
+
+// An absent count is the one that overflows.
+const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
     /// A histogram that nobody reads.
@@ -70,13 +84,12 @@ impl Histogram {
     #[inline]
     pub fn record(&self, value: u64) {
         let cells = &*self.cells;
-        if let Some(cell) = cells.counts.get(cells.buckets.index(value)) {
-            // A bucket that was hit once never goes back to "no value".
-            if cell.load() == NO_VALUE {
-                cell.update(|count| if count == NO_VALUE { 1 } else { count + 1 });
-            } else {
-                cell.add(1);
-            }
+        let count = cells.count_of(value);
+        // A bucket that was hit once never goes back to "no value".
+        if count.load() == NO_VALUE {
+            count.update(one_more);
+        } else {
+            count.add(1);
         }
         cells.sum.add(value);
     }
@@ -95,7 +108,7 @@ impl Histogram {
 impl OwnedHistogram {
     /// A histogram that nobody reads.
     pub fn noop() -> Self {
-        Self { cells: Cells::unread() }
+        Self::new(Cells::unread())
     }
 
     pub(crate) fn new(cells: Cells) -> Self {
@@ -106,10 +119,8 @@ impl OwnedHistogram {
     #[inline]
     pub fn record(&mut self, value: u64) {
         let cells = &self.cells;
-        if let Some(cell) = cells.counts.get(cells.buckets.index(value)) {
-            let count = cell.load();
-            cell.store(if count == NO_VALUE { 1 } else { count + 1 });
-        }
+        let count = cells.count_of(value);
+        count.store(one_more(count.load()));
         cells.sum.store(cells.sum.load().wrapping_add(value));
     }
 

@@ -53,7 +53,6 @@ impl Registry {
         counts.optional = true;
         counts.labels.push(Label::new("histogram", units.to_string()));
         let (counts, sum) = self.state().add_histogram(counts, sum, &indom.indom)?;
-        let counts = counts.into_iter().map(|seat| seat.cell).collect();
         Ok(Cells::new(indom.buckets, counts, sum.cell))
     }
 }

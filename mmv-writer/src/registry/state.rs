@@ -13,6 +13,7 @@ use super::indom::{Indom, IndomBuilder, Members};
 use super::metric::MetricSpec;
 use super::model::{IndomRecord, LabelRecord, Model, ValueRecord};
 use crate::layout::{LABEL_INDOM, LABEL_INSTANCES, NO_VALUE};
+use crate::mapping::Row;
 use crate::metric::sealed::Seat;
 use crate::plan::{VALUES_PER_LINE, line_start};
 use crate::publish::Draft;
@@ -104,18 +105,21 @@ impl State {
         counts: MetricSpec,
         sum: MetricSpec,
         buckets: &Indom,
-    ) -> Result<(Vec<Seat>, Seat), Error> {
+    ) -> Result<(Row, Seat), Error> {
         // Before the first is registered, so that both are or none.
         self.catalog.check_metric(sum.clone(), None)?;
         self.catalog.check_room_for_metrics(2, &sum.name)?;
-        let counts = self.add_instances(counts, buckets)?;
-        Ok((counts, self.add_singular(sum)?))
+        let (first, step) = (self.place(0, counts.isolated), step(counts.isolated));
+        let row = self.draft.row(first, step, buckets.members.list().len())?;
+        self.add_instances(counts, buckets)?;
+        Ok((row, self.add_singular(sum)?))
     }
 
     /// The index of a new value, counted from the last one registered.
     fn place(&self, ahead: usize, isolated: bool) -> usize {
         let next = self.model.values.len();
-        if isolated { line_start(next) + ahead * VALUES_PER_LINE } else { next + ahead }
+        let first = if isolated { line_start(next) } else { next };
+        first + ahead * step(isolated)
     }
 
     /// A new value, counted from the last one registered; the last thing that
@@ -153,6 +157,11 @@ impl State {
         self.catalog.take_labels(vec![record]);
         Ok(())
     }
+}
+
+/// How many entries it is from one value of a metric to the next.
+fn step(isolated: bool) -> usize {
+    if isolated { VALUES_PER_LINE } else { 1 }
 }
 
 fn indom_labels(

@@ -569,3 +569,45 @@ fn a_histogram_is_registered_whole_or_not_at_all() {
     assert!(matches!(error, Error::Full { max: 1023, .. }));
     assert_eq!(contents(registry).metrics.len(), 1022);
 }
+
+#[test]
+fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
+    let directory = directory();
+    for isolated in [false, true] {
+        let registry = Registry::builder("app").directory(directory.path()).sentinel();
+        let registry = registry.build().unwrap();
+        let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
+        let latency = registry.counter::<u64>("latency");
+        let latency = if isolated { latency.isolated() } else { latency };
+        let latency = latency.build_histogram(&buckets).unwrap();
+        latency.record(0);
+        let published = registry.publish().unwrap();
+        let last = buckets.buckets().count() - 1;
+        let first_of = |bucket| buckets.buckets().bounds(bucket).unwrap().0;
+        for bucket in 0..=last {
+            (0..=bucket % 3).for_each(|_| latency.record(first_of(bucket)));
+        }
+        let contents = read(&published);
+        let bytes = std::fs::read(published.path()).unwrap();
+        for (bucket, value) in contents.values_of(0).enumerate() {
+            let at = value.cell as usize;
+            let count = u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+            assert_eq!(count, 1 + bucket as u64 % 3 + u64::from(bucket == 0), "{bucket}");
+        }
+        assert_eq!(contents.values_of(0).count(), last + 1);
+    }
+}
+
+#[test]
+fn a_histogram_without_a_file_counts_as_well() {
+    let directory = directory();
+    let missing = directory.path().join("missing");
+    let registry = Registry::builder("app").directory(missing).sentinel().lenient();
+    let registry = registry.build().unwrap();
+    let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
+    let mut latency = registry.counter::<u64>("latency").owned().build_histogram(&buckets).unwrap();
+    for value in [0, 1 << 40, u64::MAX] {
+        latency.record(value);
+    }
+    assert_eq!((latency.count(), latency.sum()), (3, (1 << 40) - 1));
+}
