@@ -170,14 +170,14 @@ pub enum Error {
         name: String,
     },
     /// A label of an instance that its domain does not have.
-    #[error("label {label}: indom {indom} has no instance {id}")]
+    #[error("label {label}: indom {indom} has no instance {instance}")]
     NoInstance {
         /// The label.
         label: String,
         /// The domain.
         indom: String,
-        /// The instance's number.
-        id: i32,
+        /// The instance's number or name.
+        instance: String,
     },
     /// An instance domain of another registry.
     #[error("indom {name} is not of this registry")]

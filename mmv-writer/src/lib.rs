@@ -118,7 +118,7 @@ pub mod view;
 pub use directory::{DEFAULT_TMP_DIR, mmv_directory};
 pub use error::Error;
 pub use label::{Label, LabelValue};
-pub use live::{Family, LiveBuilder, LiveIndom, LiveIndomBuilder, LiveRegistry};
+pub use live::{Family, LiveBuilder, LiveIndom, LiveIndomBuilder, LiveRegistry, StatedIndom};
 pub use metric::{
     Buckets, Counter, Discrete, Elapsed, Gauge, Histogram, Instances, Interval, Optional,
     OwnedCounter, OwnedGauge, OwnedHistogram, Stripe, Striped, Text, Timer, Timing,

@@ -13,41 +13,49 @@
 //! | version of the file | the lowest that suffices | 3 |
 //! | size of the file | what is used | the room asked for; what is not used is a hole |
 //!
-//! Room is there for 1023 metrics, 255 labels, 2047 domains and, unless the
+//! A file has room for 1023 metrics, 255 labels, 2047 domains and, unless the
 //! program asks for other numbers, 65 536 instances, 262 144 values and 65 536
-//! texts. An instance takes 312 bytes and 32 for each value, 256 more if that is
+//! texts. Registrations that do not fit begin a further file, under the same metric
+//! names; instances and labels that a metric gets later stay in its file, and are
+//! refused when that is full. An instance takes 312 bytes and 32 for each value, 256 more if that is
 //! a text. A file without metrics takes 4 KiB.
 //!
 //! `docs/decisions/005-growth.md` says how readers are kept from seeing half of
 //! a change, `009-lookup.md` how handles are found by name.
 
+mod domain;
 mod family;
 mod file;
 mod index;
+mod part;
+mod rest;
 mod room;
 mod slots;
 mod state;
+mod stated;
+mod value;
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 pub use family::{Family, LiveIndom, LiveIndomBuilder};
-use file::LiveFile;
+use part::Part;
 use room::{Room, Wanted};
 use state::State;
+pub use stated::StatedIndom;
 
 use crate::layout::Version;
-use crate::metric::sealed::Seat;
-use crate::publish::{Published, unless_refused};
-use crate::registry::catalog::Catalog;
-use crate::registry::{MetricSpec, Registrar, sealed};
+use crate::publish::Published;
+use crate::registry::Registrar;
+use crate::registry::series::{Series, remove_stale};
 use crate::{Error, Label, RegistryBuilder};
 
 /// How often readers are told of changes, unless the program says otherwise.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Metrics of one file that is published and grows. Dropping it withdraws the
-/// file; handles stay valid after that, but nobody reads them any more.
+/// Metrics of one file that is published and grows, and of further ones when it is
+/// full. Dropping it withdraws them; handles stay valid after that, but nobody reads them any more.
 ///
 /// ```
 /// use mmv_writer::{Counter, Family, Registry, Units};
@@ -68,6 +76,7 @@ const PACE: Duration = Duration::from_millis(100);
 #[must_use = "dropping this withdraws the file"]
 pub struct LiveRegistry {
     shared: Arc<Shared>,
+    /// The first file.
     published: Published,
 }
 
@@ -126,16 +135,18 @@ impl LiveBuilder {
     /// cluster or the room, [`Error::Version`] if another one than 3 is pinned,
     /// and [`Error::Io`].
     pub fn build(self) -> Result<LiveRegistry, Error> {
-        let (directory, identity) = self.base.identity()?;
+        let (identity, clusters) = self.base.identity()?;
         let name = self.base.name;
         if let Some(pinned) = self.base.pinned.filter(|pinned| *pinned != Version::V3) {
             return Err(Error::Version { what: "live file", name, needed: Version::V3, pinned });
         }
         let room = Room::new(&name, self.wanted)?;
-        let created = LiveFile::create(&directory, &name, &identity, room);
-        let created = unless_refused(created, self.base.lenient)?;
-        let (file, published) = created.map_or_else(|| LiveFile::unseen(&identity, room), Ok)?;
-        let state = State::new(Catalog::new(&identity, Some(Version::V3)), file);
+        let mut first = Part::create(&identity, room, self.base.lenient)?;
+        let published = first.published.take();
+        let published = published.unwrap_or_else(|| Published::unseen(&identity.path));
+        remove_stale(&identity.path, &[]);
+        let series = Series::new(identity, clusters);
+        let state = State::new(series, room, self.base.lenient, first);
         let shared = Arc::new(Shared { state: RwLock::new(state), pace: self.pace });
         Ok(LiveRegistry { shared, published })
     }
@@ -163,19 +174,30 @@ impl LiveRegistry {
         self.shared.write().announce();
     }
 
-    /// The file.
+    /// The first file.
     pub fn published(&self) -> &Published {
         &self.published
+    }
+
+    /// Where the files are that the registry went on in when the first was full, in
+    /// order. Mostly there are none.
+    pub fn further(&self) -> Vec<PathBuf> {
+        let state = self.shared.read();
+        let further = state.parts.iter().filter_map(|part| part.published.as_ref());
+        further.map(|published| published.path().to_owned()).collect()
+    }
+}
+
+impl Drop for LiveRegistry {
+    /// Withdraws further files; families may still have them mapped.
+    fn drop(&mut self) {
+        for part in &mut self.shared.write().parts {
+            part.published = None;
+        }
     }
 }
 
 impl Registrar for LiveRegistry {}
-
-impl sealed::Registrar for LiveRegistry {
-    fn add_singular(&self, spec: MetricSpec) -> Result<Seat, Error> {
-        self.shared.change(|state| state.add_singular(spec))
-    }
-}
 
 impl Shared {
     fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -40,14 +40,24 @@ use crate::registry::model::Model;
 const CHUNK: u64 = 64 << 10;
 
 /// What a file is to be: where, and the header's fields.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Identity {
+    /// The file's name.
+    pub(crate) name: String,
+    /// Where it is, under that name.
     pub(crate) path: PathBuf,
     pub(crate) cluster: u32,
     pub(crate) flags: Flags,
+    /// What metric names in it begin with.
+    pub(crate) prefix: String,
 }
 
 impl Identity {
+    /// Creates the temporary file, after removing stale ones.
+    pub(crate) fn temporary(&self) -> Result<Temporary, Error> {
+        Temporary::create(self.path.parent().unwrap_or(Path::new("")), &self.name)
+    }
+
     /// The header, with generation 2 still 0, and the table of contents.
     pub(crate) fn head(&self, version: Version, generation: u64, toc: &[TocEntry]) -> Vec<u8> {
         let header = Header {
@@ -78,9 +88,9 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Creates the temporary file for `name`, after removing stale ones.
-    pub(crate) fn create(directory: &Path, name: &str, lenient: bool) -> Result<Self, Error> {
-        let temporary = Temporary::create(directory, name).map(Some);
+    /// Creates the temporary file, after removing stale ones.
+    pub(crate) fn create(identity: &Identity, lenient: bool) -> Result<Self, Error> {
+        let temporary = identity.temporary().map(Some);
         let temporary = unless_refused(temporary, lenient)?.flatten();
         let mut draft = Self { temporary, lenient, chunks: Vec::new() };
         draft.grow()?;
@@ -270,13 +280,27 @@ pub struct Published {
     generation: u64,
     /// The process that published it, and alone may withdraw it.
     process: u32,
+    /// The files that the registry went on in.
+    further: Vec<Published>,
 }
 
 impl Published {
+    /// Keeps further files until this one is withdrawn.
+    pub(crate) fn with(mut self, further: Vec<Self>) -> Self {
+        self.further = further;
+        self
+    }
+
+    /// The files that the registry went on in when the first was full: `app.2` and
+    /// so on, in order. Mostly there are none.
+    pub fn further(&self) -> &[Self] {
+        &self.further
+    }
+
     /// What stands for a file that could not be made.
     pub(crate) fn unseen(path: &Path) -> Self {
         let process = std::process::id();
-        Self { path: path.to_owned(), file: None, generation: 0, process }
+        Self { path: path.to_owned(), file: None, generation: 0, process, further: Vec::new() }
     }
 
     /// Whether there is a file. There is always one unless the registry was made
@@ -330,15 +354,22 @@ pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 pub(crate) fn next_generation(path: &Path) -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = since_epoch.as_nanos() as u64;
-    let mut bytes = [0; Header::BYTES];
-    // Not blocking, in case somebody put a FIFO there.
-    let old = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
-    let read = old.and_then(|file| file.read_exact_at(&mut bytes, 0));
-    let old = read.ok().and_then(|()| Header::read_from_bytes(&bytes).ok());
-    match old {
+    match open(path).as_ref().and_then(header_of) {
         Some(header) if header.generation1 == now => now + 1,
         _ => now.max(1),
     }
+}
+
+/// Opens a file that may be anybody's: without waiting, should it be a FIFO.
+pub(crate) fn open(path: &Path) -> Option<File> {
+    OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).ok()
+}
+
+/// The header of a file, if it is long enough to have one.
+pub(crate) fn header_of(file: &File) -> Option<Header> {
+    let mut bytes = [0; Header::BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Header::read_from_bytes(&bytes).ok()
 }
 
 #[cfg(test)]

@@ -11,32 +11,40 @@ mod histogram;
 mod indom;
 mod metric;
 pub(crate) mod model;
+pub(crate) mod names;
+mod part;
+pub(crate) mod series;
 mod state;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use catalog::Catalog;
 pub use histogram::BucketIndom;
 pub(crate) use indom::Members;
 pub use indom::{Indom, IndomBuilder};
 pub use metric::{MetricBuilder, Registrar};
 pub(crate) use metric::{MetricSpec, sealed};
+use part::Part;
+use series::{Clusters, Series};
 use state::State;
 
 use crate::directory::mmv_directory;
 use crate::layout::{Flags, MAX_CLUSTER, Version};
+use crate::mapping::Row;
 use crate::metric::sealed::Seat;
-use crate::publish::{Draft, Identity, Published};
+use crate::publish::{Identity, Published};
 use crate::{Error, Label, LiveBuilder};
 
 /// Metrics of one file, before it is published.
 ///
-/// Dropping a registry without publishing it removes the temporary file.
+/// What does not fit (1023 metrics, 255 labels, 2047 domains) goes into further
+/// files, with the same metric names: `app.2` and so on behind `app`. These are
+/// published and withdrawn together with the first.
+///
+/// Dropping a registry without publishing it removes the temporary files.
 #[derive(Debug)]
 pub struct Registry {
-    identity: Identity,
     state: Mutex<State>,
 }
 
@@ -51,6 +59,7 @@ pub struct RegistryBuilder {
     pub(crate) pinned: Option<Version>,
     pub(crate) lenient: bool,
     per_process: bool,
+    further_cluster: Option<u32>,
 }
 
 impl Registry {
@@ -75,6 +84,7 @@ impl Registry {
             pinned: None,
             lenient: false,
             per_process: false,
+            further_cluster: None,
         }
     }
 
@@ -92,9 +102,7 @@ impl Registry {
     ///
     /// As [`IndomBuilder::build`].
     pub fn stripes(&self, count: usize) -> Result<Indom, Error> {
-        let names = (0..count).map(|index| index.to_string());
-        let builder = self.indom("stripes").help("threads that count, each for itself");
-        builder.names(names.chain(["shared".to_owned()])).build()
+        sealed::add_stripes(self, count)
     }
 
     /// A domain with this process as its only instance, for a file that is one
@@ -133,12 +141,7 @@ impl Registry {
     /// [`Error::Io`], for instance when the disk is full; an old file is then
     /// still there.
     pub fn publish(self) -> Result<Published, Error> {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let State { catalog, mut model, draft, .. } = state;
-        let pinned = catalog.pinned();
-        model.labels = catalog.into_labels();
-        let version = pinned.unwrap_or_else(|| model.lowest_version());
-        draft.publish(&self.identity, version, &model)
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).publish()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -149,8 +152,38 @@ impl Registry {
 impl Registrar for Registry {}
 
 impl sealed::Registrar for Registry {
+    type Indom = Indom;
+
+    fn add_indom(
+        &self,
+        name: &str,
+        help: &str,
+        labels: Vec<Label>,
+        names: Vec<String>,
+    ) -> Result<Indom, Error> {
+        let mut builder = self.indom(name).names(names).help(help);
+        builder.labels = labels;
+        builder.build()
+    }
+
     fn add_singular(&self, spec: MetricSpec) -> Result<Seat, Error> {
         self.state().add_singular(spec)
+    }
+
+    fn add_striped(&self, spec: MetricSpec, indom: &Indom) -> Result<Vec<Seat>, Error> {
+        if indom.instances().is_empty() {
+            return Err(Error::NoStripes { name: spec.name });
+        }
+        self.state().add_instances(spec, indom)
+    }
+
+    fn add_histogram(
+        &self,
+        counts: MetricSpec,
+        sum: MetricSpec,
+        indom: &Indom,
+    ) -> Result<(Row, Seat), Error> {
+        self.state().add_histogram(counts, sum, indom)
     }
 }
 
@@ -227,16 +260,41 @@ impl RegistryBuilder {
         LiveBuilder::new(self)
     }
 
-    /// Checks the options; the file's identity.
-    pub(crate) fn identity(&self) -> Result<(PathBuf, Identity), Error> {
+    /// Asks for the clusters of further files, when the first one is full: this one
+    /// for the second file, the next one for the third and so on. Without this
+    /// readers choose, as for any file that asks for none.
+    ///
+    /// Ask where cluster numbers must not depend on what else runs: a file without
+    /// one that comes late moves those that PCP's reader has given to files behind it
+    /// in the alphabet. Labels of the whole registry reach further files, and files of
+    /// [several processes](RegistryBuilder::per_process) have further ones, only with
+    /// this.
+    pub fn further_cluster(mut self, cluster: u32) -> Self {
+        self.further_cluster = Some(cluster);
+        self
+    }
+
+    /// Checks the options; the identity of the first file, and the clusters of
+    /// further ones.
+    pub(crate) fn identity(&self) -> Result<(Identity, Clusters), Error> {
         check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
         check::range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;
         if self.per_process && self.cluster == 0 {
             return Err(Error::NeedsCluster { name: self.name.clone() });
         }
         let directory = self.directory.clone().unwrap_or_else(mmv_directory);
-        let path = directory.join(&self.name);
-        Ok((directory, Identity { path, cluster: self.cluster, flags: self.flags }))
+        let clusters = match self.further_cluster {
+            Some(cluster) => {
+                check::range("cluster", &self.name, cluster, 1, MAX_CLUSTER)?;
+                Clusters::From(cluster)
+            }
+            // Readers would choose another one for each process, and take only one's.
+            None if self.per_process => Clusters::None,
+            None => Clusters::Chosen,
+        };
+        let (name, path) = (self.name.clone(), directory.join(&self.name));
+        let (cluster, flags, prefix) = (self.cluster, self.flags, String::new());
+        Ok((Identity { name, path, cluster, flags, prefix }, clusters))
     }
 
     /// Creates the temporary file, after removing those that killed processes
@@ -248,11 +306,12 @@ impl RegistryBuilder {
     /// cluster, and [`Error::Io`].
     pub fn build(self) -> Result<Registry, Error> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let (directory, identity) = self.identity()?;
-        let draft = Draft::create(&directory, &self.name, self.lenient)?;
+        let (identity, clusters) = self.identity()?;
+        let series = Series::new(identity.clone(), clusters);
+        let first = Part::new(identity, self.pinned, self.lenient)?;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let state = State::new(id, Catalog::new(&identity, self.pinned), draft);
-        Ok(Registry { identity, state: Mutex::new(state) })
+        let state = State::new(id, series, first, self.pinned, self.lenient);
+        Ok(Registry { state: Mutex::new(state) })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::domain::Domain;
 use super::index::{Forget, Index};
 use super::{LiveRegistry, Shared};
 use crate::metric::Handle;
@@ -60,7 +61,8 @@ impl<'r> LiveIndomBuilder<'r> {
     /// wrong with a label, and [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<LiveIndom, Error> {
         let Self { shared, name, serial, help, labels } = self;
-        let index = shared.change(|state| state.add_domain(name, serial, &help, labels))?;
+        let index =
+            shared.change(|state| state.add_domain(name, serial, &help, labels, Vec::new()))?;
         Ok(LiveIndom { shared: Arc::clone(shared), index })
     }
 }
@@ -90,9 +92,39 @@ impl LiveIndom {
         removed
     }
 
+    /// Attaches a label to an instance that is there. It goes when the instance is
+    /// removed.
+    ///
+    /// Labels of instances count among the 255 of a file that has the instance, and
+    /// cannot be in another one: where these are used up, metrics go on in a further
+    /// file, but instances of metrics that are there get no more labels. The entry of
+    /// a label that is gone is used again, after the same rest as an instance's.
+    ///
+    /// ```
+    /// # use mmv_writer::{Counter, Family, Label, Registry};
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("web").directory(directory.path()).live().build()?;
+    /// let tenants = registry.indom("tenants").build()?;
+    /// let requests: Family<Counter<u64>> = registry.counter("requests").build_family(&tenants)?;
+    /// requests.with("acme", Counter::inc)?;
+    /// tenants.label("acme", Label::new("plan", "gold"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoInstance`], [`Error::LabelName`], [`Error::LabelValue`],
+    /// [`Error::Length`], [`Error::Nul`], [`Error::NameTaken`] for a label that it has,
+    /// [`Error::Full`], and [`Error::Io`] when the disk is full.
+    pub fn label(&self, instance: &str, label: Label) -> Result<(), Error> {
+        self.shared.change(|state| state.label_instance(self.index, instance, label))
+    }
+
     /// How many instances there are.
     pub fn len(&self) -> usize {
-        self.shared.read().domains.get(self.index).map_or(0, |domain| domain.slots.len())
+        self.shared.read().domains.get(self.index).map_or(0, Domain::len)
     }
 
     /// Whether there are none.
@@ -103,11 +135,8 @@ impl LiveIndom {
     /// The names of all instances, sorted.
     pub fn names(&self) -> Vec<String> {
         let state = self.shared.read();
-        let domain = state.domains.get(self.index);
-        let names = domain.into_iter().flat_map(|domain| domain.slots.names());
-        let mut names: Vec<_> = names.map(str::to_owned).collect();
-        names.sort_unstable();
-        names
+        let names = state.domains.get(self.index).map(Domain::names).unwrap_or_default();
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -206,7 +235,7 @@ impl<H> Clone for Family<H> {
 impl<H> fmt::Debug for Family<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.read();
-        let name = state.metrics.get(self.metric).map(super::state::Metric::name);
+        let name = state.metrics.get(self.metric).map(|metric| &metric.name);
         f.debug_struct("Family").field("name", &name).finish_non_exhaustive()
     }
 }

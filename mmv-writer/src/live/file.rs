@@ -2,17 +2,19 @@
 //! stored. See `docs/decisions/005-growth.md` for the order and its reasons.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use zerocopy::IntoBytes;
 
+use super::rest::Resting;
 use super::room::{Room, TOC_ORDER};
 use crate::Error;
 use crate::layout::{Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
 use crate::mapping::Segment;
-use crate::publish::{Identity, Published, Temporary, allocate, next_generation};
+use crate::publish::{Identity, Published, allocate, next_generation};
 
 /// Bytes that are allocated at a time.
 const PIECE: u64 = 64 << 10;
@@ -42,17 +44,16 @@ pub(super) struct LiveFile {
     /// By [`SectionKind`]: up to where disk space is allocated.
     allocated: [u64; 6],
     generation: u64,
+    /// Whether something was written since readers were last told.
+    changed: bool,
+    /// Entries of labels that are gone.
+    resting_labels: Resting<u64>,
 }
 
 impl LiveFile {
     /// Creates and publishes an empty file.
-    pub(super) fn create(
-        directory: &Path,
-        name: &str,
-        identity: &Identity,
-        room: Room,
-    ) -> Result<(Self, Published), Error> {
-        let temporary = Temporary::create(directory, name)?;
+    pub(super) fn create(identity: &Identity, room: Room) -> Result<(Self, Published), Error> {
+        let temporary = identity.temporary()?;
         let path = temporary.path().to_owned();
         let file = Arc::clone(temporary.file());
         file.set_len(room.end()).map_err(Error::io("set size", &path))?;
@@ -63,13 +64,22 @@ impl LiveFile {
         let segment = Segment::map(&file, 0, room.end() as usize);
         let segment = Arc::new(segment.map_err(Error::io("map", &path))?);
         let generation = next_generation(&identity.path);
-        let path = identity.path.clone();
-        let process = std::process::id();
-        let file = Some(file);
-        let live = Self { path, file, process, segment, room, used, allocated, generation };
+        let mut live = Self {
+            path: identity.path.clone(),
+            file: Some(file),
+            process: std::process::id(),
+            segment,
+            room,
+            used,
+            allocated,
+            generation,
+            changed: false,
+            resting_labels: Resting::default(),
+        };
         let toc = TOC_ORDER.map(|kind| live.toc_entry(kind));
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
+        live.changed = false;
         let published = temporary.publish(&identity.path, generation)?;
         Ok((live, published))
     }
@@ -88,6 +98,8 @@ impl LiveFile {
             used: [0; 6],
             allocated: [0; 6],
             generation: 0,
+            changed: false,
+            resting_labels: Resting::default(),
         };
         Ok((live, published))
     }
@@ -95,6 +107,27 @@ impl LiveFile {
     /// The mapping of the whole file.
     pub(super) fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// Fails in a forked child: the file is its parent's.
+    pub(super) fn check_process(&self) -> Result<(), Error> {
+        let (created, found) = (self.process, std::process::id());
+        if created == found {
+            return Ok(());
+        }
+        Err(Error::Forked { path: self.path.clone(), created, found })
+    }
+
+    /// Whether so many entries more fit into a section.
+    pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
+        let count = count.saturating_sub(self.rested(kind));
+        let free = self.room.capacity(kind) - self.used(kind);
+        u32::try_from(count).is_ok_and(|count| count <= free)
+    }
+
+    /// How many entries can be used again.
+    fn rested(&self, kind: SectionKind) -> usize {
+        if kind == SectionKind::Labels { self.resting_labels.rested() } else { 0 }
     }
 
     /// Makes sure that so many entries more fit into a section and have disk
@@ -108,18 +141,13 @@ impl LiveFile {
         if count == 0 {
             return Ok(());
         }
-        let found = std::process::id();
-        if found != self.process {
-            let path = self.path.clone();
-            return Err(Error::Forked { path, created: self.process, found });
-        }
+        self.check_process()?;
         let max = self.room.capacity(kind);
-        let used = self.used[kind as usize];
-        let end = u32::try_from(count).ok().and_then(|count| used.checked_add(count));
-        let Some(end) = end.filter(|end| *end <= max) else {
+        if !self.has_room(kind, count) {
             return Err(Error::Full { what: plural(kind), max, name: name.to_owned() });
-        };
-        let wanted = self.room.at(kind, end);
+        }
+        let new = count.saturating_sub(self.rested(kind)) as u32;
+        let wanted = self.room.at(kind, self.used(kind) + new);
         let from = self.allocated[kind as usize];
         if let Some(file) = self.file.as_ref().filter(|_| wanted > from) {
             let limit = self.room.at(kind, max);
@@ -151,14 +179,35 @@ impl LiveFile {
         at
     }
 
+    /// Writes a label into an entry that [`LiveFile::ensure`] made sure of: one that
+    /// has rested or the next; its offset.
+    pub(super) fn add_label(&mut self, bytes: &[u8]) -> u64 {
+        let rested = self.resting_labels.take(|_| true);
+        let at = rested.unwrap_or_else(|| self.take(SectionKind::Labels));
+        // What the label describes comes last: until then it is nobody's.
+        if let Some((target, rest)) = bytes.split_first_chunk() {
+            self.write(at + 8, rest);
+            self.store(at, u64::from_ne_bytes(*target));
+        }
+        at
+    }
+
+    /// Takes a label from what it describes. Its entry is used again once readers
+    /// know.
+    pub(super) fn hide_label(&mut self, at: u64) {
+        self.store(at, 0);
+        self.resting_labels.add(at);
+    }
+
     /// Writes a string entry, checked to fit.
-    pub(super) fn write_string(&self, at: u64, text: &str) {
+    pub(super) fn write_string(&mut self, at: u64, text: &str) {
         let bytes: [u8; STRING_BYTES] = nul_padded(text.as_bytes()).unwrap_or([0; STRING_BYTES]);
         self.write(at, &bytes);
     }
 
     /// Writes an entry, or other whole words.
-    pub(super) fn write(&self, at: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.changed = true;
         let word = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_ne_bytes);
         let words: Vec<u64> = bytes.chunks(8).map(word).collect();
         let inside = self.segment.copy_in(at as usize, &words);
@@ -166,17 +215,22 @@ impl LiveFile {
     }
 
     /// Stores a word behind all that was written before.
-    pub(super) fn store(&self, at: u64, word: u64) {
+    pub(super) fn store(&mut self, at: u64, word: u64) {
+        self.changed = true;
         let inside = self.segment.store_u64(at as usize, word, Ordering::Release);
         debug_assert!(inside, "a word at {at}");
     }
 
-    /// Shows readers what was appended: counts, then a new generation.
+    /// Shows readers what was appended, if anything was: counts, then a new
+    /// generation.
     ///
     /// Generation 2 is never 0 and differs from generation 1 for two
     /// instructions only: PCP's reader drops a file it finds so, and gives the
     /// files behind it other clusters.
     pub(super) fn announce(&mut self) {
+        if !self.changed {
+            return;
+        }
         for kind in RAISE_ORDER {
             let position = TOC_ORDER.iter().position(|other| *other == kind).unwrap_or(0);
             let at = (Header::BYTES + position * TocEntry::BYTES) as u64;
@@ -190,6 +244,8 @@ impl LiveFile {
         self.generation = now.max(self.generation + 1);
         self.store(Header::GENERATION1 as u64, self.generation);
         self.store(Header::GENERATION2 as u64, self.generation);
+        self.changed = false;
+        self.resting_labels.announced(Instant::now());
     }
 
     fn toc_entry(&self, kind: SectionKind) -> TocEntry {

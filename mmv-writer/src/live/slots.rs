@@ -1,24 +1,16 @@
-//! The instances of one live domain, and the places they are in.
+//! The instances of one live domain in one file, and the places they are in.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zerocopy::IntoBytes;
 
 use super::file::LiveFile;
+use super::rest::Resting;
 use crate::Error;
 use crate::layout::{IndomEntry, InstanceV2, SectionKind};
 use crate::mapping::Lease;
-
-/// How long the removal of an instance must have been announced before its place
-/// is used again: a reader that is slower than this between two of its own reads
-/// could take the new name for the old instance.
-pub(super) const REST: Duration = Duration::from_millis(100);
-
-/// How many removed places are looked at for one that is free: handles may hold
-/// any of them for long.
-const LOOK_AT: usize = 8;
 
 /// The places of a domain's instances.
 #[derive(Debug, Default)]
@@ -26,10 +18,8 @@ pub(super) struct Slots {
     all: Vec<Slot>,
     /// Of the instances that are there.
     names: HashMap<String, usize>,
-    /// Places of removed instances, the longest removed first.
-    resting: VecDeque<Resting>,
-    /// Numbers are never used again.
-    next_id: i32,
+    /// Places of removed instances.
+    resting: Resting<usize>,
 }
 
 /// A place for an instance: an indom entry, an instance entry, a name.
@@ -38,20 +28,16 @@ pub(super) struct Slot {
     indom_at: u64,
     pub(super) instance_at: u64,
     name_at: u64,
+    /// The number of the instance that is there or was the last.
+    pub(super) id: i32,
+    /// The entries of its labels.
+    pub(super) labels: Vec<u64>,
     /// Held by the handles on the values of this place.
     pub(super) lease: Arc<Lease>,
 }
 
-/// A place whose instance was removed.
-#[derive(Debug)]
-struct Resting {
-    slot: usize,
-    /// When readers were told.
-    since: Option<Instant>,
-}
-
 impl Slots {
-    /// The instance of a name, and the index of its place.
+    /// The place of the instance of a name, and its index.
     pub(super) fn by_name(&self, name: &str) -> Option<(usize, &Slot)> {
         let index = *self.names.get(name)?;
         Some((index, self.all.get(index)?))
@@ -60,6 +46,13 @@ impl Slots {
     /// A place by its index.
     pub(super) fn at(&self, index: usize) -> Option<&Slot> {
         self.all.get(index)
+    }
+
+    /// Notes the entry of a label of an instance.
+    pub(super) fn add_label(&mut self, index: usize, at: u64) {
+        if let Some(slot) = self.all.get_mut(index) {
+            slot.labels.push(at);
+        }
     }
 
     /// How many instances there are.
@@ -72,67 +65,44 @@ impl Slots {
         self.names.keys().map(String::as_str)
     }
 
-    /// The place of an instance, which is created unless it is there.
+    /// The index of the place of an instance, which gets this number and is created
+    /// unless it is there.
     pub(super) fn get_or_create(
         &mut self,
         file: &mut LiveFile,
         serial: u32,
         name: &str,
+        id: i32,
     ) -> Result<usize, Error> {
         if let Some(index) = self.names.get(name) {
             return Ok(*index);
         }
-        let id = self.next_id;
-        let next_id = id.checked_add(1).ok_or_else(|| {
-            let max = i32::MAX.cast_unsigned();
-            Error::Full { what: "instance numbers", max, name: name.to_owned() }
-        })?;
-        let index = match self.rested() {
+        let all = &self.all;
+        let is_free = |index: &usize| all.get(*index).is_some_and(|slot| !slot.lease.is_held());
+        let index = match self.resting.take(is_free) {
             Some(index) => index,
             None => self.append(file, serial, name)?,
         };
-        self.next_id = next_id;
-        if let Some(slot) = self.all.get(index) {
-            slot.show(file, serial, id, name);
+        if let Some(slot) = self.all.get_mut(index) {
+            slot.id = id;
+            slot.show(file, serial, name);
         }
         self.names.insert(name.to_owned(), index);
         Ok(index)
     }
 
-    /// Hides the instance of a name.
-    pub(super) fn remove(&mut self, file: &LiveFile, serial: u32, name: &str) {
-        let Some(index) = self.names.remove(name) else { return };
-        if let Some(slot) = self.all.get(index) {
-            slot.set_count(file, serial, 0);
-        }
-        self.resting.push_back(Resting { slot: index, since: None });
+    /// Hides the instance of a name; its labels are for the caller to hide.
+    pub(super) fn remove(&mut self, file: &mut LiveFile, serial: u32, name: &str) -> Vec<u64> {
+        let Some(index) = self.names.remove(name) else { return Vec::new() };
+        self.resting.add(index);
+        let Some(slot) = self.all.get_mut(index) else { return Vec::new() };
+        slot.set_count(file, serial, 0);
+        std::mem::take(&mut slot.labels)
     }
 
     /// Notes that readers were told of all removals.
     pub(super) fn announced(&mut self, now: Instant) {
-        for resting in self.resting.iter_mut().rev() {
-            if resting.since.is_some() {
-                break;
-            }
-            resting.since = Some(now);
-        }
-    }
-
-    /// A removed place that no handle holds and no reader can have in hand.
-    fn rested(&mut self) -> Option<usize> {
-        for _ in 0..LOOK_AT.min(self.resting.len()) {
-            let ready = self.resting.front()?.since.is_some_and(|since| since.elapsed() >= REST);
-            if !ready {
-                return None; // Those behind it were removed later.
-            }
-            let resting = self.resting.pop_front()?;
-            if self.all.get(resting.slot).is_some_and(|slot| !slot.lease.is_held()) {
-                return Some(resting.slot);
-            }
-            let behind = self.resting.partition_point(|other| other.since.is_some());
-            self.resting.insert(behind, resting);
-        }
-        None
+        self.resting.announced(now);
     }
 
     /// A new place, empty.
@@ -145,6 +115,8 @@ impl Slots {
             indom_at: file.take(SectionKind::Indoms),
             instance_at: file.take(SectionKind::Instances),
             name_at: file.take_string(""),
+            id: 0,
+            labels: Vec::new(),
             lease: Lease::new(file.segment()),
         };
         let (instances, short_help, long_help) = (slot.instance_at, 0, 0);
@@ -157,15 +129,15 @@ impl Slots {
 
 impl Slot {
     /// Makes the place an instance's.
-    fn show(&self, file: &LiveFile, serial: u32, id: i32, name: &str) {
+    fn show(&self, file: &mut LiveFile, serial: u32, name: &str) {
         file.write_string(self.name_at, name);
-        let (indom, name) = (self.indom_at, self.name_at);
+        let (indom, id, name) = (self.indom_at, self.id, self.name_at);
         file.write(self.instance_at, InstanceV2 { indom, padding: 0, id, name }.as_bytes());
         self.set_count(file, serial, 1);
     }
 
     /// Serial and count are one word.
-    fn set_count(&self, file: &LiveFile, serial: u32, count: u32) {
+    fn set_count(&self, file: &mut LiveFile, serial: u32, count: u32) {
         let entry = IndomEntry { serial, count, instances: 0, short_help: 0, long_help: 0 };
         let word = entry.as_bytes().first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
         file.store(self.indom_at, word);

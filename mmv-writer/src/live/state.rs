@@ -1,124 +1,179 @@
 //! What a live registry keeps behind its lock.
 //!
 //! Every change checks and makes sure of the room first; from then on nothing
-//! can fail, so a registration that fails leaves no trace.
+//! can fail, so a registration that fails leaves no trace, but perhaps a further
+//! file that is empty.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use pcp_types::ValueType;
 use zerocopy::IntoBytes;
 
-use super::file::LiveFile;
+use super::domain::{Domain, instance_label};
 use super::index::Forget;
-use super::slots::{Slot, Slots};
-use crate::layout::{EXTRA_OFFSET, IndomEntry, METRIC_OFFSET, NO_VALUE, SectionKind, ValueEntry};
-use crate::mapping::{Cell, Lease};
-use crate::metric::TextSlot;
+use super::part::{Part, Wants};
+use super::room::Room;
+use super::value::{Metric, is_text};
+use crate::layout::{IndomEntry, METRIC_OFFSET, SectionKind};
+use crate::mapping::{Lease, Row};
 use crate::metric::sealed::Seat;
-use crate::plan::{encode_label, metric_v2};
 use crate::registry::MetricSpec;
-use crate::registry::catalog::{Catalog, Checked};
+use crate::registry::catalog::Checked;
 use crate::registry::model::{Help, LabelRecord};
+use crate::registry::names::Names;
+use crate::registry::series::Series;
 use crate::{Error, Label};
 
-/// The registered things and their file.
+/// The registered things and their files.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) catalog: Catalog,
-    pub(super) file: LiveFile,
+    series: Series,
+    room: Room,
+    lenient: bool,
+    names: Names,
+    /// Labels of all metrics.
+    labels: Vec<Label>,
     pub(super) domains: Vec<Domain>,
     pub(super) metrics: Vec<Metric>,
+    /// The files; what is registered goes into the last.
+    pub(super) parts: Vec<Part>,
     /// When readers were last told of a change.
     pub(super) announced: Instant,
     /// Whether a thread waits to tell them.
     pub(super) pending: bool,
 }
 
-/// A domain and its instances.
-#[derive(Debug)]
-pub(super) struct Domain {
-    pub(super) name: String,
-    pub(super) serial: u32,
-    pub(super) slots: Slots,
-}
-
-/// A metric and its values.
-#[derive(Debug)]
-pub(super) struct Metric {
-    name: String,
-    at: u64,
-    is_text: bool,
-    optional: bool,
-    isolated: bool,
-    domain: Option<usize>,
-    /// By index of the domain's slot; a singular metric has one.
-    values: Vec<Option<Value>>,
-    /// The handles that its family keeps ready.
-    index: Option<Arc<dyn Forget>>,
-}
-
-/// A value entry, for good this metric's and its slot's.
-#[derive(Debug)]
-struct Value {
-    at: u64,
-    text: Option<Arc<TextSlot>>,
-}
-
 impl State {
-    pub(super) fn new(catalog: Catalog, file: LiveFile) -> Self {
-        let (domains, metrics) = (Vec::new(), Vec::new());
-        Self { catalog, file, domains, metrics, announced: Instant::now(), pending: false }
+    pub(super) fn new(series: Series, room: Room, lenient: bool, first: Part) -> Self {
+        Self {
+            series,
+            room,
+            lenient,
+            names: Names::default(),
+            labels: Vec::new(),
+            domains: Vec::new(),
+            metrics: Vec::new(),
+            parts: vec![first],
+            announced: Instant::now(),
+            pending: false,
+        }
     }
 
     /// Tells readers of all changes.
     pub(super) fn announce(&mut self) {
-        self.file.announce();
+        // The last file first: what is in it is described there.
+        for part in self.parts.iter_mut().rev() {
+            part.file.announce();
+        }
         self.announced = Instant::now();
         self.pending = false;
         for domain in &mut self.domains {
-            domain.slots.announced(self.announced);
+            for (_, shown) in domain.all_shown() {
+                shown.slots.announced(self.announced);
+            }
         }
     }
 
-    /// Adds a label of the whole file.
+    /// The file that something goes into: the last, or a new one if it is full.
+    fn part_for(&mut self, wants: &Wants) -> Result<usize, Error> {
+        let last = self.parts.len().saturating_sub(1);
+        let Some(part) = self.parts.get(last) else { return Ok(last) };
+        part.file.check_process()?;
+        if part.catalog.is_empty() || part.has_room(wants) {
+            return Ok(last);
+        }
+        let Some(identity) = self.series.next()? else { return Ok(last) };
+        let mut part = Part::create(&identity, self.room, self.lenient)?;
+        if part.catalog.can_have_file_labels() {
+            for label in &self.labels {
+                part.add_label(label.clone())?;
+            }
+        }
+        self.parts.push(part);
+        Ok(last + 1)
+    }
+
+    fn part(&mut self, index: usize) -> Result<&mut Part, Error> {
+        self.parts.get_mut(index).ok_or_else(|| other_registry(""))
+    }
+
+    /// Adds a label of all metrics: to the first file, which says what is wrong with
+    /// it, and to all others where readers would find it.
     pub(super) fn add_label(&mut self, label: Label) -> Result<(), Error> {
-        let record = self.catalog.check_file_label(label)?;
-        self.file.ensure(SectionKind::Labels, 1, &record.name)?;
-        self.append_labels(vec![record]);
+        let takes =
+            |(index, part): &(usize, &mut Part)| *index == 0 || part.catalog.can_have_file_labels();
+        for (_, part) in self.parts.iter_mut().enumerate().filter(takes) {
+            part.catalog.check_file_label(label.clone())?;
+            part.file.ensure(SectionKind::Labels, 1, &label.name)?;
+        }
+        for (_, part) in self.parts.iter_mut().enumerate().filter(takes) {
+            part.add_label(label.clone())?;
+        }
+        self.labels.push(label);
         Ok(())
     }
 
-    /// Adds a domain without instances; its index.
+    /// Adds a domain, whose instances are stated now or come and go; its index.
     pub(super) fn add_domain(
         &mut self,
         name: String,
         serial: Option<u32>,
         help: &Help,
         labels: Vec<Label>,
+        stated: Vec<String>,
     ) -> Result<usize, Error> {
-        let serial = self.catalog.check_indom(&name, serial, help)?;
-        let labels = self.catalog.check_indom_labels(serial, labels)?;
-        self.file.ensure(SectionKind::Indoms, 1, &name)?;
-        self.file.ensure(SectionKind::Strings, 2, &name)?;
-        self.file.ensure(SectionKind::Labels, labels.len(), &name)?;
-        self.catalog.take_indom(serial);
-        let (short_help, long_help) = self.append_help(help);
+        let mut domain = Domain::new(name, 0, help.clone(), labels, stated);
+        let wants = domain.wants();
+        let part = self.part_for(&wants)?;
+        let here = self.part(part)?;
+        domain.serial = here.catalog.check_indom(&domain.name, serial, help)?;
+        for name in &domain.stated {
+            here.catalog.check_instance_name(&domain.name, name)?;
+        }
+        let labels = domain.label_records(domain.serial)?;
+        here.catalog.check_labels(&labels)?;
+        here.ensure(&wants, &domain.name)?;
+        let serial = domain.serial;
+        self.domains.push(domain);
+        let index = self.domains.len() - 1;
+        self.show(index, part, serial, labels)?;
+        Ok(index)
+    }
+
+    /// Puts a domain into a file that has room for it, under a serial that is free.
+    fn show(
+        &mut self,
+        domain: usize,
+        part: usize,
+        serial: u32,
+        labels: Vec<LabelRecord>,
+    ) -> Result<(), Error> {
+        let Some(Part { catalog, file, .. }) = self.parts.get_mut(part) else { return Ok(()) };
+        let Some(domain) = self.domains.get_mut(domain) else { return Ok(()) };
+        catalog.take_indom(serial);
+        let mut append =
+            |text: &Option<String>| text.as_ref().map_or(0, |text| file.take_string(text));
+        let (short_help, long_help) = (append(&domain.help.short), append(&domain.help.long));
         let entry = IndomEntry { serial, count: 0, instances: 0, short_help, long_help };
-        let at = self.file.take(SectionKind::Indoms);
-        self.file.write(at, entry.as_bytes());
-        self.append_labels(labels);
-        self.domains.push(Domain { name, serial, slots: Slots::default() });
-        Ok(self.domains.len() - 1)
+        let at = file.take(SectionKind::Indoms);
+        file.write(at, entry.as_bytes());
+        domain.show(part, serial);
+        for (id, name) in (0..).zip(domain.stated.clone()) {
+            if let Some(shown) = domain.shown_mut(part) {
+                shown.slots.get_or_create(file, serial, &name, id)?;
+            }
+            domain.take_id(id);
+        }
+        self.part(part)?.append_labels(labels);
+        Ok(())
     }
 
     /// Adds a metric with one value.
     pub(super) fn add_singular(&mut self, spec: MetricSpec) -> Result<Seat, Error> {
-        let checked = self.check_metric(spec, None)?;
-        let name = checked.record.name.clone();
-        self.ensure_value(&name, checked.isolated, is_text(&checked))?;
-        let metric = self.append_metric(checked, None, None);
-        let lease = Lease::new(self.file.segment());
+        let wants = Wants::of_metric(&spec).plus(of_values(&spec, 1));
+        let metric = self.add_metric(spec, None, &wants, None)?;
+        let part = self.metrics.get(metric).map_or(0, |metric| metric.part);
+        let lease = Lease::new(self.part(part)?.file.segment());
         Ok(self.link(metric, 0, 0, &lease))
     }
 
@@ -129,168 +184,244 @@ impl State {
         domain: usize,
         index: Arc<dyn Forget>,
     ) -> Result<usize, Error> {
-        let serial = self.domains.get(domain).map(|domain| domain.serial);
-        let checked = self.check_metric(spec, serial)?;
-        Ok(self.append_metric(checked, Some(domain), Some(index)))
+        let wants = Wants::of_metric(&spec);
+        self.add_metric(spec, Some(domain), &wants, Some(index))
     }
 
-    fn check_metric(&mut self, spec: MetricSpec, serial: Option<u32>) -> Result<Checked, Error> {
-        let checked = self.catalog.check_metric(spec, serial)?;
-        let name = &checked.record.name;
-        self.file.ensure(SectionKind::Metrics, 1, name)?;
-        // Name, two help texts, and the text of a singular one.
-        self.file.ensure(SectionKind::Strings, 4, name)?;
-        self.file.ensure(SectionKind::Labels, checked.labels.len(), name)?;
-        Ok(checked)
-    }
-
-    fn append_metric(
+    /// Adds a metric with a value for each of a domain's stated instances.
+    pub(super) fn add_stated(
         &mut self,
-        checked: Checked,
+        spec: MetricSpec,
+        domain: usize,
+    ) -> Result<Vec<Seat>, Error> {
+        let count = self.domains.get(domain).map_or(0, |domain| domain.stated.len());
+        let wants = Wants::of_metric(&spec).plus(of_values(&spec, count));
+        let metric = self.add_metric(spec, Some(domain), &wants, None)?;
+        Ok(self.link_stated(metric))
+    }
+
+    /// Adds the counts of a histogram's buckets, and the sum of its values.
+    pub(super) fn add_histogram(
+        &mut self,
+        counts: MetricSpec,
+        sum: MetricSpec,
+        domain: usize,
+    ) -> Result<(Row, Seat), Error> {
+        self.names.check(&sum.name)?;
+        let count = self.domains.get(domain).map_or(0, |domain| domain.stated.len());
+        let of_sum = Wants::of_metric(&sum).plus(of_values(&sum, 1));
+        let wants = Wants::of_metric(&counts).plus(of_values(&counts, count)).plus(of_sum);
+        let name = counts.name.clone();
+        let metric = self.add_metric(counts, Some(domain), &wants, None)?;
+        self.link_stated(metric);
+        let missing = || other_registry(&name);
+        let place = self.metrics.get(metric).ok_or_else(missing)?;
+        let (at, stride) = place.row().ok_or_else(missing)?;
+        let segment = Arc::clone(self.part(place.part)?.file.segment());
+        let row = segment.row(at as usize, stride as usize, count).ok_or_else(missing)?;
+        Ok((row, self.add_singular(sum)?))
+    }
+
+    /// Adds a metric, and the domain to its file if it is not there; the index. There
+    /// is then room for all that it wants.
+    fn add_metric(
+        &mut self,
+        spec: MetricSpec,
         domain: Option<usize>,
+        wants: &Wants,
         index: Option<Arc<dyn Forget>>,
-    ) -> usize {
-        let is_text = is_text(&checked);
-        let Checked { record, labels, optional, isolated } = checked;
-        let name_at = self.file.take_string(&record.name);
-        let help = self.append_help(&record.help);
-        let at = self.file.take(SectionKind::Metrics);
-        self.file.write(at, metric_v2(&record, name_at, help).as_bytes());
-        self.catalog.take_metric(&record);
-        self.append_labels(labels);
-        let name = record.name;
-        let values = Vec::new();
-        self.metrics.push(Metric { name, at, is_text, optional, isolated, domain, values, index });
-        self.metrics.len() - 1
-    }
+    ) -> Result<usize, Error> {
+        self.names.check(&spec.name)?;
+        let name = spec.name.clone();
+        let last = self.parts.len().saturating_sub(1);
+        let on = domain.and_then(|domain| self.domains.get(domain));
+        let of_domain = on.map(Domain::wants).unwrap_or_default();
+        let is_shown = |on: &Domain, part| on.shown(part).is_some();
+        let is_there = on.is_none_or(|on| is_shown(on, last));
+        let part = self.part_for(&if is_there { *wants } else { wants.plus(of_domain) })?;
 
-    fn append_help(&mut self, help: &Help) -> (u64, u64) {
-        let mut append =
-            |text: &Option<String>| text.as_ref().map_or(0, |text| self.file.take_string(text));
-        (append(&help.short), append(&help.long))
-    }
-
-    fn append_labels(&mut self, labels: Vec<LabelRecord>) {
-        for label in &labels {
-            let at = self.file.take(SectionKind::Labels);
-            self.file.write(at, &encode_label(label));
+        let on = domain.and_then(|domain| self.domains.get(domain));
+        let is_there = on.is_none_or(|on| is_shown(on, part));
+        let here = self.parts.get_mut(part).ok_or_else(|| other_registry(&name))?;
+        let serial = match on {
+            None => None,
+            Some(on) => Some(match on.shown(part) {
+                Some(shown) => shown.serial,
+                None => here.catalog.choose_like(&on.name, on.serial)?,
+            }),
+        };
+        let checked = here.catalog.check_metric(spec, serial)?;
+        let mut labels = Vec::new();
+        if let (false, Some(on), Some(serial)) = (is_there, on, serial) {
+            labels = on.label_records(serial)?;
+            here.catalog.check_labels(&labels)?;
         }
-        self.catalog.take_labels(labels);
+        here.ensure(&if is_there { *wants } else { wants.plus(of_domain) }, &name)?;
+        if let (false, Some(domain), Some(serial)) = (is_there, domain, serial) {
+            self.show(domain, part, serial, labels)?;
+        }
+        let Checked { optional, isolated, .. } = checked;
+        let is_text = is_text(checked.record.type_code);
+        let (at, _) = self.part(part)?.append_metric(checked);
+        self.names.take(name.clone());
+        self.metrics.push(Metric {
+            name,
+            part,
+            at,
+            is_text,
+            optional,
+            isolated,
+            domain,
+            values: Vec::new(),
+            index,
+        });
+        Ok(self.metrics.len() - 1)
     }
 
-    /// Creates the value of a family's instance, and the instance if there is
-    /// none yet.
+    /// Creates the value of a family's instance, and the instance if its file has none
+    /// yet.
     pub(super) fn create_seat(&mut self, family: usize, instance: &str) -> Result<Seat, Error> {
-        let missing = || Error::OtherRegistry { name: instance.to_owned() };
+        let missing = || other_registry(instance);
         let metric = self.metrics.get(family).ok_or_else(missing)?;
-        let (isolated, is_text) = (metric.isolated, metric.is_text);
-        let index = metric.domain.ok_or_else(missing)?;
-        let domain = self.domains.get_mut(index).ok_or_else(missing)?;
-        self.catalog.check_instance_name(&domain.name, instance)?;
-        self.ensure_value(instance, isolated, is_text)?;
-        let domain = self.domains.get_mut(index).ok_or_else(missing)?;
-        let slot = domain.slots.get_or_create(&mut self.file, domain.serial, instance)?;
-        let Slot { instance_at, ref lease, .. } = *domain.slots.at(slot).ok_or_else(missing)?;
-        let lease = Arc::clone(lease);
+        let Part { catalog, file, .. } = self.parts.get_mut(metric.part).ok_or_else(missing)?;
+        let domain = metric.domain.and_then(|domain| self.domains.get_mut(domain));
+        let domain = domain.ok_or_else(missing)?;
+        catalog.check_instance_name(&domain.name, instance)?;
+        let values = if metric.isolated { 3 } else { 1 };
+        file.ensure(SectionKind::Values, values, instance)?;
+        file.ensure(SectionKind::Strings, usize::from(metric.is_text), instance)?;
+        let id = domain.id_for(instance)?;
+        let serial = domain.shown(metric.part).ok_or_else(missing)?.serial;
+        let labels = domain.instance_label_records(serial, instance, id)?;
+        let shown = domain.shown_mut(metric.part).ok_or_else(missing)?;
+        let is_new = shown.slots.by_name(instance).is_none();
+        if is_new {
+            catalog.check_labels(&labels)?;
+            file.ensure(SectionKind::Labels, labels.len(), instance)?;
+        }
+        let slot = shown.slots.get_or_create(file, serial, instance, id)?;
+        let place = shown.slots.at(slot).ok_or_else(missing)?;
+        let (instance_at, lease) = (place.instance_at, Arc::clone(&place.lease));
+        domain.take_id(id);
+        if is_new {
+            let (part, domain) = (metric.part, metric.domain);
+            self.append_instance_labels(domain, part, slot, labels);
+        }
         Ok(self.link(family, slot, instance_at, &lease))
     }
 
-    /// Removes an instance and its values; whether it was there.
+    fn append_instance_labels(
+        &mut self,
+        domain: Option<usize>,
+        part: usize,
+        slot: usize,
+        labels: Vec<LabelRecord>,
+    ) {
+        let Some(here) = self.parts.get_mut(part) else { return };
+        let domain = domain.and_then(|domain| self.domains.get_mut(domain));
+        let Some(shown) = domain.and_then(|domain| domain.shown_mut(part)) else { return };
+        for at in here.append_labels(labels) {
+            shown.slots.add_label(slot, at);
+        }
+    }
+
+    /// Adds a label of an instance that is there, in all files that have it.
+    pub(super) fn label_instance(
+        &mut self,
+        domain: usize,
+        instance: &str,
+        label: Label,
+    ) -> Result<(), Error> {
+        let Some(on) = self.domains.get_mut(domain) else { return Err(other_registry(instance)) };
+        let mut targets = Vec::new();
+        for (part, shown) in on.all_shown() {
+            if let Some((slot, place)) = shown.slots.by_name(instance) {
+                targets.push((part, slot, instance_label(shown.serial, place.id, label.clone())?));
+            }
+        }
+        if targets.is_empty() {
+            let (indom, instance) = (on.name.clone(), instance.to_owned());
+            return Err(Error::NoInstance { label: label.name, indom, instance });
+        }
+        for (part, _, record) in &targets {
+            let here = self.part(*part)?;
+            here.catalog.check_labels(std::slice::from_ref(record))?;
+            here.file.ensure(SectionKind::Labels, 1, &label.name)?;
+        }
+        for (part, slot, record) in targets {
+            self.append_instance_labels(Some(domain), part, slot, vec![record]);
+        }
+        if let Some(on) = self.domains.get_mut(domain) {
+            on.instance_labels.entry(instance.to_owned()).or_default().push(label);
+        }
+        Ok(())
+    }
+
+    /// Removes an instance with its values and labels; whether it was there.
     pub(super) fn remove(&mut self, domain: usize, instance: &str) -> bool {
-        let Some(Domain { slots, serial, .. }) = self.domains.get_mut(domain) else {
-            return false;
-        };
-        let Some((slot, _)) = slots.by_name(instance) else { return false };
+        let Some(on) = self.domains.get_mut(domain) else { return false };
         for metric in self.metrics.iter_mut().filter(|metric| metric.domain == Some(domain)) {
             if let Some(index) = &metric.index {
                 index.forget(instance);
             }
-            if let Some(Some(value)) = metric.values.get_mut(slot) {
-                self.file.store(value.at + METRIC_OFFSET, 0);
+            let slot = on.shown(metric.part).and_then(|shown| shown.slots.by_name(instance));
+            let value = slot.and_then(|(slot, _)| metric.values.get(slot)?.as_ref());
+            if let (Some(value), Some(part)) = (value, self.parts.get_mut(metric.part)) {
+                part.file.store(value.at + METRIC_OFFSET, 0);
             }
         }
-        slots.remove(&self.file, *serial, instance);
-        true
+        on.instance_labels.remove(instance);
+        let mut was_there = false;
+        for (part, shown) in on.all_shown() {
+            let Some((_, slot)) = shown.slots.by_name(instance) else { continue };
+            let Some(Part { catalog, file, .. }) = self.parts.get_mut(part) else { continue };
+            was_there = true;
+            let id = slot.id;
+            let labels = shown.slots.remove(file, shown.serial, instance);
+            if !labels.is_empty() {
+                catalog.drop_instance_labels(shown.serial, id);
+            }
+            for at in labels {
+                file.hide_label(at);
+            }
+        }
+        was_there
     }
 
-    /// Makes sure that there is room for a value, and its text if nothing else
-    /// needs room for texts.
-    fn ensure_value(&mut self, name: &str, isolated: bool, is_text: bool) -> Result<(), Error> {
-        self.file.ensure(SectionKind::Values, if isolated { 3 } else { 1 }, name)?;
-        self.file.ensure(SectionKind::Strings, usize::from(is_text), name)
+    /// Shows the values of a metric for all stated instances.
+    fn link_stated(&mut self, metric: usize) -> Vec<Seat> {
+        let Some(Metric { domain, part, .. }) = self.metrics.get(metric) else { return Vec::new() };
+        let on = domain.and_then(|domain| self.domains.get(domain));
+        let Some(shown) = on.and_then(|on| on.shown(*part)) else { return Vec::new() };
+        let places = (0..shown.slots.len()).filter_map(|index| {
+            let slot = shown.slots.at(index)?;
+            Some((index, slot.instance_at, Arc::clone(&slot.lease)))
+        });
+        let places: Vec<_> = places.collect();
+        let seat =
+            |(index, at, lease): (usize, u64, Arc<Lease>)| self.link(metric, index, at, &lease);
+        places.into_iter().map(seat).collect()
     }
 
-    /// Shows a value of a metric, in the entry that the slot has or a new one.
+    /// Shows a value of a metric, for which there is room.
     fn link(&mut self, metric: usize, slot: usize, instance_at: u64, lease: &Arc<Lease>) -> Seat {
-        let Some(metric) = self.metrics.get_mut(metric) else { return unseen() };
-        if metric.values.len() <= slot {
-            metric.values.resize_with(slot + 1, || None);
-        }
-        let Some(place) = metric.values.get_mut(slot) else { return unseen() };
-        let value = match place {
-            Some(value) => value,
-            None => place.insert(append_value(
-                &mut self.file,
-                metric.isolated,
-                metric.is_text,
-                instance_at,
-            )),
-        };
-        if let Some(text) = &value.text {
-            text.set("");
-        } else {
-            self.file.store(value.at + EXTRA_OFFSET, 0);
-        }
-        self.file.store(value.at, if metric.optional { NO_VALUE } else { 0 });
-        self.file.store(value.at + METRIC_OFFSET, metric.at);
-        value.seat(lease)
+        let metric = self.metrics.get_mut(metric);
+        let part = metric.as_ref().and_then(|metric| self.parts.get_mut(metric.part));
+        let seat = metric
+            .zip(part)
+            .and_then(|(metric, part)| metric.link(&mut part.file, slot, instance_at, lease));
+        seat.unwrap_or_else(Seat::unseen)
     }
 }
 
-impl Metric {
-    /// The metric's name.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
+/// What so many values of a metric need.
+fn of_values(spec: &MetricSpec, count: usize) -> Wants {
+    // An isolated value has a neighbour without a metric, the first perhaps two.
+    let entries = if spec.isolated { 2 * count + 1 } else { count };
+    let texts = if is_text(spec.type_code) { count } else { 0 };
+    Wants::default().and(SectionKind::Values, entries).and(SectionKind::Strings, texts)
 }
 
-impl Value {
-    fn seat(&self, lease: &Arc<Lease>) -> Seat {
-        let cell = |at: u64| lease.cell(at as usize).unwrap_or_else(Cell::detached);
-        let text = self.text.clone();
-        Seat { cell: cell(self.at), extra: cell(self.at + EXTRA_OFFSET), text }
-    }
-}
-
-/// A new value entry, not linked to its metric yet.
-fn append_value(file: &mut LiveFile, isolated: bool, is_text: bool, instance: u64) -> Value {
-    // The section starts at a cache line, which holds two entries.
-    if isolated && !file.used(SectionKind::Values).is_multiple_of(2) {
-        file.take(SectionKind::Values);
-    }
-    let at = file.take(SectionKind::Values);
-    if isolated {
-        file.take(SectionKind::Values);
-    }
-    let mut entry = ValueEntry { cell: 0, extra: 0, metric: 0, instance };
-    let mut text = None;
-    if is_text {
-        let string = file.take_string("");
-        entry.extra = string.cast_signed();
-        let slot = TextSlot::default();
-        let settled = slot.settle(file.segment(), string as usize);
-        debug_assert!(settled, "a text at {string}");
-        text = Some(Arc::new(slot));
-    }
-    file.write(at, entry.as_bytes());
-    Value { at, text }
-}
-
-fn is_text(checked: &Checked) -> bool {
-    checked.record.type_code == ValueType::String.code()
-}
-
-/// A place that nobody reads, where none could be found.
-fn unseen() -> Seat {
-    Seat { cell: Cell::detached(), extra: Cell::detached(), text: None }
+fn other_registry(name: &str) -> Error {
+    Error::OtherRegistry { name: name.to_owned() }
 }

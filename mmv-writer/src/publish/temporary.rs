@@ -85,7 +85,8 @@ impl Temporary {
     pub(crate) fn publish(self, path: &Path, generation: u64) -> Result<Published, Error> {
         let process = self.name.process;
         let file = Some(self.rename(path)?);
-        Ok(Published { path: path.to_owned(), file, generation, process })
+        let further = Vec::new();
+        Ok(Published { path: path.to_owned(), file, generation, process, further })
     }
 
     /// Gives the file its name for good: nobody withdraws it.

@@ -1,9 +1,10 @@
-//! Which names and numbers of a file are taken, and the checks of what is to be
+//! Which numbers and labels of a file are taken, and the checks of what is to be
 //! added: the same for a file that is written once and for one that grows.
 //!
 //! Checking and taking are two steps: what fails in between leaves no trace.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use pcp_types::InstanceId;
 
@@ -11,22 +12,39 @@ use super::check;
 use super::metric::MetricSpec;
 use super::model::{Help, LabelRecord, MetricRecord, version_for_name};
 use crate::layout::{
-    Flags, LABEL_CLUSTER, LABEL_INDOM, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS, MAX_SERIAL,
-    Version,
+    Flags, LABEL_CLUSTER, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS,
+    MAX_SERIAL, Version,
 };
 use crate::publish::Identity;
 use crate::{Error, Label};
 
-/// The names and numbers of one file.
+/// The numbers and labels of one file.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     cluster: u32,
     sentinel: bool,
+    /// What the names of its metrics begin with.
+    prefix: String,
     pinned: Option<Version>,
-    names: BTreeSet<String>,
-    items: HashSet<u32>,
-    serials: HashSet<u32>,
+    items: Numbers,
+    serials: Numbers,
     labels: Vec<LabelRecord>,
+}
+
+/// Numbers that are given out once.
+#[derive(Debug, Default)]
+struct Numbers {
+    taken: HashSet<u32>,
+    /// All numbers from 1 to before this one are taken.
+    next: u32,
+}
+
+/// What a registration adds to a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Need {
+    pub(crate) metrics: usize,
+    pub(crate) indoms: usize,
+    pub(crate) labels: usize,
 }
 
 /// A metric that may be registered.
@@ -42,12 +60,30 @@ impl Catalog {
         Self {
             cluster: identity.cluster,
             sentinel: identity.flags.contains(Flags::SENTINEL),
+            prefix: identity.prefix.clone(),
             pinned,
-            names: BTreeSet::new(),
-            items: HashSet::new(),
-            serials: HashSet::new(),
+            items: Numbers::default(),
+            serials: Numbers::default(),
             labels: Vec::new(),
         }
+    }
+
+    /// Whether nothing is registered in the file but labels of the whole of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.serials.is_empty()
+    }
+
+    /// Whether the file has room, as readers count it.
+    pub(crate) fn has_room(&self, need: Need) -> bool {
+        self.items.len() + need.metrics <= MAX_METRICS as usize
+            && self.serials.len() + need.indoms <= MAX_SERIAL as usize
+            && self.labels.len() + need.labels <= MAX_LABELS as usize
+    }
+
+    /// Whether labels of the whole file reach readers: they compare the cluster
+    /// with the one that the file asks for.
+    pub(crate) fn can_have_file_labels(&self) -> bool {
+        self.cluster != 0
     }
 
     /// The version that was asked for.
@@ -77,17 +113,26 @@ impl Catalog {
 
     /// Takes a domain's serial.
     pub(crate) fn take_indom(&mut self, serial: u32) {
-        self.serials.insert(serial);
+        self.serials.take(serial);
+    }
+
+    /// The serial of a domain that has one in another file: the same, if it is
+    /// free.
+    pub(crate) fn choose_like(&self, name: &str, serial: u32) -> Result<u32, Error> {
+        self.choose_serial(name, Some(serial).filter(|serial| !self.serials.contains(*serial)))
     }
 
     fn choose_serial(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
         let Some(serial) = wanted else {
-            let free = (1..=MAX_SERIAL).find(|serial| !self.serials.contains(serial));
             let what = "indoms";
-            return free.ok_or(Error::Full { what, max: MAX_SERIAL, name: name.to_owned() });
+            return self.serials.lowest(1..=MAX_SERIAL).ok_or(Error::Full {
+                what,
+                max: MAX_SERIAL,
+                name: name.to_owned(),
+            });
         };
         check::range("serial", name, serial, 1, MAX_SERIAL)?;
-        if self.serials.contains(&serial) {
+        if self.serials.contains(serial) {
             let number = i64::from(serial);
             return Err(Error::NumberTaken { what: "serial", number, name: name.to_owned() });
         }
@@ -100,13 +145,16 @@ impl Catalog {
         self.check_version("instance name", name, version_for_name(name))
     }
 
-    /// Checks a metric.
+    /// Checks a metric, whose name was found free.
     pub(crate) fn check_metric(
         &self,
         spec: MetricSpec,
         indom: Option<u32>,
     ) -> Result<Checked, Error> {
-        self.check_name(&spec.name)?;
+        let name = format!("{}{}", self.prefix, spec.name);
+        check::metric_name(&name)?;
+        self.check_version("metric name", &name, version_for_name(&name))?;
+        self.check_room_for_metrics(1, &spec.name)?;
         check::help(&spec.name, &spec.help)?;
         if spec.optional && !self.sentinel {
             return Err(Error::NeedsSentinel { name: spec.name });
@@ -116,7 +164,7 @@ impl Catalog {
         let labels = spec.labels.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
         self.check_labels(&labels)?;
         let record = MetricRecord {
-            name: spec.name,
+            name,
             item,
             type_code: spec.type_code,
             semantics: spec.semantics,
@@ -129,51 +177,30 @@ impl Catalog {
 
     /// Checks that so many metrics more fit the file.
     pub(crate) fn check_room_for_metrics(&self, count: usize, name: &str) -> Result<(), Error> {
-        if self.names.len() + count > MAX_METRICS as usize {
+        if self.items.len() + count > MAX_METRICS as usize {
             let name = name.to_owned();
             return Err(Error::Full { what: "metrics", max: MAX_METRICS, name });
         }
         Ok(())
     }
 
-    /// Takes a metric's name and item. Its labels are apart.
+    /// Takes a metric's item. Its labels are apart.
     pub(crate) fn take_metric(&mut self, metric: &MetricRecord) {
-        self.names.insert(metric.name.clone());
-        self.items.insert(metric.item);
-    }
-
-    fn check_name(&self, name: &str) -> Result<(), Error> {
-        check::metric_name(name)?;
-        self.check_version("metric name", name, version_for_name(name))?;
-        self.check_room_for_metrics(1, name)?;
-        if self.names.contains(name) {
-            return Err(Error::NameTaken { what: "metric name", name: name.to_owned() });
-        }
-        let branch = format!("{name}.");
-        let below = self.names.range(branch.clone()..).next();
-        if let Some(longer) = below.filter(|other| other.starts_with(&branch)) {
-            return Err(Error::LeafAndBranch { leaf: name.to_owned(), longer: longer.clone() });
-        }
-        let dots = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
-        for leaf in dots {
-            if self.names.contains(leaf) {
-                return Err(Error::LeafAndBranch {
-                    leaf: leaf.to_owned(),
-                    longer: name.to_owned(),
-                });
-            }
-        }
-        Ok(())
+        self.items.take(metric.item);
     }
 
     fn choose_item(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
         let Some(item) = wanted else {
-            let free = (1..=MAX_ITEM).chain([0]).find(|item| !self.items.contains(item));
+            let zero = Some(0).filter(|item| !self.items.contains(*item));
             let what = "metrics";
-            return free.ok_or(Error::Full { what, max: MAX_METRICS, name: name.to_owned() });
+            return self.items.lowest(1..=MAX_ITEM).or(zero).ok_or(Error::Full {
+                what,
+                max: MAX_METRICS,
+                name: name.to_owned(),
+            });
         };
         check::range("item", name, item, 0, MAX_ITEM)?;
-        if self.items.contains(&item) {
+        if self.items.contains(item) {
             let number = i64::from(item);
             return Err(Error::NumberTaken { what: "item", number, name: name.to_owned() });
         }
@@ -190,16 +217,14 @@ impl Catalog {
         Ok(record)
     }
 
-    /// Checks labels of a domain.
-    pub(crate) fn check_indom_labels(
-        &self,
-        serial: u32,
-        labels: Vec<Label>,
-    ) -> Result<Vec<LabelRecord>, Error> {
-        let record = |label| label_record(LABEL_INDOM, serial, None, label);
-        let records = labels.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
-        self.check_labels(&records)?;
-        Ok(records)
+    /// Forgets the labels of an instance that is gone.
+    pub(crate) fn drop_instance_labels(&mut self, serial: u32, id: i32) {
+        let is_its = |label: &LabelRecord| {
+            label.class == LABEL_INSTANCES
+                && label.identity == serial
+                && label.instance.is_some_and(|instance| instance.get() == id)
+        };
+        self.labels.retain(|label| !is_its(label));
     }
 
     /// Takes labels that were checked.
@@ -229,6 +254,33 @@ impl Catalog {
                 Err(Error::Version { what, name: name.to_owned(), needed, pinned })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Numbers {
+    fn len(&self) -> usize {
+        self.taken.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        self.taken.contains(&number)
+    }
+
+    /// The lowest of a range from 1 on that is free.
+    fn lowest(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let from = self.next.max(*range.start());
+        (from..=*range.end()).find(|number| !self.contains(*number))
+    }
+
+    fn take(&mut self, number: u32) {
+        self.taken.insert(number);
+        while self.contains(self.next.max(1)) {
+            self.next = self.next.max(1) + 1;
         }
     }
 }

@@ -2,22 +2,22 @@
 
 use pcp_types::Units;
 
-use super::metric::{MetricBuilder, MetricSpec};
-use super::{Indom, Registry};
+use super::metric::{MetricBuilder, MetricSpec, sealed};
+use super::{Indom, Registrar, Registry};
 use crate::metric::histogram::Cells;
 use crate::metric::{Buckets, Counter, Histogram, OwnedCounter, OwnedHistogram};
 use crate::{Error, Label};
 
 /// A domain whose instances are the buckets of histograms; any number of these
-/// can share it.
+/// can share it. `I` is the kind of domain that the registry has.
 #[derive(Debug, Clone)]
 #[must_use]
-pub struct BucketIndom {
-    indom: Indom,
+pub struct BucketIndom<I = Indom> {
+    indom: I,
     buckets: Buckets,
 }
 
-impl BucketIndom {
+impl<I> BucketIndom<I> {
     /// The buckets.
     pub fn buckets(&self) -> Buckets {
         self.buckets
@@ -32,32 +32,44 @@ impl Registry {
     ///
     /// As [`IndomBuilder::build`](super::IndomBuilder::build).
     pub fn buckets(&self, buckets: Buckets) -> Result<BucketIndom, Error> {
-        let builder = self.indom("buckets").help("ranges of values, first..last");
-        let names = (0..buckets.count()).filter_map(|index| buckets.name(index));
-        // Two labels, as PCP takes an object apart and loses its name.
-        let precision = Label::new("bucket_precision", u64::from(buckets.precision()));
-        let max = Label::new("bucket_max", buckets.max());
-        let indom = builder.names(names).label(precision).label(max).build()?;
-        Ok(BucketIndom { indom, buckets })
-    }
-
-    fn add_histogram(&self, spec: MetricSpec, indom: &BucketIndom) -> Result<Cells, Error> {
-        let units = spec.units;
-        let mut sum = spec.clone();
-        sum.name = format!("{}.sum", spec.name);
-        sum.item = None;
-        sum.labels = Vec::new();
-        let mut counts = spec;
-        counts.name = format!("{}.bucket", counts.name);
-        counts.units = Units::count();
-        counts.optional = true;
-        counts.labels.push(Label::new("histogram", units.to_string()));
-        let (counts, sum) = self.state().add_histogram(counts, sum, &indom.indom)?;
-        Ok(Cells::new(indom.buckets, counts, sum.cell))
+        add_buckets(self, buckets)
     }
 }
 
-impl MetricBuilder<'_, Counter<u64>> {
+/// Registers a domain of buckets.
+pub(crate) fn add_buckets<R: sealed::Registrar>(
+    registry: &R,
+    buckets: Buckets,
+) -> Result<BucketIndom<R::Indom>, Error> {
+    let names = (0..buckets.count()).filter_map(|index| buckets.name(index)).collect();
+    let help = "ranges of values, first..last";
+    // Two labels, as PCP takes an object apart and loses its name.
+    let precision = Label::new("bucket_precision", u64::from(buckets.precision()));
+    let max = Label::new("bucket_max", buckets.max());
+    let indom = registry.add_indom("buckets", help, vec![precision, max], names)?;
+    Ok(BucketIndom { indom, buckets })
+}
+
+fn add_histogram<R: Registrar>(
+    registry: &R,
+    spec: MetricSpec,
+    indom: &BucketIndom<R::Indom>,
+) -> Result<Cells, Error> {
+    let units = spec.units;
+    let mut sum = spec.clone();
+    sum.name = format!("{}.sum", spec.name);
+    sum.item = None;
+    sum.labels = Vec::new();
+    let mut counts = spec;
+    counts.name = format!("{}.bucket", counts.name);
+    counts.units = Units::count();
+    counts.optional = true;
+    counts.labels.push(Label::new("histogram", units.to_string()));
+    let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
+    Ok(Cells::new(indom.buckets, counts, sum.cell))
+}
+
+impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
     /// Registers a histogram of values in the units stated: the metric
     /// `NAME.bucket`, which counts values by bucket and has a label `histogram`
     /// with their units, and the metric `NAME.sum`. The file needs
@@ -82,18 +94,18 @@ impl MetricBuilder<'_, Counter<u64>> {
     /// # Errors
     ///
     /// As [`MetricBuilder::build_instances`].
-    pub fn build_histogram(self, buckets: &BucketIndom) -> Result<Histogram, Error> {
-        Ok(Histogram::new(self.registry.add_histogram(self.spec, buckets)?))
+    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<Histogram, Error> {
+        Ok(Histogram::new(add_histogram(self.registry, self.spec, buckets)?))
     }
 }
 
-impl MetricBuilder<'_, OwnedCounter<u64>> {
+impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
     /// As for a shared counter, with one writer.
     ///
     /// # Errors
     ///
     /// As there.
-    pub fn build_histogram(self, buckets: &BucketIndom) -> Result<OwnedHistogram, Error> {
-        Ok(OwnedHistogram::new(self.registry.add_histogram(self.spec, buckets)?))
+    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<OwnedHistogram, Error> {
+        Ok(OwnedHistogram::new(add_histogram(self.registry, self.spec, buckets)?))
     }
 }

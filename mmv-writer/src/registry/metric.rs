@@ -34,14 +34,49 @@ pub struct MetricSpec {
 pub trait Registrar: sealed::Registrar {}
 
 pub(crate) mod sealed {
+    pub(crate) use super::super::histogram::add_buckets;
     use super::MetricSpec;
-    use crate::Error;
+    use crate::mapping::Row;
     use crate::metric::sealed::Seat;
+    use crate::{Error, Label};
 
-    /// How a metric with one value is registered.
+    /// How metrics are registered, apart from those whose instances have a handle
+    /// each.
     pub trait Registrar {
-        /// Registers it.
+        /// A domain whose instances are stated with it.
+        type Indom;
+
+        /// Registers a domain.
+        fn add_indom(
+            &self,
+            name: &str,
+            help: &str,
+            labels: Vec<Label>,
+            names: Vec<String>,
+        ) -> Result<Self::Indom, Error>;
+
+        /// Registers a metric with one value.
         fn add_singular(&self, spec: MetricSpec) -> Result<Seat, Error>;
+
+        /// Registers a metric with a value for each instance.
+        fn add_striped(&self, spec: MetricSpec, indom: &Self::Indom) -> Result<Vec<Seat>, Error>;
+
+        /// Registers the counts of a histogram's buckets, and the sum of its values:
+        /// both or none.
+        fn add_histogram(
+            &self,
+            counts: MetricSpec,
+            sum: MetricSpec,
+            indom: &Self::Indom,
+        ) -> Result<(Row, Seat), Error>;
+    }
+
+    /// Registers a domain of stripes, the shared one last.
+    pub(crate) fn add_stripes<R: Registrar>(registry: &R, count: usize) -> Result<R::Indom, Error> {
+        let names = (0..count).map(|index| index.to_string());
+        let names = names.chain(["shared".to_owned()]).collect();
+        let help = "threads that count, each for itself";
+        registry.add_indom("stripes", help, Vec::new(), names)
     }
 }
 
@@ -205,20 +240,18 @@ impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Counter<T>, R> {
     }
 }
 
-impl<T: Number> MetricBuilder<'_, Counter<T>> {
-    /// Registers the metric on a domain made by [`Registry::stripes`], for
-    /// threads to claim an instance each.
+impl<T: Number, R: Registrar> MetricBuilder<'_, Counter<T>, R> {
+    /// Registers the metric on a domain made by [`Registry::stripes`] or
+    /// [`LiveRegistry::stripes`], for threads to claim an instance each.
     ///
     /// # Errors
     ///
     /// As [`MetricBuilder::build_instances`], and [`Error::NoStripes`] if the
     /// domain is empty.
-    pub fn build_striped(self, stripes: &Indom) -> Result<Striped<T>, Error> {
+    pub fn build_striped(self, stripes: &R::Indom) -> Result<Striped<T>, Error> {
         let no_stripes = Error::NoStripes { name: self.spec.name.clone() };
-        if stripes.members.list().is_empty() {
-            return Err(no_stripes);
-        }
-        let seats = self.registry.state().add_instances(self.isolated().spec, stripes)?;
+        let registry = self.registry;
+        let seats = registry.add_striped(self.isolated().spec, stripes)?;
         let mut cells: Vec<_> = seats.into_iter().map(|seat| seat.cell).collect();
         let shared = cells.pop().ok_or(no_stripes)?;
         Ok(Striped::new(cells, shared))

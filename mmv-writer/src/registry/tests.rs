@@ -270,7 +270,9 @@ fn items_are_given_out_in_order_around_the_explicit_ones() {
 #[test]
 fn a_file_takes_1023_metrics_and_255_labels() {
     let directory = directory();
-    let registry = registry(&directory);
+    // Which has no further files.
+    let builder = Registry::builder("app").directory(directory.path()).cluster(321);
+    let registry = builder.per_process().build().unwrap();
     for index in 0..1023 {
         let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
     }
@@ -555,8 +557,8 @@ fn a_histogram_is_registered_whole_or_not_at_all() {
     let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
     let error = refused(histogram("latency"), "latency.bucket");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
-    let builder = Registry::builder("app").directory(directory.path()).sentinel();
-    let registry = builder.build().unwrap();
+    let builder = Registry::builder("app").directory(directory.path()).cluster(321).sentinel();
+    let registry = builder.per_process().build().unwrap();
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
     let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
     let _sum = registry.gauge::<f64>("taken.sum").build().unwrap();

@@ -11,7 +11,8 @@ use crate::layout::{
     SectionKind, until_nul,
 };
 
-/// Reads the section.
+/// Reads the section. An entry without class and identity is unused: it has been,
+/// or will be, that of an instance's label.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     header: &Header,
@@ -21,6 +22,9 @@ pub(super) fn parse<S: Source + ?Sized>(
     let section = parser.sections.get(SectionKind::Labels);
     let mut labels = Vec::new();
     for (index, offset, raw) in section.entries::<LabelEntry>() {
+        if (raw.flags, raw.identity) == (0, 0) {
+            continue;
+        }
         match read_label(&raw, offset, header, indoms, metrics) {
             Ok(label) => labels.push(label),
             Err(problem) => parser.skip(SectionKind::Labels, index, offset, problem),
