@@ -3,6 +3,7 @@
 
 mod corpus;
 mod data;
+mod further;
 mod live;
 
 use std::collections::BTreeMap;

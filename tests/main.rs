@@ -6,7 +6,7 @@
 //!
 //! | module | promise |
 //! |---|---|
-//! | `harvest` | files of other producers are logged as pmdammv would serve them |
+//! | `harvest` | files of other producers, and several of one of ours, are logged as pmdammv would serve them |
 //! | `serving` | files of ours are served by pmcd with pmdammv as registered |
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
