@@ -1,0 +1,70 @@
+//! Handles of instances by their names, as programs look them up that do not keep
+//! them.
+
+use metrics::Recorder as _;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use mmv_writer::{Counter, Family, Registry};
+use prometheus_client::metrics as prometheus;
+
+use crate::clock::{each, each_of_two};
+use crate::contest::{Options, Rival, hold};
+use crate::updates::{METADATA, told};
+
+/// How many there are.
+const INSTANCES: usize = 10_000;
+
+/// Measures and prints.
+pub(crate) fn measure(options: &Options) -> Result<(), String> {
+    // Each of them many times, so that they are in the caches if there is room.
+    let n = options.count * 4;
+    let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
+    let registry = Registry::builder("instances").live().build().map_err(told)?;
+    let indom = registry.indom("things").build().map_err(told)?;
+    let ours: Family<Counter<u64>> =
+        registry.counter("count").build_family(&indom).map_err(told)?;
+    let theirs = prometheus::family::Family::<String, prometheus::counter::Counter>::default();
+    let recorder = PrometheusBuilder::new().build_recorder();
+
+    // In no order, as names come from outside.
+    let mut names: Vec<String> = (0..INSTANCES).map(|index| format!("thing {index}")).collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut names);
+    let key = |name: &String| {
+        metrics::Key::from_parts("count", vec![metrics::Label::new("name", name.clone())])
+    };
+    let keys: Vec<metrics::Key> = names.iter().map(key).collect();
+    for name in &names {
+        ours.get_or_create(name).map_err(told)?.inc();
+    }
+    let get = |turn: u64| {
+        if let Ok(counter) = ours.get_or_create(&names[turn as usize % INSTANCES]) {
+            counter.inc();
+        }
+    };
+    let get_theirs = |turn: u64| {
+        theirs.get_or_create(&names[turn as usize % INSTANCES]).inc();
+    };
+    let get_facade = |turn: u64| {
+        recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
+    };
+
+    hold(
+        options,
+        "get_or_create of 1 in 10 000, and add",
+        Some(40.0),
+        vec![
+            Rival::new("ours", || each(n, get)),
+            Rival::new("prometheus-client", || each(n, get_theirs)),
+            Rival::new("metrics + prometheus", || each(n, get_facade)),
+        ],
+    )?;
+    hold(
+        options,
+        "the same by 2 threads",
+        Some(60.0),
+        vec![
+            Rival::new("ours", || each_of_two(n, [get; 2])),
+            Rival::new("prometheus-client", || each_of_two(n, [get_theirs; 2])),
+            Rival::new("metrics + prometheus", || each_of_two(n, [get_facade; 2])),
+        ],
+    )
+}

@@ -1,0 +1,68 @@
+//! From nothing to a published file. hornet is not among the rivals: what it takes
+//! a list of has no name outside of it, so the list cannot be made in a loop.
+
+use mmv_writer::{Published, Registry};
+use prometheus_client::metrics::counter::Counter as PrometheusCounter;
+use prometheus_client::registry::Registry as PrometheusRegistry;
+
+use crate::c::Programs;
+use crate::clock::once;
+use crate::contest::{Options, Rival, hold};
+use crate::updates::told;
+
+/// Metrics that a reader takes from one file.
+const A_FILE: usize = 1000;
+
+/// A file of counters, or why there is none.
+fn publish(name: &str, metrics: usize) -> Result<Published, mmv_writer::Error> {
+    let registry = Registry::new(name)?;
+    for metric in 0..metrics {
+        let _counter = registry.counter::<u64>(format!("metric{metric}")).build()?;
+    }
+    registry.publish()
+}
+
+/// Counters in a registry that is only read when somebody asks.
+fn register(metrics: usize) -> PrometheusRegistry {
+    let mut registry = PrometheusRegistry::default();
+    for metric in 0..metrics {
+        let counter = PrometheusCounter::<u64>::default();
+        registry.register(format!("metric{metric}"), "", counter);
+    }
+    registry
+}
+
+/// Measures and prints.
+pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), String> {
+    let files = 40;
+    let many = || {
+        once(|| {
+            let publish = |file| publish(&format!("many{file}"), A_FILE);
+            (0..files).map(publish).collect::<Result<Vec<_>, _>>().map_err(told)
+        })
+    };
+    // A run that fails does not get here twice.
+    drop(publish("start", 100).map_err(told)?);
+    hold(
+        options,
+        "start with 100 metrics",
+        Some(0.3e6),
+        vec![
+            Rival::new("ours", || once(|| publish("start", 100))),
+            Rival::fallible("libpcp_mmv", || programs.on_pcp("start", 100)),
+            Rival::new("prometheus-client", || once(|| register(100))),
+        ],
+    )?;
+    // Each of these takes as long as a thousand of the others.
+    let options = &Options { rounds: options.rounds.div_ceil(10), ..options.clone() };
+    hold(
+        options,
+        "register 40 000 metrics, 1000 a file",
+        Some(80e6),
+        vec![
+            Rival::new("ours", many),
+            Rival::fallible("libpcp_mmv", || programs.on_pcp("many", files * 1000)),
+            Rival::new("prometheus-client", || once(|| register(40_000))),
+        ],
+    )
+}
