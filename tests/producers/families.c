@@ -1,7 +1,7 @@
 /*
  * A program that calls every function of libpcp_mmv.
  *
- *     families MODE PATH [NUMBER]
+ *     families MODE PATH [NUMBER THREADS]
  *
  *     make      publishes PATH.registry, PATH.init and PATH.init2, and changes
  *               every value by every function, always to the same numbers
@@ -10,8 +10,8 @@
  *     stop      files come and go, with and without MMV_FLAG_PROCESS
  *     forked    a forked child counts in its parent's file
  *     nulls     what libpcp_mmv dies of; for our library only
- *     threads   NUMBER increments of each kind by each of two threads; prints what
- *               is left of them
+ *     threads   NUMBER increments of each kind by each of THREADS threads; prints
+ *               what is left of them
  *
  * It says what is wrong on standard error and then exits with 1. Compiled with
  * -DWITH_PCP it uses PCP's headers, else ours.
@@ -454,16 +454,20 @@ static void *counting(void *unused)
     return unused;
 }
 
-static void threads(const char *name, const char *number)
+static void threads(const char *name, const char *number, const char *threads)
 {
-    pthread_t other;
+    pthread_t others[16];
+    int count = atoi(threads) - 1, i;
 
+    CHECK(count >= 0 && count <= 16);
     each = atol(number);
     shared = mmv_stats_start(filled(with(name, ".registry"), 0));
-    CHECK(shared != NULL && pthread_barrier_init(&start, NULL, 2) == 0);
-    CHECK(pthread_create(&other, NULL, counting, NULL) == 0);
+    CHECK(shared != NULL && pthread_barrier_init(&start, NULL, count + 1) == 0);
+    for (i = 0; i < count; i++)
+        CHECK(pthread_create(&others[i], NULL, counting, NULL) == 0);
     counting(NULL);
-    CHECK(pthread_join(other, NULL) == 0);
+    for (i = 0; i < count; i++)
+        CHECK(pthread_join(others[i], NULL) == 0);
     printf("%llu %.0f %u %d\n", (unsigned long long)value_of(shared, "u64")->ull,
            value_of(shared, "double")->d, value_of(shared, "u32")->ul, value_of(shared, "i32")->l);
 }
@@ -484,8 +488,8 @@ int main(int argc, char **argv)
         forked(argv[2]);
     else if (strcmp(mode, "nulls") == 0)
         nulls(argv[2]);
-    else if (strcmp(mode, "threads") == 0 && argc > 3)
-        threads(argv[2], argv[3]);
+    else if (strcmp(mode, "threads") == 0 && argc > 4)
+        threads(argv[2], argv[3], argv[4]);
     else
         return 2;
     return 0;

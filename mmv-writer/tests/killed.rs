@@ -1,0 +1,217 @@
+//! A program that is killed at any moment leaves the old file, the new one, or
+//! none: never a bad one, and nothing under a hidden name after the next start.
+//!
+//! The program is this test again, in a child process that publishes without end.
+//! `MMV_LONG` in the environment asks for ten times as many kills.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mmv_writer::view::{Contents, Limits, Refusal};
+use mmv_writer::{Buckets, Error, Label, LiveRegistry, Published, Registry, RegistryBuilder};
+
+/// Kills of each kind.
+fn kills() -> u32 {
+    if std::env::var_os("MMV_LONG").is_some() { 340 } else { 34 }
+}
+
+const COUNTERS: u64 = 30;
+const QUEUES: [&str; 3] = ["in", "out", "retry"];
+
+fn builder(directory: &Path) -> RegistryBuilder {
+    Registry::builder("app").directory(directory).cluster(9).sentinel()
+}
+
+/// A file whose names and values all say which round it is of.
+fn publish(directory: &Path, round: u64) -> Result<Published, Error> {
+    let registry = builder(directory).build()?;
+    registry.label(Label::new("round", round))?;
+    let queues = registry.indom("queues").names(QUEUES).help("for work").build()?;
+    let buckets = registry.buckets(Buckets::new(1, 1000))?;
+    for index in 0..COUNTERS {
+        let counter = registry.counter::<u64>(format!("r{round}.c{index}"));
+        counter.help("counts").build()?.add(round + index);
+    }
+    let lengths = registry.gauge::<u64>(format!("r{round}.length")).build_instances(&queues)?;
+    lengths.iter().for_each(|length| length.set(round));
+    registry.text(format!("r{round}.text")).build()?.set("there");
+    let sizes = registry.counter::<u64>(format!("r{round}.size")).build_histogram(&buckets)?;
+    sizes.record(round);
+    registry.publish()
+}
+
+/// Checks that a file is one of [`publish`], and whole.
+fn check_sealed(file: &File) {
+    let contents = Contents::read(file, &Limits::default()).unwrap();
+    assert_eq!(contents.skipped, []);
+    let round = contents.labels.iter().find(|label| label.name == "round").unwrap();
+    let round: u64 = round.json_value.parse().unwrap();
+    let prefix = format!("r{round}.");
+    assert!(contents.metrics.iter().all(|metric| metric.name.starts_with(&prefix)), "{round}");
+    // The counters, the gauge, the text, the histogram's buckets and its sum.
+    assert_eq!(contents.metrics.len() as u64, COUNTERS + 4);
+    for (index, metric) in contents.metrics.iter().enumerate() {
+        let found: Vec<u64> = contents.values_of(index).map(|at| word(file, at.cell)).collect();
+        let name = metric.name.strip_prefix(&prefix).unwrap();
+        if let Some(index) = name.strip_prefix('c') {
+            assert_eq!(found, [round + index.parse::<u64>().unwrap()], "{name}");
+        } else if name == "length" {
+            assert_eq!(found, [round; QUEUES.len()]);
+        }
+    }
+}
+
+/// A file that has instances added and removed for a while.
+fn grow(directory: &Path, round: u64) -> Result<LiveRegistry, Error> {
+    let registry =
+        builder(directory).live().room_for_instances(200).pace(Duration::ZERO).build()?;
+    for domain in 0..4 {
+        let things = registry.indom(format!("things {domain}")).build()?;
+        let count = registry.counter::<u64>(format!("count{domain}")).build_family(&things)?;
+        let about = registry.text(format!("about{domain}")).build_family(&things)?;
+        for index in 0..30 {
+            let name = format!("i{index}");
+            count.get_or_create(&name)?.add(round);
+            about.get_or_create(&name)?.set(&name);
+            if index % 3 == 2 {
+                things.remove(&format!("i{}", index - 1));
+            }
+        }
+    }
+    Ok(registry)
+}
+
+/// Checks that a file is one of [`grow`] at any time; whether readers take it.
+///
+/// Between the stores of its two generations, which follow each other, a file is
+/// "not ready". Killed there, it stays so, and as its process is gone readers pass
+/// it by.
+fn check_live(file: &File) -> bool {
+    let contents = match Contents::read(file, &Limits::default()) {
+        Err(Refusal::NotReady { .. }) => return false,
+        contents => contents.unwrap(),
+    };
+    assert_eq!(contents.skipped, []);
+    for metric in &contents.metrics {
+        let (kind, _) = metric.name.split_at(5);
+        assert!(["count", "about"].contains(&kind), "{}", metric.name);
+    }
+    for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
+        assert_eq!(instance.name, format!("i{}", instance.id.get()));
+    }
+    true
+}
+
+fn word(file: &File, at: u64) -> u64 {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, at).unwrap();
+    u64::from_ne_bytes(bytes)
+}
+
+/// Names in a directory: of all files that readers see, and of hidden ones.
+fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.partition(|name| !name.starts_with('.'))
+}
+
+/// What was found after so many kills.
+#[derive(Debug, Default)]
+struct Found {
+    files: u32,
+    none: u32,
+    /// Kills that left a file under a hidden name, too.
+    hidden: u32,
+}
+
+/// Kills a child that runs `mode` again and again, `check`s what is left, and
+/// starts anew.
+fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> Found {
+    let mut found = Found::default();
+    for kill in 0..kills() {
+        let mut child = start(directory, mode);
+        // Moments that are spread evenly, and as the machine will have it.
+        let moment = f64::from(kill) * 0.618_033_988_749_895 % 1.0;
+        std::thread::sleep(Duration::from_secs_f64(moment * 4e-3));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let (seen, hidden) = names(directory);
+        assert!(seen.is_empty() || seen == ["app"], "{seen:?}");
+        if seen.is_empty() {
+            found.none += 1;
+        } else {
+            check(&File::open(directory.join("app")).unwrap());
+            found.files += 1;
+        }
+        assert!(hidden.len() <= 1, "what the kill before left was not removed: {hidden:?}");
+        found.hidden += hidden.len() as u32;
+    }
+    // Without publishing anything.
+    drop(builder(directory).build().unwrap());
+    assert_eq!(names(directory).1, Vec::<String>::new());
+    println!("{mode}: {found:?}");
+    found
+}
+
+/// Starts the child, and waits until it begins.
+fn start(directory: &Path, mode: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "publishes_until_it_is_killed"]);
+    command.env("MMV_TEST_DIRECTORY", directory).env("MMV_TEST_MODE", mode);
+    // The test runner talks on standard output.
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut byte = [0];
+    child.stderr.as_mut().unwrap().read_exact(&mut byte).unwrap();
+    child
+}
+
+#[test]
+#[ignore = "the child process of the other tests"]
+fn publishes_until_it_is_killed() {
+    let Some(directory) = std::env::var_os("MMV_TEST_DIRECTORY") else { return };
+    let directory = Path::new(&directory);
+    let mode = std::env::var("MMV_TEST_MODE").unwrap();
+    let mut last = None;
+    eprint!("x");
+    for round in 0.. {
+        match mode.as_str() {
+            "withdraw" => drop(publish(directory, round).unwrap()),
+            // The new one takes the place of the old one, which goes after that.
+            "replace" => last = Some(publish(directory, round).unwrap()),
+            "grow" => drop(grow(directory, round).unwrap()),
+            other => panic!("{other}"),
+        }
+    }
+    drop(last);
+}
+
+#[test]
+fn a_program_killed_at_its_first_publication_leaves_a_whole_file_or_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let found = kill_again_and_again(directory.path(), "withdraw", check_sealed);
+    // Else the moments were all the same.
+    assert!(found.hidden > 0, "{found:?}");
+}
+
+#[test]
+fn a_program_killed_while_it_replaces_a_file_leaves_the_old_or_the_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    std::mem::forget(publish(directory.path(), 0).unwrap());
+    let found = kill_again_and_again(directory.path(), "replace", check_sealed);
+    assert!(found.none == 0 && found.hidden > 0, "{found:?}");
+}
+
+#[test]
+fn a_program_killed_while_its_file_grows_leaves_one_that_can_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let not_ready = std::cell::Cell::new(0);
+    let found = kill_again_and_again(directory.path(), "grow", |file| {
+        not_ready.set(not_ready.get() + u32::from(!check_live(file)));
+    });
+    assert!(found.files > 0 && not_ready.get() <= 1, "{found:?}, {not_ready:?} not ready");
+}
