@@ -47,6 +47,11 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
     };
 
+    let our_recorder = mmv_metrics::Recorder::new("instances_of_the_facade").map_err(told)?;
+    let get_our_facade = |turn: u64| {
+        our_recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
+    };
+
     hold(
         options,
         "get_or_create of 1 in 10 000, and add",
@@ -55,6 +60,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
             Rival::new("ours", || each(n, get)),
             Rival::new("prometheus-client", || each(n, get_theirs)),
             Rival::new("metrics + prometheus", || each(n, get_facade)),
+            Rival::new("metrics + ours", || each(n, get_our_facade)),
         ],
     )?;
     hold(
@@ -65,6 +71,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
             Rival::new("ours", || each_of_two(n, [get; 2])),
             Rival::new("prometheus-client", || each_of_two(n, [get_theirs; 2])),
             Rival::new("metrics + prometheus", || each_of_two(n, [get_facade; 2])),
+            Rival::new("metrics + ours", || each_of_two(n, [get_our_facade; 2])),
         ],
     )
 }

@@ -6,6 +6,7 @@ use hornet::client::Client;
 use hornet::client::metric as hornet_metric;
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use mmv_metrics::Recorder;
 use mmv_writer::{Buckets, Registry, Units};
 use prometheus_client::metrics as prometheus;
 
@@ -49,6 +50,8 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
     let float_of_theirs = prometheus::counter::Counter::<f64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
+    let our_recorder = Recorder::new("counters_of_the_facade").map_err(told)?;
+    let our_facade = our_recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
 
     hold(
         options,
@@ -78,6 +81,7 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
                 })
             }),
             Rival::new("metrics + prometheus", || each(n, |_| facade.increment(1))),
+            Rival::new("metrics + ours", || each(n, |_| our_facade.increment(1))),
         ],
     )?;
     hold(
@@ -119,6 +123,8 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
     let gauge = prometheus::gauge::Gauge::<f64, std::sync::atomic::AtomicU64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
+    let our_recorder = Recorder::new("gauges_of_the_facade").map_err(told)?;
+    let our_facade = our_recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
     hold(
         options,
         "set a gauge",
@@ -139,6 +145,7 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
                 })
             }),
             Rival::new("metrics + prometheus", || each(n, |turn| facade.set(number(turn)))),
+            Rival::new("metrics + ours", || each(n, |turn| our_facade.set(number(turn)))),
         ],
     )
 }
@@ -169,7 +176,12 @@ fn histograms(options: &Options) -> Result<(), String> {
     let bounds = prometheus::histogram::exponential_buckets(1024.0, 2.0, 20);
     let histogram = prometheus::histogram::Histogram::new(bounds);
     let recorder = PrometheusBuilder::new().build_recorder();
-    let facade = recorder.register_histogram(&metrics::Key::from_name("latency"), &METADATA);
+    let latency = metrics::Key::from_name("latency");
+    let facade = recorder.register_histogram(&latency, &METADATA);
+    let our_recorder = Recorder::new("histograms_of_the_facade").map_err(told)?;
+    let text = metrics::SharedString::const_str("");
+    our_recorder.describe_histogram("latency".into(), Some(metrics::Unit::Nanoseconds), text);
+    let our_facade = our_recorder.register_histogram(&latency, &METADATA);
     let values = latencies();
     let value = |turn: u64| values[turn as usize % values.len()];
     hold(
@@ -188,6 +200,7 @@ fn histograms(options: &Options) -> Result<(), String> {
                 recorder.handle().run_upkeep(); // Or it keeps all values.
                 time
             }),
+            Rival::new("metrics + ours", || each(n, |turn| our_facade.record(number(value(turn))))),
         ],
     )?;
     hold(

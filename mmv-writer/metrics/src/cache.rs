@@ -1,0 +1,67 @@
+//! Handles by their keys. The facade's macros ask for a handle each time they are
+//! run, so this is what counting through them costs.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{PoisonError, RwLock};
+
+use metrics::Key;
+
+/// Locks. Threads that look for different keys mostly take different ones.
+const SHARDS: usize = 16;
+
+/// Handles by their keys.
+#[derive(Debug)]
+pub(crate) struct Cache<H> {
+    shards: [RwLock<Shard<H>>; SHARDS],
+}
+
+type Shard<H> = HashMap<Key, H, BuildHasherDefault<Hashed>>;
+
+impl<H> Default for Cache<H> {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| RwLock::default()) }
+    }
+}
+
+impl<H: Clone> Cache<H> {
+    /// The handle of a key.
+    pub(crate) fn get(&self, key: &Key) -> Option<H> {
+        let shard = self.shard(key)?.read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(key).cloned()
+    }
+
+    /// Keeps a handle.
+    pub(crate) fn insert(&self, key: &Key, handle: H) {
+        if let Some(shard) = self.shard(key) {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.insert(key.to_retained(), handle);
+        }
+    }
+
+    /// By bits that the map in it makes least use of.
+    fn shard(&self, key: &Key) -> Option<&RwLock<Shard<H>>> {
+        self.shards.get((key.get_hash() >> 40) as usize % SHARDS)
+    }
+}
+
+/// The hash that a key already has.
+#[derive(Debug, Default)]
+pub(crate) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Not used by keys.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

@@ -1,0 +1,107 @@
+//! What the facade's handles do.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use metrics::{CounterFn, GaugeFn, HistogramFn};
+use mmv_writer::{Buckets, Counter, Family, Gauge};
+
+use crate::warning;
+
+/// A counter.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    counter: Counter<u64>,
+    /// Taken to set a count, not to add to it.
+    setting: Mutex<()>,
+}
+
+impl Counting {
+    pub(crate) fn new(counter: Counter<u64>) -> Self {
+        Self { counter, setting: Mutex::new(()) }
+    }
+}
+
+impl CounterFn for Counting {
+    fn increment(&self, value: u64) {
+        self.counter.add(value);
+    }
+
+    fn absolute(&self, value: u64) {
+        let _setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counter.add(value.saturating_sub(self.counter.value()));
+    }
+}
+
+/// A gauge.
+#[derive(Debug)]
+pub(crate) struct Gauging(pub(crate) Gauge<f64>);
+
+impl GaugeFn for Gauging {
+    fn increment(&self, value: f64) {
+        self.0.add(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.0.sub(value);
+    }
+
+    fn set(&self, value: f64) {
+        self.0.set(value);
+    }
+}
+
+/// A histogram: counters of buckets, each made when it is first hit, and a sum.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    buckets: Buckets,
+    /// By what values are multiplied to be in the metric's units.
+    factor: f64,
+    family: Family<Counter<u64>>,
+    /// The name of a bucket's instance begins with it.
+    prefix: String,
+    counts: Box<[OnceLock<Counter<u64>>]>,
+    sum: Counter<u64>,
+}
+
+impl Recording {
+    pub(crate) fn new(
+        buckets: Buckets,
+        factor: f64,
+        family: Family<Counter<u64>>,
+        labels: Option<String>,
+        sum: Counter<u64>,
+    ) -> Self {
+        let prefix = labels.map_or(String::new(), |labels| labels + ",");
+        let counts = (0..buckets.count()).map(|_| OnceLock::new()).collect();
+        Self { buckets, factor, family, prefix, counts, sum }
+    }
+
+    fn create(&self, index: usize) -> Counter<u64> {
+        let (first, last) = self.buckets.bounds(index).unwrap_or_default();
+        let end = if last == u64::MAX { String::new() } else { last.to_string() };
+        let instance = format!("{}bucket={first}..{end}", self.prefix);
+        self.family.get_or_create(&instance).unwrap_or_else(|error| {
+            warning(&error);
+            Counter::noop()
+        })
+    }
+}
+
+impl HistogramFn for Recording {
+    fn record(&self, value: f64) {
+        self.record_many(value, 1);
+    }
+
+    fn record_many(&self, value: f64, count: usize) {
+        if value.is_nan() {
+            return;
+        }
+        // Negative ones become 0, what is too large the largest.
+        let value = (value * self.factor).round() as u64;
+        let index = self.buckets.index(value);
+        if let Some(bucket) = self.counts.get(index) {
+            bucket.get_or_init(|| self.create(index)).add(count as u64);
+        }
+        self.sum.add(value.wrapping_mul(count as u64));
+    }
+}

@@ -1,0 +1,65 @@
+//! The facade's units as PCP's.
+
+use metrics::Unit;
+use mmv_writer::Units;
+
+/// The units of a counter or gauge, whose numbers stay as they are. What PCP has
+/// no units for (percent, bits) is a plain number.
+pub(crate) fn of(unit: Option<Unit>) -> Units {
+    match unit {
+        Some(Unit::Count) => Units::count(),
+        Some(Unit::CountPerSecond) => Units::count().per_second(),
+        Some(Unit::Seconds) => Units::seconds(),
+        Some(Unit::Milliseconds) => Units::milliseconds(),
+        Some(Unit::Microseconds) => Units::microseconds(),
+        Some(Unit::Nanoseconds) => Units::nanoseconds(),
+        Some(Unit::Bytes) => Units::bytes(),
+        Some(Unit::Kibibytes) => Units::kilobytes(),
+        Some(Unit::Mebibytes) => Units::megabytes(),
+        Some(Unit::Gibibytes) => scaled([1, 0, 0], [3, 0, 0]),
+        Some(Unit::Tebibytes) => scaled([1, 0, 0], [4, 0, 0]),
+        _ => Units::NONE,
+    }
+}
+
+/// The units that a histogram is kept in, and by how much values are multiplied
+/// to be in them: buckets are of whole numbers.
+pub(crate) fn of_histogram(unit: Option<Unit>) -> (Units, f64) {
+    let (kibi, bytes) = (1024.0f64, Units::bytes());
+    match unit {
+        Some(Unit::Count) => (Units::count(), 1.0),
+        Some(Unit::Seconds) => (Units::nanoseconds(), 1e9),
+        Some(Unit::Milliseconds) => (Units::nanoseconds(), 1e6),
+        Some(Unit::Microseconds) => (Units::nanoseconds(), 1e3),
+        Some(Unit::Nanoseconds) => (Units::nanoseconds(), 1.0),
+        Some(Unit::Bytes) => (bytes, 1.0),
+        Some(Unit::Kibibytes) => (bytes, kibi),
+        Some(Unit::Mebibytes) => (bytes, kibi.powi(2)),
+        Some(Unit::Gibibytes) => (bytes, kibi.powi(3)),
+        Some(Unit::Tebibytes) => (bytes, kibi.powi(4)),
+        _ => (scaled([0, 0, 1], [0, 0, -6]), 1e6),
+    }
+}
+
+fn scaled(dimensions: [i32; 3], scales: [i32; 3]) -> Units {
+    Units::new(dimensions, scales).unwrap_or(Units::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_pcp() {
+        assert_eq!(of(Some(Unit::Milliseconds)).to_string(), "millisec");
+        assert_eq!(of(Some(Unit::Tebibytes)).to_string(), "Tbyte");
+        assert_eq!(of(Some(Unit::CountPerSecond)).to_string(), "count / sec");
+        assert_eq!(of(Some(Unit::Percent)), Units::NONE);
+    }
+
+    #[test]
+    fn a_histogram_without_units_has_millionths() {
+        let (units, factor) = of_histogram(None);
+        assert_eq!((units.to_string().as_str(), factor), ("count x 10^-6", 1e6));
+    }
+}
