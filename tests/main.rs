@@ -14,6 +14,7 @@
 //! | `crashed` | what a writer that died left behind is as good after a repair |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
+//! | `growing` | a file that grows is read right by PCP and by us, at any moment |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
@@ -36,6 +37,7 @@ mod crashed;
 mod demo;
 mod dumped;
 mod expressions;
+mod growing;
 mod harness;
 mod harvest;
 mod lifecycle;
