@@ -21,6 +21,7 @@
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
 //! | `summaries` | summaries of the corpus are those of pmlogsummary |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
+//! | `configuration` | what a configuration file says is done, and a wrong one is refused |
 //! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
 //! | `quantiles` | what a histogram recorded comes out as quantiles |
 //! | `soak` | the same mishap again and again |
@@ -32,6 +33,7 @@
 mod capi;
 mod commands;
 mod compliance;
+mod configuration;
 mod copied;
 mod crashed;
 mod demo;

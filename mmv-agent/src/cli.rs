@@ -7,10 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use mmv_writer::mmv_directory;
 
-use crate::config::{Destination, DurationError, Settings, default_archive_dir, parse_duration};
-use crate::error::{EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::config::{Destination, Invocation, QuantityError, parse_duration};
+use crate::error::{EXIT_CONFIG, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::{demo, inspect, logging, run};
 
 /// Harvests the MMV files of instrumented programs and logs their metrics
@@ -25,7 +24,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Harvest until told to stop (TERM or INT).
+    ///
+    /// Exit status: 0 stopped as told, 74 the system refused something, 77
+    /// without permission, 78 the configuration is wrong.
     Run(RunOptions),
+    /// Read a configuration as `run` would, and do nothing.
+    ///
+    /// Exit status: 0 fine, 78 wrong: file, line and key are told.
+    CheckConfig(CheckOptions),
     /// Print and validate an MMV file of any version.
     ///
     /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
@@ -37,6 +43,9 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
+    /// The configuration file, in TOML; options given here win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// The directory of MMV files [default: `$PCP_TMP_DIR/mmv` from the
     /// environment, else from `$PCP_CONF` or /etc/pcp.conf, else
     /// /var/lib/pcp/tmp/mmv]
@@ -50,15 +59,36 @@ struct RunOptions {
     /// The base name of the archive, in place of a folder
     #[arg(long, value_name = "BASE")]
     output: Option<PathBuf>,
-    /// Time between two samples: 100ms, 2s, 1m, 1h, 1d
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
-    interval: Duration,
+    /// Time between two samples: 100ms, 2s, 1m, 1h, 1d [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    interval: Option<Duration>,
     /// Stop after so many samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     samples: Option<u64>,
     /// Stop after so much time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
+}
+
+impl RunOptions {
+    fn invocation(self) -> Invocation {
+        let folder = self.archive_dir.map(Destination::Folder);
+        Invocation {
+            config: self.config,
+            mmv_dir: self.mmv_dir,
+            destination: self.output.map(Destination::Base).or(folder),
+            interval: self.interval,
+            samples: self.samples,
+            duration: self.duration,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+struct CheckOptions {
+    /// The configuration file
+    #[arg(value_name = "FILE")]
+    config: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -76,6 +106,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
             Command::Run(options) => run_command(options),
+            Command::CheckConfig(options) => check_command(options),
             Command::Inspect(options) => inspect_command(&options),
             Command::Demo => demo_command(),
         },
@@ -88,27 +119,28 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, DurationError> {
+fn duration(text: &str) -> Result<Duration, QuantityError> {
     parse_duration(text)
 }
 
 fn run_command(options: RunOptions) -> ExitCode {
     logging::start();
-    let destination = match options.output {
-        Some(base) => Destination::Base(base),
-        None => Destination::Folder(options.archive_dir.unwrap_or_else(default_archive_dir)),
-    };
-    let settings = Settings {
-        interval: options.interval,
-        samples: options.samples,
-        duration: options.duration,
-        ..Settings::new(options.mmv_dir.unwrap_or_else(mmv_directory), destination)
-    };
-    match run::run(&settings) {
+    match run::run(&options.invocation()) {
         Ok(_) => ExitCode::from(EXIT_OK),
         Err(error) => {
             tracing::error!("{error}");
             error.exit_code()
+        }
+    }
+}
+
+fn check_command(options: CheckOptions) -> ExitCode {
+    let config = Some(options.config);
+    match (Invocation { config, ..Invocation::default() }).settings() {
+        Ok(_) => ExitCode::from(EXIT_OK),
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::from(EXIT_CONFIG)
         }
     }
 }
@@ -166,6 +198,8 @@ mod tests {
     fn the_options_are_those_documented() {
         let cli = parse(&[
             "run",
+            "--config",
+            "/c",
             "--mmv-dir",
             "/m",
             "--output",
@@ -178,9 +212,15 @@ mod tests {
             "2s",
         ]);
         let Ok(Cli { command: Command::Run(options) }) = cli else { panic!("{cli:?}") };
-        assert_eq!(options.interval, Duration::from_millis(100));
-        assert_eq!((options.samples, options.duration), (Some(3), Some(Duration::from_secs(2))));
-        assert_eq!(options.mmv_dir, Some("/m".into()));
+        let expected = Invocation {
+            config: Some("/c".into()),
+            mmv_dir: Some("/m".into()),
+            destination: Some(Destination::Base("/o".into())),
+            interval: Some(Duration::from_millis(100)),
+            samples: Some(3),
+            duration: Some(Duration::from_secs(2)),
+        };
+        assert_eq!(options.invocation(), expected);
     }
 
     #[test]
@@ -190,6 +230,7 @@ mod tests {
             &["run", "--samples", "0"],
             &["run", "--output", "a", "--archive-dir", "b"],
             &["inspect"],
+            &["check-config"],
             &["fly"],
         ] {
             assert_eq!(parse(arguments).unwrap_err().exit_code(), 2, "{arguments:?}");

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::config::ConfigError;
+
 /// Stopped as it was told to.
 pub const EXIT_OK: u8 = 0;
 /// Some entries of an inspected file had to be left out.
@@ -34,6 +36,9 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The interval is zero.
     #[error("the interval is zero")]
     NoInterval,
@@ -65,7 +70,7 @@ impl Error {
                     _ => EXIT_IO,
                 }
             }
-            Self::NoInterval => EXIT_CONFIG,
+            Self::Config(_) | Self::NoInterval => EXIT_CONFIG,
             Self::Thread { .. } => EXIT_INTERNAL,
         })
     }

@@ -18,6 +18,8 @@ pub(crate) struct Host {
     pub timezone: String,
     /// The zone's name behind a colon (`:Australia/Melbourne`); may be empty.
     pub zoneinfo: String,
+    /// Labels that the configuration adds: name and JSON value.
+    pub labels: Vec<(String, String)>,
 }
 
 impl Host {
@@ -40,17 +42,21 @@ impl Host {
                 .iana_name()
                 .filter(|name| *name != "UTC" && *name != "Etc/Unknown")
                 .map_or_else(String::new, |name| format!(":{name}")),
+            labels: Vec::new(),
         }
     }
 
-    /// The context labels that pmcd gives: name and JSON value.
-    pub(crate) fn context_labels(&self) -> [(&'static str, String); 3] {
+    /// The context labels that pmcd gives, and those of the configuration:
+    /// name and JSON value.
+    pub(crate) fn context_labels(&self) -> Vec<(&str, String)> {
         let json = |text: &str| serde_json::Value::from(text).to_string();
-        [
+        let mut labels = vec![
             ("hostname", json(&self.name)),
             ("domainname", json(&self.domain)),
             ("machineid", json(&self.machine_id)),
-        ]
+        ];
+        labels.extend(self.labels.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        labels
     }
 }
 

@@ -13,7 +13,7 @@ use pcp_types::Timestamp;
 use tracing::{info, warn};
 
 use crate::archive_name::ArchiveNames;
-use crate::config::Settings;
+use crate::config::{Invocation, Settings};
 use crate::descriptors;
 use crate::error::Error;
 use crate::host::Host;
@@ -75,12 +75,13 @@ impl RunningAgent {
 /// # Errors
 ///
 /// Any [`Error`].
-pub fn run(settings: &Settings) -> Result<Summary, Error> {
+pub fn run(invocation: &Invocation) -> Result<Summary, Error> {
+    let settings = invocation.settings()?;
     descriptors::raise_limit();
     let (events, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(events.clone()).map_err(setup("signals"))?;
-    let agent = start_with(settings, events, inbox)?;
+    let agent = start_with(&settings, events, inbox)?;
     notify::ready();
     let summary = agent.wait()?;
     info!(
@@ -113,14 +114,14 @@ fn start_with(
     if settings.interval.is_zero() {
         return Err(Error::NoInterval);
     }
-    let host = Host::here();
+    let host = Host { labels: settings.labels.clone(), ..Host::here() };
     let names = ArchiveNames::new(settings.destination.clone(), &host.name);
     let folder = names.folder();
     prepare(&folder).map_err(|source| Error::ArchiveFolder { folder, source })?;
     let setup = |what| move |source| Error::Setup { what, source };
     guard::install().map_err(setup("the SIGBUS guard"))?;
 
-    let (outlet, inlet) = queue(settings.queue_bytes);
+    let (outlet, inlet) = queue(usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX));
     let sink = Sink::new(names, &host);
     let sampler = Sampler::new(settings.mmv_dir.clone(), host, outlet);
     let schedule = Schedule::new(settings.interval, settings.samples, settings.duration);

@@ -1,0 +1,230 @@
+//! The configuration file, in TOML.
+//!
+//! Every key may be left out; `systemd/agent.toml` has all of them with what
+//! is built in. A key that is not known is an error: one that was misspelt
+//! would be a setting that somebody believes in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mmv_archive::{LabelClass, LabelSet};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
+use toml::Spanned;
+
+use super::error::ConfigError;
+use super::quantity::{Length, Size};
+use super::{Destination, Settings};
+
+/// Labels of an archive that say which host it is of; they come from the
+/// system.
+const OWN_LABELS: [&str; 3] = ["hostname", "domainname", "machineid"];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    mmv_dir: Option<PathBuf>,
+    archive_dir: Option<PathBuf>,
+    interval: Option<Length>,
+    limits: LimitsTable,
+    labels: BTreeMap<Spanned<String>, LabelValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct LimitsTable {
+    queue: Option<Size>,
+}
+
+/// Puts what the file says over `settings`.
+///
+/// # Errors
+///
+/// Any [`ConfigError`]; `settings` are then of no use.
+pub(super) fn apply(file: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
+    let text = fs::read_to_string(file)
+        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+    apply_text(file, &text, settings)
+}
+
+fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), ConfigError> {
+    let wrong = |span, message: &str| ConfigError::at(file, text, span, message);
+    let File { mmv_dir, archive_dir, interval, limits, labels } =
+        toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+    replace(&mut settings.mmv_dir, mmv_dir);
+    replace(&mut settings.destination, archive_dir.map(Destination::Folder));
+    replace(&mut settings.interval, interval.map(|Length(interval)| interval));
+    replace(&mut settings.limits.queue_bytes, limits.queue.map(|Size(bytes)| bytes));
+    for (name, LabelValue(json)) in labels {
+        if OWN_LABELS.contains(&name.as_ref().as_str()) {
+            return Err(wrong(Some(name.span()), "this label comes from the system"));
+        }
+        LabelSet::from_pairs(LabelClass::Context, [(name.as_ref().as_str(), json.as_str(), false)])
+            .map_err(|error| wrong(Some(name.span()), &error.to_string()))?;
+        settings.labels.push((name.into_inner(), json));
+    }
+    Ok(())
+}
+
+fn replace<T>(setting: &mut T, by: Option<T>) {
+    if let Some(by) = by {
+        *setting = by;
+    }
+}
+
+/// A label's value, as JSON.
+#[derive(Debug)]
+struct LabelValue(String);
+
+impl<'de> Deserialize<'de> for LabelValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Scalar;
+
+        impl Visitor<'_> for Scalar {
+            type Value = serde_json::Value;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("a string, a number, true or false")
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
+                let number = serde_json::Number::from_f64(value);
+                number.map(Into::into).ok_or_else(|| E::custom("JSON has no such number"))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+                Ok(value.into())
+            }
+        }
+
+        let value = deserializer.deserialize_any(Scalar)?;
+        serde_json::to_string(&value).map(Self).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn built_in() -> Settings {
+        Settings::new("/mmv".into(), Destination::Folder("/archives".into()))
+    }
+
+    fn read(text: &str) -> Result<Settings, String> {
+        let mut settings = built_in();
+        match apply_text(Path::new("agent.toml"), text, &mut settings) {
+            Ok(()) => Ok(settings),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn nothing_said_is_what_is_built_in() {
+        assert_eq!(read(""), Ok(built_in()));
+    }
+
+    #[test]
+    fn what_is_said_is_set() {
+        let text = "mmv-dir = \"/m\"\narchive-dir = \"/a\"\ninterval = \"250ms\"\n\
+                    [limits]\nqueue = \"1MB\"\n\
+                    [labels]\nsite = \"no\\\"rth\"\nrack = 4\nspare = false\n";
+        let settings = read(text).unwrap();
+        assert_eq!(settings.mmv_dir, Path::new("/m"));
+        assert_eq!(settings.destination, Destination::Folder("/a".into()));
+        assert_eq!(settings.interval, Duration::from_millis(250));
+        assert_eq!(settings.limits.queue_bytes, 1_000_000);
+        let labels: Vec<(&str, &str)> =
+            settings.labels.iter().map(|(name, json)| (name.as_str(), json.as_str())).collect();
+        assert_eq!(labels, [("rack", "4"), ("site", "\"no\\\"rth\""), ("spare", "false")]);
+    }
+
+    #[test]
+    fn an_error_tells_file_line_and_key() {
+        for (text, error) in [
+            ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2: intervall: unknown field"),
+            ("\ninterval = 1", "agent.toml:2: interval: invalid type: integer `1`"),
+            ("interval = \"0s\"", "agent.toml:1: interval: \"0s\" is not between 1ms and"),
+            ("[limits]\nqueue = \"1 MB\"", "agent.toml:2: limits.queue: \"1 MB\" is not a number"),
+            ("[limits]\ndepth = 1", "agent.toml:2: limits.depth: unknown field"),
+            ("[labels]\n9a = 1", "agent.toml:2: labels.9a: "),
+            ("[labels]\nhostname = \"x\"", "agent.toml:2: labels.hostname: this label comes"),
+            ("[labels]\nrack = [1]", "agent.toml:2: labels.rack: invalid type: sequence"),
+            ("[labels]\nrack = nan", "agent.toml:2: labels.rack: JSON has no such number"),
+            ("interval = ", "agent.toml:1: interval: "),
+            ("interval = \"1s\"\ninterval = \"1s\"", "agent.toml:2: interval: duplicate key"),
+        ] {
+            let found = read(text).unwrap_err();
+            assert!(found.starts_with(error), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("agent.toml");
+        let found = apply(&file, &mut built_in()).unwrap_err();
+        assert!(found.to_string().starts_with(file.to_str().unwrap()), "{found}");
+        fs::write(&file, b"mmv-dir = \"\xff\"").unwrap();
+        assert!(apply(&file, &mut built_in()).is_err());
+    }
+
+    /// The example with every key that it comments out.
+    fn example() -> String {
+        let text = include_str!("../../../systemd/agent.toml");
+        let lines = text.lines().map(|line| match line.strip_prefix('#') {
+            Some(key) if key.starts_with(|first: char| first.is_ascii_lowercase()) => key,
+            Some(key) if key.starts_with("[[") => key,
+            _ => line,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_example_as_it_is_changes_nothing() {
+        assert_eq!(read(include_str!("../../../systemd/agent.toml")), Ok(built_in()));
+    }
+
+    #[test]
+    fn the_example_says_what_is_built_in() {
+        let found = read(&example()).unwrap();
+        let built_in = Settings::new(
+            "/var/lib/pcp/tmp/mmv".into(),
+            Destination::Folder(crate::config::DEFAULT_ARCHIVE_DIR.into()),
+        );
+        // What has no default is there as an example.
+        assert_eq!(Settings { labels: Vec::new(), ..found }, built_in);
+    }
+
+    #[test]
+    fn the_example_has_every_key() {
+        let example: toml::Table = example().parse().unwrap();
+        for table in ["", "limits"] {
+            let found = match table {
+                "" => &example,
+                table => example[table].as_table().unwrap(),
+            };
+            for key in known_keys(table) {
+                assert!(found.contains_key(&key), "{table}.{key}");
+            }
+        }
+    }
+
+    /// The keys of a table, as the error about another one lists them.
+    fn known_keys(table: &str) -> Vec<String> {
+        let header = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
+        let error = read(&format!("{header}no-such-key = 1")).unwrap_err();
+        let listed = error.split_once("expected ").unwrap().1;
+        listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+}

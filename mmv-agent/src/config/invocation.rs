@@ -1,0 +1,83 @@
+//! What the command line says, over what the file says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mmv_writer::mmv_directory;
+
+use super::error::ConfigError;
+use super::{Destination, Settings, default_archive_dir, file};
+
+/// How the agent was called; kept, so that its files can be read again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// The directory of MMV files.
+    pub mmv_dir: Option<PathBuf>,
+    /// Where archives go.
+    pub destination: Option<Destination>,
+    /// The time between samples of what no group has.
+    pub interval: Option<Duration>,
+    /// Stop after so many samples.
+    pub samples: Option<u64>,
+    /// Stop after so much time.
+    pub duration: Option<Duration>,
+}
+
+impl Invocation {
+    /// Reads the files and puts all layers together.
+    ///
+    /// # Errors
+    ///
+    /// Any [`ConfigError`].
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
+        let archive_dir = Destination::Folder(default_archive_dir());
+        let mut settings = Settings::new(mmv_directory(), archive_dir);
+        if let Some(config) = &self.config {
+            file::apply(config, &mut settings)?;
+        }
+        if let Some(mmv_dir) = &self.mmv_dir {
+            settings.mmv_dir.clone_from(mmv_dir);
+        }
+        if let Some(destination) = &self.destination {
+            settings.destination.clone_from(destination);
+        }
+        if let Some(interval) = self.interval {
+            settings.interval = interval;
+        }
+        settings.samples = self.samples;
+        settings.duration = self.duration;
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_wins_over_the_file_and_the_file_over_what_is_built_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("agent.toml");
+        fs::write(&config, "mmv-dir = \"/m\"\narchive-dir = \"/a\"\ninterval = \"5s\"").unwrap();
+        let invocation = Invocation { config: Some(config), ..Invocation::default() };
+        let settings = invocation.settings().unwrap();
+        assert_eq!(settings.interval, Duration::from_secs(5));
+        assert_eq!(settings.destination, Destination::Folder("/a".into()));
+        assert_eq!(settings.mmv_dir, PathBuf::from("/m"));
+
+        let invocation = Invocation {
+            mmv_dir: Some("/n".into()),
+            destination: Some(Destination::Base("/b".into())),
+            interval: Some(Duration::from_secs(7)),
+            ..invocation
+        };
+        let settings = invocation.settings().unwrap();
+        assert_eq!(settings.interval, Duration::from_secs(7));
+        assert_eq!(settings.destination, Destination::Base("/b".into()));
+        assert_eq!(settings.mmv_dir, PathBuf::from("/n"));
+    }
+}

@@ -1,0 +1,61 @@
+//! The configuration file, as the agent's commands read it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::harness::account;
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::mmv_file::image;
+use crate::harness::scratch::Scratch;
+
+/// `EX_CONFIG`.
+const WRONG: i32 = 78;
+
+/// A configuration file of a scratch folder.
+fn config(scratch: &Scratch, text: &str) -> PathBuf {
+    let file = scratch.path().join("agent.toml");
+    fs::write(&file, text).expect("write the configuration");
+    file
+}
+
+fn mmv_agent(arguments: &[&str], file: &Path) -> Output {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(arguments).arg(file).output().expect("run mmv-agent")
+}
+
+#[test]
+fn a_wrong_file_is_refused_alike_by_run_and_check_config_with_line_and_key() {
+    let scratch = Scratch::new();
+    let file = config(&scratch, "interval = \"1s\"\n[limits]\nqueu = \"1MB\"\n");
+    for arguments in [&["check-config"][..], &["run", "--config"]] {
+        let output = mmv_agent(arguments, &file);
+        assert_eq!(output.status.code(), Some(WRONG), "{arguments:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("{}:3: limits.queu: unknown field", file.display());
+        assert!(told.contains(&expected), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
+    let scratch = Scratch::new();
+    let missing = mmv_agent(&["check-config"], &scratch.path().join("none.toml"));
+    assert_eq!(missing.status.code(), Some(WRONG));
+    let good = mmv_agent(&["check-config"], &config(&scratch, "interval = \"2s\"\n"));
+    assert!(good.status.success(), "{good:?}");
+}
+
+#[test]
+fn labels_and_interval_of_the_file_are_those_of_the_archive() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let file = config(&scratch, "interval = \"20ms\"\n[labels]\nsite = \"north\"\n");
+    let options = ["--config", file.to_str().expect("a UTF-8 path"), "--samples", "5"];
+    let mut agent = Agent::start_with(&scratch, &options);
+    agent.ended();
+    let facts = account::of_mmv_archive(&agent.archive());
+    let labels = format!("{:?}", facts.labels);
+    assert!(labels.contains("site") && labels.contains("north"), "{labels}");
+}
