@@ -4,11 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use nix::sys::signal::Signal;
+
 use crate::harness::account;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
+use crate::harness::wait;
 
 /// `EX_CONFIG`.
 const WRONG: i32 = 78;
@@ -58,4 +61,45 @@ fn labels_and_interval_of_the_file_are_those_of_the_archive() {
     let facts = account::of_mmv_archive(&agent.archive());
     let labels = format!("{:?}", facts.labels);
     assert!(labels.contains("site") && labels.contains("north"), "{labels}");
+}
+
+#[test]
+fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+    let text = |app: &str| {
+        format!("interval = \"1h\"\n[[group]]\nmetrics = [\"mmv.{app}\"]\ninterval = \"20ms\"\n")
+    };
+    let file = config(&scratch, &text("app"));
+    let options = ["--config", file.to_str().expect("a UTF-8 path")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    let grows = |agent: &Agent| {
+        let before = agent.volume_bytes();
+        wait::until_true("more records", || agent.volume_bytes() > before + 1000);
+    };
+    grows(&agent);
+
+    config(&scratch, "interval = 7\n");
+    agent.signal(Signal::SIGHUP);
+    wait::until_true("the error to be told", || agent.log().contains("stays as it was"));
+    assert!(agent.log().contains(&format!("{}:1: interval: ", file.display())), "{}", agent.log());
+    grows(&agent);
+
+    config(&scratch, &text("other"));
+    agent.signal(Signal::SIGHUP);
+    wait::until_true("the new file to be taken", || agent.log().contains("was read again"));
+    grows(&agent);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let facts = account::of_mmv_archive(&agent.archive());
+    let samples = |name: &str| {
+        let (pmid, _) =
+            facts.metrics.iter().find(|(_, metric)| metric.names.contains(name)).expect(name);
+        facts.records.iter().filter(|record| record.value(pmid, None).is_some()).count()
+    };
+    // Both are in the first and in the last sample of all; of the others the
+    // file at first was in the group's, and later the other one.
+    assert!(samples("mmv.app.requests") > 5, "{}", samples("mmv.app.requests"));
+    assert!(samples("mmv.other.steady") > 5, "{}", samples("mmv.other.steady"));
+    assert!(!facts.records.iter().any(|record| record.mark), "a mark");
 }

@@ -85,7 +85,7 @@
 
 mod chunk;
 mod column;
-pub(crate) mod glob;
+pub mod glob;
 pub(crate) mod instances;
 pub(crate) mod parallel;
 mod router;

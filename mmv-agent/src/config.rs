@@ -27,8 +27,11 @@ pub struct Settings {
     pub mmv_dir: PathBuf,
     /// Where archives are put and how they are called.
     pub destination: Destination,
-    /// Time from one sample to the next; not zero.
+    /// Time from one sample to the next of what no group has; not zero.
     pub interval: Duration,
+    /// Metrics that are logged in a way of their own. The first group that has
+    /// a metric, or an instance of it, logs it.
+    pub groups: Vec<Group>,
     /// Stop after so many samples; `None`: go on until told to stop. A tick
     /// at which there was nothing to log counts.
     pub samples: Option<u64>,
@@ -39,6 +42,46 @@ pub struct Settings {
     /// Labels of the host, beside those that every archive has: name and JSON
     /// value.
     pub labels: Vec<(String, String)>,
+}
+
+/// Metrics that are logged in a way of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// How it is called, in messages.
+    pub name: String,
+    /// Complete names of metrics (`mmv.shop.orders`), of subtrees (`mmv.shop`),
+    /// and patterns of names with `*` and `?`.
+    pub metrics: Vec<String>,
+    /// Which instances: names and patterns. Without any, all of them, and
+    /// metrics without instances; else metrics without instances are not of
+    /// the group.
+    pub instances: Vec<String>,
+    /// Time from one sample to the next; `None`: [`Settings::interval`].
+    pub interval: Option<Duration>,
+    /// Which samples are logged.
+    pub log: LogMode,
+}
+
+/// Which samples of a group are logged.
+///
+/// Readers take the value of a discrete metric that is nearest in time, so one
+/// that does not change need not be said again. Values of counters and instants
+/// are interpolated: none of these is ever left out but by
+/// [`Never`](Self::Never). What is logged once or on change is logged again in
+/// each new archive and after each mark.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogMode {
+    /// All of them.
+    #[default]
+    Every,
+    /// Of a discrete metric those that differ from the one before, which is
+    /// logged again a nanosecond earlier.
+    OnChange,
+    /// Of a discrete metric the first, and those with other instances.
+    Once,
+    /// None.
+    Never,
 }
 
 /// What the agent may use up.
@@ -72,6 +115,7 @@ impl Settings {
             mmv_dir,
             destination,
             interval: Duration::from_secs(1),
+            groups: Vec::new(),
             samples: None,
             duration: None,
             limits: Limits::default(),

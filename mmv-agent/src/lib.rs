@@ -21,8 +21,9 @@
 //! Read the modules in the order of the data: [`config`]; `directory` and
 //! `roster` (which files there are), `source` (one file), `plan` and `harvest`
 //! (its values), `names`, `identity` and `translate` (its metadata in PCP's
-//! terms), `catalog` and `labels` (all files together), `record` (a tick's
-//! record), `sampler` (a tick), `queue`, `sink` (archives), [`run`] (the
+//! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
+//! (which group logs what, and when), `record` (a group's record), `sampler` (a
+//! tick), `queue`, `sink` (archives), [`run`] (the
 //! threads).
 //!
 //! | invariant | kept by |
@@ -44,11 +45,13 @@ pub mod demo;
 mod descriptors;
 mod directory;
 pub mod error;
+mod groups;
 mod harvest;
 mod host;
 mod identity;
 pub mod inspect;
 mod labels;
+mod lane;
 #[cfg(test)]
 mod lifecycle;
 mod liveness;
@@ -62,13 +65,14 @@ mod roster;
 pub mod run;
 mod sampler;
 mod schedule;
+mod seldom;
 mod signals;
 mod sink;
 mod source;
 mod sources;
 mod translate;
 
-pub use config::{Destination, Settings};
+pub use config::{Destination, Group, Invocation, LogMode, Settings};
 pub use error::Error;
 pub use run::{RunningAgent, Summary, start};
 pub use sampler::SamplerReport;

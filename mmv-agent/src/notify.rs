@@ -6,10 +6,38 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process;
+use std::time::Duration;
 
 /// Says that the agent is harvesting.
 pub(crate) fn ready() {
     tell("READY=1");
+}
+
+/// Says that the configuration is being read again; [`ready`] ends that.
+pub(crate) fn reloading() {
+    // systemd compares it with its own clock (`Type=notify-reload`).
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+}
+
+/// Says what the agent is doing, in a few words for people.
+pub(crate) fn status(text: &str) {
+    tell(&format!("STATUS={text}"));
+}
+
+/// Says that the agent is not stuck.
+pub(crate) fn alive() {
+    tell("WATCHDOG=1");
+}
+
+/// How often systemd wants to hear that the agent is not stuck: twice in the
+/// time after which it would restart it. `None` if it does not.
+pub(crate) fn watchdog() -> Option<Duration> {
+    let for_us = env::var("WATCHDOG_PID").map_or(true, |pid| pid == process::id().to_string());
+    let micros: u64 = env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
+    (for_us && micros > 0).then(|| Duration::from_micros(micros) / 2)
 }
 
 /// Says that the agent is about to end.

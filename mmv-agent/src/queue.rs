@@ -5,6 +5,7 @@
 //! is a question of memory. The sampler never waits. Two records may always
 //! wait, or a host with very large records would drop every other one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,24 +14,63 @@ use mmv_archive::prepared::RecordBuffer;
 use pcp_types::Timestamp;
 
 use crate::catalog::Catalog;
+use crate::seldom::{Changes, Standing};
 
 /// Records that may wait whatever their size.
 const ALWAYS: usize = 2;
-/// Spent buffers that are kept for the sampler; more are let go, so that
-/// memory shrinks again after a stall.
+/// Spent buffers of a template that are kept for the sampler; more are let go,
+/// so that memory shrinks again after a stall.
 const SPARE: usize = 2;
 
-/// One record and what a reader of it must have been told before.
+/// What a value that is logged seldom takes in memory, about.
+const SELDOM_BYTES: usize = 64;
+
+/// The records of one tick and what a reader of them must have been told
+/// before.
 #[derive(Debug)]
 pub(crate) struct Sample {
     /// When the values were read.
     pub stamp: Timestamp,
-    /// The metadata of all that is in the record.
+    /// The metadata of all that is in the records.
     pub catalog: Arc<Catalog>,
-    /// The record.
-    pub record: RecordBuffer,
+    /// The records, one for each group.
+    pub records: Vec<RecordBuffer>,
+    /// Values that have changed, of those that are logged seldom.
+    pub changes: Changes,
+    /// All values that are logged seldom.
+    pub standing: Standing,
     /// Whether samples were lost before this one.
     pub after_loss: bool,
+}
+
+impl Sample {
+    /// Bytes that it takes while it waits, about. What stands is shared.
+    fn size(&self) -> usize {
+        let records: usize = self.records.iter().map(|record| record.as_bytes().len()).sum();
+        let sets = self.changes.before.iter().chain(&self.changes.after);
+        let values: usize = sets.map(|set| set.values.as_ref().map_or(0, Vec::len)).sum();
+        records + values * SELDOM_BYTES
+    }
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Write this.
+    Write(Sample),
+    /// Do this.
+    Do(Order),
+}
+
+/// What the writer is told to do beside writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Wait until all is on disk.
+    Sync,
+    /// Begin a new data volume.
+    NewVolume,
+    /// Begin a new archive.
+    NewArchive,
 }
 
 /// What became of a sample that was offered.
@@ -53,8 +93,9 @@ struct Load {
 /// The sampler's end.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    samples: Sender<Sample>,
+    jobs: Sender<Job>,
     spent: Receiver<RecordBuffer>,
+    spare: VecDeque<RecordBuffer>,
     load: Arc<Load>,
     limit: usize,
 }
@@ -62,24 +103,30 @@ pub(crate) struct Outlet {
 /// The writer's end.
 #[derive(Debug)]
 pub(crate) struct Inlet {
-    samples: Receiver<Sample>,
+    jobs: Receiver<Job>,
     spent: Sender<RecordBuffer>,
     load: Arc<Load>,
 }
 
 /// A queue in which records of `limit` bytes altogether may wait.
 pub(crate) fn queue(limit: usize) -> (Outlet, Inlet) {
-    let (samples_in, samples_out) = unbounded();
+    let (jobs_in, jobs_out) = unbounded();
     let (spent_in, spent_out) = unbounded();
     let load = Arc::new(Load::default());
-    let outlet = Outlet { samples: samples_in, spent: spent_out, load: Arc::clone(&load), limit };
-    (outlet, Inlet { samples: samples_out, spent: spent_in, load })
+    let outlet = Outlet {
+        jobs: jobs_in,
+        spent: spent_out,
+        spare: VecDeque::new(),
+        load: Arc::clone(&load),
+        limit,
+    };
+    (outlet, Inlet { jobs: jobs_out, spent: spent_in, load })
 }
 
 impl Outlet {
     /// Hands a sample over. The caller never waits.
     pub(crate) fn offer(&self, sample: Sample) -> Offer {
-        let len = sample.record.as_bytes().len();
+        let len = sample.size();
         // Only this end adds, so the sum can only be smaller than seen here.
         let waiting = self.load.bytes.load(Ordering::Acquire);
         let records = self.load.records.load(Ordering::Acquire);
@@ -88,39 +135,65 @@ impl Outlet {
         }
         self.load.bytes.fetch_add(len, Ordering::AcqRel);
         self.load.records.fetch_add(1, Ordering::AcqRel);
-        match self.samples.send(sample) {
+        match self.jobs.send(Job::Write(sample)) {
             Ok(()) => Offer::Taken,
             Err(_) => Offer::Gone,
         }
     }
 
-    /// A buffer that the writer is done with, if it was made from the template
-    /// `template`. Buffers of other templates are let go.
-    pub(crate) fn spent(&self, template: u64) -> Option<RecordBuffer> {
-        self.spent.try_iter().find(|buffer| buffer.template_id() == template)
+    /// Tells the writer to do something once it has written what waits.
+    pub(crate) fn order(&self, order: Order) {
+        // A writer that has ended needs no telling.
+        let _ = self.jobs.send(Job::Do(order));
+    }
+
+    /// Lets other bytes wait from now on.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Takes back the buffers that the writer is done with, if their templates
+    /// are in use still.
+    pub(crate) fn collect(&mut self, in_use: impl Fn(u64) -> bool) {
+        self.spare.retain(|buffer| in_use(buffer.template_id()));
+        for buffer in self.spent.try_iter() {
+            let template = buffer.template_id();
+            let alike = self.spare.iter().filter(|known| known.template_id() == template).count();
+            if in_use(template) && alike < SPARE {
+                self.spare.push_back(buffer);
+            }
+        }
+    }
+
+    /// A buffer of the template `template` that was [`collect`]ed.
+    ///
+    /// [`collect`]: Self::collect
+    pub(crate) fn spare(&mut self, template: u64) -> Option<RecordBuffer> {
+        let at = self.spare.iter().position(|buffer| buffer.template_id() == template)?;
+        self.spare.remove(at)
     }
 }
 
 impl Inlet {
-    /// Waits for the next sample; `None` when the sampler has ended and the
+    /// Waits for the next job; `None` when the sampler has ended and the
     /// queue is empty.
-    pub(crate) fn next(&self) -> Option<Sample> {
-        self.samples.recv().ok()
+    pub(crate) fn next(&self) -> Option<Job> {
+        self.jobs.recv().ok()
     }
 
-    /// The next sample, if one is waiting.
+    /// The next job, if one is waiting.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> Option<Sample> {
-        self.samples.try_recv().ok()
+    pub(crate) fn waiting(&self) -> Option<Job> {
+        self.jobs.try_recv().ok()
     }
 
-    /// Gives a sample's buffer back.
+    /// Gives a sample's buffers back.
     pub(crate) fn done(&self, sample: Sample) {
-        self.load.bytes.fetch_sub(sample.record.as_bytes().len(), Ordering::AcqRel);
+        self.load.bytes.fetch_sub(sample.size(), Ordering::AcqRel);
         self.load.records.fetch_sub(1, Ordering::AcqRel);
-        if self.spent.len() < SPARE {
+        for record in sample.records {
             // The sampler may have ended, and then needs none.
-            let _ = self.spent.send(sample.record);
+            let _ = self.spent.send(record);
         }
     }
 }
@@ -143,8 +216,18 @@ mod tests {
         Sample {
             stamp: Timestamp::EPOCH,
             catalog: Arc::new(Catalog::default()),
-            record: template.new_buffer(),
+            records: vec![template.new_buffer()],
+            changes: Changes::default(),
+            standing: Standing::default(),
             after_loss: false,
+        }
+    }
+
+    /// The next job, which is to write.
+    fn next(inlet: &Inlet) -> Sample {
+        match inlet.waiting() {
+            Some(Job::Write(sample)) => sample,
+            job => panic!("{job:?}"),
         }
     }
 
@@ -154,7 +237,7 @@ mod tests {
         let (outlet, inlet) = queue(0);
         let offers = [0; 3].map(|_| outlet.offer(sample(&template)));
         assert_eq!(offers, [Offer::Taken, Offer::Taken, Offer::Full]);
-        let first = inlet.next().unwrap();
+        let first = next(&inlet);
         assert_eq!(outlet.offer(sample(&template)), Offer::Full);
         inlet.done(first);
         assert_eq!(outlet.offer(sample(&template)), Offer::Taken);
@@ -167,30 +250,33 @@ mod tests {
     #[test]
     fn buffers_come_back_to_those_who_use_their_template() {
         let (old, new) = (template(), template());
-        let (outlet, inlet) = queue(1000);
+        let (mut outlet, inlet) = queue(1000);
         for template in [&old, &new] {
             outlet.offer(sample(template));
         }
-        assert!(outlet.spent(new.id()).is_none());
-        while let Ok(sample) = inlet.samples.try_recv() {
-            inlet.done(sample);
-        }
-        assert_eq!(outlet.spent(new.id()).unwrap().template_id(), new.id());
-        assert!(outlet.spent(old.id()).is_none());
+        assert!(outlet.spare(new.id()).is_none());
+        inlet.done(next(&inlet));
+        inlet.done(next(&inlet));
+        outlet.collect(|template| template == new.id());
+        assert_eq!(outlet.spare(new.id()).unwrap().template_id(), new.id());
+        assert!(outlet.spare(new.id()).is_none());
+        assert!(outlet.spare(old.id()).is_none());
     }
 
     #[test]
     fn few_spent_buffers_are_kept() {
         let template = template();
-        let (outlet, inlet) = queue(10_000);
+        let (mut outlet, inlet) = queue(10_000);
         for _ in 0..10 {
             outlet.offer(sample(&template));
         }
         for _ in 0..10 {
-            let sample = inlet.next().unwrap();
-            inlet.done(sample);
+            inlet.done(next(&inlet));
         }
-        assert_eq!(outlet.spent.len(), SPARE);
+        outlet.collect(|_| true);
+        assert_eq!(outlet.spare.len(), SPARE);
+        outlet.collect(|_| false);
+        assert_eq!(outlet.spare.len(), 0);
     }
 
     #[test]
@@ -198,8 +284,10 @@ mod tests {
         let template = template();
         let (outlet, inlet) = queue(1000);
         outlet.offer(sample(&template));
+        outlet.order(Order::Sync);
         drop(outlet);
-        assert!(inlet.next().is_some());
+        assert!(matches!(inlet.next(), Some(Job::Write(_))));
+        assert!(matches!(inlet.next(), Some(Job::Do(Order::Sync))));
         assert!(inlet.next().is_none());
         let (outlet, inlet) = queue(1000);
         drop(inlet);

@@ -1,21 +1,29 @@
-//! One tick: what changed, all values, one record.
+//! One tick: what changed, all values that are due, a record for each group.
 //!
-//! Reads no clock; the moments come from the caller. Everything constant is
-//! prepared and kept until it changes: the catalog while the sources and their
-//! metadata stay, the recorder while also the same values are present.
+//! Reads no clock; the moments come from the caller. The catalog is kept while
+//! the sources and their metadata stay; what each group keeps is in
+//! [`lane`](crate::lane).
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pcp_types::Timestamp;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::catalog::{Catalog, Conflict, merge};
+use crate::config::{Group, LogMode};
+use crate::groups::{Share, deal};
 use crate::host::Host;
-use crate::queue::{Offer, Outlet, Sample};
-use crate::record::{Layout, Recorder};
+use crate::lane::Lane;
+use crate::queue::{Offer, Order, Outlet, Sample};
+use crate::seldom::{Changes, Standing};
 use crate::sources::Sources;
+
+/// A lane for each group, and one for the rest.
+fn lanes(groups: &[Group]) -> Vec<Lane> {
+    (0..=groups.len()).map(|_| Lane::default()).collect()
+}
 
 /// What the sampler has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,8 +45,12 @@ pub(crate) struct Sampler {
     sources: Sources,
     outlet: Outlet,
     catalog: Arc<Catalog>,
-    layout: Layout,
-    recorder: Option<Recorder>,
+    groups: Vec<Group>,
+    /// One for each group, and a last one for what no group has.
+    lanes: Vec<Lane>,
+    standing: Standing,
+    /// The catalog is that of other sources, or of other groups.
+    outdated: bool,
     /// What was left out and has been said.
     conflicts: Vec<(String, Conflict)>,
     unsaid: usize,
@@ -49,20 +61,42 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Samples the files in `mmv_dir` into `outlet`.
-    pub(crate) fn new(mmv_dir: PathBuf, host: Host, outlet: Outlet) -> Self {
+    pub(crate) fn new(mmv_dir: PathBuf, host: Host, groups: Vec<Group>, outlet: Outlet) -> Self {
         Self {
             host,
             sources: Sources::new(mmv_dir),
             outlet,
             catalog: Arc::default(),
-            layout: Layout::new(),
-            recorder: None,
+            lanes: lanes(&groups),
+            groups,
+            standing: Standing::default(),
+            outdated: false,
             conflicts: Vec::new(),
             unsaid: 0,
             after_loss: false,
             dropping: 0,
             report: SamplerReport::default(),
         }
+    }
+
+    /// Other groups and labels from now on.
+    pub(crate) fn change(&mut self, groups: Vec<Group>, labels: Vec<(String, String)>) {
+        if self.groups != groups {
+            self.lanes = lanes(&groups);
+            self.groups = groups;
+        }
+        self.host.labels = labels;
+        self.outdated = true;
+    }
+
+    /// The writer's end of things.
+    pub(crate) fn outlet(&mut self) -> &mut Outlet {
+        &mut self.outlet
+    }
+
+    /// Tells the writer to do something.
+    pub(crate) fn order(&self, order: Order) {
+        self.outlet.order(order);
     }
 
     /// Says that samples of all sources are missing before the next one.
@@ -75,28 +109,51 @@ impl Sampler {
         self.report.missed += ticks;
     }
 
+    /// How many files are harvested now.
+    pub(crate) fn files(&self) -> usize {
+        self.sources.len()
+    }
+
     /// What has been done so far.
     pub(crate) fn report(&self) -> SamplerReport {
         self.report
     }
 
-    /// Takes one sample: `now` is counted from the start, `stamp` is the time
-    /// that the record bears. `false` if nobody takes samples any more.
-    pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp) -> bool {
+    /// Takes one sample of the groups that are due (`None`: all): `now` is
+    /// counted from the start, `stamp` is the time that the records bear.
+    /// `false` if nobody takes samples any more.
+    pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp, due: Option<&[usize]>) -> bool {
         self.sources.refresh(now);
-        let pass = self.sources.harvest(now, stamp);
-        if pass.changed {
-            self.merge();
+        self.update();
+        let is_due = |number: usize| due.is_none_or(|due| due.contains(&number));
+        let mut turn: Vec<bool> = (0..self.lanes.len()).map(is_due).collect();
+        let Self { lanes, sources, .. } = self;
+        let reshaped = sources.harvest(now, stamp, |source| {
+            lanes.iter().zip(&turn).any(|(lane, due)| *due && lane.needs(source))
+        });
+        if reshaped {
+            self.lanes.iter_mut().for_each(Lane::reshape);
         }
-        let fresh = pass.changed || pass.reshaped;
-        match self.sample(stamp, fresh) {
+        self.update();
+        // What a process has left behind is logged by all groups, since it is
+        // looked at only this once.
+        for source in self.sources.ended() {
+            for (lane, turn) in self.lanes.iter().zip(&mut turn) {
+                *turn |= lane.needs(source);
+            }
+        }
+        match self.sample(stamp, &turn) {
             Some(sample) => self.hand_over(sample),
             None => true,
         }
     }
 
-    fn merge(&mut self) {
-        let merged = merge(self.catalog.id + 1, &self.sources.members(), &self.host);
+    /// Makes the catalog anew if it is not that of the sources.
+    fn update(&mut self) {
+        if !self.sources.take_changed() && !std::mem::take(&mut self.outdated) {
+            return;
+        }
+        let mut merged = merge(self.catalog.id + 1, &self.sources.members(), &self.host);
         for (file, conflict) in &merged.conflicts {
             if !self.conflicts.iter().any(|(_, known)| known == conflict) {
                 warn!(file = %file, reason = %conflict, "left out");
@@ -107,35 +164,61 @@ impl Sampler {
         }
         self.unsaid = merged.unsaid;
         self.conflicts = merged.conflicts;
+        let shares = deal(merged.layout, &mut merged.catalog, &self.groups);
         self.catalog = Arc::new(merged.catalog);
-        self.layout = merged.layout;
+        self.lay_out(shares);
     }
 
-    /// The record of the values just read; `None` if there are none.
-    fn sample(&mut self, stamp: Timestamp, fresh: bool) -> Option<Sample> {
+    fn lay_out(&mut self, shares: Vec<Share>) {
+        let count = self.sources.len();
+        let mut gone = false;
+        for (number, (lane, share)) in self.lanes.iter_mut().zip(shares).enumerate() {
+            let log = self.groups.get(number).map_or(LogMode::Every, |group| group.log);
+            gone |= lane.lay_out(share, log, count);
+        }
+        let orphans =
+            (0..count).filter(|source| !self.lanes.iter().any(|lane| lane.needs(*source)));
+        let orphans: Vec<usize> = orphans.collect();
+        if let Some(last) = self.lanes.last_mut() {
+            for source in orphans {
+                last.adopt(source);
+            }
+        }
+        if gone {
+            self.stand();
+        }
+    }
+
+    fn stand(&mut self) {
+        let all = self.lanes.iter().flat_map(|lane| lane.seldom().standing());
+        self.standing = Arc::new(all.cloned().collect());
+    }
+
+    /// The records of the values just read; `None` if there are none.
+    fn sample(&mut self, stamp: Timestamp, turn: &[bool]) -> Option<Sample> {
+        let Self { lanes, outlet, .. } = self;
+        outlet.collect(|template| lanes.iter().any(|lane| lane.template() == Some(template)));
         let values = self.sources.values();
-        let kept = self.recorder.take().filter(|kept| !fresh && kept.is_for(&values));
-        let recorder = match kept {
-            Some(recorder) => recorder,
-            None => match Recorder::new(&self.layout, &values) {
-                Ok(recorder) => recorder?,
-                Err(error) => {
-                    error!(%error, "this sample cannot be recorded");
-                    return None;
-                }
-            },
-        };
-        let mut record =
-            self.outlet.spent(recorder.template_id()).unwrap_or_else(|| recorder.new_buffer());
-        let fits = recorder.record(stamp, &values, &mut record);
-        debug_assert!(fits, "a string changed its length without being noticed");
-        self.report.values += recorder.values() as u64;
-        self.recorder = Some(recorder);
+        let (mut records, mut changes, mut different) = (Vec::new(), Changes::default(), false);
+        for (lane, _) in lanes.iter_mut().zip(turn).filter(|(_, turn)| **turn) {
+            different |= lane.look(&values, &mut changes);
+            if let Some((record, count)) = lane.record(stamp, &values, outlet) {
+                records.push(record);
+                self.report.values += count as u64;
+            }
+        }
+        if different {
+            self.stand();
+        }
         let catalog = Arc::clone(&self.catalog);
-        fits.then_some(Sample { stamp, catalog, record, after_loss: self.after_loss })
+        let standing = Arc::clone(&self.standing);
+        let after_loss = self.after_loss;
+        let nothing = records.is_empty() && changes.after.is_empty();
+        (!nothing).then_some(Sample { stamp, catalog, records, changes, standing, after_loss })
     }
 
     fn hand_over(&mut self, sample: Sample) -> bool {
+        let records = sample.records.len() as u64;
         match self.outlet.offer(sample) {
             Offer::Taken => {
                 if self.dropping > 0 {
@@ -143,7 +226,7 @@ impl Sampler {
                 }
                 self.dropping = 0;
                 self.after_loss = false;
-                self.report.records += 1;
+                self.report.records += records;
             }
             Offer::Full => {
                 if self.dropping == 0 {
@@ -151,7 +234,7 @@ impl Sampler {
                 }
                 self.dropping += 1;
                 self.after_loss = true;
-                self.report.dropped += 1;
+                self.report.dropped += records;
             }
             Offer::Gone => return false,
         }

@@ -7,14 +7,16 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use mmv_archive::{ArchiveWriter, Error, MetricDesc, WriterLabel, WriterOptions};
+use mmv_archive::{
+    ArchiveWriter, Error, FetchResult, MetricDesc, ValueSet, WriterLabel, WriterOptions,
+};
 use pcp_types::{Pmid, Timestamp};
 use tracing::{error, info};
 
 use crate::archive_name::ArchiveNames;
 use crate::catalog::Catalog;
 use crate::host::Host;
-use crate::queue::Sample;
+use crate::queue::{Order, Sample};
 
 /// How long after the last record a mark is stamped, by PCP's custom.
 const MARK_AFTER_NANOS: i128 = 1_000_000;
@@ -41,6 +43,9 @@ struct Current {
     /// Whether the last thing written is a mark: one gap has one mark, however
     /// often writing failed in it.
     ends_in_mark: bool,
+    /// Whether all that is logged seldom has been written since the start, or
+    /// since the last mark.
+    stands: bool,
 }
 
 impl Current {
@@ -70,6 +75,29 @@ impl Current {
             self.writer.declare_text(*target, *kind, text)?;
         }
         self.catalog = Some(catalog.id);
+        Ok(())
+    }
+
+    /// Writes values as a record of their own, if there are any.
+    fn write(&mut self, timestamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
+        if value_sets.is_empty() {
+            return Ok(());
+        }
+        let value_sets = value_sets.to_vec();
+        self.writer.write_result(&FetchResult { timestamp, value_sets })?;
+        self.ends_in_mark = false;
+        Ok(())
+    }
+
+    /// Writes what values were a nanosecond before `stamp`, unless a record has
+    /// that time already. Nothing new is declared for it, so that a reader is
+    /// told of changes when they happened.
+    fn write_before(&mut self, stamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
+        let before = Timestamp::from_nanos(stamp.as_nanos() - 1);
+        let known = value_sets.iter().all(|set| self.names.contains_key(&set.pmid));
+        if known && self.writer.last_stamp() < Some(before) {
+            self.write(before, value_sets)?;
+        }
         Ok(())
     }
 }
@@ -114,7 +142,7 @@ impl Sink {
                     info!(lost = self.failing, "writing again");
                 }
                 self.failing = 0;
-                self.report.written += 1;
+                self.report.written += sample.records.len() as u64;
             }
             Err(error) => {
                 if self.failing == 0 {
@@ -122,8 +150,33 @@ impl Sink {
                 }
                 self.failing += 1;
                 self.mark_due = true;
-                self.report.lost += 1;
+                self.report.lost += sample.records.len() as u64;
             }
+        }
+    }
+
+    /// Does something else than writing.
+    pub(crate) fn obey(&mut self, order: &Order) {
+        match order {
+            Order::Sync => self.sync(),
+            Order::NewVolume => {
+                if let Some(current) = &mut self.current {
+                    current.writer.switch_volume();
+                }
+            }
+            Order::NewArchive => {
+                if self.current.is_some() {
+                    info!("told so: a new archive begins");
+                }
+                self.close();
+            }
+        }
+    }
+
+    fn sync(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        if let Err(error) = current.writer.sync() {
+            error!(archive = %current.base.display(), %error, "cannot be synced");
         }
     }
 
@@ -172,14 +225,23 @@ impl Sink {
         {
             current.writer.write_mark(stamp)?;
             current.ends_in_mark = true;
+            current.stands = false;
         }
         // In an archive without records there is nothing to keep apart.
         self.mark_due = false;
+        if current.stands {
+            current.write_before(sample.stamp, &sample.changes.before)?;
+        }
         if current.catalog != Some(sample.catalog.id) {
             current.declare(&sample.catalog)?;
         }
-        current.writer.write_prepared(&sample.record)?;
-        current.ends_in_mark = false;
+        let seldom = if current.stands { &sample.changes.after } else { &*sample.standing };
+        current.write(sample.stamp, seldom)?;
+        current.stands = true;
+        for record in &sample.records {
+            current.writer.write_prepared(record)?;
+            current.ends_in_mark = false;
+        }
         if last.is_none() {
             info!(archive = %current.base.display(), "writing");
             self.report.archives.push(current.base.clone());
@@ -200,7 +262,14 @@ impl Sink {
             source,
         })?;
         let writer = ArchiveWriter::create(&base, self.label.clone(), WriterOptions::default())?;
-        Ok(Current { base, writer, catalog: None, names: HashMap::new(), ends_in_mark: false })
+        Ok(Current {
+            base,
+            writer,
+            catalog: None,
+            names: HashMap::new(),
+            ends_in_mark: false,
+            stands: false,
+        })
     }
 
     /// A PMID means one thing within an archive.

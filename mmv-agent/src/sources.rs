@@ -40,16 +40,6 @@ struct Live {
     left_out: usize,
 }
 
-/// What a pass over all sources found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Pass {
-    /// Sources have come, gone, or changed their metadata.
-    pub changed: bool,
-    /// The record needs another shape: other values are present, or strings
-    /// have other lengths.
-    pub reshaped: bool,
-}
-
 /// The sources, in byte order of their names.
 #[derive(Debug)]
 pub(crate) struct Sources {
@@ -125,13 +115,22 @@ impl Sources {
         self.others = listing.others.iter().map(|(name, _)| name.clone()).collect();
     }
 
-    /// Reads the values of every source and checks what was read; sources that
-    /// grew meanwhile are read again, those that fail are left out.
-    pub(crate) fn harvest(&mut self, now: Duration, stamp: Timestamp) -> Pass {
+    /// Reads the values of the sources that are wanted, by their numbers, and
+    /// checks what was read; sources that grew meanwhile are read again, those
+    /// that fail are left out.
+    ///
+    /// True if a record needs another shape: other values are present, or
+    /// strings have other lengths.
+    pub(crate) fn harvest(
+        &mut self,
+        now: Duration,
+        stamp: Timestamp,
+        wanted: impl Fn(usize) -> bool,
+    ) -> bool {
         let micros = (stamp.as_nanos() / 1000) as i64;
         let mut reshaped = false;
         let mut failed = Vec::new();
-        for live in &mut self.live {
+        for (_, live) in self.live.iter_mut().enumerate().filter(|(number, _)| wanted(*number)) {
             // Asked first: what is read after the end of a process is final.
             live.over = !live.source.is_fed();
             reshaped |= live.source.read(&mut live.values, micros);
@@ -145,7 +144,24 @@ impl Sources {
                 fault => self.give_up(&name, &fault, now),
             }
         }
-        Pass { changed: std::mem::take(&mut self.changed), reshaped }
+        reshaped
+    }
+
+    /// Whether sources have come, gone, or changed their metadata since this
+    /// was last asked.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// The numbers of the sources whose last values were read in this pass.
+    pub(crate) fn ended(&self) -> Vec<usize> {
+        let over = self.live.iter().enumerate().filter(|(_, live)| live.over);
+        over.map(|(number, _)| number).collect()
     }
 
     /// The values of the last pass, in byte order of the names; `None` for a

@@ -112,6 +112,16 @@ impl Agent {
         })
     }
 
+    /// How many bytes its newest archive has in all its data volumes.
+    pub(crate) fn volume_bytes(&self) -> u64 {
+        let base = self.archives().pop();
+        let size = |volume: u32| {
+            let base = base.as_ref()?;
+            fs::metadata(format!("{}.{volume}", base.display())).ok().map(|file| file.len())
+        };
+        (0..).map_while(size).sum()
+    }
+
     /// What it has written to standard error.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

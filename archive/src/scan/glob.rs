@@ -14,7 +14,14 @@ pub(crate) fn find<'m>(
 
 /// Whether a name on a command line means a metric: it is the metric's name,
 /// or that of a subtree it is in, or a pattern that its name matches.
-pub(crate) fn means(wanted: &str, name: &str) -> bool {
+///
+/// ```
+/// use mmv_archive::scan::glob::means;
+///
+/// assert!(means("disk.dev", "disk.dev.read") && means("disk.*.read", "disk.dev.read"));
+/// assert!(!means("disk.d", "disk.dev.read"));
+/// ```
+pub fn means(wanted: &str, name: &str) -> bool {
     if is_pattern(wanted) {
         return matches(wanted, name);
     }
@@ -31,7 +38,7 @@ fn is_pattern(name: &str) -> bool {
 /// `?` a single one.
 ///
 /// `disk.*.read*` matches `disk.dev.read` and `disk.all.read_bytes`.
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut seen) = (0, 0);
     // The last star, and how much of the name it has taken: on a mismatch it

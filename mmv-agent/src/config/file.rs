@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use mmv_archive::{LabelClass, LabelSet};
@@ -15,7 +16,7 @@ use toml::Spanned;
 
 use super::error::ConfigError;
 use super::quantity::{Length, Size};
-use super::{Destination, Settings};
+use super::{Destination, Group, LogMode, Settings};
 
 /// Labels of an archive that say which host it is of; they come from the
 /// system.
@@ -27,8 +28,21 @@ struct File {
     mmv_dir: Option<PathBuf>,
     archive_dir: Option<PathBuf>,
     interval: Option<Length>,
+    group: Vec<GroupTable>,
     limits: LimitsTable,
     labels: BTreeMap<Spanned<String>, LabelValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct GroupTable {
+    name: Option<Spanned<String>>,
+    metrics: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    instances: Vec<String>,
+    interval: Option<Length>,
+    #[serde(default)]
+    log: LogMode,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -50,11 +64,15 @@ pub(super) fn apply(file: &Path, settings: &mut Settings) -> Result<(), ConfigEr
 
 fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), ConfigError> {
     let wrong = |span, message: &str| ConfigError::at(file, text, span, message);
-    let File { mmv_dir, archive_dir, interval, limits, labels } =
+    let File { mmv_dir, archive_dir, interval, group, limits, labels } =
         toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
     replace(&mut settings.mmv_dir, mmv_dir);
     replace(&mut settings.destination, archive_dir.map(Destination::Folder));
     replace(&mut settings.interval, interval.map(|Length(interval)| interval));
+    for table in group {
+        let group = group_of(table, &settings.groups);
+        settings.groups.push(group.map_err(|(span, message)| wrong(Some(span), &message))?);
+    }
     replace(&mut settings.limits.queue_bytes, limits.queue.map(|Size(bytes)| bytes));
     for (name, LabelValue(json)) in labels {
         if OWN_LABELS.contains(&name.as_ref().as_str()) {
@@ -65,6 +83,38 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
         settings.labels.push((name.into_inner(), json));
     }
     Ok(())
+}
+
+/// The group of a table; else what is wrong, and where.
+fn group_of(table: GroupTable, known: &[Group]) -> Result<Group, (Range<usize>, String)> {
+    let GroupTable { name, metrics, instances, interval, log } = table;
+    if metrics.as_ref().is_empty() {
+        return Err((metrics.span(), "a group without metrics".to_owned()));
+    }
+    let metrics = metrics.into_inner();
+    if let Some(pattern) = metrics.iter().find(|pattern| !is_pattern(pattern.as_ref())) {
+        let message = format!(
+            "\"{}\" is not a name or pattern: letters, digits, \"_\", \".\", \"*\" and \"?\"",
+            pattern.as_ref()
+        );
+        return Err((pattern.span(), message));
+    }
+    let name = match name {
+        Some(name) if known.iter().any(|group| group.name == *name.as_ref()) => {
+            return Err((name.span(), format!("there is a group \"{}\" already", name.as_ref())));
+        }
+        Some(name) => name.into_inner(),
+        None => format!("group {}", known.len() + 1),
+    };
+    let metrics = metrics.into_iter().map(Spanned::into_inner).collect();
+    let interval = interval.map(|Length(interval)| interval);
+    Ok(Group { name, metrics, instances, interval, log })
+}
+
+/// Whether a metric may have such a name, or match such a pattern.
+fn is_pattern(text: &str) -> bool {
+    let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"_.*?".contains(&byte);
+    !text.is_empty() && text.bytes().all(may_be)
 }
 
 fn replace<T>(setting: &mut T, by: Option<T>) {
@@ -150,6 +200,28 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_read_in_their_order() {
+        let text = "[[group]]\nmetrics = [\"mmv.a\", \"*.b?\"]\n\
+                    [[group]]\nname = \"slow\"\nmetrics = [\"mmv\"]\ninstances = [\"sd*\"]\n\
+                    interval = \"1m\"\nlog = \"on-change\"\n";
+        let first = Group {
+            name: "group 1".into(),
+            metrics: vec!["mmv.a".into(), "*.b?".into()],
+            instances: Vec::new(),
+            interval: None,
+            log: LogMode::Every,
+        };
+        let second = Group {
+            name: "slow".into(),
+            metrics: vec!["mmv".into()],
+            instances: vec!["sd*".into()],
+            interval: Some(Duration::from_secs(60)),
+            log: LogMode::OnChange,
+        };
+        assert_eq!(read(text).unwrap().groups, [first, second]);
+    }
+
+    #[test]
     fn an_error_tells_file_line_and_key() {
         for (text, error) in [
             ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2: intervall: unknown field"),
@@ -161,6 +233,20 @@ mod tests {
             ("[labels]\nhostname = \"x\"", "agent.toml:2: labels.hostname: this label comes"),
             ("[labels]\nrack = [1]", "agent.toml:2: labels.rack: invalid type: sequence"),
             ("[labels]\nrack = nan", "agent.toml:2: labels.rack: JSON has no such number"),
+            ("[[group]]\ninterval = \"1s\"", "agent.toml:1: group: missing field `metrics`"),
+            ("[[group]]\nmetrics = []", "agent.toml:2: group.metrics: a group without"),
+            (
+                "[[group]]\nmetrics = [\n\"mmv\",\n\"a b\"]",
+                "agent.toml:4: group.metrics: \"a b\" is",
+            ),
+            (
+                "[[group]]\nmetrics = [\"a\"]\nlog = \"of\"",
+                "agent.toml:3: group.log: unknown variant",
+            ),
+            (
+                "[[group]]\nname = \"a\"\nmetrics = [\"a\"]\n[[group]]\nname = \"a\"\nmetrics = [\"b\"]",
+                "agent.toml:5: group.name: there is a group \"a\" already",
+            ),
             ("interval = ", "agent.toml:1: interval: "),
             ("interval = \"1s\"\ninterval = \"1s\"", "agent.toml:2: interval: duplicate key"),
         ] {
@@ -203,18 +289,23 @@ mod tests {
             Destination::Folder(crate::config::DEFAULT_ARCHIVE_DIR.into()),
         );
         // What has no default is there as an example.
-        assert_eq!(Settings { labels: Vec::new(), ..found }, built_in);
+        let [group] = &found.groups[..] else { panic!("{:?}", found.groups) };
+        assert_eq!((group.interval, group.log), (Some(Duration::from_secs(60)), LogMode::OnChange));
+        assert_eq!(Settings { labels: Vec::new(), groups: Vec::new(), ..found }, built_in);
     }
 
     #[test]
     fn the_example_has_every_key() {
         let example: toml::Table = example().parse().unwrap();
-        for table in ["", "limits"] {
+        for table in ["", "[group]", "limits"] {
             let found = match table {
                 "" => &example,
+                "[group]" => example["group"][0].as_table().unwrap(),
                 table => example[table].as_table().unwrap(),
             };
-            for key in known_keys(table) {
+            let known = known_keys(table);
+            assert!(!known.is_empty(), "{table}");
+            for key in known {
                 assert!(found.contains_key(&key), "{table}.{key}");
             }
         }

@@ -12,9 +12,9 @@ use pcp_types::Timestamp;
 use tempfile::TempDir;
 
 use crate::archive_name::ArchiveNames;
-use crate::config::Destination;
+use crate::config::{Destination, Group};
 use crate::host::Host;
-use crate::queue::{Inlet, queue};
+use crate::queue::{Inlet, Job, Order, queue};
 use crate::sampler::Sampler;
 use crate::sink::Sink;
 
@@ -37,10 +37,18 @@ impl Rig {
     }
 
     pub(super) fn with_queue(bytes: usize) -> Self {
+        Self::with(bytes, Vec::new())
+    }
+
+    pub(super) fn with_groups(groups: Vec<Group>) -> Self {
+        Self::with(64_000_000, groups)
+    }
+
+    fn with(queue_bytes: usize, groups: Vec<Group>) -> Self {
         guard::install().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
-        let (sampler, inlet, sink) = agent(dir.path(), bytes);
+        let (sampler, inlet, sink) = agent(dir.path(), queue_bytes, groups);
         Self {
             sink,
             sampler,
@@ -54,7 +62,7 @@ impl Rig {
 
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
-        let (sampler, inlet, sink) = agent(self.dir.path(), 64_000_000);
+        let (sampler, inlet, sink) = agent(self.dir.path(), 64_000_000, Vec::new());
         self.sampler = sampler;
         self.inlet = inlet;
         std::mem::replace(&mut self.sink, sink).finish();
@@ -72,10 +80,31 @@ impl Rig {
         self.archive_dir().join("box")
     }
 
+    /// Other groups from the next tick on.
+    pub(super) fn regroup(&mut self, groups: Vec<Group>) {
+        self.sampler.change(groups, Vec::new());
+    }
+
+    /// Tells the writer to do something.
+    pub(super) fn order(&mut self, order: Order) {
+        self.sampler.order(order);
+        self.write();
+    }
+
+    /// Samples of all sources are missing before the next tick.
+    pub(super) fn gap(&mut self) {
+        self.sampler.note_gap();
+    }
+
     /// One tick, a second after the last one, and what the writer does then.
     pub(super) fn tick(&mut self) {
+        self.tick_of(None);
+    }
+
+    /// A tick of some groups.
+    pub(super) fn tick_of(&mut self, due: Option<&[usize]>) {
         self.now += INTERVAL;
-        assert!(self.sampler.tick(self.now, self.start.saturating_add(self.now)));
+        assert!(self.sampler.tick(self.now, self.start.saturating_add(self.now), due));
         if !self.stalled {
             self.write();
         }
@@ -99,9 +128,14 @@ impl Rig {
     }
 
     fn write(&mut self) {
-        while let Some(sample) = self.inlet.waiting() {
-            self.sink.write(&sample);
-            self.inlet.done(sample);
+        while let Some(job) = self.inlet.waiting() {
+            match job {
+                Job::Write(sample) => {
+                    self.sink.write(&sample);
+                    self.inlet.done(sample);
+                }
+                Job::Do(order) => self.sink.obey(&order),
+            }
         }
     }
 
@@ -141,12 +175,12 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-fn agent(dir: &Path, queue_bytes: usize) -> (Sampler, Inlet, Sink) {
+fn agent(dir: &Path, queue_bytes: usize, groups: Vec<Group>) -> (Sampler, Inlet, Sink) {
     let host = Host { name: "box".into(), ..Host::here() };
     let (outlet, inlet) = queue(queue_bytes);
     let destination = Destination::Folder(dir.join("archives"));
     let sink = Sink::new(ArchiveNames::new(destination, &host.name), &host);
-    (Sampler::new(dir.join("mmv"), host, outlet), inlet, sink)
+    (Sampler::new(dir.join("mmv"), host, groups, outlet), inlet, sink)
 }
 
 /// A published file with one counter, item 1.
@@ -158,6 +192,7 @@ pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>
 
 /// One record: values by metric name, or `name[instance]`.
 pub(super) struct Entry {
+    pub(super) stamp: Timestamp,
     pub(super) mark: bool,
     pub(super) sets: usize,
     pub(super) values: BTreeMap<String, OwnedValue>,
@@ -185,7 +220,8 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
                 assert!(values.insert(name, value.clone()).is_none());
             }
         }
-        entries.push(Entry { mark: record.is_mark(), sets: result.value_sets.len(), values });
+        let (stamp, mark) = (result.timestamp, record.is_mark());
+        entries.push(Entry { stamp, mark, sets: result.value_sets.len(), values });
     }
     entries
 }
@@ -205,6 +241,11 @@ impl Log {
 
     pub(super) fn marks(&self) -> usize {
         self.entries.iter().filter(|entry| entry.mark).count()
+    }
+
+    /// The records that have samples.
+    pub(super) fn samples(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.mark)
     }
 
     pub(super) fn keys(&self) -> BTreeSet<&str> {

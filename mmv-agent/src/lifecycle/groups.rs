@@ -1,0 +1,155 @@
+//! Groups: intervals of their own, and what is logged seldom.
+
+use std::process::Command;
+
+use mmv_archive::OwnedValue;
+use mmv_writer::{Discrete, Registry};
+
+use super::rig::{Entry, Rig, counter_file, entries_of};
+use super::{file_of, u64s};
+use crate::config::{Group, LogMode};
+use crate::queue::Order;
+
+fn group(metrics: &str, log: LogMode) -> Group {
+    Group {
+        name: metrics.to_owned(),
+        metrics: vec![metrics.to_owned()],
+        instances: Vec::new(),
+        interval: None,
+        log,
+    }
+}
+
+/// When, in nanoseconds after the rig's start, and the value of a metric.
+fn values(entries: &[Entry], metric: &str) -> Vec<(i128, OwnedValue)> {
+    let start = 1_700_000_000_000_000_000;
+    let values = entries.iter().filter_map(|entry| {
+        let value = entry.values.get(metric)?.clone();
+        Some((entry.stamp.as_nanos() - start, value))
+    });
+    values.collect()
+}
+
+const SECOND: i128 = 1_000_000_000;
+
+#[test]
+fn each_group_has_a_record_of_its_own_at_its_ticks_in_one_archive() {
+    let mut rig = Rig::with_groups(vec![group("mmv.slow", LogMode::Every)]);
+    let (slow, _slow) = counter_file(&rig, "slow", "count");
+    let (fast, _fast) = counter_file(&rig, "fast", "count");
+    for round in 0..4 {
+        slow.add(1);
+        fast.add(1);
+        rig.tick_of(Some(if round % 2 == 0 { &[0, 1] } else { &[1] }));
+    }
+    let log = rig.finish();
+    let of = |metric| values(&log.entries, metric);
+    let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
+    assert_eq!(of("mmv.slow.count"), [value(1, 1), value(3, 3)]);
+    assert_eq!(of("mmv.fast.count"), [1, 2, 3, 4].map(|n| value(n.into(), n)));
+    let samples: Vec<usize> = log.samples().map(|entry| entry.sets).collect();
+    assert_eq!(samples, [1; 6], "a record for each group and tick");
+    assert_eq!(log.archives, 1);
+}
+
+#[test]
+fn what_no_group_may_log_is_not_in_the_archive() {
+    let mut rig = Rig::with_groups(vec![group("mmv.secret", LogMode::Never)]);
+    let (_count, _secret) = counter_file(&rig, "secret", "count");
+    rig.tick();
+    assert!(rig.archives().is_empty());
+    let (_count, _app) = counter_file(&rig, "app", "count");
+    rig.tick();
+    let log = rig.finish();
+    assert!(log.archive().metadata().metric_by_name("mmv.secret.count").is_none());
+    assert_eq!(log.series("mmv.app.count"), u64s(&[0]));
+}
+
+#[test]
+fn a_process_that_ends_is_logged_once_more_by_groups_that_are_not_due() {
+    let mut rig = Rig::with_groups(vec![group("mmv.app", LogMode::Every)]);
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let _file = file_of(&rig, child.id());
+    let (_count, _other) = counter_file(&rig, "other", "count");
+    rig.tick();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    rig.tick_of(Some(&[1]));
+    rig.tick_of(Some(&[0, 1]));
+    rig.tick_of(Some(&[0, 1]));
+    let log = rig.finish();
+    let nine = |second: i128| (second * SECOND, OwnedValue::U64(9));
+    assert_eq!(values(&log.entries, "mmv.app.count"), [nine(1), nine(3)]);
+}
+
+/// A rig with the discrete metric "mmv.app.mode" and the counter
+/// "mmv.app.count" in one group.
+fn seldom(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Published) {
+    let rig = Rig::with_groups(vec![group("mmv.app", log)]);
+    let registry = Registry::builder("app").directory(rig.mmv_dir()).build().unwrap();
+    let mode: Discrete<u64> = registry.discrete("mode").build().unwrap();
+    let _count = registry.counter::<u64>("count").build().unwrap();
+    let published = registry.publish().unwrap();
+    (rig, mode, published)
+}
+
+fn tick_with(rig: &mut Rig, mode: &Discrete<u64>, value: u64) {
+    mode.set(value);
+    rig.tick();
+}
+
+#[test]
+fn on_change_logs_the_old_value_a_nanosecond_before_the_new_one() {
+    let (mut rig, mode, _published) = seldom(LogMode::OnChange);
+    for value in [5, 5, 7, 7, 7, 5] {
+        tick_with(&mut rig, &mode, value);
+    }
+    let log = rig.finish();
+    let expected =
+        [(SECOND, 5), (3 * SECOND - 1, 5), (3 * SECOND, 7), (6 * SECOND - 1, 7), (6 * SECOND, 5)];
+    let expected = expected.map(|(at, value)| (at, OwnedValue::U64(value)));
+    assert_eq!(values(&log.entries, "mmv.app.mode"), expected);
+    assert_eq!(values(&log.entries, "mmv.app.count").len(), 6, "a counter is never skipped");
+}
+
+#[test]
+fn what_is_logged_seldom_is_logged_again_in_each_archive_and_after_each_mark() {
+    for log in [LogMode::OnChange, LogMode::Once] {
+        let (mut rig, mode, _published) = seldom(log);
+        for _ in 0..3 {
+            tick_with(&mut rig, &mode, 5);
+        }
+        rig.gap();
+        tick_with(&mut rig, &mode, 5);
+        tick_with(&mut rig, &mode, 5);
+        rig.order(Order::NewArchive);
+        tick_with(&mut rig, &mode, 6);
+        tick_with(&mut rig, &mode, 6);
+        let archives = rig.archives();
+        assert_eq!(archives.len(), 2);
+        let _log = rig.finish();
+        let of = |archive: usize| values(&entries_of(&archives[archive]), "mmv.app.mode");
+        let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
+        assert_eq!(of(0), [value(1, 5), value(4, 5)], "{log:?}");
+        assert_eq!(of(1), [value(6, 6)], "{log:?}");
+    }
+}
+
+#[test]
+fn other_groups_take_over_without_losing_a_tick() {
+    let (mut rig, mode, _published) = seldom(LogMode::OnChange);
+    tick_with(&mut rig, &mode, 5);
+    tick_with(&mut rig, &mode, 5);
+    rig.regroup(Vec::new());
+    tick_with(&mut rig, &mode, 5);
+    tick_with(&mut rig, &mode, 5);
+    rig.regroup(vec![group("mmv.app.count", LogMode::Never)]);
+    tick_with(&mut rig, &mode, 5);
+    let log = rig.finish();
+    let at = |metric| -> Vec<i128> {
+        values(&log.entries, metric).iter().map(|(at, _)| at / SECOND).collect()
+    };
+    assert_eq!(at("mmv.app.mode"), [1, 3, 4, 5]);
+    assert_eq!(at("mmv.app.count"), [1, 2, 3, 4]);
+    assert_eq!((log.archives, log.marks()), (1, 0));
+}
