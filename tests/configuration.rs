@@ -10,6 +10,7 @@ use crate::harness::account;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
@@ -102,4 +103,49 @@ fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
     assert!(samples("mmv.app.requests") > 5, "{}", samples("mmv.app.requests"));
     assert!(samples("mmv.other.steady") > 5, "{}", samples("mmv.other.steady"));
     assert!(!facts.records.iter().any(|record| record.mark), "a mark");
+}
+
+#[test]
+fn files_of_pmlogger_are_accepted_and_refused_as_by_pmlogger() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path().join("pmlogger.config");
+    for text in [
+        "",
+        "# nothing\n",
+        "log mandatory on every 10 seconds { mmv.a, mmv.b[ \"x y\" ] }\n",
+        "log advisory on once mmv.a",
+        "on default mmv.a",
+        "mandatory on 5 msec { mmv.a mmv.b[x,3], mmv.c } # more\n",
+        "log mandatory maybe mmv.a\nlog on once { on every }",
+        "log mandatory off { mmv.a }\n[access]\ndisallow * : all;\nallow localhost : enquire;\n",
+        "log on 74 hours mmv.a",
+        "log on 0 min mmv.a",
+        "log on default mmv.a\n[access]\ndisallow * : all;\n",
+        "log on 75 hours mmv.a",
+        "log mandatory on every ten seconds { mmv.a }",
+        "log advisory maybe mmv.a",
+        "log on default on",
+        "log on default { }",
+        "log on default { mmv.my-app }",
+        "log on default { mmv.a [ \"\" ] }",
+        "log on default { mmv.a [ ] }",
+        "log on default { mmv.a",
+        "log mandatory { mmv.a }",
+        "log on every 5 { mmv.a }",
+        "log off on { mmv.a }",
+        "mmv.a",
+        "log on default { mmv.a } }",
+    ] {
+        fs::write(&file, text).expect("write it");
+        let theirs = oracle.output("pmlogger", &["-C", "-o", "-c", file.to_str().expect("UTF-8")]);
+        let ours = mmv_agent(&["check-config", "--pmlogger-config"], &file);
+        assert_eq!(
+            ours.status.success(),
+            theirs.status.success(),
+            "{text}\npmlogger: {}\nmmv-agent: {}",
+            String::from_utf8_lossy(&theirs.stderr),
+            String::from_utf8_lossy(&ours.stderr)
+        );
+    }
 }

@@ -46,6 +46,10 @@ struct RunOptions {
     /// The configuration file, in TOML; options given here win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A configuration file of pmlogger: its statements take the place of the
+    /// groups of the other file. No macros.
+    #[arg(long, value_name = "FILE")]
+    pmlogger_config: Option<PathBuf>,
     /// The directory of MMV files [default: `$PCP_TMP_DIR/mmv` from the
     /// environment, else from `$PCP_CONF` or /etc/pcp.conf, else
     /// /var/lib/pcp/tmp/mmv]
@@ -75,6 +79,7 @@ impl RunOptions {
         let folder = self.archive_dir.map(Destination::Folder);
         Invocation {
             config: self.config,
+            pmlogger_config: self.pmlogger_config,
             mmv_dir: self.mmv_dir,
             destination: self.output.map(Destination::Base).or(folder),
             interval: self.interval,
@@ -87,8 +92,11 @@ impl RunOptions {
 #[derive(Debug, Args)]
 struct CheckOptions {
     /// The configuration file
-    #[arg(value_name = "FILE")]
-    config: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "pmlogger_config")]
+    config: Option<PathBuf>,
+    /// A configuration file of pmlogger
+    #[arg(long, value_name = "FILE")]
+    pmlogger_config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -135,8 +143,8 @@ fn run_command(options: RunOptions) -> ExitCode {
 }
 
 fn check_command(options: CheckOptions) -> ExitCode {
-    let config = Some(options.config);
-    match (Invocation { config, ..Invocation::default() }).settings() {
+    let CheckOptions { config, pmlogger_config } = options;
+    match (Invocation { config, pmlogger_config, ..Invocation::default() }).settings() {
         Ok(_) => ExitCode::from(EXIT_OK),
         Err(error) => {
             say(&error.to_string());
@@ -200,6 +208,8 @@ mod tests {
             "run",
             "--config",
             "/c",
+            "--pmlogger-config",
+            "/p",
             "--mmv-dir",
             "/m",
             "--output",
@@ -214,6 +224,7 @@ mod tests {
         let Ok(Cli { command: Command::Run(options) }) = cli else { panic!("{cli:?}") };
         let expected = Invocation {
             config: Some("/c".into()),
+            pmlogger_config: Some("/p".into()),
             mmv_dir: Some("/m".into()),
             destination: Some(Destination::Base("/o".into())),
             interval: Some(Duration::from_millis(100)),

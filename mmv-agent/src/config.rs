@@ -7,11 +7,15 @@
 pub mod error;
 mod file;
 mod invocation;
+mod pmlogger;
 mod quantity;
 
 use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use mmv_archive::scan::glob;
+use pcp_types::InstanceId;
 
 pub use error::ConfigError;
 pub use invocation::Invocation;
@@ -52,14 +56,39 @@ pub struct Group {
     /// Complete names of metrics (`mmv.shop.orders`), of subtrees (`mmv.shop`),
     /// and patterns of names with `*` and `?`.
     pub metrics: Vec<String>,
-    /// Which instances: names and patterns. Without any, all of them, and
-    /// metrics without instances; else metrics without instances are not of
-    /// the group.
-    pub instances: Vec<String>,
+    /// Which instances. Without any, all of them, and metrics without
+    /// instances; else metrics without instances are not of the group.
+    pub instances: Vec<InstancePattern>,
     /// Time from one sample to the next; `None`: [`Settings::interval`].
     pub interval: Option<Duration>,
     /// Which samples are logged.
     pub log: LogMode,
+}
+
+/// Which instances are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InstancePattern {
+    /// Those whose names match, with `*` and `?`.
+    Matching(String),
+    /// That of a name, or of a name that goes on behind it after a space: PCP
+    /// takes the part in front of the first one for a name as well.
+    Name(String),
+    /// That of a number.
+    Number(InstanceId),
+}
+
+impl InstancePattern {
+    /// Whether an instance is meant.
+    pub fn means(&self, id: InstanceId, name: &str) -> bool {
+        match self {
+            Self::Matching(pattern) => glob::matches(pattern, name),
+            Self::Name(wanted) => {
+                let rest = name.strip_prefix(wanted.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            }
+            Self::Number(wanted) => *wanted == id,
+        }
+    }
 }
 
 /// Which samples of a group are logged.
@@ -132,4 +161,25 @@ pub fn default_archive_dir() -> PathBuf {
         list.split(':').next().filter(|first| !first.is_empty()).map(PathBuf::from)
     });
     from_systemd.unwrap_or_else(|| PathBuf::from(DEFAULT_ARCHIVE_DIR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_meant_by_pattern_name_or_number() {
+        let id = InstanceId::new(3).unwrap();
+        for (pattern, meant) in [
+            (InstancePattern::Matching("sd?".into()), true),
+            (InstancePattern::Matching("sd".into()), false),
+            (InstancePattern::Name("sda".into()), true),
+            (InstancePattern::Name("sd".into()), false),
+            (InstancePattern::Number(id), true),
+            (InstancePattern::Number(InstanceId::new(4).unwrap()), false),
+        ] {
+            assert_eq!(pattern.means(id, "sda"), meant, "{pattern:?}");
+        }
+        assert!(InstancePattern::Name("17".into()).means(id, "17 nginx"));
+    }
 }

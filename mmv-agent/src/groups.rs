@@ -73,11 +73,13 @@ fn split(
     }
     let mut places: Vec<Vec<Place>> = vec![Vec::new(); rest + 1];
     for place in &set.places {
-        let name = place.instance.and_then(&mut name);
+        let instance = place.instance.and_then(|id| Some((id, name(id)?)));
         let takes = |number: &&usize| {
             let wanted = &groups[**number].instances;
-            let matches = |name: &Arc<str>| wanted.iter().any(|one| glob::matches(one, name));
-            wanted.is_empty() || name.as_ref().is_some_and(matches)
+            let means = |(id, name): &(InstanceId, Arc<str>)| {
+                wanted.iter().any(|pattern| pattern.means(*id, name))
+            };
+            wanted.is_empty() || instance.as_ref().is_some_and(means)
         };
         let number = candidates.iter().find(takes).copied().unwrap_or(rest);
         places[number].push(*place);
@@ -139,6 +141,7 @@ mod tests {
     use pcp_types::{Pmid, Units, ValueType};
 
     use super::*;
+    use crate::config::InstancePattern;
 
     fn id(id: i32) -> InstanceId {
         InstanceId::new(id).unwrap()
@@ -179,7 +182,10 @@ mod tests {
         Group {
             name: String::new(),
             metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
-            instances: instances.iter().map(|&name| name.to_owned()).collect(),
+            instances: instances
+                .iter()
+                .map(|&name| InstancePattern::Matching(name.to_owned()))
+                .collect(),
             interval: None,
             log,
         }

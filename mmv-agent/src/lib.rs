@@ -72,7 +72,7 @@ mod source;
 mod sources;
 mod translate;
 
-pub use config::{Destination, Group, Invocation, LogMode, Settings};
+pub use config::{Destination, Group, InstancePattern, Invocation, LogMode, Settings};
 pub use error::Error;
 pub use run::{RunningAgent, Summary, start};
 pub use sampler::SamplerReport;

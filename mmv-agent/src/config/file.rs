@@ -16,7 +16,7 @@ use toml::Spanned;
 
 use super::error::ConfigError;
 use super::quantity::{Length, Size};
-use super::{Destination, Group, LogMode, Settings};
+use super::{Destination, Group, InstancePattern, LogMode, Settings};
 
 /// Labels of an archive that say which host it is of; they come from the
 /// system.
@@ -107,6 +107,7 @@ fn group_of(table: GroupTable, known: &[Group]) -> Result<Group, (Range<usize>, 
         None => format!("group {}", known.len() + 1),
     };
     let metrics = metrics.into_iter().map(Spanned::into_inner).collect();
+    let instances = instances.into_iter().map(InstancePattern::Matching).collect();
     let interval = interval.map(|Length(interval)| interval);
     Ok(Group { name, metrics, instances, interval, log })
 }
@@ -214,7 +215,7 @@ mod tests {
         let second = Group {
             name: "slow".into(),
             metrics: vec!["mmv".into()],
-            instances: vec!["sd*".into()],
+            instances: vec![InstancePattern::Matching("sd*".into())],
             interval: Some(Duration::from_secs(60)),
             log: LogMode::OnChange,
         };

@@ -6,13 +6,16 @@ use std::time::Duration;
 use mmv_writer::mmv_directory;
 
 use super::error::ConfigError;
-use super::{Destination, Settings, default_archive_dir, file};
+use super::{Destination, Settings, default_archive_dir, file, pmlogger};
 
 /// How the agent was called; kept, so that its files can be read again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The configuration file.
     pub config: Option<PathBuf>,
+    /// A configuration file of pmlogger, whose groups take the place of those
+    /// of the former.
+    pub pmlogger_config: Option<PathBuf>,
     /// The directory of MMV files.
     pub mmv_dir: Option<PathBuf>,
     /// Where archives go.
@@ -36,6 +39,9 @@ impl Invocation {
         let mut settings = Settings::new(mmv_directory(), archive_dir);
         if let Some(config) = &self.config {
             file::apply(config, &mut settings)?;
+        }
+        if let Some(file) = &self.pmlogger_config {
+            settings.groups = pmlogger::read(file)?;
         }
         if let Some(mmv_dir) = &self.mmv_dir {
             settings.mmv_dir.clone_from(mmv_dir);
@@ -79,5 +85,24 @@ mod tests {
         assert_eq!(settings.interval, Duration::from_secs(7));
         assert_eq!(settings.destination, Destination::Base("/b".into()));
         assert_eq!(settings.mmv_dir, PathBuf::from("/n"));
+    }
+
+    #[test]
+    fn pmloggers_groups_take_the_place_of_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, theirs) = (dir.path().join("agent.toml"), dir.path().join("config"));
+        fs::write(&config, "interval = \"5s\"\n[[group]]\nmetrics = [\"mmv.a\"]\n").unwrap();
+        fs::write(&theirs, "log on default mmv.b\n").unwrap();
+        let invocation = Invocation {
+            config: Some(config),
+            pmlogger_config: Some(theirs.clone()),
+            ..Invocation::default()
+        };
+        let settings = invocation.settings().unwrap();
+        assert_eq!(settings.groups[0].metrics, ["mmv.b"]);
+        assert_eq!(settings.interval, Duration::from_secs(5));
+        fs::write(&theirs, "\nlog of default mmv.b\n").unwrap();
+        let error = invocation.settings().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:2: \"of\"", theirs.display())), "{error}");
     }
 }

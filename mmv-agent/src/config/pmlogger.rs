@@ -1,0 +1,309 @@
+//! pmlogger's configuration files (`pmlogger(1)`), read as groups.
+//!
+//! ```text
+//! log mandatory on every 10 seconds { mmv.shop mmv.disk.reads [ "sda" 3 ] }
+//! log advisory on once mmv.build        # default, once, or every N units
+//! log mandatory off { mmv.shop.debug }
+//! ```
+//!
+//! A statement is *advisory* unless it says otherwise, and a later one wins over an
+//! earlier one, but an advisory one never over a *mandatory* one. The first of
+//! our groups wins; so the mandatory statements come first, the last of them in
+//! front, then the advisory ones likewise. What no statement names is not logged.
+//!
+//! Not as in pmlogger: macros (`%include`) are an error; access rules are read and
+//! mean nothing here; what is logged once and has no discrete semantics is logged
+//! at the default interval, since readers interpolate it.
+
+mod tokens;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use pcp_types::InstanceId;
+
+use self::tokens::{Token, Tokens};
+use super::error::ConfigError;
+use super::{Group, InstancePattern, LogMode};
+
+/// The most that pmlogger takes for an interval, in milliseconds.
+const LONGEST: u64 = 0x0fff_ffff;
+
+/// The groups of a file.
+///
+/// # Errors
+///
+/// Any [`ConfigError`].
+pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
+    let text = fs::read_to_string(file)
+        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+    parse(&text).map_err(|Wrong { line, message }| ConfigError::Wrong {
+        file: file.to_owned(),
+        line,
+        key: String::new(),
+        message,
+    })
+}
+
+/// What is wrong, and in which line.
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    line: usize,
+    message: String,
+}
+
+/// A statement: how, and which metrics with which instances.
+#[derive(Debug)]
+struct Statement {
+    line: usize,
+    mandatory: bool,
+    log: LogMode,
+    interval: Option<Duration>,
+    metrics: Vec<(String, Vec<InstancePattern>)>,
+}
+
+fn parse(text: &str) -> Result<Vec<Group>, Wrong> {
+    let mut parser = Parser { tokens: Tokens::of(text)? };
+    let mut statements = Vec::new();
+    // Behind the statements come rules about who may talk to pmlogger.
+    while !parser.tokens.is_at_end() && !parser.tokens.is_access() {
+        statements.push(parser.statement()?);
+    }
+    Ok(groups(&statements))
+}
+
+/// One group for each statement, or several if instances differ.
+fn groups(statements: &[Statement]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for mandatory in [true, false] {
+        let wanted = statements.iter().filter(|statement| statement.mandatory == mandatory);
+        for statement in wanted.rev() {
+            let first = groups.len();
+            for (metric, instances) in &statement.metrics {
+                let mut known = groups.iter_mut().skip(first);
+                if let Some(group) = known.find(|group| group.instances == *instances) {
+                    group.metrics.push(metric.clone());
+                    continue;
+                }
+                groups.push(Group {
+                    name: format!("line {}", statement.line),
+                    metrics: vec![metric.clone()],
+                    instances: instances.clone(),
+                    interval: statement.interval,
+                    log: statement.log,
+                });
+            }
+        }
+    }
+    groups.push(Group {
+        name: "what is not named".to_owned(),
+        metrics: vec!["*".to_owned()],
+        instances: Vec::new(),
+        interval: None,
+        log: LogMode::Never,
+    });
+    groups
+}
+
+struct Parser<'t> {
+    tokens: Tokens<'t>,
+}
+
+impl Parser<'_> {
+    fn wrong<T>(&self, expected: &str) -> Result<T, Wrong> {
+        let (found, line) = self.tokens.here();
+        Err(Wrong { line, message: format!("{found} where {expected} should be") })
+    }
+
+    /// `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
+    fn statement(&mut self) -> Result<Statement, Wrong> {
+        let line = self.tokens.here().1;
+        let said = self.tokens.take_word("log");
+        let mandatory = self.tokens.take_word("mandatory");
+        let advisory = !mandatory && self.tokens.take_word("advisory");
+        let Some((log, interval)) = self.action(mandatory)? else {
+            let begun = said || mandatory || advisory;
+            return self.wrong(if begun { "\"on\" or \"off\"" } else { "a statement" });
+        };
+        let metrics = self.metrics()?;
+        Ok(Statement { line, mandatory, log, interval, metrics })
+    }
+
+    fn action(&mut self, mandatory: bool) -> Result<Option<(LogMode, Option<Duration>)>, Wrong> {
+        if self.tokens.take_word("off") || (mandatory && self.tokens.take_word("maybe")) {
+            return Ok(Some((LogMode::Never, None)));
+        }
+        if !self.tokens.take_word("on") {
+            return Ok(None);
+        }
+        if self.tokens.take_word("once") {
+            return Ok(Some((LogMode::Once, None)));
+        }
+        if self.tokens.take_word("default") {
+            return Ok(Some((LogMode::Every, None)));
+        }
+        let every = self.tokens.take_word("every");
+        let line = self.tokens.here().1;
+        let Some(number) = self.tokens.take_number() else {
+            return self.wrong(if every {
+                "a number"
+            } else {
+                "\"once\", \"default\", \"every\" or a number"
+            });
+        };
+        let Some(unit) = self.tokens.take_unit() else {
+            return self.wrong("a unit, msec to hour,");
+        };
+        let millis = number.saturating_mul(unit);
+        if millis > LONGEST {
+            let message = format!("{millis} ms is more than the {LONGEST} ms that may be");
+            return Err(Wrong { line, message });
+        }
+        // Zero is pmlogger's way to say once.
+        Ok(Some(match millis {
+            0 => (LogMode::Once, None),
+            millis => (LogMode::Every, Some(Duration::from_millis(millis))),
+        }))
+    }
+
+    /// One metric, or a list in braces, with or without commas.
+    fn metrics(&mut self) -> Result<Vec<(String, Vec<InstancePattern>)>, Wrong> {
+        if !self.tokens.take(&Token::OpenBrace) {
+            return Ok(vec![self.metric(false)?]);
+        }
+        let mut metrics = vec![self.metric(true)?];
+        while !self.tokens.take(&Token::CloseBrace) {
+            self.tokens.take(&Token::Comma);
+            metrics.push(self.metric(true)?);
+        }
+        Ok(metrics)
+    }
+
+    /// A name, and instances in brackets. Only in braces may a name be one of
+    /// the words that statements are made of.
+    fn metric(&mut self, in_braces: bool) -> Result<(String, Vec<InstancePattern>), Wrong> {
+        let Some(name) = self.tokens.take_name(in_braces) else {
+            return self.wrong("a metric's name");
+        };
+        if !self.tokens.take(&Token::OpenBracket) {
+            return Ok((name, Vec::new()));
+        }
+        let mut instances = Vec::new();
+        loop {
+            let instance = match self.tokens.take_number() {
+                Some(number) => i32::try_from(number)
+                    .ok()
+                    .and_then(|number| InstanceId::new(number).ok())
+                    .map(InstancePattern::Number),
+                None => self.tokens.take_text(in_braces).map(InstancePattern::Name),
+            };
+            let Some(instance) = instance else { return self.wrong("an instance") };
+            instances.push(instance);
+            if self.tokens.take(&Token::CloseBracket) {
+                return Ok((name, instances));
+            }
+            self.tokens.take(&Token::Comma);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(groups: &[Group]) -> Vec<Vec<&str>> {
+        groups.iter().map(|group| group.metrics.iter().map(String::as_str).collect()).collect()
+    }
+
+    fn seconds(group: &Group) -> Option<u64> {
+        group.interval.map(|interval| interval.as_secs())
+    }
+
+    #[test]
+    fn statements_are_groups_and_the_rest_is_not_logged() {
+        let text = "# a comment\nlog mandatory on every 10 seconds {\n  mmv.shop # orders\n  mmv.a, mmv.b\n}\n";
+        let groups = parse(text).unwrap();
+        assert_eq!(metrics(&groups), [vec!["mmv.shop", "mmv.a", "mmv.b"], vec!["*"]]);
+        assert_eq!((groups[0].log, seconds(&groups[0])), (LogMode::Every, Some(10)));
+        assert_eq!(groups[0].name, "line 2");
+        assert_eq!(groups[1].log, LogMode::Never);
+    }
+
+    #[test]
+    fn every_way_to_say_how_often_is_understood() {
+        for (text, log, millis) in [
+            ("on once", LogMode::Once, None),
+            ("on 0 secs", LogMode::Once, None),
+            ("on default", LogMode::Every, None),
+            ("on every 5 msec", LogMode::Every, Some(5)),
+            ("on 2 milliseconds", LogMode::Every, Some(2)),
+            ("on every 1 sec", LogMode::Every, Some(1_000)),
+            ("advisory on 3 mins", LogMode::Every, Some(180_000)),
+            ("log on 1 minute", LogMode::Every, Some(60_000)),
+            ("log advisory on every 2hours", LogMode::Every, Some(7_200_000)),
+            ("log mandatory off", LogMode::Never, None),
+            ("mandatory maybe", LogMode::Never, None),
+        ] {
+            let groups = parse(&format!("{text} mmv.a")).unwrap();
+            assert_eq!(groups[0].log, log, "{text}");
+            assert_eq!(groups[0].interval, millis.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn instances_are_names_numbers_and_text() {
+        let groups = parse("log on default { mmv.a [ sda, 3 \"x y\" ] mmv.b mmv.c[sda 3 'x'] }");
+        assert!(groups.is_err(), "single quotes are no text");
+        let groups = parse("log on default { mmv.a [ sda, 3 \"x y\" ] mmv.b mmv.c[on] }").unwrap();
+        let name = |name: &str| InstancePattern::Name(name.to_owned());
+        let three = InstancePattern::Number(InstanceId::new(3).unwrap());
+        assert_eq!(groups[0].instances, [name("sda"), three, name("x y")]);
+        assert_eq!(metrics(&groups), [["mmv.a"], ["mmv.b"], ["mmv.c"], ["*"]]);
+        assert_eq!(groups[2].instances, [name("on")]);
+    }
+
+    #[test]
+    fn mandatory_wins_over_advisory_and_the_last_one_over_those_before() {
+        let text = "log advisory on 1 sec mmv.a\nlog mandatory on 2 sec mmv.b\n\
+                    log advisory on 3 sec mmv.c\nlog mandatory off mmv.d\n";
+        let groups = parse(text).unwrap();
+        assert_eq!(metrics(&groups), [["mmv.d"], ["mmv.b"], ["mmv.c"], ["mmv.a"], ["*"]]);
+    }
+
+    #[test]
+    fn words_of_statements_are_names_in_braces_only() {
+        let groups = parse("log on default { on every }").unwrap();
+        assert_eq!(metrics(&groups), [vec!["on", "every"], vec!["*"]]);
+        assert!(parse("log on default on").is_err());
+    }
+
+    #[test]
+    fn access_rules_are_passed_over() {
+        let groups = parse("log on default { mmv.a }\n[access]\ndisallow * : all;\n").unwrap();
+        assert_eq!(metrics(&groups), [["mmv.a"], ["*"]]);
+        assert_eq!(parse("").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_error_tells_the_line_and_what_was_expected() {
+        for (text, line, message) in [
+            ("\nlog\nmandatory 5", 3, "\"5\" where \"on\" or \"off\" should be"),
+            ("log on every ten secs mmv.a", 1, "\"ten\" where a number should be"),
+            ("log on 5 mmv.a", 1, "\"mmv.a\" where a unit"),
+            ("log on default {\n}", 2, "\"}\" where a metric's name should be"),
+            ("log on default {\nmmv.a", 2, "the end where a metric's name should be"),
+            ("log on default mmv.a [ ]", 1, "\"]\" where an instance should be"),
+            ("log advisory maybe mmv.a", 1, "\"maybe\" where"),
+            ("log on default { mmv.my-app }", 1, "\"-\" is not"),
+            ("%include \"x\"", 1, "\"%\""),
+            ("log on default { mmv.a [ \"x\n\" ] }", 1, "text that does not end"),
+            ("log on 75 hours mmv.a", 1, "270000000 ms is more"),
+            ("mmv.a", 1, "\"mmv.a\" where a statement should be"),
+        ] {
+            let found = parse(text).unwrap_err();
+            assert_eq!(found.line, line, "{text}: {found:?}");
+            assert!(found.message.starts_with(message), "{text}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The words, numbers and signs of pmlogger's configuration language.
+
+use std::fmt;
+
+use super::Wrong;
+
+/// Words that statements are made of, and which are no names outside of braces.
+const RESERVED: [&str; 15] = [
+    "log",
+    "mandatory",
+    "advisory",
+    "on",
+    "off",
+    "maybe",
+    "every",
+    "once",
+    "default",
+    "access",
+    "enquire",
+    "allow",
+    "disallow",
+    "all",
+    "except",
+];
+
+/// Units and their milliseconds.
+const UNITS: [(&str, u64); 12] = [
+    ("msec", 1),
+    ("msecs", 1),
+    ("millisecond", 1),
+    ("milliseconds", 1),
+    ("sec", 1_000),
+    ("secs", 1_000),
+    ("second", 1_000),
+    ("seconds", 1_000),
+    ("min", 60_000),
+    ("mins", 60_000),
+    ("minute", 60_000),
+    ("minutes", 60_000),
+];
+const HOURS: [(&str, u64); 2] = [("hour", 3_600_000), ("hours", 3_600_000)];
+
+/// A piece of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token<'t> {
+    Word(&'t str),
+    /// In double quotes, which are taken off.
+    Text(&'t str),
+    Number(&'t str),
+    OpenBrace,
+    CloseBrace,
+    OpenBracket,
+    CloseBracket,
+    Comma,
+    /// Of access rules only.
+    Sign(char),
+    End,
+}
+
+impl fmt::Display for Token<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(text) | Self::Text(text) | Self::Number(text) => write!(out, "\"{text}\""),
+            Self::OpenBrace => out.write_str("\"{\""),
+            Self::CloseBrace => out.write_str("\"}\""),
+            Self::OpenBracket => out.write_str("\"[\""),
+            Self::CloseBracket => out.write_str("\"]\""),
+            Self::Comma => out.write_str("\",\""),
+            Self::Sign(sign) => write!(out, "\"{sign}\""),
+            Self::End => out.write_str("the end"),
+        }
+    }
+}
+
+/// All tokens of a text, with their lines, and how many of them are read.
+#[derive(Debug)]
+pub(super) struct Tokens<'t> {
+    all: Vec<(Token<'t>, usize)>,
+    at: usize,
+    last_line: usize,
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn of(text: &'t str) -> Result<Self, Wrong> {
+        let (mut tokens, mut line, mut rest) = (Vec::new(), 1, text);
+        let mut access = false;
+        while let Some(first) = rest.chars().next() {
+            let (token, len) = match first {
+                '\n' => {
+                    line += 1;
+                    (None, 1)
+                }
+                ' ' | '\t' | '\r' => (None, 1),
+                '#' => (None, rest.find('\n').unwrap_or(rest.len())),
+                _ => {
+                    access |= tokens.last_chunk().is_some_and(is_access);
+                    let (token, len) =
+                        token(rest, first, access).map_err(|message| Wrong { line, message })?;
+                    (Some(token), len)
+                }
+            };
+            tokens.extend(token.map(|token| (token, line)));
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        Ok(Self { all: tokens, at: 0, last_line: line })
+    }
+
+    /// The next token, and its line.
+    pub(super) fn here(&self) -> (Token<'t>, usize) {
+        self.all.get(self.at).copied().unwrap_or((Token::End, self.last_line))
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.all.len()
+    }
+
+    /// Whether access rules begin here.
+    pub(super) fn is_access(&self) -> bool {
+        let rest = self.all.get(self.at..).unwrap_or_default();
+        rest.first_chunk().is_some_and(is_access)
+    }
+
+    fn take_if<T>(&mut self, wanted: impl Fn(Token<'t>) -> Option<T>) -> Option<T> {
+        let taken = wanted(self.here().0)?;
+        self.at += 1;
+        Some(taken)
+    }
+
+    pub(super) fn take(&mut self, token: &Token<'_>) -> bool {
+        self.take_if(|found| (found == *token).then_some(())).is_some()
+    }
+
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        self.take(&Token::Word(word))
+    }
+
+    pub(super) fn take_number(&mut self) -> Option<u64> {
+        self.take_if(|found| match found {
+            // One that does not fit is too large for all it may be.
+            Token::Number(text) => Some(text.parse().unwrap_or(u64::MAX)),
+            _ => None,
+        })
+    }
+
+    /// A unit, in milliseconds.
+    pub(super) fn take_unit(&mut self) -> Option<u64> {
+        self.take_if(|found| match found {
+            Token::Word(word) => milliseconds(word),
+            _ => None,
+        })
+    }
+
+    pub(super) fn take_name(&mut self, in_braces: bool) -> Option<String> {
+        self.take_if(|found| match found {
+            Token::Word(word) if in_braces || !is_reserved(word) => Some(word.to_owned()),
+            _ => None,
+        })
+    }
+
+    /// A name, or anything in quotes.
+    pub(super) fn take_text(&mut self, in_braces: bool) -> Option<String> {
+        let quoted = self.take_if(|found| match found {
+            Token::Text(text) => Some(text.to_owned()),
+            _ => None,
+        });
+        quoted.or_else(|| self.take_name(in_braces))
+    }
+}
+
+fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word) || milliseconds(word).is_some()
+}
+
+fn milliseconds(word: &str) -> Option<u64> {
+    UNITS.iter().chain(&HOURS).find(|(unit, _)| *unit == word).map(|(_, millis)| *millis)
+}
+
+/// Whether three tokens begin the access rules.
+fn is_access(tokens: &[(Token<'_>, usize); 3]) -> bool {
+    tokens.map(|(token, _)| token)
+        == [Token::OpenBracket, Token::Word("access"), Token::CloseBracket]
+}
+
+/// The token at the start of `rest`, and its length; else what is wrong.
+fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), String> {
+    let until = |wanted: &dyn Fn(char) -> bool| {
+        rest.find(|character| !wanted(character)).unwrap_or(rest.len())
+    };
+    Ok(match first {
+        '{' => (Token::OpenBrace, 1),
+        '}' => (Token::CloseBrace, 1),
+        '[' => (Token::OpenBracket, 1),
+        ']' => (Token::CloseBracket, 1),
+        ',' => (Token::Comma, 1),
+        '0'..='9' => {
+            let len = until(&|character| character.is_ascii_digit());
+            (Token::Number(rest.get(..len).unwrap_or_default()), len)
+        }
+        'a'..='z' | 'A'..='Z' => {
+            let len = until(&|character| {
+                character.is_ascii_alphanumeric() || character == '_' || character == '.'
+            });
+            (Token::Word(rest.get(..len).unwrap_or_default()), len)
+        }
+        '"' => {
+            let inside = rest.get(1..).unwrap_or_default();
+            let end = inside.find(['"', '\n']).filter(|end| inside[*end..].starts_with('"'));
+            let Some(end) = end else { return Err("text that does not end on its line".into()) };
+            if end == 0 {
+                return Err("text without a character".into());
+            }
+            (Token::Text(inside.get(..end).unwrap_or_default()), end + 2)
+        }
+        '%' => return Err("\"%\" begins a macro, which is not supported".into()),
+        sign if access => (Token::Sign(sign), sign.len_utf8()),
+        sign => {
+            return Err(format!(
+                "\"{}\" is not of this language; instances may stand in double quotes",
+                sign.escape_default()
+            ));
+        }
+    })
+}
