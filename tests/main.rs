@@ -16,6 +16,7 @@
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `growing` | a file that grows is read right by PCP and by us, at any moment |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
+//! | `rotation` | one archive follows the other, and PCP's programs join them |
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
@@ -47,6 +48,7 @@ mod malformed;
 mod paper;
 mod producers;
 mod quantiles;
+mod rotation;
 mod serving;
 mod sets;
 mod soak;

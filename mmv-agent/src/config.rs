@@ -31,6 +31,9 @@ pub struct Settings {
     pub mmv_dir: PathBuf,
     /// Where archives are put and how they are called.
     pub destination: Destination,
+    /// Where the agent keeps what it has to know at the next start; `None`:
+    /// systemd's `$STATE_DIRECTORY`, else `.state` in the folder for archives.
+    pub state_dir: Option<PathBuf>,
     /// Time from one sample to the next of what no group has; not zero.
     pub interval: Duration,
     /// Metrics that are logged in a way of their own. The first group that has
@@ -143,6 +146,7 @@ impl Settings {
         Self {
             mmv_dir,
             destination,
+            state_dir: None,
             interval: Duration::from_secs(1),
             groups: Vec::new(),
             samples: None,
@@ -153,14 +157,32 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The file with what the agent has to know at the next start. `None` if
+    /// the user has named the archive and no place for this: nothing follows
+    /// upon such a run.
+    pub(crate) fn state_file(&self, host: &str) -> Option<PathBuf> {
+        let beside_archives = || match &self.destination {
+            Destination::Folder(folder) => Some(folder.join(".state")),
+            Destination::Base(_) => None,
+        };
+        let named = self.state_dir.clone().or_else(|| from_systemd("STATE_DIRECTORY"));
+        // A host name with a slash would lead elsewhere.
+        let file = format!("{}.json", host.replace('/', "_"));
+        named.or_else(beside_archives).map(|folder| folder.join(file))
+    }
+}
+
 /// The folder for archives when no option names one: systemd's
 /// `$LOGS_DIRECTORY`, else [`DEFAULT_ARCHIVE_DIR`].
 pub fn default_archive_dir() -> PathBuf {
-    let from_systemd = env::var("LOGS_DIRECTORY").ok().and_then(|list| {
-        // With several directories in the unit this is a list; ours is first.
-        list.split(':').next().filter(|first| !first.is_empty()).map(PathBuf::from)
-    });
-    from_systemd.unwrap_or_else(|| PathBuf::from(DEFAULT_ARCHIVE_DIR))
+    from_systemd("LOGS_DIRECTORY").unwrap_or_else(|| PathBuf::from(DEFAULT_ARCHIVE_DIR))
+}
+
+fn from_systemd(variable: &str) -> Option<PathBuf> {
+    let list = env::var(variable).ok()?;
+    // With several directories in the unit this is a list; ours is first.
+    list.split(':').next().filter(|first| !first.is_empty()).map(PathBuf::from)
 }
 
 #[cfg(test)]

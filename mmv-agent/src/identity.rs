@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 use pcp_types::{Semantics, Units, ValueType};
 
+use crate::state::{FileCluster, FileName, Memory};
+
 /// PCP's number for the MMV agent: the domain of every PMID and indom here.
 pub(crate) const DOMAIN: u32 = 70;
 /// The largest cluster given automatically. The cluster is shifted by 11 bits
@@ -115,7 +117,12 @@ pub(crate) enum Collision {
 struct Remembered {
     requested: u32,
     cluster: u32,
+    /// When it was last harvested, in seconds since 1970; or [`NOW`].
+    seen: i64,
 }
+
+/// Until now, which this module cannot put in numbers: it has no clock.
+const NOW: i64 = i64::MAX;
 
 #[derive(Debug)]
 struct Holder {
@@ -137,6 +144,74 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// The clusters as they were given in an earlier run.
+    pub(crate) fn of(memory: &Memory) -> Self {
+        let mut identity = Self::default();
+        for FileCluster { file, requested, cluster, seen } in &memory.clusters {
+            let known = Remembered { requested: *requested, cluster: *cluster, seen: *seen };
+            identity.by_file.insert(file.0.clone(), known);
+            identity.automatic.insert(*cluster);
+            if !identity.idle.contains(cluster) {
+                identity.idle.push(*cluster);
+            }
+        }
+        identity.used.extend(memory.clusters.iter().map(|known| known.cluster));
+        identity.used.extend(&memory.used);
+        identity
+    }
+
+    /// What has to be remembered. `now` is when the files that hold a cluster
+    /// were last harvested.
+    pub(crate) fn remember(&mut self, now: i64) -> Memory {
+        for known in self.by_file.values_mut().filter(|known| known.seen == NOW) {
+            known.seen = now;
+        }
+        for holder in self.holders.values().flatten() {
+            if let Some(known) = self.by_file.get_mut(&holder.file) {
+                known.seen = now;
+            }
+        }
+        let order = |cluster: &u32| self.idle.iter().position(|idle| idle == cluster);
+        let mut clusters: Vec<(usize, FileCluster)> = self
+            .by_file
+            .iter()
+            .map(|(file, known)| {
+                let Remembered { requested, cluster, seen } = *known;
+                let file = FileName(file.clone());
+                let place = order(&cluster).unwrap_or(usize::MAX);
+                (place, FileCluster { file, requested, cluster, seen })
+            })
+            .collect();
+        clusters.sort_by_key(|(place, _)| *place);
+        Memory {
+            clusters: clusters.into_iter().map(|(_, cluster)| cluster).collect(),
+            used: self.used.iter().copied().collect(),
+            harvested: Vec::new(),
+        }
+    }
+
+    /// Forgets the files that were last harvested before `time`, in seconds
+    /// since 1970: no archive has their metrics any more. Clusters that no
+    /// other file has are as if they had never been used.
+    pub(crate) fn forget(&mut self, time: i64) {
+        let holders = &self.holders;
+        let holds = |file: &OsString, cluster: u32| {
+            holders.get(&cluster).is_some_and(|held| held.iter().any(|one| one.file == *file))
+        };
+        let mut freed = BTreeSet::new();
+        self.by_file.retain(|file, known| {
+            let stays = known.seen >= time || holds(file, known.cluster);
+            if !stays {
+                freed.insert(known.cluster);
+            }
+            stays
+        });
+        freed.retain(|cluster| !self.by_file.values().any(|known| known.cluster == *cluster));
+        self.used.retain(|cluster| !freed.contains(cluster));
+        self.automatic.retain(|cluster| !freed.contains(cluster));
+        self.idle.retain(|cluster| !freed.contains(cluster));
+    }
+
     /// Keeps an explicit cluster from being given out automatically. To be
     /// called for all files of a batch before the first of them is placed.
     pub(crate) fn reserve(&mut self, cluster: u32) {
@@ -178,6 +253,9 @@ impl Identity {
             }
             !holders.is_empty()
         });
+        if let Some(known) = self.by_file.get_mut(file) {
+            known.seen = NOW;
+        }
     }
 
     fn place_anew(&mut self, claim: &Claim) -> Result<Placement, Collision> {
@@ -236,7 +314,14 @@ impl Identity {
     fn hold(&mut self, cluster: u32, claim: &Claim) {
         self.used.insert(cluster);
         self.idle.retain(|idle| *idle != cluster);
-        self.by_file.insert(claim.file.clone(), Remembered { requested: claim.cluster, cluster });
+        if cluster == claim.cluster {
+            // It will get that again; were it remembered, so would be each
+            // process of a program that ever ran.
+            self.by_file.remove(&claim.file);
+        } else {
+            let known = Remembered { requested: claim.cluster, cluster, seen: NOW };
+            self.by_file.insert(claim.file.clone(), known);
+        }
         let holders = self.holders.entry(cluster).or_default();
         let same = holders.iter().map(|holder| &holder.items).find(|items| **items == claim.items);
         let items = Arc::clone(same.unwrap_or(&claim.items));
@@ -373,5 +458,56 @@ mod tests {
         assert_eq!(place(&mut identity, &claim("last", 0, &[])), 7);
         assert_eq!(place(&mut identity, &claim("f7", 0, &[])), 8, "its own is taken");
         assert_eq!(identity.place(&claim("f8", 0, &[])), Err(Collision::Exhausted));
+    }
+
+    #[test]
+    fn what_is_remembered_gives_the_same_clusters_in_another_run() {
+        let mut first = Identity::default();
+        first.reserve(2);
+        for (file, cluster) in [("b", 0), ("c", 0), ("x", 500), ("y", 500)] {
+            let items: &[(u32, &str)] = if file == "y" { &[(1, "other")] } else { &[(1, "mmv")] };
+            place(&mut first, &claim(file, cluster, items));
+        }
+        first.release(OsStr::new("c"));
+        let memory = first.remember(1_000);
+        let mut second = Identity::of(&memory);
+        assert_eq!(second.remember(2_000), memory, "nothing is held yet");
+        assert_eq!(place(&mut second, &claim("a", 0, &[])), 5, "1 to 4 were used");
+        assert_eq!(place(&mut second, &claim("c", 0, &[])), 3);
+        assert_eq!(place(&mut second, &claim("b", 0, &[])), 1);
+        let moved = second.place(&claim("y", 500, &[(1, "other")])).unwrap();
+        assert_eq!(moved, Placement { cluster: 4, moved: None });
+    }
+
+    #[test]
+    fn files_of_programs_with_clusters_of_their_own_are_not_remembered() {
+        let mut identity = Identity::default();
+        for process in 0..100 {
+            let file = format!("app.{process}");
+            place(&mut identity, &claim(&file, 321, &[]));
+            identity.release(OsStr::new(&file));
+        }
+        assert_eq!(identity.remember(0).clusters, []);
+    }
+
+    #[test]
+    fn what_no_archive_has_is_forgotten_and_its_cluster_is_free_again() {
+        let mut identity = Identity::default();
+        for file in ["a", "b", "c"] {
+            place(&mut identity, &claim(file, 0, &[]));
+        }
+        identity.remember(100);
+        identity.release(OsStr::new("a"));
+        identity.release(OsStr::new("b"));
+        identity.remember(200);
+        place(&mut identity, &claim("b", 0, &[]));
+        identity.release(OsStr::new("b"));
+        // "b" was seen when it came again, and "c" is there.
+        identity.remember(300);
+        identity.forget(250);
+        let files: Vec<_> = identity.remember(300).clusters;
+        let names: Vec<_> = files.iter().map(|known| known.file.0.to_str().unwrap()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(place(&mut identity, &claim("d", 0, &[])), 1);
     }
 }

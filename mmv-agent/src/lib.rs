@@ -16,15 +16,16 @@
 //!                                identity                      |
 //! ```
 //!
-//! The thread "signals" and the schedule in [`run`] tell the sampler when.
+//! The thread "signals" and the schedule in `driver` tell the sampler when; the
+//! thread "keeper" does what may take long.
 //!
 //! Read the modules in the order of the data: [`config`]; `directory` and
 //! `roster` (which files there are), `source` (one file), `plan` and `harvest`
 //! (its values), `names`, `identity` and `translate` (its metadata in PCP's
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
-//! tick), `queue`, `sink` (archives), [`run`] (the
-//! threads).
+//! tick), `queue`, `sink` and `prologue` (archives), `state` (what is
+//! remembered), `keeper` (what may take long), `driver` and [`run`] (the threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
@@ -44,12 +45,14 @@ pub mod config;
 pub mod demo;
 mod descriptors;
 mod directory;
+mod driver;
 pub mod error;
 mod groups;
 mod harvest;
 mod host;
 mod identity;
 pub mod inspect;
+mod keeper;
 mod labels;
 mod lane;
 #[cfg(test)]
@@ -59,6 +62,7 @@ mod logging;
 mod names;
 mod notify;
 mod plan;
+mod prologue;
 mod queue;
 mod record;
 mod roster;
@@ -70,6 +74,7 @@ mod signals;
 mod sink;
 mod source;
 mod sources;
+mod state;
 mod translate;
 
 pub use config::{Destination, Group, InstancePattern, Invocation, LogMode, Settings};

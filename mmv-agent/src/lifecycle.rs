@@ -3,6 +3,7 @@
 
 mod groups;
 mod hostile;
+mod restarts;
 mod rig;
 
 use std::ffi::OsStr;

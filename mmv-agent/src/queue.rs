@@ -41,6 +41,8 @@ pub(crate) struct Sample {
     pub standing: Standing,
     /// Whether samples were lost before this one.
     pub after_loss: bool,
+    /// Whether a file was replaced while no agent ran.
+    pub unobserved: bool,
 }
 
 impl Sample {
@@ -220,6 +222,7 @@ mod tests {
             changes: Changes::default(),
             standing: Standing::default(),
             after_loss: false,
+            unobserved: false,
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam::channel::Sender;
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
@@ -15,10 +16,12 @@ use crate::catalog::{Catalog, Conflict, merge};
 use crate::config::{Group, LogMode};
 use crate::groups::{Share, deal};
 use crate::host::Host;
+use crate::keeper::Note;
 use crate::lane::Lane;
 use crate::queue::{Offer, Order, Outlet, Sample};
 use crate::seldom::{Changes, Standing};
 use crate::sources::Sources;
+use crate::state::{Harvested, Memory};
 
 /// A lane for each group, and one for the rest.
 fn lanes(groups: &[Group]) -> Vec<Lane> {
@@ -57,15 +60,42 @@ pub(crate) struct Sampler {
     after_loss: bool,
     dropping: u64,
     report: SamplerReport,
+    notes: Sender<Note>,
+    /// The files that an earlier run harvested, until they were compared with
+    /// those of this one.
+    harvested: Option<Vec<Harvested>>,
+    /// One of them was replaced meanwhile, which the sink does not know yet.
+    unobserved: bool,
+    /// The day on which the keeper was last told what to remember.
+    remembered: Option<i64>,
+}
+
+/// Whom the sampler tells what.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    /// The writer.
+    pub writer: Outlet,
+    /// The keeper.
+    pub keeper: Sender<Note>,
 }
 
 impl Sampler {
-    /// Samples the files in `mmv_dir` into `outlet`.
-    pub(crate) fn new(mmv_dir: PathBuf, host: Host, groups: Vec<Group>, outlet: Outlet) -> Self {
+    /// Samples the files in `mmv_dir`, with what an earlier run remembered.
+    pub(crate) fn new(
+        mmv_dir: PathBuf,
+        host: Host,
+        groups: Vec<Group>,
+        memory: Memory,
+        outlets: Outlets,
+    ) -> Self {
         Self {
             host,
-            sources: Sources::new(mmv_dir),
-            outlet,
+            sources: Sources::new(mmv_dir, &memory),
+            outlet: outlets.writer,
+            notes: outlets.keeper,
+            harvested: Some(memory.harvested),
+            unobserved: false,
+            remembered: None,
             catalog: Arc::default(),
             lanes: lanes(&groups),
             groups,
@@ -125,6 +155,10 @@ impl Sampler {
     pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp, due: Option<&[usize]>) -> bool {
         self.sources.refresh(now);
         self.update();
+        if let Some(before) = self.harvested.take() {
+            let now = self.sources.harvested();
+            self.unobserved = before.iter().any(|file| !now.contains(file));
+        }
         let is_due = |number: usize| due.is_none_or(|due| due.contains(&number));
         let mut turn: Vec<bool> = (0..self.lanes.len()).map(is_due).collect();
         let Self { lanes, sources, .. } = self;
@@ -135,6 +169,7 @@ impl Sampler {
             self.lanes.iter_mut().for_each(Lane::reshape);
         }
         self.update();
+        self.remember(stamp);
         // What a process has left behind is logged by all groups, since it is
         // looked at only this once.
         for source in self.sources.ended() {
@@ -146,6 +181,19 @@ impl Sampler {
             Some(sample) => self.hand_over(sample),
             None => true,
         }
+    }
+
+    /// Has the keeper save what the next run has to know, when that has changed
+    /// and once a day.
+    fn remember(&mut self, stamp: Timestamp) {
+        let day = stamp.seconds().div_euclid(86_400);
+        if self.remembered == Some(day) {
+            return;
+        }
+        self.remembered = Some(day);
+        let memory = self.sources.remember(stamp.seconds(), i64::MIN);
+        // Without a keeper nothing is kept.
+        let _ = self.notes.send(Note::Remember(memory));
     }
 
     /// Makes the catalog anew if it is not that of the sources.
@@ -162,6 +210,7 @@ impl Sampler {
         if merged.unsaid > self.unsaid {
             warn!(more = merged.unsaid, "more is left out for such reasons");
         }
+        self.remembered = None;
         self.unsaid = merged.unsaid;
         self.conflicts = merged.conflicts;
         let shares = deal(merged.layout, &mut merged.catalog, &self.groups);
@@ -212,9 +261,17 @@ impl Sampler {
         }
         let catalog = Arc::clone(&self.catalog);
         let standing = Arc::clone(&self.standing);
-        let after_loss = self.after_loss;
+        let Self { after_loss, unobserved, .. } = *self;
         let nothing = records.is_empty() && changes.after.is_empty();
-        (!nothing).then_some(Sample { stamp, catalog, records, changes, standing, after_loss })
+        (!nothing).then_some(Sample {
+            stamp,
+            catalog,
+            records,
+            changes,
+            standing,
+            after_loss,
+            unobserved,
+        })
     }
 
     fn hand_over(&mut self, sample: Sample) -> bool {
@@ -226,6 +283,7 @@ impl Sampler {
                 }
                 self.dropping = 0;
                 self.after_loss = false;
+                self.unobserved = false;
                 self.report.records += records;
             }
             Offer::Full => {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mmv_archive::{
     ArchiveWriter, Error, FetchResult, MetricDesc, ValueSet, WriterLabel, WriterOptions,
@@ -16,7 +17,9 @@ use tracing::{error, info};
 use crate::archive_name::ArchiveNames;
 use crate::catalog::Catalog;
 use crate::host::Host;
+use crate::prologue;
 use crate::queue::{Order, Sample};
+use crate::state::Store;
 
 /// How long after the last record a mark is stamped, by PCP's custom.
 const MARK_AFTER_NANOS: i128 = 1_000_000;
@@ -107,16 +110,20 @@ impl Current {
 pub(crate) struct Sink {
     names: ArchiveNames,
     label: WriterLabel,
+    store: Arc<Store>,
     current: Option<Current>,
     mark_due: bool,
+    /// A file was replaced while no agent ran, which prologues do not tell yet.
+    unobserved: bool,
     /// Records lost since writing began to fail.
     failing: u64,
     report: SinkReport,
 }
 
 impl Sink {
-    /// Archives named by `names`, labelled with this process and `host`.
-    pub(crate) fn new(names: ArchiveNames, host: &Host) -> Self {
+    /// Archives named by `names`, labelled with this process and `host`, with
+    /// prologues by `store`.
+    pub(crate) fn new(names: ArchiveNames, host: &Host, store: Arc<Store>) -> Self {
         let label = WriterLabel {
             pid: std::process::id().cast_signed(),
             hostname: host.name.clone(),
@@ -126,8 +133,10 @@ impl Sink {
         Self {
             names,
             label,
+            store,
             current: None,
             mark_due: false,
+            unobserved: false,
             failing: 0,
             report: SinkReport::default(),
         }
@@ -136,6 +145,7 @@ impl Sink {
     /// Writes a sample, or counts it as lost.
     pub(crate) fn write(&mut self, sample: &Sample) {
         self.mark_due |= sample.after_loss;
+        self.unobserved |= sample.unobserved;
         match self.try_write(sample) {
             Ok(()) => {
                 if self.failing > 0 {
@@ -219,6 +229,10 @@ impl Sink {
             None => self.create(sample.stamp)?,
         };
         let current = self.current.insert(current);
+        if current.writer.last_stamp().is_none() {
+            self.begin(sample.stamp)?;
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
         let last = current.writer.last_stamp();
         if let (true, false, Some(last)) = (self.mark_due, current.ends_in_mark, last)
             && let Some(stamp) = mark_stamp(last, sample.stamp)
@@ -227,7 +241,6 @@ impl Sink {
             current.ends_in_mark = true;
             current.stands = false;
         }
-        // In an archive without records there is nothing to keep apart.
         self.mark_due = false;
         if current.stands {
             current.write_before(sample.stamp, &sample.changes.before)?;
@@ -242,10 +255,22 @@ impl Sink {
             current.writer.write_prepared(record)?;
             current.ends_in_mark = false;
         }
-        if last.is_none() {
-            info!(archive = %current.base.display(), "writing");
-            self.report.archives.push(current.base.clone());
+        Ok(())
+    }
+
+    /// Writes the prologue. A mark separates what is before it from what is
+    /// after in one archive; what was lost since the archive before shows by
+    /// another sequence number.
+    fn begin(&mut self, stamp: Timestamp) -> Result<(), Error> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let lost = self.mark_due && !self.report.archives.is_empty();
+        if lost || self.unobserved {
+            self.store.count_loss();
+            (self.mark_due, self.unobserved) = (false, false);
         }
+        prologue::write(&mut current.writer, &self.label, self.store.server(), stamp)?;
+        info!(archive = %current.base.display(), "writing");
+        self.report.archives.push(current.base.clone());
         Ok(())
     }
 

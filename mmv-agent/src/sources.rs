@@ -20,6 +20,7 @@ use crate::identity::{Claim, Collision, Identity};
 use crate::liveness::Process;
 use crate::roster::{Change, FileId, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
+use crate::state::{Harvested, Memory};
 use crate::translate::{Translation, items, translate};
 
 /// How many tries a file may look half-written before that is worth a line.
@@ -59,15 +60,15 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The files of the directory at `path`; none until
-    /// [`refresh`](Self::refresh).
-    pub(crate) fn new(path: PathBuf) -> Self {
+    /// The files of the directory at `path`, with the clusters that are
+    /// remembered; none until [`refresh`](Self::refresh).
+    pub(crate) fn new(path: PathBuf, memory: &Memory) -> Self {
         Self {
             directory: Directory::new(path),
             unreadable: false,
             room: descriptors::room(),
             roster: Roster::default(),
-            identity: Identity::default(),
+            identity: Identity::of(memory),
             live: Vec::new(),
             ended: HashMap::new(),
             others: HashSet::new(),
@@ -151,6 +152,23 @@ impl Sources {
     /// was last asked.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// What the next run has to know; `now` in seconds since 1970. Files that
+    /// were last harvested before `oldest` are forgotten.
+    pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
+        let mut memory = self.identity.remember(now);
+        if memory.clusters.iter().any(|known| known.seen < oldest) {
+            self.identity.forget(oldest);
+            memory = self.identity.remember(now);
+        }
+        memory.harvested = self.harvested();
+        memory
+    }
+
+    /// The files under harvest.
+    pub(crate) fn harvested(&self) -> Vec<Harvested> {
+        self.live.iter().map(|live| Harvested::new(&live.name, live.source.id())).collect()
     }
 
     /// How many there are.
@@ -404,7 +422,8 @@ mod tests {
         let first = publish(dir.path(), "a", true);
         let _others =
             [("b", false), ("c", false)].map(|(name, fed)| publish(dir.path(), name, fed));
-        let mut sources = Sources { room: 4, ..Sources::new(dir.path().to_owned()) };
+        let mut sources =
+            Sources { room: 4, ..Sources::new(dir.path().to_owned(), &Memory::default()) };
         sources.refresh(Duration::ZERO);
         assert_eq!(names(&sources), ["a", "b"]);
         drop(first);

@@ -27,6 +27,7 @@ const OWN_LABELS: [&str; 3] = ["hostname", "domainname", "machineid"];
 struct File {
     mmv_dir: Option<PathBuf>,
     archive_dir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
     interval: Option<Length>,
     group: Vec<GroupTable>,
     limits: LimitsTable,
@@ -64,10 +65,11 @@ pub(super) fn apply(file: &Path, settings: &mut Settings) -> Result<(), ConfigEr
 
 fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), ConfigError> {
     let wrong = |span, message: &str| ConfigError::at(file, text, span, message);
-    let File { mmv_dir, archive_dir, interval, group, limits, labels } =
+    let File { mmv_dir, archive_dir, state_dir, interval, group, limits, labels } =
         toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
     replace(&mut settings.mmv_dir, mmv_dir);
     replace(&mut settings.destination, archive_dir.map(Destination::Folder));
+    settings.state_dir = state_dir;
     replace(&mut settings.interval, interval.map(|Length(interval)| interval));
     for table in group {
         let group = group_of(table, &settings.groups);
@@ -292,7 +294,10 @@ mod tests {
         // What has no default is there as an example.
         let [group] = &found.groups[..] else { panic!("{:?}", found.groups) };
         assert_eq!((group.interval, group.log), (Some(Duration::from_secs(60)), LogMode::OnChange));
-        assert_eq!(Settings { labels: Vec::new(), groups: Vec::new(), ..found }, built_in);
+        let found = Settings { labels: Vec::new(), groups: Vec::new(), ..found };
+        // Built in is: as systemd says, else beside the archives.
+        let state_dir = Some("/var/lib/mmv-agent".into());
+        assert_eq!(found, Settings { state_dir, ..built_in });
     }
 
     #[test]

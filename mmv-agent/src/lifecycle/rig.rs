@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam::channel::{Receiver, unbounded};
 use mmv_archive::check::{Finding, Severity, check};
 use mmv_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
 use mmv_writer::mapping::guard;
@@ -14,9 +16,14 @@ use tempfile::TempDir;
 use crate::archive_name::ArchiveNames;
 use crate::config::{Destination, Group};
 use crate::host::Host;
+use crate::keeper::{Keeper, Note};
 use crate::queue::{Inlet, Job, Order, queue};
-use crate::sampler::Sampler;
+use crate::sampler::{Outlets, Sampler};
 use crate::sink::Sink;
+use crate::state::{Server, Store};
+
+/// The domain of prologues.
+const PMCD: u32 = 2;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -26,6 +33,9 @@ pub(super) struct Rig {
     sampler: Sampler,
     inlet: Inlet,
     sink: Sink,
+    keeper: Keeper,
+    notes: Receiver<Note>,
+    store: Arc<Store>,
     now: Duration,
     start: Timestamp,
     stalled: bool,
@@ -48,8 +58,12 @@ impl Rig {
         guard::install().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
-        let (sampler, inlet, sink) = agent(dir.path(), queue_bytes, groups);
+        let store = Arc::new(Store::in_memory());
+        let (sampler, inlet, sink, notes) = agent(dir.path(), queue_bytes, groups, &store);
         Self {
+            keeper: Keeper::new(Arc::clone(&store)),
+            notes,
+            store,
             sink,
             sampler,
             dir,
@@ -62,10 +76,26 @@ impl Rig {
 
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
-        let (sampler, inlet, sink) = agent(self.dir.path(), 64_000_000, Vec::new());
+        self.keep();
+        let made = agent(self.dir.path(), 64_000_000, Vec::new(), &self.store);
+        let (sampler, inlet, sink, notes) = made;
         self.sampler = sampler;
         self.inlet = inlet;
+        self.notes = notes;
         std::mem::replace(&mut self.sink, sink).finish();
+    }
+
+    /// What the thread of that name does.
+    fn keep(&mut self) {
+        while let Ok(note) = self.notes.try_recv() {
+            self.keeper.take(note);
+        }
+        self.keeper.save();
+    }
+
+    /// What prologues say.
+    pub(super) fn server(&self) -> Server {
+        self.store.server()
     }
 
     pub(super) fn mmv_dir(&self) -> PathBuf {
@@ -175,12 +205,21 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-fn agent(dir: &Path, queue_bytes: usize, groups: Vec<Group>) -> (Sampler, Inlet, Sink) {
+fn agent(
+    dir: &Path,
+    queue_bytes: usize,
+    groups: Vec<Group>,
+    store: &Arc<Store>,
+) -> (Sampler, Inlet, Sink, Receiver<Note>) {
     let host = Host { name: "box".into(), ..Host::here() };
-    let (outlet, inlet) = queue(queue_bytes);
+    let (writer, inlet) = queue(queue_bytes);
+    let (keeper, notes) = unbounded();
     let destination = Destination::Folder(dir.join("archives"));
-    let sink = Sink::new(ArchiveNames::new(destination, &host.name), &host);
-    (Sampler::new(dir.join("mmv"), host, groups, outlet), inlet, sink)
+    let names = ArchiveNames::new(destination, &host.name);
+    let sink = Sink::new(names, &host, Arc::clone(store));
+    let outlets = Outlets { writer, keeper };
+    let sampler = Sampler::new(dir.join("mmv"), host, groups, store.memory(), outlets);
+    (sampler, inlet, sink, notes)
 }
 
 /// A published file with one counter, item 1.
@@ -198,7 +237,7 @@ pub(super) struct Entry {
     pub(super) values: BTreeMap<String, OwnedValue>,
 }
 
-/// All records of an archive.
+/// All records of an archive but the prologue, which is the first one.
 pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
     let archive = Archive::open(base).unwrap();
     let metadata = archive.metadata();
@@ -221,6 +260,10 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
             }
         }
         let (stamp, mark) = (result.timestamp, record.is_mark());
+        if result.value_sets.first().is_some_and(|set| set.pmid.domain() == PMCD) {
+            assert!(entries.is_empty() && result.value_sets.len() == 5, "a prologue");
+            continue;
+        }
         entries.push(Entry { stamp, mark, sets: result.value_sets.len(), values });
     }
     entries

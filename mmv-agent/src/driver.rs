@@ -1,0 +1,158 @@
+//! The sampler's thread: reads the clocks, waits, and does what it is told.
+
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, RecvTimeoutError};
+use pcp_types::Timestamp;
+use tracing::{info, warn};
+
+use crate::config::Settings;
+use crate::notify;
+use crate::queue::Order;
+use crate::sampler::{Sampler, SamplerReport};
+use crate::schedule::{Schedule, time_of_day};
+use crate::signals::Event;
+
+/// After how many missed ticks that is said again.
+const LATE_TOLD: u64 = 60;
+
+/// The intervals of all groups, and of what no group has.
+fn intervals(settings: &Settings) -> Vec<Duration> {
+    let groups = settings.groups.iter().map(|group| group.interval.unwrap_or(settings.interval));
+    groups.chain([settings.interval]).collect()
+}
+
+/// How many bytes may wait for the writer.
+pub(crate) fn queue_limit(settings: &Settings) -> usize {
+    usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX)
+}
+
+/// The sampler's thread: reads the clocks, waits, and does what it is told.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    sampler: Sampler,
+    schedule: Schedule,
+    settings: Settings,
+    start: Instant,
+    /// How often systemd is told that all is well, and when next.
+    watchdog: Option<(Duration, Duration)>,
+    /// How many files systemd was told of.
+    told: Option<usize>,
+}
+
+/// What ended a wait.
+enum Woken {
+    /// A tick is due.
+    Tick,
+    /// systemd waits for a sign.
+    Watchdog,
+    /// Something was told.
+    Event(Event),
+}
+
+impl Driver {
+    /// A driver that starts now.
+    pub(crate) fn new(sampler: Sampler, settings: Settings) -> Self {
+        let phase = time_of_day(Timestamp::now());
+        let schedule =
+            Schedule::new(&intervals(&settings), phase, settings.samples, settings.duration);
+        let watchdog = notify::watchdog().map(|every| (every, Duration::ZERO));
+        Self { sampler, schedule, settings, start: Instant::now(), watchdog, told: None }
+    }
+
+    /// Ticks until it is told to stop or the schedule ends. The sleep between
+    /// ticks is the wait for an event, so a stop is immediate.
+    pub(crate) fn run(mut self, inbox: &Receiver<Event>) -> SamplerReport {
+        loop {
+            let goes_on = match self.wait(inbox) {
+                Woken::Tick => self.tick(),
+                Woken::Watchdog => true,
+                Woken::Event(event) => self.obey(event),
+            };
+            if !goes_on {
+                return self.sampler.report();
+            }
+        }
+    }
+
+    fn wait(&mut self, inbox: &Receiver<Event>) -> Woken {
+        let tick = self.schedule.due();
+        let due = self.watchdog.map_or(tick, |(_, next)| tick.min(next));
+        let woken = match self.start.checked_add(due) {
+            Some(due) => inbox.recv_deadline(due),
+            // A tick beyond the end of time: only an event can come before it.
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if let Some((every, next)) = &mut self.watchdog
+            && self.start.elapsed() >= *next
+        {
+            notify::alive();
+            *next = self.start.elapsed() + *every;
+        }
+        match woken {
+            Ok(event) => Woken::Event(event),
+            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => Woken::Watchdog,
+            Err(RecvTimeoutError::Timeout) => Woken::Tick,
+            // Nobody is left who could say so.
+            Err(RecvTimeoutError::Disconnected) => Woken::Event(Event::Stop),
+        }
+    }
+
+    fn tick(&mut self) -> bool {
+        let (now, stamp) = (self.start.elapsed(), Timestamp::now());
+        let tick = self.schedule.tick(now, stamp);
+        if tick.missed > 0 {
+            let before = self.sampler.report().missed;
+            self.sampler.note_missed(tick.missed);
+            let total = before + tick.missed;
+            if before == 0 || before / LATE_TOLD != total / LATE_TOLD {
+                warn!(lateness = ?tick.lateness, missed = total, "ticks come too late");
+            }
+        }
+        if tick.gap {
+            self.sampler.note_gap();
+        }
+        let goes_on = self.sampler.tick(now, stamp, Some(&tick.due)) && !tick.last;
+        let files = self.sampler.files();
+        if self.told != Some(files) {
+            notify::status(&format!("harvesting {files} files"));
+            self.told = Some(files);
+        }
+        goes_on
+    }
+
+    fn obey(&mut self, event: Event) -> bool {
+        match event {
+            Event::Stop => {
+                self.sampler.tick(self.start.elapsed(), Timestamp::now(), None);
+                return false;
+            }
+            Event::Change(settings) => self.change(*settings),
+            Event::Sync => self.sampler.order(Order::Sync),
+            Event::NewArchive => self.sampler.order(Order::NewArchive),
+        }
+        true
+    }
+
+    /// Takes other settings, but for what a running agent cannot change.
+    fn change(&mut self, settings: Settings) {
+        let now = &self.settings;
+        let fixed = [
+            ("mmv-dir", settings.mmv_dir != now.mmv_dir),
+            ("archive-dir", settings.destination != now.destination),
+            ("state-dir", settings.state_dir != now.state_dir),
+        ];
+        for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
+            warn!(key, "has changed, and will at the next start");
+        }
+        if intervals(&settings) != intervals(now) {
+            self.schedule.change(&intervals(&settings), self.start.elapsed());
+        }
+        self.sampler.change(settings.groups.clone(), settings.labels.clone());
+        self.sampler.outlet().set_limit(queue_limit(&settings));
+        self.sampler.order(Order::NewVolume);
+        self.settings = settings;
+        info!("the configuration was read again");
+        notify::ready();
+    }
+}

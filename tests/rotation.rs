@@ -1,0 +1,101 @@
+//! One archive after another: switches, restarts of the agent, and what joins them.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use nix::sys::signal::Signal;
+
+use crate::compliance;
+use crate::harness::account;
+use crate::harness::agent::Agent;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+fn samples(base: &Path) -> usize {
+    account::so_far(base)
+        .map_or(0, |facts| facts.records.iter().filter(|record| record.has_samples()).count())
+}
+
+/// Waits until the agent's newest archive, its `count`th, has samples.
+#[track_caller]
+fn wait_for_archive(agent: &Agent, count: usize) {
+    wait::until_true("samples in a new archive", || {
+        let bases = agent.archives();
+        bases.len() == count && samples(&bases[count - 1]) >= 3
+    });
+}
+
+/// Archives of two runs of an agent, the first of which makes two; `between` is
+/// done while none runs.
+fn three_archives(scratch: &Scratch, between: impl FnOnce()) -> Vec<PathBuf> {
+    let mut agent = Agent::start(scratch);
+    wait_for_archive(&agent, 1);
+    agent.signal(Signal::SIGUSR2);
+    wait_for_archive(&agent, 2);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    between();
+    let mut agent = Agent::start(scratch);
+    wait_for_archive(&agent, 3);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    agent.archives()
+}
+
+/// pmlogextract's archive of all of them.
+fn extract(oracle: &Oracle, scratch: &Scratch, bases: &[PathBuf]) -> (Output, PathBuf) {
+    let merged = scratch.path().join("merged");
+    let paths = bases.iter().chain([&merged]).map(|path| path.to_str().expect("UTF-8"));
+    (oracle.output("pmlogextract", &paths.collect::<Vec<_>>()), merged)
+}
+
+fn marks(base: &Path) -> usize {
+    account::of_mmv_archive(base).records.iter().filter(|record| record.mark).count()
+}
+
+#[test]
+fn pmlogextract_merges_archives_of_several_runs_without_a_mark() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let bases = three_archives(&scratch, || ());
+    for base in &bases {
+        compliance::check(&oracle, base);
+    }
+    let (output, merged) = extract(&oracle, &scratch, &bases);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(marks(&merged), 0);
+    let of_each: usize = bases.iter().map(|base| samples(base)).sum();
+    assert_eq!(samples(&merged), of_each);
+}
+
+#[test]
+fn pmlogextract_puts_a_mark_where_a_program_restarted_while_no_agent_ran() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let install = |generation| {
+        scratch.install_bytes(&image(9, generation, &[("requests", 3)]), "app");
+    };
+    install(1);
+    let bases = three_archives(&scratch, || install(2));
+    let (output, merged) = extract(&oracle, &scratch, &bases);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(marks(&merged), 1);
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_told_and_harvesting_goes_on() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    // A file where the folder should be: that stops root, too.
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").expect("make a file");
+    let config = scratch.path().join("agent.toml");
+    let text = format!("interval = \"20ms\"\nstate-dir = \"{}\"\n", file.display());
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8"), "--samples", "4"];
+    let mut agent = Agent::start_with(&scratch, &options);
+    agent.ended();
+    assert!(agent.log().contains("the state cannot be written"), "{}", agent.log());
+    assert_eq!(samples(&agent.archive()), 4);
+}
