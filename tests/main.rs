@@ -17,6 +17,7 @@
 //! | `growing` | a file that grows is read right by PCP and by us, at any moment |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `rotation` | one archive follows the other, and PCP's programs join them |
+//! | `recorded` | a command is logged while it runs |
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
@@ -48,6 +49,7 @@ mod malformed;
 mod paper;
 mod producers;
 mod quantiles;
+mod recorded;
 mod rotation;
 mod serving;
 mod sets;

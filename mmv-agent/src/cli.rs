@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Destination, Invocation, QuantityError, parse_duration};
 use crate::error::{EXIT_CONFIG, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::recording::Recording;
 use crate::{demo, inspect, logging, run};
 
 /// Harvests the MMV files of instrumented programs and logs their metrics
@@ -36,6 +37,15 @@ enum Command {
     ///
     /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
     Inspect(InspectOptions),
+    /// Run a command and log what it and its children publish, in an archive of
+    /// its own; say at the end what was logged.
+    ///
+    /// The command finds a folder for MMV files in `$PCP_TMP_DIR`. What a program
+    /// counts between the last sample and its end is not seen.
+    ///
+    /// Exit status: that of the command, 128 and the number of the signal that
+    /// killed it, 126 or 127 if it cannot be run; 70 and 74 for own failures.
+    Record(RecordOptions),
     /// Show the whole road in five seconds: an instrumented program, the agent,
     /// and a report of what was logged. Needs no set-up and no root.
     Demo,
@@ -90,6 +100,23 @@ impl RunOptions {
 }
 
 #[derive(Debug, Args)]
+struct RecordOptions {
+    /// Time between two samples: 100ms, 2s, 1m
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "100ms")]
+    interval: Duration,
+    /// The base name of the archive [default: the command's name and the time, in
+    /// the folder where we are]
+    #[arg(long, value_name = "BASE")]
+    output: Option<PathBuf>,
+    /// The command
+    #[arg(value_name = "COMMAND")]
+    program: PathBuf,
+    /// Its arguments
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
 struct CheckOptions {
     /// The configuration file
     #[arg(value_name = "FILE", required_unless_present = "pmlogger_config")]
@@ -116,6 +143,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Run(options) => run_command(options),
             Command::CheckConfig(options) => check_command(options),
             Command::Inspect(options) => inspect_command(&options),
+            Command::Record(options) => record_command(options),
             Command::Demo => demo_command(),
         },
         Err(error) => {
@@ -173,6 +201,15 @@ fn inspect_command(options: &InspectOptions) -> ExitCode {
         }
         _ => ExitCode::from(inspect::exit_code(&report)),
     }
+}
+
+fn record_command(options: RecordOptions) -> ExitCode {
+    let RecordOptions { interval, output, program, arguments } = options;
+    let recording = Recording { program, arguments, interval, output };
+    ExitCode::from(recording.record().unwrap_or_else(|error| {
+        say(&error.to_string());
+        error.exit_code()
+    }))
 }
 
 fn demo_command() -> ExitCode {

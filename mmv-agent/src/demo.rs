@@ -2,9 +2,8 @@
 //!
 //! A small instrumented program (`shop`) and the agent run in this process,
 //! each knowing nothing of the other but the directory between them. Then the
-//! archive is read back (`review`).
+//! archive is read back.
 
-mod review;
 mod shop;
 
 use std::fs;
@@ -15,8 +14,8 @@ use std::time::{Duration, Instant};
 use mmv_archive::chart::{Point, sparkline};
 
 use crate::config::{Destination, Settings};
+use crate::review::{grouped, review};
 use crate::run;
-use review::grouped;
 use shop::Shop;
 
 const LASTS: Duration = Duration::from_secs(5);
@@ -74,7 +73,7 @@ pub fn demo() -> Result<(), Error> {
     drop(shop);
 
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", review::review(&scene.base, "mmv.shop")?)?;
+    writeln!(out, "{}", review(&scene.base, "mmv.shop", &["requests.total", "queue.length"])?)?;
     writeln!(out, "{}", scene.directions())?;
     Ok(())
 }

@@ -65,6 +65,8 @@ mod plan;
 mod prologue;
 mod queue;
 mod record;
+pub mod recording;
+mod review;
 mod roster;
 pub mod run;
 mod sampler;

@@ -1,4 +1,5 @@
-//! What the demo shows of the archive, by reading it as anyone would.
+//! What an archive has, told at the end of a demo or a recording, by reading it
+//! as anyone would.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,8 +11,9 @@ use mmv_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value};
 const CHART_WIDTH: usize = 76;
 const CHART_HEIGHT: usize = 10;
 
-/// A table of everything that was logged below `prefix`, and two charts.
-pub(super) fn review(base: &Path, prefix: &str) -> mmv_archive::Result<String> {
+/// A table of everything that was logged below `prefix`, and charts of some of
+/// the metrics below it without instances.
+pub(crate) fn review(base: &Path, prefix: &str, charts: &[&str]) -> mmv_archive::Result<String> {
     let archive = Archive::open(base)?;
     let mut selection = Replay::open(&archive);
     selection.select(prefix);
@@ -23,34 +25,43 @@ pub(super) fn review(base: &Path, prefix: &str) -> mmv_archive::Result<String> {
     let seconds = archive.end().seconds_since(start);
     // Writing to a String does not fail.
     let _ = writeln!(text, "What was logged: {} records in {seconds:.1} s\n", observations.len());
-    let _ = writeln!(
-        text,
-        "{:<32} {:<10} {:<9} {:>12} {:>12}",
-        "metric", "instance", "unit", "last", "per second"
-    );
+    let head = ["metric", "instance", "unit", "last", "per second"].map(str::to_owned);
+    let mut lines = vec![head];
     for (place, metric) in replay.metrics().enumerate() {
         for instance in replay.instances(place) {
             let row = Row { archive: &archive, place, indom: metric.desc.indom, instance };
-            let name = row.instance_name();
             let (last, rate) = row.last_and_rate(metric.desc.semantics, &observations);
             let units = metric.desc.units.to_string();
-            let line = format!("{:<32} {name:<10} {units:<9} {last:>12} {rate:>12}", metric.name);
-            let _ = writeln!(text, "{}", line.trim_end());
+            lines.push([metric.name.clone(), row.instance_name(), units, last, rate]);
         }
     }
-    for (name, title) in
-        [("requests.total", "requests.total: count / sec"), ("queue.length", "queue.length: count")]
-    {
+    push_table(&mut text, &lines);
+    for name in charts {
         let wanted = format!("{prefix}.{name}");
         let found = replay.metrics().enumerate().find(|(_, metric)| metric.name == wanted);
         let Some((place, metric)) = found else { continue };
         let row = Row { archive: &archive, place, indom: None, instance: None };
         let rate = metric.desc.semantics == Semantics::Counter;
         let points = row.points(rate, start, &observations);
-        let chart = Chart::new(CHART_WIDTH, CHART_HEIGHT).title(title).from_zero(true);
+        let units = if rate { metric.rate_units() } else { metric.desc.units };
+        let title = format!("{name}: {units}");
+        let chart = Chart::new(CHART_WIDTH, CHART_HEIGHT).title(&title).from_zero(true);
         let _ = write!(text, "\n{}", chart.render(&points));
     }
     Ok(text)
+}
+
+/// Appends lines whose last two columns are numbers.
+fn push_table(text: &mut String, lines: &[[String; 5]]) {
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let [name, instance, unit, last, rate] = [0, 1, 2, 3, 4].map(width);
+    for [a, b, c, d, e] in lines {
+        let line = format!("{a:name$}  {b:instance$}  {c:unit$}  {d:>last$}  {e:>rate$}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
 }
 
 /// One instance of one selected metric.
@@ -122,7 +133,7 @@ fn shown(value: &Value<'_>) -> String {
 }
 
 /// `12 345 678`.
-pub(super) fn grouped(number: i64) -> String {
+pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::from(if number < 0 { "-" } else { "" });
     for (at, digit) in digits.chars().enumerate() {

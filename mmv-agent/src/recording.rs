@@ -1,0 +1,189 @@
+//! `mmv-agent record -- COMMAND`: what a command and its children publish, while
+//! they run, in an archive of its own.
+//!
+//! The command gets a `$PCP_TMP_DIR` of its own, where MMV files go into `mmv`,
+//! and everything else as it is: standard input and output, the folder, the
+//! environment. The agent samples that folder in this process until the command
+//! has ended.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use crate::config::{Destination, Settings};
+use crate::review::review;
+use crate::run;
+
+/// The status of a shell for a command that is not there.
+const NOT_FOUND: u8 = 127;
+/// The status of a shell for a command that cannot be run.
+const NOT_RUN: u8 = 126;
+
+/// What is recorded, and how.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Time between two samples.
+    pub interval: Duration,
+    /// The base name of the archive; `None`: the program's name and the time, in
+    /// the folder where we are.
+    pub output: Option<PathBuf>,
+}
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The command does not run.
+    #[error("{}: {source}", command.display())]
+    Command {
+        /// The program.
+        command: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No place for MMV files, or no handlers of signals.
+    #[error("{what}: {source}")]
+    Setup {
+        /// What was to be set up.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The agent does not run.
+    #[error(transparent)]
+    Agent(#[from] crate::Error),
+    /// The archive cannot be read back.
+    #[error(transparent)]
+    Archive(#[from] mmv_archive::Error),
+}
+
+impl Error {
+    /// The exit status: a shell's for a command that does not run.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            Self::Command { .. } => NOT_RUN,
+            Self::Setup { .. } => crate::error::EXIT_IO,
+            Self::Agent(_) | Self::Archive(_) => crate::error::EXIT_INTERNAL,
+        }
+    }
+}
+
+impl Recording {
+    /// Runs the command to its end, and says on standard error what was logged.
+    /// Returns the command's exit status, or 128 and the number of the signal that
+    /// killed it.
+    ///
+    /// TERM, HUP and QUIT are passed on to the command. INT, which a terminal
+    /// sends to both, is left to it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub fn record(&self) -> Result<u8, Error> {
+        let setup = |what| move |source| Error::Setup { what, source };
+        let folder = tempfile::Builder::new().prefix("mmv-record-").tempdir();
+        let folder = folder.map_err(setup("a folder for MMV files"))?;
+        let mmv_dir = folder.path().join("mmv");
+        fs::create_dir(&mmv_dir).map_err(setup("a folder for MMV files"))?;
+        let agent = run::start(&Settings {
+            interval: self.interval,
+            ..Settings::new(mmv_dir, Destination::Base(self.base()))
+        })?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(setup("signals"))?;
+        let mut child = self.start(folder.path())?;
+        let handle = pass_on(signals, &child);
+        let ended = child.wait();
+        handle.close();
+        let summary = agent.stop()?;
+        let status = ended.map_err(|source| self.failed(source))?;
+        if summary.sink.archives.is_empty() {
+            say("the command published no metrics, or ended before they were sampled");
+        }
+        for base in &summary.sink.archives {
+            say(&format!("{}.0, .meta, .index\n\n{}", base.display(), review(base, "mmv", &[])?));
+        }
+        Ok(code(status))
+    }
+
+    fn start(&self, folder: &Path) -> Result<Child, Error> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env("PCP_TMP_DIR", folder);
+        command.spawn().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Command { command: self.program.clone(), source }
+    }
+
+    fn base(&self) -> PathBuf {
+        let named = || {
+            let mut name = self.program.file_name().unwrap_or_default().to_owned();
+            name.push(Timestamp::now().strftime("-%Y%m%d.%H.%M.%S").to_string());
+            PathBuf::from(name)
+        };
+        self.output.clone().unwrap_or_else(named)
+    }
+}
+
+/// Passes signals on to the command as long as it has not been waited for.
+fn pass_on(mut signals: Signals, child: &Child) -> Handle {
+    let (handle, pid) = (signals.handle(), Pid::from_raw(child.id().cast_signed()));
+    thread::spawn(move || {
+        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
+            let passed = Signal::try_from(signal).and_then(|signal| kill(pid, signal));
+            // It may have ended by itself.
+            let _ = passed;
+        }
+    });
+    handle
+}
+
+/// An exit status as a shell has it.
+fn code(status: ExitStatus) -> u8 {
+    let killed = || status.signal().map(|signal| 128 + signal);
+    status.code().or_else(killed).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn say(text: &str) {
+    // With stderr closed there is no one to tell that.
+    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_status_is_that_of_a_shell() {
+        for (raw, expected) in [(0, 0), (7 << 8, 7), (255 << 8, 255), (9, 137), (15, 143)] {
+            assert_eq!(code(ExitStatus::from_raw(raw)), expected, "{raw:#x}");
+        }
+    }
+
+    #[test]
+    fn an_archive_is_called_after_the_program_and_the_time() {
+        let (program, arguments) = ("/usr/bin/make".into(), Vec::new());
+        let mut recording =
+            Recording { program, arguments, interval: Duration::from_secs(1), output: None };
+        let name = recording.base().display().to_string();
+        assert!(name.starts_with("make-20") && name.len() == "make-20240501.10.00.00".len());
+        recording.output = Some("there/run".into());
+        assert_eq!(recording.base(), Path::new("there/run"));
+    }
+}

@@ -1,0 +1,80 @@
+//! `mmv-agent record`: a command is logged while it runs, and is itself again
+//! to whoever started it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::compliance;
+use crate::harness::account;
+use crate::harness::binaries;
+use crate::harness::facts;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// `mmv-agent record` of a shell script, which finds a file with the counter
+/// `requests` of 3 in `$image`.
+fn recorder(scratch: &Scratch, base: &Path, script: &str) -> Command {
+    let file = scratch.path().join("image");
+    std::fs::write(&file, image(9, 1, &[("requests", 3)])).expect("an MMV file");
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(["record", "--interval", "20ms", "--output"]).arg(base);
+    command.args(["sh", "-c", script]).env("image", file).env_remove("PCP_TMP_DIR");
+    command
+}
+
+fn record(scratch: &Scratch, base: &Path, script: &str) -> Output {
+    recorder(scratch, base, script).output().expect("start mmv-agent")
+}
+
+#[test]
+fn a_command_is_logged_and_its_output_and_status_are_its_own() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let script = "cp \"$image\" \"$PCP_TMP_DIR/mmv/app\"; sleep 0.5; echo \"$PCP_TMP_DIR\"; exit 7";
+    let output = record(&scratch, &base, script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    let folder = String::from_utf8(output.stdout).expect("a path");
+    assert!(!Path::new(folder.trim()).exists(), "the folder for MMV files is left behind");
+    assert!(said.contains("mmv.app.requests") && said.contains("recording.0"), "{said}");
+    let facts = account::of_mmv_archive(&base);
+    let samples = facts.records.iter().filter(|record| record.has_samples()).count();
+    assert!(samples >= 5, "{samples} samples in half a second");
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+}
+
+#[test]
+fn a_command_without_metrics_or_without_a_program_is_told() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let output = record(&scratch, &base, "exit 0");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("published no metrics"), "{said}");
+    let mut command = Command::new(binaries::mmv_agent());
+    let output = command.args(["record", "--output"]).arg(&base).arg("no-such-program").output();
+    let output = output.expect("start mmv-agent");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{said}");
+    assert!(said.contains("no-such-program"), "{said}");
+}
+
+#[test]
+fn a_signal_to_the_recorder_ends_the_command_and_the_archive_is_whole() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let script = "cp \"$image\" \"$PCP_TMP_DIR/mmv/app\"; exec sleep 60";
+    let child = recorder(&scratch, &base, script).spawn().expect("start mmv-agent");
+    let data = base.with_extension("0");
+    wait::until_true("a record", || std::fs::metadata(&data).is_ok_and(|data| data.len() > 2_000));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("send TERM");
+    let output = child.wait_with_output().expect("wait for mmv-agent");
+    assert_eq!(output.status.code(), Some(128 + Signal::SIGTERM as i32));
+    assert!(account::of_mmv_archive(&base).records.iter().any(facts::Record::has_samples));
+}
