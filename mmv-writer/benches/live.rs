@@ -1,20 +1,27 @@
 //! What histograms and live registries cost.
 //!
 //! ```text
-//! cargo bench -p mmv-writer --bench live
+//! cargo bench -p mmv-writer --bench live -- [record | lookup | register]
 //! ```
 //!
-//! Prints the median and the best of several rounds, in nanoseconds a call. The
-//! machine should be idle: with two threads each row needs both processors.
+//! Prints the median and the best of several rounds. The machine should be idle: with two threads each row needs both processors.
 
 #[path = "live/lookup.rs"]
 mod lookup;
 #[path = "live/record.rs"]
 mod record;
+#[path = "live/register.rs"]
+mod register;
 
 fn main() {
-    record::report();
-    lookup::report();
+    let only = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
+    let parts: [(&str, fn()); 3] =
+        [("record", record::report), ("lookup", lookup::report), ("register", register::report)];
+    for (name, report) in parts {
+        if only.as_deref().is_none_or(|only| only == name) {
+            report();
+        }
+    }
 }
 
 /// Median and best of rounds that each say how long they took.

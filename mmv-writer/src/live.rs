@@ -221,12 +221,12 @@ impl Shared {
 
     /// Tells readers of a change: now, or by a thread once it is time.
     fn announce(self: &Arc<Self>, state: &mut State) {
+        if state.pending {
+            return;
+        }
         let wait = self.pace.saturating_sub(state.announced.elapsed());
         if wait.is_zero() {
             state.announce();
-            return;
-        }
-        if state.pending {
             return;
         }
         let shared = Arc::downgrade(self);

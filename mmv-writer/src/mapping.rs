@@ -40,7 +40,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::libc;
 
 use crate::layout::Header;
@@ -281,7 +281,7 @@ impl CellPlan {
 pub struct Segment {
     base: NonNull<u8>,
     len: usize,
-    _backing: Backing,
+    backing: Backing,
 }
 
 #[expect(dead_code, reason = "owned for what its drop does: the memory ends with it")]
@@ -324,14 +324,14 @@ impl Segment {
             offset: (offset - ahead).cast_signed(),
         };
         let backing = Backing::File(fork::register(entry), map, Arc::clone(file));
-        Ok(Self { base, len, _backing: backing })
+        Ok(Self { base, len, backing })
     }
 
     /// Private memory of `words` words, all zero.
     pub fn private(words: usize) -> Self {
         let mut memory: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
         let base = NonNull::from(&mut *memory).cast();
-        Self { base, len: words * WORD, _backing: Backing::Private(memory) }
+        Self { base, len: words * WORD, backing: Backing::Private(memory) }
     }
 
     /// Private memory of `len` bytes, all zero, that takes room as it is used: for
@@ -344,7 +344,7 @@ impl Segment {
         let map = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
         let base = NonNull::new(map.as_mut_ptr())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok(Self { base, len, _backing: Backing::Anonymous(map) })
+        Ok(Self { base, len, backing: Backing::Anonymous(map) })
     }
 
     /// The cell at offset `at` of the segment; `None` if it is not wholly
@@ -382,13 +382,22 @@ impl Segment {
     /// Stores whole words from `at` on, first to last, relaxed; `false`, with
     /// nothing stored, if they are not all inside.
     #[must_use]
-    pub fn copy_in(&self, at: usize, words: &[u64]) -> bool {
+    pub fn copy_in(&self, at: usize, words: impl ExactSizeIterator<Item = u64>) -> bool {
         let end = words.len().checked_mul(WORD).and_then(|bytes| at.checked_add(bytes));
         if end.is_none_or(|end| end > self.len) {
             return false;
         }
         let offsets = (at..).step_by(WORD);
-        offsets.zip(words).all(|(at, word)| self.store_u64(at, *word, Ordering::Relaxed))
+        offsets.zip(words).all(|(at, word)| self.store_u64(at, word, Ordering::Relaxed))
+    }
+
+    /// Tells the system that what is mapped is written here and there, by this
+    /// process first: reading the file ahead would only make pages of zeros.
+    pub fn expect_no_reading(&self) {
+        if let Backing::File(_, map, _) = &self.backing {
+            // Without the advice it is only slower.
+            let _ = map.advise(Advice::Random);
+        }
     }
 }
 

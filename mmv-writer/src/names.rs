@@ -8,9 +8,16 @@
 /// takes parts that start with a digit behind a prefix; such a name would be
 /// lost as soon as the prefix goes.
 pub(crate) fn is_metric_name(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let starts = name.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());
-    starts && name.split('.').all(|part| !part.is_empty() && part.bytes().all(legal))
+    // One pass, as programs may register many: a dot is legal behind anything else.
+    let mut before = b'.';
+    let mut legal = |byte: u8| {
+        let is_dot = byte == b'.';
+        let legal = byte.is_ascii_alphanumeric() || byte == b'_' || (is_dot && before != b'.');
+        before = byte;
+        legal
+    };
+    starts && name.bytes().all(&mut legal) && !name.ends_with('.')
 }
 
 /// Whether `name` can be a label's name: a letter, then letters, digits, `_`.

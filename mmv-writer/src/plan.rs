@@ -171,7 +171,7 @@ impl Places {
         let strings = sections[SectionKind::Strings as usize].len() as u64;
         let has_indoms = !sections[SectionKind::Indoms as usize].is_empty();
         let mut toc = Vec::new();
-        let mut tail = Vec::new();
+        let mut tail = Vec::with_capacity(sections.iter().map(Vec::len).sum());
         for (kind, bytes) in SectionKind::ALL.into_iter().zip(sections) {
             let (offset, wanted) = match kind {
                 SectionKind::Indoms => (self.indoms, has_indoms),
@@ -188,7 +188,7 @@ impl Places {
             if wanted {
                 toc.push(TocEntry { kind: kind.code(), count: count as i32, offset });
             }
-            tail.extend(bytes);
+            tail.extend_from_slice(&bytes);
         }
         (toc, tail)
     }
@@ -208,7 +208,7 @@ impl Strings {
     /// Adds an entry; its offset.
     fn add(&mut self, text: &str) -> u64 {
         let offset = self.start + self.bytes.len() as u64;
-        self.bytes.extend(padded::<STRING_BYTES>(text));
+        self.bytes.extend_from_slice(&padded::<STRING_BYTES>(text));
         offset
     }
 
@@ -238,7 +238,7 @@ fn encode_indoms(model: &Model, places: &Places, strings: &mut Strings) -> Vec<u
             short_help,
             long_help,
         };
-        bytes.extend(entry.as_bytes());
+        bytes.extend_from_slice(entry.as_bytes());
     }
     bytes
 }
@@ -251,10 +251,10 @@ fn encode_instances(model: &Model, places: &Places, strings: &mut Strings) -> Ve
             let (indom, id) = (places.indom(index), id.get());
             if is_v1 {
                 let name = padded::<NAME_BYTES>(name);
-                bytes.extend(InstanceV1 { indom, padding: 0, id, name }.as_bytes());
+                bytes.extend_from_slice(InstanceV1 { indom, padding: 0, id, name }.as_bytes());
             } else {
                 let name = strings.add(name);
-                bytes.extend(InstanceV2 { indom, padding: 0, id, name }.as_bytes());
+                bytes.extend_from_slice(InstanceV2 { indom, padding: 0, id, name }.as_bytes());
             }
         }
     }
@@ -265,11 +265,11 @@ fn encode_metrics(model: &Model, version: Version, strings: &mut Strings) -> Vec
     let mut bytes = Vec::new();
     for metric in &model.metrics {
         if version == Version::V1 {
-            bytes.extend(metric_v1(metric, strings).as_bytes());
+            bytes.extend_from_slice(metric_v1(metric, strings).as_bytes());
         } else {
             let name = strings.add(&metric.name);
             let help = strings.add_both(&metric.help);
-            bytes.extend(metric_v2(metric, name, help).as_bytes());
+            bytes.extend_from_slice(metric_v2(metric, name, help).as_bytes());
         }
     }
     bytes

@@ -63,6 +63,7 @@ impl LiveFile {
             .map_err(Error::io("allocate", &path))?;
         let segment = Segment::map(&file, 0, room.end() as usize);
         let segment = Arc::new(segment.map_err(Error::io("map", &path))?);
+        segment.expect_no_reading();
         let generation = next_generation(&identity.path);
         let mut live = Self {
             path: identity.path.clone(),
@@ -141,7 +142,6 @@ impl LiveFile {
         if count == 0 {
             return Ok(());
         }
-        self.check_process()?;
         let max = self.room.capacity(kind);
         if !self.has_room(kind, count) {
             return Err(Error::Full { what: plural(kind), max, name: name.to_owned() });
@@ -175,7 +175,8 @@ impl LiveFile {
     /// Takes a string entry and writes it; its offset.
     pub(super) fn take_string(&mut self, text: &str) -> u64 {
         let at = self.take(SectionKind::Strings);
-        self.write_string(at, text);
+        // Behind the text there are zeros: nobody has written there before.
+        self.write(at, text.as_bytes());
         at
     }
 
@@ -205,13 +206,16 @@ impl LiveFile {
         self.write(at, &bytes);
     }
 
-    /// Writes an entry, or other whole words.
+    /// Writes an entry, or other whole words; the last one is filled with zeros.
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
         self.changed = true;
-        let word = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_ne_bytes);
-        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
-        let inside = self.segment.copy_in(at as usize, &words);
-        debug_assert!(inside, "{} words at {at}", words.len());
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            u64::from_ne_bytes(word)
+        };
+        let inside = self.segment.copy_in(at as usize, bytes.chunks(8).map(word));
+        debug_assert!(inside, "{} bytes at {at}", bytes.len());
     }
 
     /// Stores a word behind all that was written before.

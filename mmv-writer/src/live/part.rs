@@ -1,10 +1,13 @@
 //! One file of a live registry, and what is registered in it.
 
+use std::sync::Arc;
+
 use zerocopy::IntoBytes;
 
 use super::file::LiveFile;
 use super::room::Room;
 use crate::layout::{SectionKind, Version};
+use crate::mapping::Lease;
 use crate::plan::{encode_label, metric_v2};
 use crate::publish::{Identity, Published, unless_refused};
 use crate::registry::MetricSpec;
@@ -19,6 +22,8 @@ pub(super) struct Part {
     pub(super) file: LiveFile,
     /// `None` once it is withdrawn.
     pub(super) published: Option<Published>,
+    /// Of all values that stay.
+    pub(super) lease: Arc<Lease>,
 }
 
 /// What a registration adds to a file.
@@ -79,7 +84,8 @@ impl Part {
         let created = unless_refused(LiveFile::create(identity, room), lenient)?;
         let (file, published) = created.map_or_else(|| LiveFile::unseen(identity, room), Ok)?;
         let catalog = Catalog::new(identity, Some(Version::V3));
-        Ok(Self { catalog, file, published: Some(published) })
+        let lease = Lease::new(file.segment());
+        Ok(Self { catalog, file, published: Some(published), lease })
     }
 
     /// Whether there is room for all of this.

@@ -103,6 +103,7 @@ impl State {
         let takes =
             |(index, part): &(usize, &mut Part)| *index == 0 || part.catalog.can_have_file_labels();
         for (_, part) in self.parts.iter_mut().enumerate().filter(takes) {
+            part.file.check_process()?;
             part.catalog.check_file_label(label.clone())?;
             part.file.ensure(SectionKind::Labels, 1, &label.name)?;
         }
@@ -173,7 +174,7 @@ impl State {
         let wants = Wants::of_metric(&spec).plus(of_values(&spec, 1));
         let metric = self.add_metric(spec, None, &wants, None)?;
         let part = self.metrics.get(metric).map_or(0, |metric| metric.part);
-        let lease = Lease::new(self.part(part)?.file.segment());
+        let lease = Arc::clone(&self.part(part)?.lease);
         Ok(self.link(metric, 0, 0, &lease))
     }
 
@@ -284,6 +285,7 @@ impl State {
         let missing = || other_registry(instance);
         let metric = self.metrics.get(family).ok_or_else(missing)?;
         let Part { catalog, file, .. } = self.parts.get_mut(metric.part).ok_or_else(missing)?;
+        file.check_process()?;
         let domain = metric.domain.and_then(|domain| self.domains.get_mut(domain));
         let domain = domain.ok_or_else(missing)?;
         catalog.check_instance_name(&domain.name, instance)?;
@@ -345,6 +347,7 @@ impl State {
         }
         for (part, _, record) in &targets {
             let here = self.part(*part)?;
+            here.file.check_process()?;
             here.catalog.check_labels(std::slice::from_ref(record))?;
             here.file.ensure(SectionKind::Labels, 1, &label.name)?;
         }

@@ -72,11 +72,11 @@ fn a_segment_gives_out_aligned_cells_inside_only() {
         assert!(segment.cell(at).is_none(), "{at}");
         assert!(!segment.store_u64(at, 1, Ordering::Relaxed));
     }
-    assert!(!segment.copy_in(24, &[1, 2]));
-    assert!(!segment.copy_in(usize::MAX, &[1]));
+    assert!(!segment.copy_in(24, [1, 2].into_iter()));
+    assert!(!segment.copy_in(usize::MAX, [1].into_iter()));
     let cell = segment.cell(24).unwrap();
     assert_eq!(cell.load(), 0, "a refused copy writes nothing");
-    assert!(segment.copy_in(16, &[8, 9]));
+    assert!(segment.copy_in(16, [8, 9].into_iter()));
     assert_eq!(cell.load(), 9);
 }
 

@@ -82,7 +82,7 @@ impl State {
     /// Copies the words to the entry, first to last. The entry's last byte is
     /// NUL in every text, hence at every moment.
     fn write(&self) -> bool {
-        self.home.as_ref().is_none_or(|(segment, at)| segment.copy_in(*at, &self.words))
+        self.home.as_ref().is_none_or(|(segment, at)| segment.copy_in(*at, self.words.into_iter()))
     }
 }
 

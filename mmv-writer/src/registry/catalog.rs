@@ -3,7 +3,6 @@
 //!
 //! Checking and taking are two steps: what fails in between leaves no trace.
 
-use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use pcp_types::InstanceId;
@@ -31,10 +30,12 @@ pub(crate) struct Catalog {
     labels: Vec<LabelRecord>,
 }
 
-/// Numbers that are given out once.
+/// Numbers, of at most twelve bits, that are given out once.
 #[derive(Debug, Default)]
 struct Numbers {
-    taken: HashSet<u32>,
+    /// By number.
+    taken: Vec<bool>,
+    count: usize,
     /// All numbers from 1 to before this one are taken.
     next: u32,
 }
@@ -151,7 +152,8 @@ impl Catalog {
         spec: MetricSpec,
         indom: Option<u32>,
     ) -> Result<Checked, Error> {
-        let name = format!("{}{}", self.prefix, spec.name);
+        let mut name = self.prefix.clone();
+        name.push_str(&spec.name);
         check::metric_name(&name)?;
         self.check_version("metric name", &name, version_for_name(&name))?;
         self.check_room_for_metrics(1, &spec.name)?;
@@ -260,15 +262,15 @@ impl Catalog {
 
 impl Numbers {
     fn len(&self) -> usize {
-        self.taken.len()
+        self.count
     }
 
     fn is_empty(&self) -> bool {
-        self.taken.is_empty()
+        self.count == 0
     }
 
     fn contains(&self, number: u32) -> bool {
-        self.taken.contains(&number)
+        self.taken.get(number as usize).copied().unwrap_or(false)
     }
 
     /// The lowest of a range from 1 on that is free.
@@ -277,8 +279,16 @@ impl Numbers {
         (from..=*range.end()).find(|number| !self.contains(*number))
     }
 
+    /// Takes a number that is free.
     fn take(&mut self, number: u32) {
-        self.taken.insert(number);
+        let index = number as usize;
+        if self.taken.len() <= index {
+            self.taken.resize(index + 1, false);
+        }
+        if let Some(taken) = self.taken.get_mut(index) {
+            *taken = true;
+        }
+        self.count += 1;
         while self.contains(self.next.max(1)) {
             self.next = self.next.max(1) + 1;
         }

@@ -1,7 +1,6 @@
 //! The metric names of a registry, in whichever of its files they are.
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use hashbrown::HashSet;
 
 use super::check;
 use crate::Error;
@@ -9,7 +8,9 @@ use crate::Error;
 /// Names of metrics, without what the file's name puts before them.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    taken: BTreeSet<String>,
+    taken: HashSet<String>,
+    /// All that stands before a dot in a name that is taken.
+    branches: HashSet<String>,
 }
 
 impl Names {
@@ -20,26 +21,64 @@ impl Names {
         if self.taken.contains(name) {
             return Err(Error::NameTaken { what: "metric name", name: name.to_owned() });
         }
-        let branch = format!("{name}.");
-        let behind = (Bound::Included(branch.as_str()), Bound::Unbounded);
-        let below = self.taken.range::<str, _>(behind).next();
-        if let Some(longer) = below.filter(|other| other.starts_with(&branch)) {
-            return Err(Error::LeafAndBranch { leaf: name.to_owned(), longer: longer.clone() });
+        if self.branches.contains(name) {
+            let is_longer = |other: &&String| {
+                other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+            };
+            let longer = self.taken.iter().filter(is_longer).min().cloned().unwrap_or_default();
+            return Err(Error::LeafAndBranch { leaf: name.to_owned(), longer });
         }
-        let dots = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
-        for leaf in dots {
-            if self.taken.contains(leaf) {
-                return Err(Error::LeafAndBranch {
-                    leaf: leaf.to_owned(),
-                    longer: name.to_owned(),
-                });
+        match branches(name).find(|branch| self.taken.contains(*branch)) {
+            Some(leaf) => {
+                let (leaf, longer) = (leaf.to_owned(), name.to_owned());
+                Err(Error::LeafAndBranch { leaf, longer })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes a name that was checked.
     pub(crate) fn take(&mut self, name: String) {
+        for branch in branches(&name) {
+            if !self.branches.contains(branch) {
+                self.branches.insert(branch.to_owned());
+            }
+        }
         self.taken.insert(name);
+    }
+}
+
+/// What stands before each dot of a name.
+fn branches(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('.').filter_map(|(dot, _)| name.get(..dot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_leaf_or_a_branch() {
+        let mut names = Names::default();
+        for name in ["disk.read.count", "disk.read.bytes", "net"] {
+            names.check(name).unwrap();
+            names.take(name.to_owned());
+        }
+        for (refused, leaf, longer) in [
+            ("disk", "disk", "disk.read.bytes"),
+            ("disk.read", "disk.read", "disk.read.bytes"),
+            ("disk.read.count.max", "disk.read.count", "disk.read.count.max"),
+            ("net.in.bytes", "net", "net.in.bytes"),
+        ] {
+            let Err(Error::LeafAndBranch { leaf: found_leaf, longer: found_longer }) =
+                names.check(refused)
+            else {
+                panic!("{refused}");
+            };
+            assert_eq!((found_leaf.as_str(), found_longer.as_str()), (leaf, longer));
+        }
+        for free in ["dis", "disk.readers", "nets", "disk.write"] {
+            names.check(free).unwrap();
+        }
     }
 }

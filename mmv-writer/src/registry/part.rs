@@ -126,22 +126,21 @@ impl Part {
     }
 
     fn adopt(&mut self, metric: Checked, indom: Option<usize>, seats: &[Seat]) {
-        let end = self.place(seats.len(), metric.isolated);
-        let places: Vec<_> =
-            (0..seats.len()).map(|index| self.place(index, metric.isolated)).collect();
+        let first = self.place(0, metric.isolated);
+        let step = step(metric.isolated);
         self.catalog.take_metric(&metric.record);
         self.catalog.take_labels(metric.labels);
         self.model.metrics.push(metric.record);
         let values = &mut self.model.values;
-        for (index, (seat, place)) in seats.iter().zip(places).enumerate() {
-            values.resize_with(place, || None);
+        for (index, seat) in seats.iter().enumerate() {
+            values.resize_with(first + index * step, || None);
             values.push(Some(ValueRecord {
                 metric: self.model.metrics.len() - 1,
                 instance: indom.map(|indom| (indom, index)),
                 text: seat.text.clone(),
             }));
         }
-        values.resize_with(end, || None);
+        values.resize_with(first + seats.len() * step, || None);
     }
 
     /// Completes the file and gives it its name.

@@ -1,0 +1,76 @@
+//! Instances that come and go take no more memory than those that are there.
+//!
+//! A test binary of its own, as it looks at the memory of the whole process.
+//! `MMV_LONG` in the environment asks for the 100 000 cycles.
+
+use std::fs::File;
+use std::time::Duration;
+
+use mmv_writer::view::{Contents, Limits};
+use mmv_writer::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry};
+
+/// Instances that are there at once.
+const ROUND: u64 = 2_500;
+
+/// How long a place rests before it is used again, and a little more.
+const REST: Duration = Duration::from_millis(120);
+
+/// Kilobytes of the process that are in memory, its files' pages included.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// One round of comings and goings, under names that were never there. In between
+/// a stranger finds all of them, under numbers that were never there, and then none.
+fn round(registry: &LiveRegistry, things: &LiveIndom, count: &Family<Counter<u64>>, first: u64) {
+    for number in first..first + ROUND {
+        let name = format!("thing {number}");
+        let handle = count.get_or_create(&name).unwrap();
+        if number % 10 == 0 {
+            things.label(&name, Label::new("number", number)).unwrap();
+        }
+        handle.add(number);
+    }
+    let handle = count.get(&format!("thing {first}")).unwrap();
+    registry.announce();
+    let file = File::open(registry.published().path()).unwrap();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!(contents.skipped, []);
+    let ids = contents.indoms[0].instances.iter().map(|instance| instance.id.get() as u64);
+    let mut ids: Vec<_> = ids.collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (first..first + ROUND).collect::<Vec<_>>(), "a number is used once");
+    for number in first..first + ROUND {
+        assert!(things.remove(&format!("thing {number}")));
+    }
+    handle.inc();
+    assert_eq!(handle.value(), first + 1);
+    registry.announce();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!((contents.values.len(), contents.labels.len()), (0, 0), "a handle is not a value");
+    drop(handle);
+    std::thread::sleep(REST);
+}
+
+#[test]
+fn memory_stays_flat_while_instances_come_and_go() {
+    let rounds = if std::env::var_os("MMV_LONG").is_some() { 40 } else { 8 };
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).live();
+    let registry = registry.pace(Duration::ZERO).build().unwrap();
+    let things = registry.indom("things").build().unwrap();
+    let count: Family<Counter<u64>> = registry.counter("count").build_family(&things).unwrap();
+    // The first rounds find out how much is needed.
+    for index in 0..3 {
+        round(&registry, &things, &count, index * ROUND);
+    }
+    let before = resident();
+    for index in 3..3 + rounds {
+        round(&registry, &things, &count, index * ROUND);
+    }
+    let after = resident();
+    eprintln!("{before} kB before, {after} kB after {} instances", rounds * ROUND);
+    assert!(after < before + 512, "{before} kB became {after} kB");
+}
