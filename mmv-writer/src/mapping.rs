@@ -376,6 +376,8 @@ impl Segment {
         // which `self` keeps mapped writable; all other access is atomic.
         let word = unsafe { word.as_ref() };
         word.store(value, order);
+        #[cfg(test)]
+        trace::note(at, value, order);
         true
     }
 
@@ -630,3 +632,5 @@ impl fmt::Debug for Cell {
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+pub(crate) mod trace;

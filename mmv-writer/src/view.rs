@@ -225,8 +225,17 @@ impl Contents {
         if !metadata.is_file() {
             return Err(Refusal::NotRegular);
         }
-        let (contents, toc) = Self::from_source(file, metadata.len(), *limits)?;
-        let mut budget = Budget::new(file, metadata.len(), *limits);
+        Self::from_changing(file, metadata.len(), *limits)
+    }
+
+    /// The contents of what may change while it is read.
+    fn from_changing<S: Source + ?Sized>(
+        source: &S,
+        file_len: u64,
+        limits: Limits,
+    ) -> Result<Self, Refusal> {
+        let (contents, toc) = Self::from_source(source, file_len, limits)?;
+        let mut budget = Budget::new(source, file_len, limits);
         let again = sections::read_header(&mut budget)?;
         if again.generation1 != contents.header.generation
             || again.generation2 != contents.header.generation
@@ -405,5 +414,7 @@ fn lossy(bytes: Vec<u8>) -> String {
 /// Bytes of a header, for the callers that read one.
 const HEADER_BYTES: usize = HeaderBytes::BYTES;
 
+#[cfg(test)]
+mod growth;
 #[cfg(test)]
 mod tests;

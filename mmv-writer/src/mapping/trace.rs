@@ -1,0 +1,36 @@
+//! What a writer stores in its segments, and in which order: for tests that show
+//! it to a reader store by store.
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
+
+/// A word stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Store {
+    /// Its offset in the segment.
+    pub(crate) at: usize,
+    pub(crate) word: u64,
+    /// As the model in `view/growth.rs` has it.
+    #[cfg_attr(not(mmv_loom), expect(dead_code, reason = "for weak memory only"))]
+    pub(crate) order: Ordering,
+}
+
+thread_local! {
+    static STORES: RefCell<Option<Vec<Store>>> = const { RefCell::new(None) };
+}
+
+/// What this thread stores while it does some work, in order.
+pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
+    STORES.set(Some(Vec::new()));
+    work();
+    STORES.take().unwrap_or_default()
+}
+
+/// Notes a store if anybody asked.
+pub(super) fn note(at: usize, word: u64, order: Ordering) {
+    STORES.with_borrow_mut(|stores| {
+        if let Some(stores) = stores {
+            stores.push(Store { at, word, order });
+        }
+    });
+}
