@@ -221,6 +221,23 @@ fn pmdammv_and_mmvdump_read_what_ours_writes() {
 }
 
 #[test]
+fn the_example_in_c_counts_what_its_machines_make() {
+    let lib = library().join("lib");
+    let options = [
+        format!("-I{}", library().join("include").display()),
+        format!("-L{}", lib.display()),
+        "-lpcp_mmv".to_owned(),
+    ];
+    let source = workspace().join("mmv-writer/capi/examples/acme.c");
+    let program = compile(Command::new("gcc"), &source, &options.each_ref().map(String::as_str));
+    let scratch = Scratch::new();
+    let file = scratch.mmv_dir().join("acme");
+    let output = succeed(on_ours(Command::new(program)).arg(&file).arg("5000"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "10000 products\n");
+    assert!(!file.exists());
+}
+
+#[test]
 fn threads_lose_nothing_through_the_c_interface() {
     let each = if std::env::var_os("MMV_LONG").is_some() { 10_000_000 } else { 500_000 };
     let scratch = Scratch::new();

@@ -1,0 +1,10 @@
+//! The least that a program does to be seen: one counter. `ci/size` says what that
+//! adds to a program.
+
+fn main() -> Result<(), mmv_writer::Error> {
+    let registry = mmv_writer::Registry::builder("minimal").lenient().build()?;
+    let turns = registry.counter::<u64>("turns").build()?;
+    let _published = registry.publish()?;
+    (0..std::env::args().count()).for_each(|_| turns.inc());
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! A web worker with threads: what each request took as a histogram, of which any
+//! quantile over any time can be read, and what the threads do.
+//!
+//! ```text
+//! cargo run -p mmv-writer --example web -- [DIRECTORY] [SECONDS]
+//! ```
+//!
+//! Without a directory the file `web` goes to this machine's MMV directory. Works,
+//! unseen, also where no file can be made.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mmv_writer::{
+    Buckets, Counter, Error, Gauge, Histogram, Instances, Registry, Striped, Units, mmv_directory,
+};
+
+const THREADS: usize = 4;
+const CODES: [&str; 3] = ["200", "404", "500"];
+
+/// What is counted. Clones, one for each thread, count in the same places.
+#[derive(Debug, Clone)]
+struct Metrics {
+    /// By nobody but its thread, so at the price of a store.
+    bytes: Striped<u64>,
+    answered: Instances<Counter<u64>>,
+    busy: Gauge<i64>,
+    latency: Histogram,
+}
+
+impl Metrics {
+    fn register(registry: &Registry) -> Result<Self, Error> {
+        let codes = registry.indom("codes").names(CODES).help("codes of answers").build()?;
+        let threads = registry.stripes(THREADS)?;
+        // Up to a minute, to 6 %.
+        let buckets = registry.buckets(Buckets::new(3, 60_000_000_000))?;
+        let bytes = registry.counter("bytes.sent").units(Units::bytes());
+        let answered = registry.counter("requests.answered").units(Units::count());
+        let busy = registry.gauge("threads.busy").help("threads that have a request");
+        let latency = registry.counter("requests.latency").units(Units::nanoseconds());
+        Ok(Self {
+            bytes: bytes.build_striped(&threads)?,
+            answered: answered.build_instances(&codes)?,
+            busy: busy.build()?,
+            latency: latency.help("time to answer").build_histogram(&buckets)?,
+        })
+    }
+}
+
+/// A thread that answers requests.
+fn work(metrics: &Metrics, end: Instant) {
+    let mut bytes = metrics.bytes.claim();
+    let mut turn = 0;
+    while Instant::now() < end {
+        turn += 1;
+        metrics.busy.add(1);
+        let start = Instant::now();
+        thread::sleep(Duration::from_micros(500 + 37 * (turn % 61)));
+        metrics.latency.record(start.elapsed().as_nanos() as u64);
+        metrics.busy.sub(1);
+        bytes.add(512 * (1 + turn % 8));
+        let code = CODES[if turn % 100 == 0 { 2 } else { usize::from(turn % 20 == 0) }];
+        if let Some(answered) = metrics.answered.by_name(code) {
+            answered.inc();
+        }
+    }
+}
+
+fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
+
+    let registry = Registry::builder("web").directory(directory).sentinel().lenient().build()?;
+    let metrics = Metrics::register(&registry)?;
+    let _published = registry.publish()?;
+
+    let end = Instant::now() + Duration::from_secs(seconds);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| work(&metrics, end));
+        }
+    });
+    let (count, sum) = (metrics.latency.count(), metrics.latency.sum());
+    println!("{count} requests, {} us on average", sum / count.max(1) / 1000);
+    Ok(())
+}
