@@ -24,6 +24,7 @@
 //! | `gauge!("a.b")` | the gauge `mmv.shop.a.b`, double |
 //! | `histogram!("a.b")` | the counters `a.b.bucket`, with an instance a bucket, and `a.b.sum` |
 //! | labels | an instance of the metric, on a domain of this metric's own, named `code=200,path=/`: sorted by key, with a backslash before `,`, `=` and `\` in a label |
+//! | each label | also a label of that instance, of counters and gauges, while there is room (255 in a file) |
 //! | labels of a histogram | the same, with the bucket behind them: `path=/,bucket=96..103` |
 //! | a unit, if [described](metrics::describe_counter) before the first use | the metric's units |
 //! | a description | its help text, up to 255 bytes |

@@ -40,6 +40,11 @@ pub(crate) fn instance(key: &Key) -> Option<String> {
     Some(name)
 }
 
+/// A label's name: a letter, then letters, digits and `_`.
+pub(crate) fn label(key: &str) -> String {
+    metric(key).replace('.', "_")
+}
+
 /// As much of a text as a help text may have, and without NUL.
 pub(crate) fn help(text: &str) -> String {
     cut(&text.replace('\0', " "), 255).to_owned()
@@ -85,6 +90,7 @@ mod tests {
             assert_eq!(metric(given), made);
         }
         assert_eq!(metric(&"x".repeat(300)).len(), LONGEST);
+        assert_eq!(label("http.status-code"), "http_status_code");
     }
 
     #[test]

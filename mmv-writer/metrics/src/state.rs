@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use metrics::{Key, SharedString, Unit};
 use mmv_writer::metric::Measured;
 use mmv_writer::{
-    Buckets, Counter, Error, Family, Gauge, LiveIndom, LiveRegistry, MetricBuilder, Units,
+    Buckets, Counter, Error, Family, Gauge, Label, LiveIndom, LiveRegistry, MetricBuilder, Units,
 };
 
 use crate::handles::Recording;
@@ -34,7 +34,7 @@ struct Description {
 #[derive(Debug)]
 struct Metric<H> {
     plain: Option<H>,
-    labelled: Option<Family<H>>,
+    labelled: Option<(Family<H>, LiveIndom)>,
 }
 
 impl<H> Default for Metric<H> {
@@ -99,7 +99,7 @@ impl State {
             Kind { registry, make, suffix: ".bucket", units: Units::count(), help: &help };
         let sum = Kind { registry, make, suffix: ".sum", units, help: &help };
         let metric = self.histograms.entry(key.name().to_owned()).or_default();
-        Some(buckets.family(metric, key).and_then(|family| {
+        Some(buckets.family(metric, key).and_then(|(family, _)| {
             let sum = sum.handle(&mut self.sums, key)?;
             Ok(Recording::new(self.buckets, factor, family, names::instance(key), sum))
         }))
@@ -116,7 +116,14 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
     fn handle(&self, metrics: &mut HashMap<String, Metric<H>>, key: &Key) -> Result<H, Error> {
         let metric = metrics.entry(key.name().to_owned()).or_default();
         if let Some(instance) = names::instance(key) {
-            return self.family(metric, key)?.get_or_create(&instance);
+            let (family, indom) = self.family(metric, key)?;
+            let handle = family.get_or_create(&instance)?;
+            for label in key.labels() {
+                // There may be no room for more; the instance's name has all of them.
+                let _ =
+                    indom.label(&instance, Label::new(names::label(label.key()), label.value()));
+            }
+            return Ok(handle);
         }
         if let Some(handle) = &metric.plain {
             return Ok(handle.clone());
@@ -128,15 +135,15 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
     }
 
     /// The metric of a key's name with instances, on a domain of its own.
-    fn family(&self, metric: &mut Metric<H>, key: &Key) -> Result<Family<H>, Error> {
-        if let Some(family) = &metric.labelled {
-            return Ok(family.clone());
+    fn family(&self, metric: &mut Metric<H>, key: &Key) -> Result<(Family<H>, LiveIndom), Error> {
+        if let Some(labelled) = &metric.labelled {
+            return Ok(labelled.clone());
         }
         let other = if metric.plain.is_some() { "_labelled" } else { "" };
         let indom: LiveIndom = self.registry.indom(key.name()).build()?;
         let family = self.register(key, other, |builder| builder.build_family(&indom))?;
-        metric.labelled = Some(family.clone());
-        Ok(family)
+        metric.labelled = Some((family.clone(), indom.clone()));
+        Ok((family, indom))
     }
 
     /// Registers a metric. One whose name is a part of another's, as `http` is of

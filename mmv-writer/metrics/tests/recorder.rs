@@ -83,6 +83,27 @@ fn counters_and_gauges_are_there_with_and_without_labels() {
 }
 
 #[test]
+fn labels_are_also_labels_of_the_instances_while_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    with_local_recorder(&recorder(&directory), || {
+        for n in 0..300 {
+            counter!("count", "the.number" => n.to_string(), "sign" => "+").increment(1);
+        }
+        let (_, contents) = contents(&directory.path().join("app"));
+        assert_eq!(contents.labels.len(), 255);
+        let third = contents
+            .labels
+            .iter()
+            .filter(|label| label.instance.is_some_and(|instance| instance.get() == 2));
+        let mut third: Vec<_> =
+            third.map(|label| (label.name.as_str(), label.json_value.as_str())).collect();
+        third.sort_unstable();
+        assert_eq!(third, [("sign", "\"+\""), ("the_number", "\"2\"")]);
+        assert_eq!(contents.values.len(), 300);
+    });
+}
+
+#[test]
 fn what_is_described_before_has_help_and_units() {
     let directory = tempfile::tempdir().unwrap();
     with_local_recorder(&recorder(&directory), || {
