@@ -1,13 +1,14 @@
 //! One archive after another: switches, restarts of the agent, and what joins them.
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
 
 use crate::compliance;
 use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -98,4 +99,76 @@ fn a_state_that_cannot_be_written_is_told_and_harvesting_goes_on() {
     agent.ended();
     assert!(agent.log().contains("the state cannot be written"), "{}", agent.log());
     assert_eq!(samples(&agent.archive()), 4);
+}
+
+#[test]
+fn a_second_agent_in_the_same_folder_is_refused_and_told_of_the_first() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let first = Agent::start(&scratch);
+    wait_for_archive(&first, 1);
+    let mut command = Command::new(binaries::mmv_agent());
+    command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
+    let second = command.arg("--archive-dir").arg(scratch.archives()).output().expect("run it");
+    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(75), "{told}");
+    assert!(told.contains(&format!("process {}", first.id())), "{told}");
+}
+
+#[test]
+fn an_agent_that_was_killed_leaves_archives_that_its_successor_makes_whole() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    for life in 1..=3 {
+        let mut agent = Agent::start_with(&scratch, &["--interval", "5ms"]);
+        wait_for_archive(&agent, life);
+        agent.signal(Signal::SIGKILL);
+        agent.gone();
+    }
+    let mut agent = Agent::start(&scratch);
+    wait_for_archive(&agent, 4);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let oracle = Oracle::find();
+    for base in agent.archives() {
+        let facts = account::of_mmv_archive(&base);
+        let last = facts.records.last().expect("records").stamp;
+        assert_eq!(facts.label.end, last, "the end that the index knows");
+        if let Some(oracle) = &oracle {
+            compliance::check(oracle, &base);
+        }
+    }
+}
+
+#[test]
+fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
+    let scratch = Scratch::new();
+    let counters = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7));
+    scratch.install_bytes(&image(9, 1, &counters), "app");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"2ms\"\n[rotation]\nvolume-size = \"4kB\"\n\
+                [retention]\nsize = \"60kB\"\n[compression]\nafter = \"1ms\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    wait::until_true("an archive to be deleted", || agent.log().contains("deleted"));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let mut compressed = 0;
+    let mut bytes = 0;
+    for base in agent.archives() {
+        let facts = account::of_mmv_archive(&base);
+        let samples = facts.records.iter().filter(|record| record.has_samples());
+        assert!(samples.count() > 5, "{}", base.display());
+        assert!(facts.records.iter().all(|record| !record.mark), "{}", base.display());
+        let folder = base.parent().expect("a folder");
+        for entry in std::fs::read_dir(folder).expect("its files").flatten() {
+            let is_volume = entry.path().extension().is_some_and(|suffix| suffix == "xz");
+            compressed += usize::from(is_volume);
+            bytes += entry.metadata().map_or(0, |file| file.len());
+        }
+    }
+    assert!(compressed > 0, "{}", agent.log());
+    let archives = agent.archives().len() as u64;
+    // The folder was counted with each archive. What came since the keeper looked
+    // is beyond the limit.
+    assert!(bytes / archives < 500_000, "{} bytes", bytes / archives);
 }

@@ -21,8 +21,23 @@ use crate::reader::{AddExtension as _, MemberFiles};
 /// Bytes that are compressed at a time: of xz a block, of zstd a frame.
 const PIECE: usize = 8 << 20;
 
-/// The level of xz; what `xz` uses without being told.
-const XZ_LEVEL: u32 = 6;
+/// How hard to try to make files small. Only xz knows the difference here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As little as there is: `xz -1`.
+    Least,
+    /// What the program of that name does without being told: `xz -6`.
+    Usual,
+}
+
+impl Effort {
+    const fn xz_level(self) -> u32 {
+        match self {
+            Self::Least => 1,
+            Self::Usual => 6,
+        }
+    }
+}
 
 /// Compresses the data volumes of an archive that nobody else writes. A volume
 /// takes its new name when it is compressed to its end; volumes that are
@@ -34,15 +49,30 @@ const XZ_LEVEL: u32 = 6;
 pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
     for volume in MemberFiles::of(base)?.volumes.values() {
         if Compression::of(volume).is_none() {
-            compress(volume, compression)?;
+            compress_volume(volume, compression, Effort::Usual, &mut || true)?;
         }
     }
     Ok(())
 }
 
-/// A file of an archive, compressed; it is called as before with the suffix of
-/// the compression.
-fn compress(plain: &Path, compression: Compression) -> Result<PathBuf> {
+/// Compresses one data volume that nobody writes any more. It is called as
+/// before with the suffix of the compression; under that name it appears when it
+/// is whole and on disk, and then the plain one goes. Returns the new name.
+///
+/// `go_on` is asked about every 8 MB; after `false` nothing has changed, and
+/// `None` is returned.
+///
+/// # Errors
+///
+/// [`Error::Io`]; the volume is then as it was. A process that is killed leaves
+/// a file behind with `.unfinished` at the end of its name, which must be removed
+/// before the volume can be compressed.
+pub fn compress_volume(
+    plain: &Path,
+    compression: Compression,
+    effort: Effort,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<PathBuf>> {
     let failed = |operation, file: &Path| {
         let file = file.to_owned();
         move |source| Error::Io { file, operation, source }
@@ -53,56 +83,87 @@ fn compress(plain: &Path, compression: Compression) -> Result<PathBuf> {
     let input = File::open(plain).map_err(failed("open", plain))?;
     let output = OpenOptions::new().write(true).create_new(true).open(&unfinished);
     let output = output.map_err(failed("create", &unfinished))?;
-    let done = pour(&input, &output, compression)
-        .and_then(|()| output.sync_all())
-        .and_then(|()| fs::rename(&unfinished, &name));
-    if let Err(error) = done {
-        let _ = fs::remove_file(&unfinished);
-        return Err(failed("compress", plain)(error));
+    let poured = pour(&input, &output, compression, effort, go_on);
+    let done = poured.and_then(|whole| {
+        if whole {
+            output.sync_all()?;
+            fs::rename(&unfinished, &name)?;
+        }
+        Ok(whole)
+    });
+    match done {
+        Ok(true) => {}
+        Ok(false) => {
+            fs::remove_file(&unfinished).map_err(failed("remove", &unfinished))?;
+            return Ok(None);
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&unfinished);
+            return Err(failed("compress", plain)(error));
+        }
     }
     fs::remove_file(plain).map_err(failed("remove", plain))?;
-    Ok(name)
+    Ok(Some(name))
 }
 
-/// Everything from a plain file into a compressed one.
-fn pour(input: &File, output: &File, compression: Compression) -> io::Result<()> {
+/// Everything from a plain file into a compressed one; `false` if that was not
+/// to go on.
+fn pour(
+    input: &File,
+    output: &File,
+    compression: Compression,
+    effort: Effort,
+    go_on: &mut dyn FnMut() -> bool,
+) -> io::Result<bool> {
+    let mut whole = true;
+    let go_on = &mut || {
+        whole = go_on();
+        whole
+    };
     let output = BufWriter::new(output);
     let mut output = match compression {
         Compression::Xz => {
-            let mut encoder = XzEncoder::new(output, XZ_LEVEL);
+            let mut encoder = XzEncoder::new(output, effort.xz_level());
             // Flushing ends a block.
-            each_piece(input, |piece| encoder.write_all(piece).and_then(|()| encoder.flush()))?;
+            each_piece(input, go_on, |piece| {
+                encoder.write_all(piece).and_then(|()| encoder.flush())
+            })?;
             encoder.finish()?
         }
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(output, bzip2::Compression::best());
-            each_piece(input, |piece| encoder.write_all(piece))?;
+            each_piece(input, go_on, |piece| encoder.write_all(piece))?;
             encoder.finish()?
         }
         Compression::Gzip => {
             let mut encoder = GzEncoder::new(output, flate2::Compression::default());
-            each_piece(input, |piece| encoder.write_all(piece))?;
+            each_piece(input, go_on, |piece| encoder.write_all(piece))?;
             encoder.finish()?
         }
         Compression::Zstd => {
             let mut output = output;
-            each_piece(input, |piece| {
+            each_piece(input, go_on, |piece| {
                 // In memory, since this encoder panics if it cannot write.
                 output.write_all(&compress_to_vec(piece, CompressionLevel::Fastest))
             })?;
             output
         }
     };
-    output.flush()
+    output.flush()?;
+    Ok(whole)
 }
 
-/// The bytes of a file, so many at a time.
-fn each_piece(input: &File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+/// The bytes of a file, so many at a time, as long as that is to go on.
+fn each_piece(
+    input: &File,
+    go_on: &mut dyn FnMut() -> bool,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut piece = Vec::new();
     loop {
         piece.clear();
         input.take(PIECE as u64).read_to_end(&mut piece)?;
-        if piece.is_empty() {
+        if piece.is_empty() || !go_on() {
             return Ok(());
         }
         take(&piece)?;
@@ -151,6 +212,24 @@ mod tests {
             assert!(expanded == plain, "{suffix}");
             // Again: nothing is left to do.
             compress_volumes(&base, compression).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_volume_that_is_given_up_is_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = directory.path().join("a.0");
+        fs::write(&plain, bytes()).unwrap();
+        for compression in [Compression::Xz, Compression::Zstd] {
+            let mut pieces = 0;
+            let stop = &mut || {
+                pieces += 1;
+                pieces < 2
+            };
+            let done = compress_volume(&plain, compression, Effort::Least, stop).unwrap();
+            assert_eq!((done, pieces), (None, 2));
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+            assert!(fs::read(&plain).unwrap() == bytes());
         }
     }
 

@@ -26,8 +26,8 @@ struct Cli {
 enum Command {
     /// Harvest until told to stop (TERM or INT).
     ///
-    /// Exit status: 0 stopped as told, 74 the system refused something, 77
-    /// without permission, 78 the configuration is wrong.
+    /// Exit status: 0 stopped as told, 74 the system refused something, 75
+    /// another agent writes there, 77 without permission, 78 the configuration is wrong.
     Run(RunOptions),
     /// Read a configuration as `run` would, and do nothing.
     ///

@@ -14,6 +14,7 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mmv_archive::Compression;
 use mmv_archive::scan::glob;
 use pcp_types::InstanceId;
 
@@ -44,6 +45,14 @@ pub struct Settings {
     pub samples: Option<u64>,
     /// Stop when so much time has passed since the start.
     pub duration: Option<Duration>,
+    /// When archives and their data volumes end.
+    pub rotation: Rotation,
+    /// What is deleted.
+    pub retention: Retention,
+    /// What is compressed.
+    pub compression: CompressionPolicy,
+    /// When records are brought to disk.
+    pub sync: SyncPolicy,
     /// What the agent may use up.
     pub limits: Limits,
     /// Labels of the host, beside those that every archive has: name and JSON
@@ -116,6 +125,78 @@ pub enum LogMode {
     Never,
 }
 
+/// When archives and their data volumes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// How large a data volume may become.
+    pub volume_size: u64,
+    /// How much time a data volume may span.
+    pub volume_time: Option<Duration>,
+    /// A new archive begins at midnight UTC.
+    pub daily: bool,
+}
+
+impl Default for Rotation {
+    /// Volumes of 100 MB, an archive a day.
+    fn default() -> Self {
+        Self { volume_size: 100_000_000, volume_time: None, daily: true }
+    }
+}
+
+/// What is deleted: whole archives that are closed, the oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Archives whose newest data is older than this.
+    pub age: Option<Duration>,
+    /// As long as all of them together are larger than this.
+    pub size: Option<u64>,
+    /// As long as the file system has less room than this.
+    pub free: Option<u64>,
+}
+
+impl Default for Retention {
+    /// 14 days, 10 GB, 256 MB.
+    fn default() -> Self {
+        let age = Some(Duration::from_secs(14 * 86_400));
+        Self { age, size: Some(10_000_000_000), free: Some(256_000_000) }
+    }
+}
+
+/// What is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompressionPolicy {
+    /// How; `None`: not at all.
+    pub method: Option<Compression>,
+    /// How long a data volume lies closed before.
+    pub after: Duration,
+}
+
+impl Default for CompressionPolicy {
+    /// By xz, after ten minutes.
+    fn default() -> Self {
+        Self { method: Some(Compression::Xz), after: Duration::from_secs(600) }
+    }
+}
+
+/// When records are brought to disk, so that they outlast a power failure. (They
+/// outlast the agent's end in any case.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// When the system does.
+    Never,
+    /// After so much time.
+    Every(Duration),
+    /// With each of them.
+    Always,
+}
+
+impl Default for SyncPolicy {
+    /// Ten seconds.
+    fn default() -> Self {
+        Self::Every(Duration::from_secs(10))
+    }
+}
+
 /// What the agent may use up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -151,6 +232,10 @@ impl Settings {
             groups: Vec::new(),
             samples: None,
             duration: None,
+            rotation: Rotation::default(),
+            retention: Retention::default(),
+            compression: CompressionPolicy::default(),
+            sync: SyncPolicy::default(),
             limits: Limits::default(),
             labels: Vec::new(),
         }

@@ -7,11 +7,13 @@ use pcp_types::Timestamp;
 use tracing::{info, warn};
 
 use crate::config::Settings;
+use crate::keeper::{Note, Rules};
 use crate::notify;
 use crate::queue::Order;
 use crate::sampler::{Sampler, SamplerReport};
 use crate::schedule::{Schedule, time_of_day};
 use crate::signals::Event;
+use crate::sink::Policy;
 
 /// After how many missed ticks that is said again.
 const LATE_TOLD: u64 = 60;
@@ -150,7 +152,9 @@ impl Driver {
         }
         self.sampler.change(settings.groups.clone(), settings.labels.clone());
         self.sampler.outlet().set_limit(queue_limit(&settings));
+        self.sampler.order(Order::Change(Policy::of(&settings)));
         self.sampler.order(Order::NewVolume);
+        self.sampler.tell(Note::Change(Rules::of(&settings)));
         self.settings = settings;
         info!("the configuration was read again");
         notify::ready();

@@ -16,6 +16,8 @@ pub const EXIT_DATA: u8 = 65;
 pub const EXIT_INTERNAL: u8 = 70;
 /// The system refused an operation (`EX_IOERR`).
 pub const EXIT_IO: u8 = 74;
+/// Another agent is in the way (`EX_TEMPFAIL`).
+pub const EXIT_BUSY: u8 = 75;
 /// It was a question of permission (`EX_NOPERM`).
 pub const EXIT_PERMISSION: u8 = 77;
 /// The settings make no sense (`EX_CONFIG`).
@@ -42,6 +44,14 @@ pub enum Error {
     /// The interval is zero.
     #[error("the interval is zero")]
     NoInterval,
+    /// Another agent writes to the folder.
+    #[error("{}: the agent with process {holder} writes here already", folder.display())]
+    Locked {
+        /// The folder.
+        folder: PathBuf,
+        /// The other's process number; may be empty if it has just started.
+        holder: String,
+    },
     /// A signal handler or a thread cannot be set up.
     #[error("{what}: {source}")]
     Setup {
@@ -71,6 +81,7 @@ impl Error {
                 }
             }
             Self::Config(_) | Self::NoInterval => EXIT_CONFIG,
+            Self::Locked { .. } => EXIT_BUSY,
             Self::Thread { .. } => EXIT_INTERNAL,
         })
     }

@@ -55,9 +55,11 @@ pub mod inspect;
 mod keeper;
 mod labels;
 mod lane;
+mod ledger;
 #[cfg(test)]
 mod lifecycle;
 mod liveness;
+mod lock;
 mod logging;
 mod names;
 mod notify;

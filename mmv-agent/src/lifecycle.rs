@@ -3,6 +3,7 @@
 
 mod groups;
 mod hostile;
+mod housekeeping;
 mod restarts;
 mod rig;
 

@@ -15,6 +15,7 @@ use pcp_types::Timestamp;
 
 use crate::catalog::Catalog;
 use crate::seldom::{Changes, Standing};
+use crate::sink::Policy;
 
 /// Records that may wait whatever their size.
 const ALWAYS: usize = 2;
@@ -73,6 +74,8 @@ pub(crate) enum Order {
     NewVolume,
     /// Begin a new archive.
     NewArchive,
+    /// Follow other rules.
+    Change(Policy),
 }
 
 /// What became of a sample that was offered.

@@ -12,17 +12,19 @@ use nix::unistd::{AccessFlags, access};
 use tracing::info;
 
 use crate::archive_name::ArchiveNames;
-use crate::config::{Invocation, Settings};
+use crate::config::{Destination, Invocation, Settings};
 use crate::descriptors;
 use crate::driver::{self, Driver};
 use crate::error::Error;
 use crate::host::Host;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Rules};
+use crate::ledger::Ledger;
+use crate::lock::Lock;
 use crate::notify;
 use crate::queue::{Inlet, Job, queue};
-use crate::sampler::{Outlets, Sampler, SamplerReport};
+use crate::sampler::{self, Sampler, SamplerReport};
 use crate::signals::{self, Event};
-use crate::sink::{Sink, SinkReport};
+use crate::sink::{self, Policy, Sink, SinkReport};
 use crate::state::Store;
 
 /// What a run has done.
@@ -43,6 +45,7 @@ pub struct RunningAgent {
     sampler: Worker<SamplerReport>,
     writer: Worker<SinkReport>,
     keeper: Worker<()>,
+    _lock: Option<Lock>,
 }
 
 impl RunningAgent {
@@ -118,31 +121,31 @@ fn start_with(
     let host = Host { labels: settings.labels.clone(), ..Host::here() };
     let names = ArchiveNames::new(settings.destination.clone(), &host.name);
     let folder = names.folder();
-    prepare(&folder).map_err(|source| Error::ArchiveFolder { folder, source })?;
+    prepare(&folder).map_err(|source| Error::ArchiveFolder { folder: folder.clone(), source })?;
+    let kept = matches!(settings.destination, Destination::Folder(_)).then_some(folder);
+    let lock = kept.as_deref().map(Lock::take).transpose()?;
     let setup = |what| move |source| Error::Setup { what, source };
     guard::install().map_err(setup("the SIGBUS guard"))?;
 
     let (outlet, inlet) = queue(driver::queue_limit(settings));
     let (notes, inbox_of_keeper) = unbounded();
-    let store =
-        Arc::new(settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open));
-    let keeper = Keeper::new(Arc::clone(&store));
+    let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
+    let (store, ledger) = (Arc::new(store), Arc::new(Ledger::new()));
+    let keeper = Keeper::new(Arc::clone(&store), Arc::clone(&ledger), kept, Rules::of(settings));
+    let left_open = keeper.left_open();
     let memory = store.memory();
-    let sink = Sink::new(names, &host, store);
-    let outlets = Outlets { writer: outlet, keeper: notes };
+    let links = sink::Links { store, ledger: Arc::clone(&ledger), keeper: notes.clone() };
+    let sink = Sink::new(names, &host, Policy::of(settings), links);
+    let links = sampler::Links { keeper: notes, ledger };
     let groups = settings.groups.clone();
-    let sampler = Sampler::new(settings.mmv_dir.clone(), host, groups, memory, outlets);
-    info!(directory = %settings.mmv_dir.display(), interval = ?settings.interval, "sampling");
-    for group in &settings.groups {
-        let interval = group.interval.unwrap_or(settings.interval);
-        info!(group = %group.name, ?interval, log = ?group.log, "sampling");
-    }
+    let sampler = Sampler::new(settings.mmv_dir.clone(), host, groups, memory, outlet, links);
     let driver = Driver::new(sampler, settings.clone());
     Ok(RunningAgent {
         events,
         writer: spawn("writer", move || write_all(sink, &inlet))?,
-        keeper: spawn("keeper", move || keeper.run(&inbox_of_keeper))?,
+        keeper: spawn("keeper", move || keeper.run(&left_open, &inbox_of_keeper))?,
         sampler: spawn("sampler", move || driver.run(&inbox))?,
+        _lock: lock,
     })
 }
 

@@ -18,6 +18,7 @@ use crate::groups::{Share, deal};
 use crate::host::Host;
 use crate::keeper::Note;
 use crate::lane::Lane;
+use crate::ledger::Ledger;
 use crate::queue::{Offer, Order, Outlet, Sample};
 use crate::seldom::{Changes, Standing};
 use crate::sources::Sources;
@@ -60,7 +61,7 @@ pub(crate) struct Sampler {
     after_loss: bool,
     dropping: u64,
     report: SamplerReport,
-    notes: Sender<Note>,
+    links: Links,
     /// The files that an earlier run harvested, until they were compared with
     /// those of this one.
     harvested: Option<Vec<Harvested>>,
@@ -70,13 +71,13 @@ pub(crate) struct Sampler {
     remembered: Option<i64>,
 }
 
-/// Whom the sampler tells what.
+/// With whom the sampler is in touch, beside the writer.
 #[derive(Debug)]
-pub(crate) struct Outlets {
-    /// The writer.
-    pub writer: Outlet,
-    /// The keeper.
+pub(crate) struct Links {
+    /// Who saves what is to be remembered.
     pub keeper: Sender<Note>,
+    /// Where it is said how long.
+    pub ledger: Arc<Ledger>,
 }
 
 impl Sampler {
@@ -86,13 +87,14 @@ impl Sampler {
         host: Host,
         groups: Vec<Group>,
         memory: Memory,
-        outlets: Outlets,
+        outlet: Outlet,
+        links: Links,
     ) -> Self {
         Self {
             host,
             sources: Sources::new(mmv_dir, &memory),
-            outlet: outlets.writer,
-            notes: outlets.keeper,
+            outlet,
+            links,
             harvested: Some(memory.harvested),
             unobserved: false,
             remembered: None,
@@ -127,6 +129,12 @@ impl Sampler {
     /// Tells the writer to do something.
     pub(crate) fn order(&self, order: Order) {
         self.outlet.order(order);
+    }
+
+    /// Tells the keeper something.
+    pub(crate) fn tell(&self, note: Note) {
+        // Without a keeper nothing is kept.
+        let _ = self.links.keeper.send(note);
     }
 
     /// Says that samples of all sources are missing before the next one.
@@ -191,9 +199,8 @@ impl Sampler {
             return;
         }
         self.remembered = Some(day);
-        let memory = self.sources.remember(stamp.seconds(), i64::MIN);
-        // Without a keeper nothing is kept.
-        let _ = self.notes.send(Note::Remember(memory));
+        let memory = self.sources.remember(stamp.seconds(), self.links.ledger.oldest());
+        self.tell(Note::Remember(memory));
     }
 
     /// Makes the catalog anew if it is not that of the sources.

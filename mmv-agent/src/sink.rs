@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crossbeam::channel::Sender;
 use mmv_archive::{
     ArchiveWriter, Error, FetchResult, MetricDesc, ValueSet, WriterLabel, WriterOptions,
 };
@@ -16,10 +17,53 @@ use tracing::{error, info};
 
 use crate::archive_name::ArchiveNames;
 use crate::catalog::Catalog;
+use crate::config::{Destination, Rotation, Settings, SyncPolicy};
 use crate::host::Host;
+use crate::keeper::Note;
+use crate::ledger::Ledger;
 use crate::prologue;
 use crate::queue::{Order, Sample};
 use crate::state::Store;
+
+/// An archive is at most the retained bytes divided by this: only whole
+/// archives can be deleted.
+const ARCHIVES_RETAINED: u64 = 4;
+
+/// When archives and volumes end, and when records are brought to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policy {
+    rotation: Rotation,
+    archive_size: Option<u64>,
+    sync: SyncPolicy,
+}
+
+impl Policy {
+    /// That of some settings. An archive that the user has named is not
+    /// followed by others because of its size or the day.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let mut policy = Self {
+            rotation: settings.rotation,
+            archive_size: settings.retention.size.map(|size| size / ARCHIVES_RETAINED),
+            sync: settings.sync,
+        };
+        if let Destination::Base(_) = settings.destination {
+            policy.rotation.daily = false;
+            policy.archive_size = None;
+        }
+        policy
+    }
+}
+
+/// Whom the sink tells what.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// Where prologues come from.
+    pub store: Arc<Store>,
+    /// Where it says what it writes.
+    pub ledger: Arc<Ledger>,
+    /// Who looks after what is closed.
+    pub keeper: Sender<Note>,
+}
 
 /// How long after the last record a mark is stamped, by PCP's custom.
 const MARK_AFTER_NANOS: i128 = 1_000_000;
@@ -31,6 +75,8 @@ pub struct SinkReport {
     pub written: u64,
     /// Records that could not be written.
     pub lost: u64,
+    /// How often records were brought to disk, but for the ends of archives.
+    pub synced: u64,
     /// The base names of the archives, in order.
     pub archives: Vec<PathBuf>,
 }
@@ -39,6 +85,13 @@ pub struct SinkReport {
 struct Current {
     base: PathBuf,
     writer: ArchiveWriter,
+    start: Timestamp,
+    volume: u32,
+    volume_start: Timestamp,
+    /// When records were last brought to disk.
+    synced: Timestamp,
+    /// Bringing records to disk has failed, and that was said.
+    unsynced: bool,
     /// The catalog that was declared last.
     catalog: Option<u64>,
     /// The name each metric has in it.
@@ -110,7 +163,8 @@ impl Current {
 pub(crate) struct Sink {
     names: ArchiveNames,
     label: WriterLabel,
-    store: Arc<Store>,
+    policy: Policy,
+    links: Links,
     current: Option<Current>,
     mark_due: bool,
     /// A file was replaced while no agent ran, which prologues do not tell yet.
@@ -121,9 +175,8 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Archives named by `names`, labelled with this process and `host`, with
-    /// prologues by `store`.
-    pub(crate) fn new(names: ArchiveNames, host: &Host, store: Arc<Store>) -> Self {
+    /// Archives named by `names`, labelled with this process and `host`.
+    pub(crate) fn new(names: ArchiveNames, host: &Host, policy: Policy, links: Links) -> Self {
         let label = WriterLabel {
             pid: std::process::id().cast_signed(),
             hostname: host.name.clone(),
@@ -133,7 +186,8 @@ impl Sink {
         Self {
             names,
             label,
-            store,
+            policy,
+            links,
             current: None,
             mark_due: false,
             unobserved: false,
@@ -148,6 +202,8 @@ impl Sink {
         self.unobserved |= sample.unobserved;
         match self.try_write(sample) {
             Ok(()) => {
+                self.note_volume(sample.stamp);
+                self.sync_if_due(sample.stamp);
                 if self.failing > 0 {
                     info!(lost = self.failing, "writing again");
                 }
@@ -174,6 +230,10 @@ impl Sink {
                     current.writer.switch_volume();
                 }
             }
+            Order::Change(policy) => {
+                // A writer keeps the size of volumes that it was given.
+                self.policy = *policy;
+            }
             Order::NewArchive => {
                 if self.current.is_some() {
                     info!("told so: a new archive begins");
@@ -185,8 +245,58 @@ impl Sink {
 
     fn sync(&mut self) {
         let Some(current) = &mut self.current else { return };
-        if let Err(error) = current.writer.sync() {
-            error!(archive = %current.base.display(), %error, "cannot be synced");
+        let archive = current.base.display();
+        let synced = current.writer.sync();
+        match &synced {
+            Ok(()) if current.unsynced => info!(%archive, "is on disk again"),
+            Err(error) if !current.unsynced => error!(%archive, %error, "cannot be synced"),
+            _ => {}
+        }
+        current.unsynced = synced.is_err();
+        self.report.synced += 1;
+    }
+
+    /// Brings records to disk when the policy says so.
+    fn sync_if_due(&mut self, stamp: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let due = match self.policy.sync {
+            SyncPolicy::Never => false,
+            SyncPolicy::Always => true,
+            SyncPolicy::Every(time) => stamp >= current.synced.saturating_add(time),
+        };
+        if due {
+            current.synced = stamp;
+            self.sync();
+        }
+    }
+
+    /// Ends the archive, or its volume, if it is time.
+    fn rotate(&mut self, stamp: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let day = |stamp: Timestamp| stamp.seconds().div_euclid(86_400);
+        let bytes = current.writer.bytes();
+        if self.policy.rotation.daily && day(stamp) != day(current.start) {
+            info!("a new day: a new archive begins");
+            self.close();
+        } else if self.policy.archive_size.is_some_and(|size| bytes >= size) {
+            info!(bytes, "a quarter of what is retained: a new archive begins");
+            self.close();
+        } else if let Some(time) = self.policy.rotation.volume_time
+            && stamp >= current.volume_start.saturating_add(time)
+        {
+            current.writer.switch_volume();
+            current.volume_start = stamp;
+        }
+    }
+
+    /// Says what is being written.
+    fn note_volume(&mut self, stamp: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let volume = current.writer.volume();
+        if volume != current.volume {
+            (current.volume, current.volume_start) = (volume, stamp);
+            self.links.ledger.set_writing(Some((current.base.clone(), volume)));
+            let _ = self.links.keeper.send(Note::Closed);
         }
     }
 
@@ -199,6 +309,7 @@ impl Sink {
     /// Writes the last index entry. All is on its way to the disk afterwards.
     pub(crate) fn finish(mut self) -> SinkReport {
         self.close();
+        self.links.ledger.end();
         self.report
     }
 
@@ -209,6 +320,7 @@ impl Sink {
             self.close();
             self.names.step();
         }
+        self.rotate(sample.stamp);
         if self.current.as_ref().is_some_and(|current| current.renames(&sample.catalog)) {
             self.close_for_change();
         }
@@ -265,10 +377,10 @@ impl Sink {
         let Some(current) = &mut self.current else { return Ok(()) };
         let lost = self.mark_due && !self.report.archives.is_empty();
         if lost || self.unobserved {
-            self.store.count_loss();
+            self.links.store.count_loss();
             (self.mark_due, self.unobserved) = (false, false);
         }
-        prologue::write(&mut current.writer, &self.label, self.store.server(), stamp)?;
+        prologue::write(&mut current.writer, &self.label, self.links.store.server(), stamp)?;
         info!(archive = %current.base.display(), "writing");
         self.report.archives.push(current.base.clone());
         Ok(())
@@ -286,10 +398,18 @@ impl Sink {
             operation: "create",
             source,
         })?;
-        let writer = ArchiveWriter::create(&base, self.label.clone(), WriterOptions::default())?;
+        let volume_bytes = Some(self.policy.rotation.volume_size);
+        let options = WriterOptions { volume_bytes, ..WriterOptions::default() };
+        let writer = ArchiveWriter::create(&base, self.label.clone(), options)?;
+        self.links.ledger.set_writing(Some((base.clone(), 0)));
         Ok(Current {
             base,
             writer,
+            start,
+            volume: 0,
+            volume_start: start,
+            synced: start,
+            unsynced: false,
             catalog: None,
             names: HashMap::new(),
             ends_in_mark: false,
@@ -309,6 +429,8 @@ impl Sink {
         if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
             error!(archive = %base.display(), %error, "the archive's end cannot be written");
         }
+        self.links.ledger.set_writing(None);
+        let _ = self.links.keeper.send(Note::Closed);
     }
 }
 

@@ -84,6 +84,11 @@ impl Agent {
         assert!(status.success(), "the agent: {status}\n{}", self.log());
     }
 
+    /// Its process number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.process.id()).expect("a process number");

@@ -23,6 +23,21 @@ pub struct TemporalIndex {
 }
 
 impl TemporalIndex {
+    /// The label and the entries of one `.index` file, whatever else there is of
+    /// the archive. Of an archive that was closed the label has the start and
+    /// the last entry the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io); [`Error::Corrupt`](crate::Error::Corrupt)
+    /// for a damaged label.
+    pub fn open(file: &Path) -> Result<(ArchiveLabel, Self)> {
+        let mut file = RecordFile::open(file)?;
+        let label = file.read_label(Role::Index)?;
+        let entries = file.read_from(label.version.label_size())?;
+        Ok((label.clone(), Self::parse(label.version, &entries)))
+    }
+
     /// All entries, none of them earlier than the one before.
     pub fn entries(&self) -> &[IndexEntry] {
         &self.entries
@@ -92,6 +107,8 @@ pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::{descs, label};
+    use crate::{ArchiveWriter, FetchResult, ValueSet, WriterOptions};
 
     fn entry(seconds: i64) -> IndexEntry {
         let stamp = Timestamp::new(seconds, 0).unwrap();
@@ -104,6 +121,27 @@ mod tests {
             index::encode(Version::V3, &entry(*seconds), &mut bytes).unwrap();
         }
         TemporalIndex::parse(Version::V3, &bytes[..bytes.len() - cut])
+    }
+
+    #[test]
+    fn one_file_tells_start_and_end_of_a_closed_archive() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("a");
+        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
+        let desc = descs().remove(0);
+        writer.declare_metric(&desc, &["a"]).unwrap();
+        for seconds in [10, 20, 30] {
+            let timestamp = Timestamp::new(seconds, 0).unwrap();
+            let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(Vec::new()) }];
+            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        }
+        writer.finish().unwrap();
+        let file = base.with_extension("index");
+        let (label, index) = TemporalIndex::open(&file).unwrap();
+        assert_eq!(label.start.seconds(), 10);
+        assert_eq!(index.entries().last().unwrap().stamp.seconds(), 30);
+        std::fs::write(&file, b"short").unwrap();
+        assert!(TemporalIndex::open(&file).is_err());
     }
 
     #[test]

@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use mmv_archive::{LabelClass, LabelSet};
+use mmv_archive::{Compression, LabelClass, LabelSet};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Visitor};
 use toml::Spanned;
 
 use super::error::ConfigError;
-use super::quantity::{Length, Size};
-use super::{Destination, Group, InstancePattern, LogMode, Settings};
+use super::quantity::{Length, OrNone, Size, parse_duration};
+use super::{Destination, Group, InstancePattern, LogMode, Settings, SyncPolicy};
 
 /// Labels of an archive that say which host it is of; they come from the
 /// system.
@@ -29,7 +30,11 @@ struct File {
     archive_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     interval: Option<Length>,
+    sync: Option<SyncText>,
     group: Vec<GroupTable>,
+    rotation: RotationTable,
+    retention: RetentionTable,
+    compression: CompressionTable,
     limits: LimitsTable,
     labels: BTreeMap<Spanned<String>, LabelValue>,
 }
@@ -44,6 +49,37 @@ struct GroupTable {
     interval: Option<Length>,
     #[serde(default)]
     log: LogMode,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct RotationTable {
+    volume_size: Option<Size>,
+    volume_time: Option<OrNone<Duration>>,
+    daily: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct RetentionTable {
+    age: Option<OrNone<Duration>>,
+    size: Option<OrNone<u64>>,
+    free: Option<OrNone<u64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct CompressionTable {
+    method: Option<Method>,
+    after: Option<Length>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Method {
+    Xz,
+    Zstd,
+    None,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,8 +101,8 @@ pub(super) fn apply(file: &Path, settings: &mut Settings) -> Result<(), ConfigEr
 
 fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), ConfigError> {
     let wrong = |span, message: &str| ConfigError::at(file, text, span, message);
-    let File { mmv_dir, archive_dir, state_dir, interval, group, limits, labels } =
-        toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+    let file: File = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+    let File { mmv_dir, archive_dir, state_dir, interval, sync, group, labels, .. } = file;
     replace(&mut settings.mmv_dir, mmv_dir);
     replace(&mut settings.destination, archive_dir.map(Destination::Folder));
     settings.state_dir = state_dir;
@@ -75,6 +111,19 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
         let group = group_of(table, &settings.groups);
         settings.groups.push(group.map_err(|(span, message)| wrong(Some(span), &message))?);
     }
+    replace(&mut settings.sync, sync.map(|SyncText(sync)| sync));
+    let RotationTable { volume_size, volume_time, daily } = file.rotation;
+    replace(&mut settings.rotation.volume_size, volume_size.map(|Size(bytes)| bytes));
+    replace(&mut settings.rotation.volume_time, volume_time.map(|OrNone(time)| time));
+    replace(&mut settings.rotation.daily, daily);
+    let RetentionTable { age, size, free } = file.retention;
+    replace(&mut settings.retention.age, age.map(|OrNone(age)| age));
+    replace(&mut settings.retention.size, size.map(|OrNone(size)| size));
+    replace(&mut settings.retention.free, free.map(|OrNone(free)| free));
+    let CompressionTable { method, after } = file.compression;
+    replace(&mut settings.compression.method, method.map(Method::compression));
+    replace(&mut settings.compression.after, after.map(|Length(after)| after));
+    let limits = file.limits;
     replace(&mut settings.limits.queue_bytes, limits.queue.map(|Size(bytes)| bytes));
     for (name, LabelValue(json)) in labels {
         if OWN_LABELS.contains(&name.as_ref().as_str()) {
@@ -126,6 +175,37 @@ fn replace<T>(setting: &mut T, by: Option<T>) {
     }
 }
 
+impl Method {
+    fn compression(self) -> Option<Compression> {
+        match self {
+            Self::Xz => Some(Compression::Xz),
+            Self::Zstd => Some(Compression::Zstd),
+            Self::None => None,
+        }
+    }
+}
+
+/// `"never"`, `"always"`, or a length of time.
+#[derive(Debug)]
+struct SyncText(SyncPolicy);
+
+impl<'de> Deserialize<'de> for SyncText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(Self(match text.as_str() {
+            "never" => SyncPolicy::Never,
+            "always" => SyncPolicy::Always,
+            text => match parse_duration(text) {
+                Ok(time) => SyncPolicy::Every(time),
+                Err(error) => {
+                    let error = format!("{error}; nor \"never\" or \"always\"");
+                    return Err(D::Error::custom(error));
+                }
+            },
+        }))
+    }
+}
+
 /// A label's value, as JSON.
 #[derive(Debug)]
 struct LabelValue(String);
@@ -166,9 +246,8 @@ impl<'de> Deserialize<'de> for LabelValue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::config::{CompressionPolicy, Retention, Rotation};
 
     fn built_in() -> Settings {
         Settings::new("/mmv".into(), Destination::Folder("/archives".into()))
@@ -225,6 +304,26 @@ mod tests {
     }
 
     #[test]
+    fn archives_are_kept_as_is_said() {
+        let text = "sync = \"always\"\n\
+                    [rotation]\nvolume-size = \"1MB\"\nvolume-time = \"1h\"\ndaily = false\n\
+                    [retention]\nage = \"2d\"\nsize = \"none\"\nfree = \"1GB\"\n\
+                    [compression]\nmethod = \"zstd\"\nafter = \"1s\"\n";
+        let settings = read(text).unwrap();
+        assert_eq!(settings.sync, SyncPolicy::Always);
+        let volume_time = Some(Duration::from_secs(3600));
+        let rotation = Rotation { volume_size: 1_000_000, volume_time, daily: false };
+        assert_eq!(settings.rotation, rotation);
+        let age = Some(Duration::from_secs(2 * 86_400));
+        assert_eq!(settings.retention, Retention { age, size: None, free: Some(1_000_000_000) });
+        let after = Duration::from_secs(1);
+        let compression = CompressionPolicy { method: Some(Compression::Zstd), after };
+        assert_eq!(settings.compression, compression);
+        let never = read("sync = \"never\"\n[compression]\nmethod = \"none\"").unwrap();
+        assert_eq!((never.sync, never.compression.method), (SyncPolicy::Never, None));
+    }
+
+    #[test]
     fn an_error_tells_file_line_and_key() {
         for (text, error) in [
             ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2: intervall: unknown field"),
@@ -236,6 +335,12 @@ mod tests {
             ("[labels]\nhostname = \"x\"", "agent.toml:2: labels.hostname: this label comes"),
             ("[labels]\nrack = [1]", "agent.toml:2: labels.rack: invalid type: sequence"),
             ("[labels]\nrack = nan", "agent.toml:2: labels.rack: JSON has no such number"),
+            ("sync = \"often\"", "agent.toml:1: sync: \"often\" is not a number with a unit"),
+            ("[retention]\nsize = \"1d\"", "agent.toml:2: retention.size: \"1d\" is not a number"),
+            (
+                "[compression]\nmethod = \"lzma\"",
+                "agent.toml:2: compression.method: unknown variant",
+            ),
             ("[[group]]\ninterval = \"1s\"", "agent.toml:1: group: missing field `metrics`"),
             ("[[group]]\nmetrics = []", "agent.toml:2: group.metrics: a group without"),
             (
@@ -303,7 +408,7 @@ mod tests {
     #[test]
     fn the_example_has_every_key() {
         let example: toml::Table = example().parse().unwrap();
-        for table in ["", "[group]", "limits"] {
+        for table in ["", "[group]", "rotation", "retention", "compression", "limits"] {
             let found = match table {
                 "" => &example,
                 "[group]" => example["group"][0].as_table().unwrap(),

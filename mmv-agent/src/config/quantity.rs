@@ -102,6 +102,32 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
+/// A setting that may be `"none"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OrNone<T>(pub(super) Option<T>);
+
+impl<'de> Deserialize<'de> for OrNone<Duration> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_none(deserializer, parse_duration)
+    }
+}
+
+impl<'de> Deserialize<'de> for OrNone<u64> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_none(deserializer, parse_size)
+    }
+}
+
+fn or_none<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, QuantityError>,
+) -> Result<OrNone<T>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "none" => Ok(OrNone(None)),
+        text => parse(text).map(|value| OrNone(Some(value))).map_err(D::Error::custom),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

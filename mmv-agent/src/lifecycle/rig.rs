@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossbeam::channel::{Receiver, unbounded};
 use mmv_archive::check::{Finding, Severity, check};
@@ -14,12 +14,13 @@ use pcp_types::Timestamp;
 use tempfile::TempDir;
 
 use crate::archive_name::ArchiveNames;
-use crate::config::{Destination, Group};
+use crate::config::{Destination, Group, Settings};
 use crate::host::Host;
-use crate::keeper::{Keeper, Note};
+use crate::keeper::{Keeper, Note, Rules};
+use crate::ledger::Ledger;
 use crate::queue::{Inlet, Job, Order, queue};
-use crate::sampler::{Outlets, Sampler};
-use crate::sink::Sink;
+use crate::sampler::{self, Sampler};
+use crate::sink::{self, Policy, Sink};
 use crate::state::{Server, Store};
 
 /// The domain of prologues.
@@ -35,7 +36,7 @@ pub(super) struct Rig {
     sink: Sink,
     keeper: Keeper,
     notes: Receiver<Note>,
-    store: Arc<Store>,
+    home: Home,
     now: Duration,
     start: Timestamp,
     stalled: bool,
@@ -43,27 +44,29 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
-        Self::with_queue(64_000_000)
+        Self::with(|_| ())
     }
 
-    pub(super) fn with_queue(bytes: usize) -> Self {
-        Self::with(bytes, Vec::new())
+    pub(super) fn with_queue(bytes: u64) -> Self {
+        Self::with(|settings| settings.limits.queue_bytes = bytes)
     }
 
     pub(super) fn with_groups(groups: Vec<Group>) -> Self {
-        Self::with(64_000_000, groups)
+        Self::with(|settings| settings.groups = groups)
     }
 
-    fn with(queue_bytes: usize, groups: Vec<Group>) -> Self {
+    /// An agent with other settings.
+    pub(super) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         guard::install().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
-        let store = Arc::new(Store::in_memory());
-        let (sampler, inlet, sink, notes) = agent(dir.path(), queue_bytes, groups, &store);
+        let mut home = Home::new(dir.path());
+        change(&mut home.settings);
+        let (sampler, inlet, sink, notes) = home.agent();
         Self {
-            keeper: Keeper::new(Arc::clone(&store)),
+            keeper: home.keeper(),
+            home,
             notes,
-            store,
             sink,
             sampler,
             dir,
@@ -77,12 +80,29 @@ impl Rig {
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
         self.keep();
-        let made = agent(self.dir.path(), 64_000_000, Vec::new(), &self.store);
-        let (sampler, inlet, sink, notes) = made;
+        let (sampler, inlet, sink, notes) = self.home.agent();
         self.sampler = sampler;
         self.inlet = inlet;
         self.notes = notes;
         std::mem::replace(&mut self.sink, sink).finish();
+        self.keeper = self.home.keeper();
+        let left_open = self.keeper.left_open();
+        self.keeper.clean_up(&left_open);
+    }
+
+    /// The files whose clusters are remembered.
+    pub(super) fn remembered(&mut self) -> Vec<String> {
+        self.keep();
+        let clusters = self.home.store.memory().clusters;
+        let mut names: Vec<_> =
+            clusters.into_iter().map(|known| known.file.0.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// How often records were brought to disk.
+    pub(super) fn synced(&self) -> u64 {
+        self.sink.report().synced
     }
 
     /// What the thread of that name does.
@@ -93,9 +113,21 @@ impl Rig {
         self.keeper.save();
     }
 
+    /// The keeper looks around, at the rig's time.
+    pub(super) fn tidy(&mut self) {
+        self.keep();
+        self.keeper.tidy(self.start.saturating_add(self.now));
+    }
+
+    /// The keeper compresses what has waited long enough after so much time.
+    pub(super) fn compress_after(&mut self, time: Duration) {
+        self.keep();
+        while self.keeper.compress_next(SystemTime::now() + time, &self.notes) {}
+    }
+
     /// What prologues say.
     pub(super) fn server(&self) -> Server {
-        self.store.server()
+        self.home.store.server()
     }
 
     pub(super) fn mmv_dir(&self) -> PathBuf {
@@ -205,21 +237,44 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-fn agent(
-    dir: &Path,
-    queue_bytes: usize,
-    groups: Vec<Group>,
-    store: &Arc<Store>,
-) -> (Sampler, Inlet, Sink, Receiver<Note>) {
-    let host = Host { name: "box".into(), ..Host::here() };
-    let (writer, inlet) = queue(queue_bytes);
-    let (keeper, notes) = unbounded();
-    let destination = Destination::Folder(dir.join("archives"));
-    let names = ArchiveNames::new(destination, &host.name);
-    let sink = Sink::new(names, &host, Arc::clone(store));
-    let outlets = Outlets { writer, keeper };
-    let sampler = Sampler::new(dir.join("mmv"), host, groups, store.memory(), outlets);
-    (sampler, inlet, sink, notes)
+/// What lasts from one run to the next, and how it is to run.
+struct Home {
+    store: Arc<Store>,
+    ledger: Arc<Ledger>,
+    settings: Settings,
+}
+
+impl Home {
+    fn new(dir: &Path) -> Self {
+        let destination = Destination::Folder(dir.join("archives"));
+        Self {
+            store: Arc::new(Store::in_memory()),
+            ledger: Arc::new(Ledger::new()),
+            settings: Settings::new(dir.join("mmv"), destination),
+        }
+    }
+
+    /// An agent that is to be run here.
+    fn agent(&self) -> (Sampler, Inlet, Sink, Receiver<Note>) {
+        let settings = &self.settings;
+        let host = Host { name: "box".into(), ..Host::here() };
+        let (writer, inlet) = queue(settings.limits.queue_bytes as usize);
+        let (keeper, notes) = unbounded();
+        let names = ArchiveNames::new(settings.destination.clone(), &host.name);
+        let (store, ledger) = (Arc::clone(&self.store), Arc::clone(&self.ledger));
+        let links = sink::Links { store, ledger, keeper: keeper.clone() };
+        let sink = Sink::new(names, &host, Policy::of(settings), links);
+        let links = sampler::Links { keeper, ledger: Arc::clone(&self.ledger) };
+        let (mmv_dir, groups) = (settings.mmv_dir.clone(), settings.groups.clone());
+        let sampler = Sampler::new(mmv_dir, host, groups, self.store.memory(), writer, links);
+        (sampler, inlet, sink, notes)
+    }
+
+    fn keeper(&self) -> Keeper {
+        let Destination::Folder(folder) = &self.settings.destination else { panic!("a folder") };
+        let (store, ledger) = (Arc::clone(&self.store), Arc::clone(&self.ledger));
+        Keeper::new(store, ledger, Some(folder.join("box")), Rules::of(&self.settings))
+    }
 }
 
 /// A published file with one counter, item 1.

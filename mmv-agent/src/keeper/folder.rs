@@ -1,0 +1,265 @@
+//! The archives of a host's folder, by their files.
+//!
+//! Only what is called as the agent calls its archives is seen: whatever else
+//! somebody has put there is theirs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Endings of compressed files.
+const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
+
+/// What a file of an archive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Metadata,
+    Index,
+    Volume(u32),
+}
+
+/// A file of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Member {
+    pub path: PathBuf,
+    pub kind: Kind,
+    pub compressed: bool,
+    pub bytes: u64,
+    pub modified: SystemTime,
+}
+
+/// An archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub base: PathBuf,
+    pub members: Vec<Member>,
+}
+
+impl Found {
+    pub(super) fn bytes(&self) -> u64 {
+        self.members.iter().map(|member| member.bytes).sum()
+    }
+
+    /// Without metadata nobody takes the files for an archive.
+    pub(super) fn has_metadata(&self) -> bool {
+        self.members.iter().any(|member| member.kind == Kind::Metadata)
+    }
+
+    /// Whether its last volume is compressed, which is done with closed archives
+    /// only.
+    pub(super) fn ends_compressed(&self) -> bool {
+        self.members.last().is_some_and(|member| member.compressed)
+    }
+
+    /// When one of its files was last changed.
+    pub(super) fn modified(&self) -> SystemTime {
+        let times = self.members.iter().map(|member| member.modified);
+        times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// The host's folder and those beside it for steps of the clock.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let steps = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix("step-"));
+        number.is_some_and(is_number) && path.is_dir()
+    });
+    folders.extend(steps);
+    folders
+}
+
+/// The archives in a folder and those beside it, in the order of their names.
+pub(super) fn archives(folder: &Path) -> io::Result<Vec<Found>> {
+    let mut found: BTreeMap<PathBuf, Vec<Member>> = BTreeMap::new();
+    for folder in folders(folder) {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some((stem, kind, compressed)) = name.to_str().and_then(member) else { continue };
+            // What has gone meanwhile is not there.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if !metadata.is_file() {
+                continue;
+            }
+            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let bytes = metadata.len();
+            let member = Member { path: entry.path(), kind, compressed, bytes, modified };
+            found.entry(folder.join(stem)).or_default().push(member);
+        }
+    }
+    let found = found.into_iter().map(|(base, mut members)| {
+        members.sort_by_key(|member| (member.kind, member.compressed));
+        Found { base, members }
+    });
+    Ok(found.collect())
+}
+
+/// What a file is by its name, if it is one of an archive of the agent: the
+/// archive, which of its files, and whether compressed.
+fn member(name: &str) -> Option<(&str, Kind, bool)> {
+    let suffix = name.rsplit_once('.').filter(|(_, suffix)| COMPRESSED.contains(suffix));
+    let plain = suffix.map_or(name, |(plain, _)| plain);
+    let (stem, role) = plain.rsplit_once('.')?;
+    let kind = match role {
+        "meta" => Kind::Metadata,
+        "index" => Kind::Index,
+        number if is_number(number) => Kind::Volume(number.parse().ok()?),
+        _ => return None,
+    };
+    is_ours(stem).then_some((stem, kind, suffix.is_some()))
+}
+
+/// Whether an archive is called `YYYYMMDD.HH.MM`, or so with `-01` and so on.
+fn is_ours(stem: &str) -> bool {
+    let (start, number) = match stem.split_once('-') {
+        Some((start, number)) => (start, Some(number)),
+        None => (stem, None),
+    };
+    let parts: Vec<&str> = start.split('.').collect();
+    let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    lens == [8, 2, 2] && parts.into_iter().all(is_number) && number.is_none_or(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Found {
+    /// Deletes all files. The metadata goes first: whatever is cut off then,
+    /// nobody takes the rest for an archive.
+    pub(super) fn delete(&self) -> io::Result<()> {
+        self.members.iter().try_for_each(|member| match fs::remove_file(&member.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
+    }
+}
+
+/// Files that an agent which was killed has left: compressed volumes that are not
+/// finished, plain volumes that are there compressed as well, and files of archives
+/// that were being deleted.
+pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut left = Vec::new();
+    for folder in folders(folder) {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let unfinished = name.to_str().and_then(|name| name.strip_suffix(".unfinished"));
+            if unfinished.and_then(member).is_some() {
+                left.push(entry.path());
+            }
+        }
+    }
+    for Found { base, members } in archives(folder)? {
+        let unnamed = !members.iter().any(|member| member.kind == Kind::Metadata);
+        if unnamed && !is_being_repaired(&base) {
+            left.extend(members.into_iter().map(|member| member.path));
+            continue;
+        }
+        let twice = members.iter().filter(|plain| {
+            let is_other = |other: &&Member| other.compressed && other.kind == plain.kind;
+            !plain.compressed && members.iter().find(is_other).is_some()
+        });
+        left.extend(twice.map(|plain| plain.path.clone()));
+    }
+    Ok(left)
+}
+
+/// Whether a repair in place was cut off when its result was whole: the next
+/// repair goes on from there, and until then there may be no metadata.
+pub(super) fn is_being_repaired(base: &Path) -> bool {
+    let mut whole = base.as_os_str().to_owned();
+    whole.push(".in-place-whole.meta");
+    Path::new(&whole).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(folder: &Path, names: &[&str]) {
+        fs::create_dir_all(folder).unwrap();
+        for name in names {
+            fs::write(folder.join(name), "four").unwrap();
+        }
+    }
+
+    #[test]
+    fn archives_are_known_by_their_names_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(
+            dir.path(),
+            &[
+                "20231114.22.13.meta",
+                "20231114.22.13.index",
+                "20231114.22.13.0.xz",
+                "20231114.22.13.1",
+                "20231114.22.13-01.meta",
+                "20231114.22.13-x.meta",
+                "20231114.22.meta",
+                "20231114.22.13.config",
+                "mine.meta",
+                "mine.0",
+                ".20231114.22.13.meta",
+                "state.json",
+            ],
+        );
+        touch(&dir.path().join("step-1"), &["20231114.22.13.0"]);
+        touch(&dir.path().join("other"), &["20231114.22.13.0"]);
+        let found = archives(dir.path()).unwrap();
+        let bases: Vec<_> =
+            found.iter().map(|found| found.base.strip_prefix(dir.path()).unwrap()).collect();
+        let expected = ["20231114.22.13", "20231114.22.13-01", "step-1/20231114.22.13"];
+        assert_eq!(bases, expected.map(Path::new));
+        let kinds: Vec<_> =
+            found[0].members.iter().map(|member| (member.kind, member.compressed)).collect();
+        let expected = [
+            (Kind::Metadata, false),
+            (Kind::Index, false),
+            (Kind::Volume(0), true),
+            (Kind::Volume(1), false),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(found[0].bytes(), 16);
+        assert!(!found[0].ends_compressed());
+        assert!(found[1].has_metadata() && !found[2].has_metadata());
+    }
+
+    #[test]
+    fn leftovers_are_what_nobody_needs() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(
+            dir.path(),
+            &[
+                "20231114.22.13.meta",
+                "20231114.22.13.0",
+                "20231114.22.13.0.xz",
+                "20231114.22.13.1",
+                "20231114.22.13.1.xz.unfinished",
+                "20231115.22.13.0",
+                "20231115.22.13.index",
+                "20231116.22.13.0",
+                "20231116.22.13.in-place-whole.meta",
+                "mine.0.xz.unfinished",
+                "mine.0",
+            ],
+        );
+        let mut left = leftovers(dir.path()).unwrap();
+        left.sort();
+        let expected = [
+            "20231114.22.13.0",
+            "20231114.22.13.1.xz.unfinished",
+            "20231115.22.13.0",
+            "20231115.22.13.index",
+        ];
+        assert_eq!(left, expected.map(|name| dir.path().join(name)));
+    }
+}

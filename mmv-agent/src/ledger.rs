@@ -1,0 +1,56 @@
+//! What the threads know of each other's archives.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Shared by the writer, the keeper and the sampler.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    writing: Mutex<Option<(PathBuf, u32)>>,
+    ended: AtomicBool,
+    oldest: AtomicI64,
+}
+
+impl Ledger {
+    /// Nothing is being written.
+    pub(crate) fn new() -> Self {
+        Self {
+            writing: Mutex::new(None),
+            ended: AtomicBool::new(false),
+            oldest: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// The archive that is being written, and its volume. To be said before
+    /// the files are there.
+    pub(crate) fn set_writing(&self, archive: Option<(PathBuf, u32)>) {
+        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = archive;
+    }
+
+    /// The archive that is being written, and its volume.
+    pub(crate) fn writing(&self) -> Option<(PathBuf, u32)> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing will be written any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing will be written any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// When the oldest archive starts that is kept, in seconds since 1970.
+    pub(crate) fn set_oldest(&self, start: i64) {
+        self.oldest.store(start, Ordering::Release);
+    }
+
+    /// When the oldest archive starts that is kept; as long as that is not
+    /// known, the beginning of time.
+    pub(crate) fn oldest(&self) -> i64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+}

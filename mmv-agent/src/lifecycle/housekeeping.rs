@@ -1,0 +1,273 @@
+//! Archives follow each other, are compressed, repaired and deleted.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mmv_archive::check::check;
+use mmv_archive::{Archive, Compression};
+use mmv_writer::{Counter, Published};
+
+use super::rig::{Rig, counter_file, entries_of};
+use super::u64s;
+use crate::config::{Settings, SyncPolicy};
+use crate::queue::Order;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A rig with one counter.
+fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Published) {
+    let rig = Rig::with(change);
+    let (count, published) = counter_file(&rig, "app", "count");
+    (rig, count, published)
+}
+
+/// The files of a folder, in the order of their names.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whether a file of an archive is this one of its files.
+fn is(name: &str, member: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, suffix)| suffix == member)
+}
+
+fn volumes(base: &Path) -> usize {
+    Archive::open(base).unwrap().volumes().len()
+}
+
+#[test]
+fn an_archive_begins_with_each_day_in_utc() {
+    for daily in [true, false] {
+        let (mut rig, _count, _published) = counting(|settings| settings.rotation.daily = daily);
+        rig.tick();
+        // 22:13:20 it was; some seconds before midnight, and some after.
+        rig.skip(Duration::from_secs(6_390));
+        rig.tick();
+        rig.skip(Duration::from_secs(20));
+        rig.tick();
+        let archives = rig.archives();
+        assert_eq!(archives.len(), if daily { 2 } else { 1 });
+        if daily {
+            assert_eq!(archives[1].file_name().unwrap(), "20231115.00.00");
+            assert_eq!(entries_of(&archives[0]).len(), 2);
+        }
+        rig.finish();
+    }
+}
+
+#[test]
+fn volumes_end_by_size_and_by_time() {
+    let (mut rig, _count, _published) = counting(|settings| settings.rotation.volume_size = 1_400);
+    (0..20).for_each(|_| rig.tick());
+    let log = rig.finish();
+    // Behind a label of 808 bytes there is room for ten records of 56, or seven
+    // and the prologue.
+    assert_eq!(log.archive().volumes().len(), 3);
+    assert_eq!(log.entries.len(), 20);
+
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.rotation.volume_time = Some(Duration::from_secs(5)));
+    (0..11).for_each(|_| rig.tick());
+    let log = rig.finish();
+    assert_eq!(log.archive().volumes().len(), 3, "at 0, 5 and 10 seconds");
+}
+
+#[test]
+fn a_new_volume_begins_when_told() {
+    let (mut rig, _count, _published) = counting(|_| ());
+    rig.tick();
+    rig.order(Order::NewVolume);
+    rig.tick();
+    let base = rig.archives()[0].clone();
+    assert_eq!(volumes(&base), 2);
+    rig.finish();
+}
+
+#[test]
+fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
+    let (mut rig, _count, _published) = counting(|settings| settings.retention.size = Some(40_000));
+    for _ in 0..1_000 {
+        rig.tick();
+        rig.tidy();
+    }
+    let folder = rig.host_folder();
+    let all = names(&folder);
+    let bytes: u64 = all.iter().map(|name| fs::metadata(folder.join(name)).unwrap().len()).sum();
+    assert!(bytes <= 40_000 + 1_000, "{bytes} bytes in {all:?}");
+    let archives = all.iter().filter(|name| is(name, "meta")).count();
+    assert!((3..=5).contains(&archives), "{all:?}");
+    assert!(rig.archives().len() > 6, "{:?}", rig.archives());
+}
+
+#[test]
+fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
+    let (mut rig, _count, _published) = counting(|settings| settings.retention.age = Some(2 * DAY));
+    for _ in 0..4 {
+        rig.tick();
+        rig.skip(DAY);
+    }
+    rig.tick();
+    rig.tidy();
+    let kept: Vec<_> = names(&rig.host_folder());
+    let metas: Vec<_> = kept.iter().filter(|name| is(name, "meta")).collect();
+    // The fourth ended 24 hours and some seconds ago, the fifth is current.
+    assert_eq!(metas, ["20231117.22.13.meta", "20231118.22.13.meta"]);
+    assert_eq!(kept.len(), 6, "{kept:?}");
+    rig.skip(9 * DAY);
+    rig.tidy();
+    assert_eq!(names(&rig.host_folder()).len(), 3, "the current one stays");
+}
+
+#[test]
+fn files_of_others_are_neither_counted_nor_deleted() {
+    let (mut rig, _count, _published) = counting(|settings| settings.retention.size = Some(1));
+    rig.tick();
+    let others = ["notes.txt", "mine.meta", "20231114.config"];
+    for name in others {
+        fs::write(rig.host_folder().join(name), "x".repeat(5_000)).unwrap();
+    }
+    rig.order(Order::NewArchive);
+    rig.tidy();
+    let mut expected = others.map(str::to_owned);
+    expected.sort();
+    assert_eq!(names(&rig.host_folder()), expected);
+}
+
+#[test]
+fn closed_volumes_are_compressed_when_they_are_old_enough() {
+    for (method, suffix) in [(Compression::Xz, "xz"), (Compression::Zstd, "zst")] {
+        let (mut rig, count, _published) =
+            counting(|settings| settings.compression.method = Some(method));
+        for value in 1..=3 {
+            count.add(1);
+            rig.tick();
+            if value < 3 {
+                rig.order(Order::NewVolume);
+            }
+        }
+        rig.compress_after(Duration::from_secs(500));
+        let volumes = |rig: &Rig| {
+            let mut all = names(&rig.host_folder());
+            all.retain(|name| !is(name, "meta") && !is(name, "index"));
+            all
+        };
+        assert_eq!(volumes(&rig), ["20231114.22.13.0", "20231114.22.13.1", "20231114.22.13.2"]);
+        rig.compress_after(Duration::from_secs(601));
+        let packed = [0, 1].map(|number| format!("20231114.22.13.{number}.{suffix}"));
+        assert_eq!(volumes(&rig)[..2], packed);
+        assert_eq!(volumes(&rig)[2], "20231114.22.13.2", "this one is being written");
+        count.add(1);
+        rig.tick();
+        let log = rig.finish();
+        assert_eq!(log.series("mmv.app.count"), u64s(&[1, 2, 3, 4]));
+    }
+}
+
+#[test]
+fn nothing_is_compressed_unless_it_is_wanted() {
+    let (mut rig, _count, _published) = counting(|settings| settings.compression.method = None);
+    rig.tick();
+    rig.order(Order::NewArchive);
+    rig.compress_after(DAY);
+    assert_eq!(names(&rig.host_folder())[0], "20231114.22.13.0");
+}
+
+/// Makes of a closed archive what an agent leaves that is killed: so many bytes
+/// of its last record, and no index entry for the end.
+fn tear(base: &Path, cut: u64) {
+    let with = |suffix: &str| PathBuf::from(format!("{}.{suffix}", base.display()));
+    let shorten = |file: PathBuf, by: u64| {
+        let file = OpenOptions::new().write(true).open(file).unwrap();
+        file.set_len(file.metadata().unwrap().len() - by).unwrap();
+    };
+    if cut > 0 {
+        shorten(with("0"), cut);
+    }
+    shorten(with("index"), 32);
+}
+
+#[test]
+fn what_an_agent_left_open_that_was_killed_is_whole_at_the_next_start() {
+    for cut in [0, 10] {
+        let (mut rig, count, _published) = counting(|_| ());
+        for _ in 0..3 {
+            count.add(1);
+            rig.tick();
+        }
+        let base = rig.archives()[0].clone();
+        rig.order(Order::NewArchive);
+        tear(&base, cut);
+        let before = check(&base).unwrap();
+        rig.restart();
+        assert_eq!(check(&base).unwrap().findings(), [], "was {:?}", before.findings());
+        let last = Archive::open(&base).unwrap();
+        let end = last.index().entries().last().unwrap().stamp;
+        assert_eq!(end, last.end(), "the index knows the end");
+        assert_eq!(entries_of(&base).len(), if cut > 0 { 2 } else { 3 });
+        // Nothing is left to do.
+        let modified = |base: &Path| {
+            fs::metadata(format!("{}.index", base.display())).unwrap().modified().unwrap()
+        };
+        let then = modified(&base);
+        rig.restart();
+        assert_eq!(modified(&base), then);
+    }
+}
+
+#[test]
+fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
+    let (mut rig, _count, _published) = counting(|_| ());
+    rig.tick();
+    let base = rig.archives()[0].clone();
+    rig.order(Order::NewArchive);
+    for (suffix, label) in [("0", 808), ("meta", 808), ("index", 808)] {
+        let file = OpenOptions::new().write(true).open(format!("{}.{suffix}", base.display()));
+        file.unwrap().set_len(label).unwrap();
+    }
+    fs::write(rig.host_folder().join("20231114.22.13.0.xz.unfinished"), "").unwrap();
+    rig.restart();
+    assert_eq!(names(&rig.host_folder()), [""; 0]);
+}
+
+#[test]
+fn programs_that_are_in_no_archive_any_more_are_forgotten() {
+    let (mut rig, _count, published) = counting(|settings| settings.retention.age = Some(2 * DAY));
+    let (_other, _others) = counter_file(&rig, "other", "count");
+    rig.tick();
+    drop(published);
+    for _ in 0..4 {
+        rig.tick();
+        rig.tidy();
+        rig.skip(DAY);
+    }
+    rig.tick();
+    rig.tidy();
+    // The keeper has told how old the oldest archive is; this tells it to all.
+    let (_new, _published) = counter_file(&rig, "new", "count");
+    rig.tick();
+    rig.tidy();
+    assert_eq!(rig.remembered(), ["new", "other"]);
+}
+
+#[test]
+fn records_are_synced_as_often_as_is_said() {
+    for sync in [SyncPolicy::Never, SyncPolicy::Always, SyncPolicy::Every(Duration::from_secs(2))] {
+        let (mut rig, _count, _published) = counting(|settings| settings.sync = sync);
+        (0..7).for_each(|_| rig.tick());
+        let expected = match sync {
+            SyncPolicy::Never => 0,
+            SyncPolicy::Always => 7,
+            // Two, four and six seconds after the start.
+            SyncPolicy::Every(_) => 3,
+        };
+        assert_eq!(rig.synced(), expected, "{sync:?}");
+        rig.order(Order::Sync);
+        assert_eq!(rig.synced(), expected + 1);
+        rig.finish();
+    }
+}
