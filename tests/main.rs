@@ -26,6 +26,7 @@
 //! | `configuration` | what a configuration file says is done, and a wrong one is refused |
 //! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
 //! | `quantiles` | what a histogram recorded comes out as quantiles |
+//! | `manual` | manual pages, unit and installation are whole |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
 //!
@@ -46,6 +47,7 @@ mod harness;
 mod harvest;
 mod lifecycle;
 mod malformed;
+mod manual;
 mod paper;
 mod producers;
 mod quantiles;

@@ -33,7 +33,8 @@ mod zone;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 use archives::ArchiveArgument;
 use failure::Failure;
@@ -78,6 +79,16 @@ enum Command {
     Summary(summary::Arguments),
     /// Draw metrics over time, in the terminal or as a picture.
     Plot(plot::Arguments),
+    /// Print what a shell needs to complete the command line.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// The command line, for manual pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the command with the arguments of the process, its own name first.
@@ -103,8 +114,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(report) => report.run(),
         Command::Summary(summary) => summary.run(),
         Command::Plot(plot) => plot.run(),
+        Command::Completions { shell } => completions(*shell),
     };
     ended(result, ExitCode::SUCCESS)
+}
+
+fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut out = output::Output::new();
+    clap_complete::generate(shell, &mut command(), "mmv-archive", &mut out.text);
+    out.finish()
 }
 
 /// The exit status after all is done, or after a failure that is told first.
@@ -135,7 +153,6 @@ fn terminal_width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::config::{Destination, Invocation, QuantityError, parse_duration};
 use crate::error::{EXIT_CONFIG, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
@@ -49,6 +50,16 @@ enum Command {
     /// Show the whole road in five seconds: an instrumented program, the agent,
     /// and a report of what was logged. Needs no set-up and no root.
     Demo,
+    /// Print what a shell needs to complete the command line.
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// The command line, for manual pages.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 #[derive(Debug, Args)]
@@ -145,6 +156,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Inspect(options) => inspect_command(&options),
             Command::Record(options) => record_command(options),
             Command::Demo => demo_command(),
+            Command::Completions { shell } => completions_command(shell),
         },
         Err(error) => {
             // Help and version go to stdout and are no error; if nobody reads
@@ -223,6 +235,19 @@ fn demo_command() -> ExitCode {
             ExitCode::from(EXIT_INTERNAL)
         }
         Ok(()) => ExitCode::from(EXIT_OK),
+    }
+}
+
+fn completions_command(shell: Shell) -> ExitCode {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command(), "mmv-agent", &mut text);
+    match io::stdout().write_all(&text) {
+        // Whoever stopped reading has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&error.to_string());
+            ExitCode::from(EXIT_IO)
+        }
+        _ => ExitCode::from(EXIT_OK),
     }
 }
 

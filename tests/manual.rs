@@ -1,0 +1,128 @@
+//! The manual pages in `docs/man` say what the commands say of themselves, and an
+//! installation has everything in its place.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::binaries;
+use crate::harness::scratch::Scratch;
+use crate::harness::skip::skip;
+
+/// All pages by their file names.
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    for command in [mmv_agent::cli::command(), mmv_archive::cli::command()] {
+        let mut command = command.disable_help_subcommand(true);
+        command.build();
+        for command in command.get_subcommands().cloned().chain([command.clone()]) {
+            let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command).render(&mut page).expect("render a page");
+            pages.insert(format!("{name}.1"), String::from_utf8(page).expect("a page is text"));
+        }
+    }
+    pages
+}
+
+fn folder() -> PathBuf {
+    binaries::workspace().join("docs/man")
+}
+
+/// `MMV_UPDATE=1` writes them anew.
+#[test]
+fn the_manual_pages_are_those_of_the_commands() {
+    let (folder, pages) = (folder(), pages());
+    if std::env::var_os("MMV_UPDATE").is_some() {
+        fs::create_dir_all(&folder).expect("make docs/man");
+        for (name, page) in &pages {
+            fs::write(folder.join(name), page).expect("write a page");
+        }
+    }
+    for (name, page) in &pages {
+        let written = fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(written == *page, "docs/man/{name} is out of date; run this with MMV_UPDATE=1");
+    }
+    let listed = fs::read_dir(&folder).expect("list docs/man");
+    let mut listed: Vec<String> =
+        listed.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect();
+    listed.sort();
+    assert_eq!(listed, pages.into_keys().collect::<Vec<_>>(), "pages of commands that are gone");
+}
+
+#[test]
+fn an_installation_has_everything_in_its_place() {
+    let scratch = Scratch::new();
+    let root = scratch.path().join("image");
+    let programs = binaries::mmv_agent();
+    let output = Command::new(binaries::workspace().join("ci/install"))
+        .arg(&root)
+        .env("MMV_PROGRAMS_IN", programs.parent().expect("a folder"))
+        .output()
+        .expect("start ci/install");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for file in [
+        "usr/bin/mmv-agent",
+        "usr/bin/mmv-archive",
+        "usr/lib/systemd/system/mmv-agent.service",
+        "usr/lib/sysusers.d/mmv-agent.conf",
+        "usr/lib/tmpfiles.d/mmv-agent.conf",
+        "etc/mmv-agent/agent.toml",
+        "usr/share/man/man1/mmv-agent-run.1",
+        "usr/share/man/man1/mmv-archive-report.1",
+        "usr/share/bash-completion/completions/mmv-archive",
+        "usr/share/zsh/site-functions/_mmv-agent",
+        "usr/share/fish/vendor_completions.d/mmv-agent.fish",
+    ] {
+        let found = fs::metadata(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(found.len() > 0, "{file} is empty");
+    }
+    // One that an administrator has changed stays.
+    let config = root.join("etc/mmv-agent/agent.toml");
+    fs::write(&config, "interval = \"5s\"\n").expect("change the configuration");
+    let again = Command::new(binaries::workspace().join("ci/install"))
+        .arg(&root)
+        .env("MMV_PROGRAMS_IN", programs.parent().expect("a folder"))
+        .status()
+        .expect("start ci/install");
+    assert!(again.success());
+    assert_eq!(fs::read_to_string(&config).expect("read it"), "interval = \"5s\"\n");
+}
+
+/// How exposed systemd finds the unit, from 0.0 to 10.0; most services have 9.6.
+const EXPOSURE: f64 = 2.0;
+
+#[test]
+fn systemd_understands_the_unit_and_finds_it_safe() {
+    if !exists("systemd-analyze") {
+        return skip("systemd-analyze is not here");
+    }
+    let scratch = Scratch::new();
+    let unit = scratch.path().join("mmv-agent.service");
+    let text = fs::read_to_string(binaries::workspace().join("systemd/mmv-agent.service"));
+    let text = text
+        .expect("the unit")
+        .replace("/usr/bin/mmv-agent", &binaries::mmv_agent().display().to_string());
+    fs::write(&unit, text).expect("write the unit");
+    let analyze = |arguments: &[&str]| {
+        let output = Command::new("systemd-analyze").args(arguments).arg(&unit).output();
+        let output = output.expect("start systemd-analyze");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (is_fine, said) = analyze(&["verify", "--man=no"]);
+    assert!(is_fine && !said.contains("mmv-agent.service:"), "{said}");
+    let (_, said) = analyze(&["security", "--offline=yes", "--no-pager"]);
+    let score = said.lines().find_map(|line| {
+        let (_, rest) = line.split_once("exposure level for")?;
+        rest.split_whitespace().find_map(|word| word.parse::<f64>().ok())
+    });
+    let score = score.unwrap_or_else(|| panic!("no score in\n{said}"));
+    assert!(score <= EXPOSURE, "{score}\n{said}");
+}
+
+fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())
+}
