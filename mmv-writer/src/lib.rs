@@ -60,6 +60,13 @@
 //! instances come and go (connections, tenants, paths), use a [`LiveRegistry`]:
 //! it is published from the start and grows.
 //!
+//! # More than one file
+//!
+//! Readers take 1023 metrics, 255 labels and 2047 domains from one file. What does
+//! not fit goes into further files, `app.2` behind `app` and so on, which come and go
+//! with the first. Metrics have the same complete names there. See
+//! [`RegistryBuilder::further_cluster`] for their PMIDs.
+//!
 //! # What a reader may see
 //!
 //! Each value is whole: it is loaded and stored in one piece. Two values are

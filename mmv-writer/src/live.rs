@@ -9,6 +9,8 @@
 //! | | [`Registry`](crate::Registry) | [`LiveRegistry`] |
 //! |---|---|---|
 //! | metrics | before publication | at any time |
+//! | histograms, striped counters | before publication | at any time |
+//! | labels of instances | stated with their domain | [`LiveIndom::label`], gone with the instance |
 //! | instances | stated with their domain | [`Family::get_or_create`], [`LiveIndom::remove`] |
 //! | version of the file | the lowest that suffices | 3 |
 //! | size of the file | what is used | the room asked for; what is not used is a hole |
@@ -101,20 +103,22 @@ impl LiveBuilder {
         Self { base, wanted: Wanted::default(), pace: PACE }
     }
 
-    /// Sets the most instances of all domains together; 65 536 without this.
+    /// Sets the most instances of all domains together, in each file; 65 536 without
+    /// this.
     pub fn room_for_instances(mut self, most: u32) -> Self {
         self.wanted.instances = most;
         self
     }
 
-    /// Sets the most values of all metrics together; 262 144 without this. An
+    /// Sets the most values of all metrics together, in each file; 262 144 without
+    /// this. An
     /// isolated value counts for two or three.
     pub fn room_for_values(mut self, most: u32) -> Self {
         self.wanted.values = most;
         self
     }
 
-    /// Sets the most values that are texts; 65 536 without this.
+    /// Sets the most values that are texts, in each file; 65 536 without this.
     pub fn room_for_texts(mut self, most: u32) -> Self {
         self.wanted.texts = most;
         self

@@ -534,6 +534,7 @@ impl Cell {
 
 /// Many values at equal distances in a segment: what [`Cell`] is, without a
 /// pointer for each.
+#[derive(Clone)]
 pub struct Row {
     first: NonNull<AtomicU64>,
     /// Bytes from one word to the next.
@@ -609,6 +610,12 @@ impl Word<'_> {
     #[inline]
     pub fn add(self, delta: u64) {
         self.0.fetch_add(delta, Ordering::Relaxed);
+    }
+
+    /// Adds, as [`Word::add`]; the word before.
+    #[inline]
+    pub fn fetch_add(self, delta: u64) -> u64 {
+        self.0.fetch_add(delta, Ordering::Relaxed)
     }
 
     /// Replaces the word by a function of it; `change` runs again when another

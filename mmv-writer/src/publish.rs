@@ -97,6 +97,11 @@ impl Draft {
         Ok(draft)
     }
 
+    /// Fails in a forked child: what it creates would be published by nobody.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        self.temporary.as_ref().map_or(Ok(()), Temporary::check_process)
+    }
+
     /// The cell and the `extra` of the value of an index, in a file that grows
     /// to hold it.
     pub(crate) fn cells(&mut self, index: usize) -> Result<(Cell, Cell), Error> {

@@ -1,7 +1,5 @@
 //! How often which values occurred.
 
-use std::sync::Arc;
-
 use super::Buckets;
 use crate::layout::NO_VALUE;
 use crate::mapping::{Cell, Row, Word};
@@ -11,11 +9,11 @@ use crate::mapping::{Cell, Row, Word};
 /// from two readings of the buckets.
 ///
 /// Buckets that were never hit have no value, so readers log only those in use.
-/// Recording is one load and two atomic adds.
+/// Recording is two atomic adds.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histogram {
-    cells: Arc<Cells>,
+    cells: Cells,
 }
 
 /// The same with one writer: loads and stores only.
@@ -26,7 +24,7 @@ pub struct OwnedHistogram {
 }
 
 /// The cells of a histogram.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cells {
     buckets: Buckets,
     /// One for each bucket.
@@ -60,38 +58,31 @@ impl Cells {
     }
 }
 
-/// A count with one value more.
-#[inline]
-fn one_more(count: u64) -> u64 {
-    let (more, was_absent) = count.overflowing_add(1);
-    more + u64::from(was_absent)
-}
-
-// An absent count is the one that overflows.
+// An absent count overflows when it is hit, and no other one ever does.
 const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
     /// A histogram that nobody reads.
     pub fn noop() -> Self {
-        Self { cells: Arc::new(Cells::unread()) }
+        Self::new(Cells::unread())
     }
 
     pub(crate) fn new(cells: Cells) -> Self {
-        Self { cells: Arc::new(cells) }
+        Self { cells }
     }
 
     /// Counts a value, in the unit that the metric was registered with.
     #[inline]
     pub fn record(&self, value: u64) {
-        let cells = &*self.cells;
+        let cells = &self.cells;
         let count = cells.count_of(value);
-        // A bucket that was hit once never goes back to "no value".
-        if count.load() == NO_VALUE {
-            count.update(one_more);
-        } else {
+        // First, as its place is known: the bucket's is worked out meanwhile.
+        cells.sum.add(value);
+        // The first hit makes a 0 of "no value", and counts itself after it. Others
+        // may come between, each for itself; nothing goes back to "no value".
+        if count.fetch_add(1) == NO_VALUE {
             count.add(1);
         }
-        cells.sum.add(value);
     }
 
     /// How many values were recorded: adds the buckets up.
@@ -120,7 +111,8 @@ impl OwnedHistogram {
     pub fn record(&mut self, value: u64) {
         let cells = &self.cells;
         let count = cells.count_of(value);
-        count.store(one_more(count.load()));
+        let (more, was_absent) = count.load().overflowing_add(1);
+        count.store(more + u64::from(was_absent));
         cells.sum.store(cells.sum.load().wrapping_add(value));
     }
 

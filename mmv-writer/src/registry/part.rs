@@ -39,6 +39,11 @@ impl Part {
         Ok(Self { identity, catalog, model, draft, indoms: HashMap::new() })
     }
 
+    /// Fails in a forked child.
+    pub(super) fn check_process(&self) -> Result<(), Error> {
+        self.draft.check_process()
+    }
+
     /// Whether a domain of the registry is in this file.
     pub(super) fn has_indom(&self, index: usize) -> bool {
         self.indoms.contains_key(&index)

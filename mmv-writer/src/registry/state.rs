@@ -63,11 +63,11 @@ impl State {
     /// The file that something goes into: the last, or a new one if it is full.
     fn part_for(&mut self, need: Need) -> Result<usize, Error> {
         let last = self.parts.len().saturating_sub(1);
-        let begun = self.parts.get(last).is_some_and(|part| !part.catalog.is_empty());
-        let full = self.parts.get(last).is_some_and(|part| !part.catalog.has_room(need));
-        if !(begun && full) {
+        let Some(part) = self.parts.get(last) else { return Ok(last) };
+        if part.catalog.is_empty() || part.catalog.has_room(need) {
             return Ok(last);
         }
+        part.check_process()?;
         let Some(identity) = self.series.next()? else { return Ok(last) };
         let mut part = Part::new(identity, self.pinned, self.lenient)?;
         if part.catalog.can_have_file_labels() {

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::layout::LABEL_CLUSTER;
+use crate::mapping::tests::in_a_fork;
 use crate::view::{Contents, LabelClass, Limits};
 use crate::{Buckets, Counter, Instances, Label, Registry, RegistryBuilder};
 
@@ -227,6 +228,28 @@ fn what_is_refused_does_not_publish_a_further_file() {
     assert!(matches!(error, Error::NameTaken { what: "label", .. }), "{error}");
     let _published = registry.publish().unwrap();
     assert_eq!(names(&directory), ["app"]);
+}
+
+#[test]
+fn a_forked_child_begins_no_further_file() {
+    let directory = directory();
+    let register = |registry: &Registry, count: u64| {
+        let counter = |index| registry.counter::<u64>(format!("m{index}")).build();
+        (0..count).find_map(|index| counter(index).err())
+    };
+    let sealed = builder(&directory).build().unwrap();
+    assert!(register(&sealed, 1023).is_none());
+    let live = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    for index in 0..1023 {
+        let _counter: Counter<u64> = live.counter(format!("m{index}")).build().unwrap();
+    }
+    let before = names(&directory);
+    assert!(in_a_fork(|| {
+        let sealed = sealed.counter::<u64>("more").build();
+        let live = live.counter::<u64>("more").build();
+        matches!(sealed, Err(Error::Forked { .. })) && matches!(live, Err(Error::Forked { .. }))
+    }));
+    assert_eq!(names(&directory), before);
 }
 
 #[test]
