@@ -77,6 +77,7 @@ fn grow(directory: &Path, round: u64) -> Result<LiveRegistry, Error> {
             let name = format!("i{index}");
             count.get_or_create(&name)?.add(round);
             about.get_or_create(&name)?.set(&name);
+            things.label(&name, Label::new("round", round))?;
             if index % 3 == 2 {
                 things.remove(&format!("i{}", index - 1));
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::budget::Source;
 use super::{Contents, Limits, Refusal};
 use crate::mapping::trace::{Store, stores_of};
-use crate::{Counter, Family, LiveIndom, LiveRegistry, Registry, Text};
+use crate::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry, Text};
 
 const WORD: usize = size_of::<u64>();
 
@@ -70,6 +70,7 @@ impl Growth {
             there.text.get_or_create("i0").unwrap().set("first");
             create("i1")(there);
         };
+        let label = |there: &Before| there.things.label("i0", Label::new("a", 1)).unwrap();
         let remove = |there: &Before| assert!(there.things.remove("i0"));
         vec![
             Self::of("the first instance", |_| {}, create("i0")),
@@ -85,7 +86,16 @@ impl Growth {
                 |_| {},
                 |there| drop(there.registry.indom("more").help("help").build().unwrap()),
             ),
+            Self::of("a label", create_two, label),
             Self::of("a removal", create_two, remove),
+            Self::of(
+                "a removal with a label",
+                |there| {
+                    create_two(there);
+                    label(there);
+                },
+                remove,
+            ),
             Self::of(
                 "a place used again",
                 |there| {

@@ -16,6 +16,8 @@ pub(super) struct Indoms {
     by_serial: HashMap<u32, usize>,
     /// By index of the instances section: the domain's index and the number.
     owners: Vec<Option<(usize, InstanceId)>>,
+    /// By the same index: the number that the entry states.
+    numbers: Vec<i32>,
     instance_bytes: usize,
 }
 
@@ -50,6 +52,13 @@ impl Indoms {
     pub(super) fn has(&self, serial: u32, id: InstanceId) -> bool {
         let domain = self.find(serial).and_then(|index| self.domains.get(index));
         domain.is_some_and(|domain| domain.instances.iter().any(|instance| instance.id == id))
+    }
+
+    /// Whether an instance of this number was left out, or hidden because it was
+    /// removed.
+    pub(super) fn left_out(&self, number: i32) -> bool {
+        let mut entries = self.numbers.iter().zip(&self.owners);
+        entries.any(|(found, owner)| *found == number && owner.is_none())
     }
 }
 
@@ -92,6 +101,7 @@ pub(super) fn parse<S: Source + ?Sized>(parser: &mut Parser<'_, S>) -> Result<In
         domains: Vec::new(),
         by_serial: HashMap::new(),
         owners: vec![None; raw.len()],
+        numbers: raw.iter().map(|instance| instance.id).collect(),
         instance_bytes: SectionKind::Instances.entry_bytes(parser.version()),
     };
     let mut members: HashSet<(usize, InstanceId)> = HashSet::new();

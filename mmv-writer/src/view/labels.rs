@@ -12,7 +12,8 @@ use crate::layout::{
 };
 
 /// Reads the section. An entry without class and identity is unused: it has been,
-/// or will be, that of an instance's label.
+/// or will be, that of an instance's label. The label of an instance that was left
+/// out, or just removed, is left out without a word.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     header: &Header,
@@ -26,7 +27,7 @@ pub(super) fn parse<S: Source + ?Sized>(
             continue;
         }
         match read_label(&raw, offset, header, indoms, metrics) {
-            Ok(label) => labels.push(label),
+            Ok(label) => labels.extend(label),
             Err(problem) => parser.skip(SectionKind::Labels, index, offset, problem),
         }
     }
@@ -39,7 +40,7 @@ fn read_label(
     header: &Header,
     indoms: &Indoms,
     metrics: &Metrics,
-) -> Result<Label, Problem> {
+) -> Result<Option<Label>, Problem> {
     let class = match raw.flags & !LABEL_OPTIONAL {
         LABEL_CLUSTER => LabelClass::Cluster,
         LABEL_INDOM => LabelClass::Indom,
@@ -58,6 +59,9 @@ fn read_label(
         LabelClass::Item => metrics.all.iter().any(|metric| metric.item == identity),
         LabelClass::Instances => instance.is_some_and(|id| indoms.has(identity, id)),
     };
+    if !attached && class == LabelClass::Instances && indoms.left_out(raw.instance) {
+        return Ok(None);
+    }
     if !attached {
         return Err(Problem::LabelTarget { identity, instance: raw.instance });
     }
@@ -66,12 +70,12 @@ fn read_label(
     let pair = std::str::from_utf8(text).ok().and_then(json::single_pair);
     let (name, value) = pair
         .ok_or_else(|| Problem::LabelJson { found: String::from_utf8_lossy(text).into_owned() })?;
-    Ok(Label {
+    Ok(Some(Label {
         class,
         identity,
         instance,
         optional: raw.flags & LABEL_OPTIONAL != 0,
         name: name.to_owned(),
         json_value: value.to_owned(),
-    })
+    }))
 }
