@@ -40,6 +40,21 @@ pub(crate) struct Catalog {
     pub texts: Vec<(TextTarget, TextKind, String)>,
 }
 
+impl Catalog {
+    /// Keeps these metrics, and what is said of them, only.
+    pub(crate) fn retain(&mut self, stays: impl Fn(Pmid) -> bool) {
+        self.metrics.retain(|(desc, _)| stays(desc.pmid));
+        self.labels.retain(|(target, _)| match target {
+            LabelTarget::Item(pmid) => stays(*pmid),
+            _ => true,
+        });
+        self.texts.retain(|(target, ..)| match target {
+            TextTarget::Metric(pmid) => stays(*pmid),
+            TextTarget::InDom(_) => true,
+        });
+    }
+}
+
 /// One source, as the catalog sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {

@@ -203,12 +203,23 @@ pub struct Limits {
     /// How many bytes of records may wait for the disk. Two records may wait
     /// whatever their size.
     pub queue_bytes: u64,
+    /// How many files may be harvested.
+    pub files: usize,
+    /// How many values they may have together.
+    pub values: usize,
+    /// How many bytes of metadata one of them may have.
+    pub metadata_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 64 MB.
+    /// 64 MB, 10 000 files, 5 million values, 256 MB.
     fn default() -> Self {
-        Self { queue_bytes: 64_000_000 }
+        Self {
+            queue_bytes: 64_000_000,
+            files: 10_000,
+            values: 5_000_000,
+            metadata_bytes: 256_000_000,
+        }
     }
 }
 

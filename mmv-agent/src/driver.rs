@@ -150,7 +150,7 @@ impl Driver {
         if intervals(&settings) != intervals(now) {
             self.schedule.change(&intervals(&settings), self.start.elapsed());
         }
-        self.sampler.change(settings.groups.clone(), settings.labels.clone());
+        self.sampler.change(&settings);
         self.sampler.outlet().set_limit(queue_limit(&settings));
         self.sampler.order(Order::Change(Policy::of(&settings)));
         self.sampler.order(Order::NewVolume);

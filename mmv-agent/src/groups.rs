@@ -4,11 +4,10 @@
 //! for each group of the configuration, in its order, and a last one for what
 //! no group has.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use mmv_archive::scan::glob;
-use mmv_archive::{LabelTarget, TextTarget};
 use pcp_types::{InDom, InstanceId, Semantics};
 
 use crate::catalog::Catalog;
@@ -33,10 +32,10 @@ pub(crate) fn deal(layout: Layout, catalog: &mut Catalog, groups: &[Group]) -> V
         return shares;
     }
     let mut names = InstanceNames::default();
-    let mut logged = vec![false; catalog.metrics.len()];
+    let mut unlogged = HashSet::new();
     // Both are in the order of the PMIDs.
-    let metrics = catalog.metrics.iter().zip(&mut logged);
-    for (set, ((desc, name), logged)) in layout.into_iter().zip(metrics) {
+    for (set, (desc, name)) in layout.into_iter().zip(&catalog.metrics) {
+        let mut logged = false;
         let fitting = |number: &usize| {
             groups[*number].metrics.iter().any(|pattern| glob::means(pattern, name))
         };
@@ -50,10 +49,15 @@ pub(crate) fn deal(layout: Layout, catalog: &mut Catalog, groups: &[Group]) -> V
                 LogMode::OnChange | LogMode::Once if discrete => shares[number].seldom.push(part),
                 _ => shares[number].every.push(part),
             }
-            *logged = true;
+            logged = true;
+        }
+        if !logged {
+            unlogged.insert(desc.pmid);
         }
     }
-    forget_unlogged(catalog, &logged);
+    if !unlogged.is_empty() {
+        catalog.retain(|pmid| !unlogged.contains(&pmid));
+    }
     shares
 }
 
@@ -109,30 +113,6 @@ impl InstanceNames {
         }
         self.names.get(&id).cloned()
     }
-}
-
-/// Takes the metrics that no group logs from the catalog, with their labels and
-/// help.
-fn forget_unlogged(catalog: &mut Catalog, logged: &[bool]) {
-    let unlogged: Vec<_> = catalog
-        .metrics
-        .iter()
-        .zip(logged)
-        .filter(|(_, logged)| !**logged)
-        .map(|((desc, _), _)| desc.pmid)
-        .collect();
-    if unlogged.is_empty() {
-        return;
-    }
-    // In the order of the PMIDs, as the metrics are.
-    let is_gone = |pmid| unlogged.binary_search(&pmid).is_ok();
-    catalog.metrics.retain(|(desc, _)| !is_gone(desc.pmid));
-    catalog
-        .labels
-        .retain(|(target, _)| !matches!(target, LabelTarget::Item(pmid) if is_gone(*pmid)));
-    catalog
-        .texts
-        .retain(|(target, ..)| !matches!(target, TextTarget::Metric(pmid) if is_gone(*pmid)));
 }
 
 #[cfg(test)]

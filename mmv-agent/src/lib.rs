@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod archive_name;
 mod catalog;
 pub mod cli;
@@ -61,6 +62,7 @@ mod lifecycle;
 mod liveness;
 mod lock;
 mod logging;
+mod meanings;
 mod names;
 mod notify;
 mod plan;
@@ -80,6 +82,7 @@ mod source;
 mod sources;
 mod state;
 mod translate;
+mod voice;
 
 pub use config::{Destination, Group, InstancePattern, Invocation, LogMode, Settings};
 pub use error::Error;

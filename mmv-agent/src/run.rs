@@ -137,8 +137,7 @@ fn start_with(
     let links = sink::Links { store, ledger: Arc::clone(&ledger), keeper: notes.clone() };
     let sink = Sink::new(names, &host, Policy::of(settings), links);
     let links = sampler::Links { keeper: notes, ledger };
-    let groups = settings.groups.clone();
-    let sampler = Sampler::new(settings.mmv_dir.clone(), host, groups, memory, outlet, links);
+    let sampler = Sampler::new(settings, host, memory, outlet, links);
     let driver = Driver::new(sampler, settings.clone());
     Ok(RunningAgent {
         events,

@@ -4,7 +4,6 @@
 //! the sources and their metadata stay; what each group keeps is in
 //! [`lane`](crate::lane).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +12,20 @@ use pcp_types::Timestamp;
 use tracing::{info, warn};
 
 use crate::catalog::{Catalog, Conflict, merge};
-use crate::config::{Group, LogMode};
+use crate::config::{Group, LogMode, Settings};
 use crate::groups::{Share, deal};
 use crate::host::Host;
 use crate::keeper::Note;
 use crate::lane::Lane;
 use crate::ledger::Ledger;
+use crate::meanings::Meanings;
 use crate::queue::{Offer, Order, Outlet, Sample};
 use crate::seldom::{Changes, Standing};
 use crate::sources::Sources;
 use crate::state::{Harvested, Memory};
+
+/// How long metrics whose meaning changes too often are left out at least.
+const LEFT_OUT: Duration = Duration::from_secs(60);
 
 /// A lane for each group, and one for the rest.
 fn lanes(groups: &[Group]) -> Vec<Lane> {
@@ -52,6 +55,12 @@ pub(crate) struct Sampler {
     groups: Vec<Group>,
     /// One for each group, and a last one for what no group has.
     lanes: Vec<Lane>,
+    meanings: Meanings,
+    /// The day that the archive is of, in days since 1970.
+    day: Option<i64>,
+    /// When metrics that were left out because of their new meaning are looked
+    /// at again.
+    left_out: Option<Duration>,
     standing: Standing,
     /// The catalog is that of other sources, or of other groups.
     outdated: bool,
@@ -81,26 +90,29 @@ pub(crate) struct Links {
 }
 
 impl Sampler {
-    /// Samples the files in `mmv_dir`, with what an earlier run remembered.
+    /// Samples the files of the settings' directory, with what an earlier run
+    /// remembered.
     pub(crate) fn new(
-        mmv_dir: PathBuf,
+        settings: &Settings,
         host: Host,
-        groups: Vec<Group>,
         memory: Memory,
         outlet: Outlet,
         links: Links,
     ) -> Self {
         Self {
             host,
-            sources: Sources::new(mmv_dir, &memory),
+            sources: Sources::new(settings.mmv_dir.clone(), settings.limits, &memory),
             outlet,
             links,
             harvested: Some(memory.harvested),
             unobserved: false,
             remembered: None,
             catalog: Arc::default(),
-            lanes: lanes(&groups),
-            groups,
+            lanes: lanes(&settings.groups),
+            groups: settings.groups.clone(),
+            meanings: Meanings::default(),
+            day: None,
+            left_out: None,
             standing: Standing::default(),
             outdated: false,
             conflicts: Vec::new(),
@@ -111,13 +123,14 @@ impl Sampler {
         }
     }
 
-    /// Other groups and labels from now on.
-    pub(crate) fn change(&mut self, groups: Vec<Group>, labels: Vec<(String, String)>) {
-        if self.groups != groups {
-            self.lanes = lanes(&groups);
-            self.groups = groups;
+    /// Other settings from now on.
+    pub(crate) fn change(&mut self, settings: &Settings) {
+        if self.groups != settings.groups {
+            self.lanes = lanes(&settings.groups);
+            self.groups.clone_from(&settings.groups);
         }
-        self.host.labels = labels;
+        self.sources.set_limits(settings.limits);
+        self.host.labels.clone_from(&settings.labels);
         self.outdated = true;
     }
 
@@ -161,8 +174,12 @@ impl Sampler {
     /// counted from the start, `stamp` is the time that the records bear.
     /// `false` if nobody takes samples any more.
     pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp, due: Option<&[usize]>) -> bool {
+        let day = stamp.seconds().div_euclid(86_400);
+        if self.day.replace(day) != Some(day) {
+            self.meanings.forget();
+        }
         self.sources.refresh(now);
-        self.update();
+        self.update(now);
         if let Some(before) = self.harvested.take() {
             let now = self.sources.harvested();
             self.unobserved = before.iter().any(|file| !now.contains(file));
@@ -176,7 +193,7 @@ impl Sampler {
         if reshaped {
             self.lanes.iter_mut().for_each(Lane::reshape);
         }
-        self.update();
+        self.update(now);
         self.remember(stamp);
         // What a process has left behind is logged by all groups, since it is
         // looked at only this once.
@@ -204,22 +221,34 @@ impl Sampler {
     }
 
     /// Makes the catalog anew if it is not that of the sources.
-    fn update(&mut self) {
-        if !self.sources.take_changed() && !std::mem::take(&mut self.outdated) {
+    fn update(&mut self, now: Duration) {
+        self.outdated |= self.left_out.take_if(|due| *due <= now).is_some();
+        let changed = self.sources.take_changed();
+        if !std::mem::take(&mut self.outdated) && !changed {
             return;
         }
         let mut merged = merge(self.catalog.id + 1, &self.sources.members(), &self.host);
         for (file, conflict) in &merged.conflicts {
-            if !self.conflicts.iter().any(|(_, known)| known == conflict) {
+            let is_new = !self.conflicts.iter().any(|(_, known)| known == conflict);
+            if is_new && self.sources.may_speak() {
                 warn!(file = %file, reason = %conflict, "left out");
             }
         }
-        if merged.unsaid > self.unsaid {
+        if merged.unsaid > self.unsaid && self.sources.may_speak() {
             warn!(more = merged.unsaid, "more is left out for such reasons");
         }
         self.remembered = None;
         self.unsaid = merged.unsaid;
-        self.conflicts = merged.conflicts;
+        self.conflicts = std::mem::take(&mut merged.conflicts);
+        let sources = &self.sources;
+        let out = self.meanings.sift(&mut merged, |source| sources.owner(source), now);
+        if let Some(first) = out.first() {
+            if self.left_out.is_none() {
+                let metrics = out.len();
+                warn!(%first, metrics, "left out: new meanings too often");
+            }
+            self.left_out = Some(now + LEFT_OUT);
+        }
         let shares = deal(merged.layout, &mut merged.catalog, &self.groups);
         self.catalog = Arc::new(merged.catalog);
         self.lay_out(shares);

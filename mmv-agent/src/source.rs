@@ -45,6 +45,23 @@ pub(crate) enum Unfit {
         /// How many there are for harvested files.
         room: u64,
     },
+    /// As many files are harvested as may be.
+    #[error("{most} files are harvested already, which is the limit")]
+    Files {
+        /// The limit.
+        most: usize,
+    },
+    /// It would have too many values.
+    #[error("with its {values} values there would be more than the limit of {most}")]
+    Values {
+        /// How many it has.
+        values: usize,
+        /// The limit, for all files together.
+        most: usize,
+    },
+    /// It was read too often.
+    #[error("its metadata changes so often that reading it costs too much")]
+    Restless,
     /// It counts only while a process lives, and that is gone.
     #[error("its process {pid} is gone")]
     NoProcess {
@@ -62,7 +79,12 @@ impl Unfit {
             Self::Resized { .. } => true,
             // Unlinked between the listing and now.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
-            Self::Map(_) | Self::NoDescriptor { .. } | Self::NoProcess { .. } => false,
+            Self::Map(_)
+            | Self::NoDescriptor { .. }
+            | Self::Files { .. }
+            | Self::Values { .. }
+            | Self::Restless
+            | Self::NoProcess { .. } => false,
         }
     }
 }
@@ -96,6 +118,21 @@ pub(crate) enum Fault {
     Unlinked,
 }
 
+/// A file that is open and not read yet.
+#[derive(Debug)]
+pub(crate) struct Opened(File);
+
+impl Opened {
+    /// Reads its metadata and maps it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Unfit`].
+    pub(crate) fn resolve(self, limits: Limits) -> Result<(Source, Contents), Unfit> {
+        Source::resolve(self.0, limits)
+    }
+}
+
 /// A file that is mapped and resolved.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -115,24 +152,23 @@ impl Source {
     /// # Errors
     ///
     /// Any [`Unfit`].
-    pub(crate) fn open(path: &Path) -> Result<(Self, Contents), Unfit> {
+    pub(crate) fn open(path: &Path, limits: Limits) -> Result<(Self, Contents), Unfit> {
         let file = directory::open(path).map_err(Unfit::Open)?;
-        Self::resolve(file)
+        Self::resolve(file, limits)
     }
 
-    /// The same file again, after its metadata changed.
+    /// The same file, to be read again after its metadata changed.
     ///
     /// # Errors
     ///
-    /// Any [`Unfit`] but [`Unfit::Open`].
-    pub(crate) fn reread(&self) -> Result<(Self, Contents), Unfit> {
-        let file = self.file.try_clone().map_err(Unfit::Open)?;
-        Self::resolve(file)
+    /// [`Unfit::Open`].
+    pub(crate) fn again(&self) -> Result<Opened, Unfit> {
+        self.file.try_clone().map(Opened).map_err(Unfit::Open)
     }
 
-    fn resolve(file: File) -> Result<(Self, Contents), Unfit> {
+    fn resolve(file: File, limits: Limits) -> Result<(Self, Contents), Unfit> {
         let metadata = file.metadata().map_err(Unfit::Open)?;
-        let contents = Contents::read(&file, &Limits::default())?;
+        let contents = Contents::read(&file, &limits)?;
         let header = contents.header;
         let mapping = ReadMapping::map(&file).map_err(Unfit::Map)?;
         let resized = Unfit::Resized { expected: header.file_len, found: mapping.len() as u64 };

@@ -8,11 +8,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_writer::view::Contents;
+use mmv_writer::view::{self, Contents};
 use pcp_types::Timestamp;
 use tracing::{error, info, warn};
 
+use crate::allowance::Allowance;
 use crate::catalog::Member;
+use crate::config::Limits;
 use crate::descriptors;
 use crate::directory::{Directory, Listing};
 use crate::harvest::Values;
@@ -22,9 +24,45 @@ use crate::roster::{Change, FileId, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
 use crate::state::{Harvested, Memory};
 use crate::translate::{Translation, items, translate};
+use crate::voice::Voice;
 
 /// How many tries a file may look half-written before that is worth a line.
 const PATIENCE: u32 = 5;
+
+/// Bytes of metadata of one file that may be read at once, and in a second later
+/// on: about a tenth of a processor. It is meant for files whose metadata changes
+/// at each tick, and lets a program grow by thousands of instances a second.
+const READ_AT_ONCE: f64 = 256e6;
+const READ_PER_SECOND: f64 = 32e6;
+
+/// What files have of that which is limited.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    files: usize,
+    descriptors: u64,
+    values: usize,
+}
+
+impl Held {
+    fn add(&mut self, source: &Source) {
+        self.files += 1;
+        self.descriptors += source.descriptors();
+        self.values += source.plan().len();
+    }
+}
+
+/// What opening a file costs beside its size, in bytes read.
+const COST_OF_OPENING: f64 = 10e3;
+
+/// What reading metadata costs, in bytes, about.
+fn cost(contents: &Contents) -> f64 {
+    let instances: usize = contents.indoms.iter().map(|indom| indom.instances.len()).sum();
+    let bytes = contents.metrics.len() * 300
+        + instances * 100
+        + contents.values.len() * 40
+        + contents.labels.len() * 500;
+    COST_OF_OPENING + bytes as f64
+}
 
 /// One file with its metadata and the values of the last pass.
 #[derive(Debug)]
@@ -48,6 +86,10 @@ pub(crate) struct Sources {
     unreadable: bool,
     /// How many file descriptors the sources may have together.
     room: u64,
+    limits: Limits,
+    /// What may be spent on reading a file's metadata again, by its name.
+    reading: HashMap<OsString, Allowance>,
+    voice: Voice,
     roster: Roster,
     identity: Identity,
     live: Vec<Live>,
@@ -62,11 +104,14 @@ pub(crate) struct Sources {
 impl Sources {
     /// The files of the directory at `path`, with the clusters that are
     /// remembered; none until [`refresh`](Self::refresh).
-    pub(crate) fn new(path: PathBuf, memory: &Memory) -> Self {
+    pub(crate) fn new(path: PathBuf, limits: Limits, memory: &Memory) -> Self {
         Self {
             directory: Directory::new(path),
             unreadable: false,
             room: descriptors::room(),
+            limits,
+            reading: HashMap::new(),
+            voice: Voice::new(),
             roster: Roster::default(),
             identity: Identity::of(memory),
             live: Vec::new(),
@@ -76,13 +121,30 @@ impl Sources {
         }
     }
 
+    /// Other limits for files that are opened from now on.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Whether one more line about files may be written.
+    pub(crate) fn may_speak(&mut self) -> bool {
+        self.voice.may_speak()
+    }
+
+    /// The user who owns a source's file.
+    pub(crate) fn owner(&self, source: usize) -> u32 {
+        self.live.get(source).map_or(0, |live| live.source.owner())
+    }
+
     /// Notices files that have come and gone, and tries those that are due.
     pub(crate) fn refresh(&mut self, now: Duration) {
+        self.voice.set_now(now);
         self.drop_ended(now);
         match self.directory.look(now) {
             Ok(None) => {}
             Ok(Some(listing)) => {
                 self.unreadable = false;
+                self.reading.retain(|_, allowance| !allowance.is_full(now));
                 self.take(&listing);
             }
             Err(error) => {
@@ -109,7 +171,7 @@ impl Sources {
         }
         self.ended.retain(|id, _| listing.files.iter().any(|listed| listed.id == *id));
         for (name, kind) in &listing.others {
-            if !self.others.contains(name) {
+            if !self.others.contains(name) && self.voice.may_speak() {
                 warn!(file = %name.display(), reason = %kind, "not harvested");
             }
         }
@@ -204,11 +266,11 @@ impl Sources {
     /// batch first.
     fn open(&mut self, names: &[OsString], now: Duration) {
         let mut opened = Vec::new();
-        let mut used = self.live.iter().map(|live| live.source.descriptors()).sum();
+        let mut held = self.held_but("".as_ref());
         for name in names {
-            match self.try_open(name, used) {
+            match self.try_open(name, held, now) {
                 Ok((source, contents)) => {
-                    used += source.descriptors();
+                    held.add(&source);
                     self.identity.reserve(contents.header.cluster);
                     opened.push((name, source, contents));
                 }
@@ -216,7 +278,7 @@ impl Sources {
             }
         }
         for (name, source, contents) in opened {
-            if self.admit(name, source, &contents, now) {
+            if self.admit(name, source, &contents, now) && self.voice.may_speak() {
                 info!(
                     file = %name.display(),
                     version = contents.header.version,
@@ -228,15 +290,66 @@ impl Sources {
         }
     }
 
-    /// Opens a file while others have `used` file descriptors.
-    fn try_open(&self, name: &OsStr, used: u64) -> Result<(Source, Contents), Unfit> {
-        if used + MOST_DESCRIPTORS > self.room {
-            return Err(Unfit::NoDescriptor { used, room: self.room });
+    /// What all files but one have.
+    fn held_but(&self, name: &OsStr) -> Held {
+        let mut held = Held::default();
+        for live in self.live.iter().filter(|live| live.name != name) {
+            held.add(&live.source);
         }
-        let (source, contents) = Source::open(&self.directory.path().join(name))?;
+        held
+    }
+
+    /// Opens a file while others hold so much.
+    fn try_open(
+        &mut self,
+        name: &OsStr,
+        held: Held,
+        now: Duration,
+    ) -> Result<(Source, Contents), Unfit> {
+        let (used, room, most) = (held.descriptors, self.room, self.limits.files);
+        if used + MOST_DESCRIPTORS > room {
+            return Err(Unfit::NoDescriptor { used, room });
+        }
+        if held.files >= most {
+            return Err(Unfit::Files { most });
+        }
+        let path = self.directory.path().join(name);
+        let (source, contents) =
+            self.read(name, held, now, |limits| Source::open(&path, limits))?;
         match source.process().filter(|process| self.has_ended(&source, process)) {
             Some(process) => Err(Unfit::NoProcess { pid: process.pid() }),
             None => Ok((source, contents)),
+        }
+    }
+
+    /// Reads a file's metadata, if it has not cost too much already.
+    fn read(
+        &mut self,
+        name: &OsStr,
+        held: Held,
+        now: Duration,
+        read: impl FnOnce(view::Limits) -> Result<(Source, Contents), Unfit>,
+    ) -> Result<(Source, Contents), Unfit> {
+        let limits = view::Limits { bytes: self.limits.metadata_bytes };
+        let new = || Allowance::new(READ_AT_ONCE, READ_PER_SECOND);
+        let allowance = self.reading.entry(name.to_owned()).or_insert_with(new);
+        if !allowance.has_any(now) {
+            return Err(Unfit::Restless);
+        }
+        match read(limits) {
+            Ok((source, contents)) => {
+                allowance.take(cost(&contents));
+                let (values, most) = (source.plan().len(), self.limits.values);
+                if held.values.saturating_add(values) > most {
+                    return Err(Unfit::Values { values, most });
+                }
+                Ok((source, contents))
+            }
+            Err(unfit) => {
+                // How much of it was read nobody knows; its pauses grow as well.
+                allowance.take(COST_OF_OPENING);
+                Err(unfit)
+            }
         }
     }
 
@@ -257,7 +370,7 @@ impl Sources {
                 return false;
             }
         };
-        if let Some(collision) = placement.moved {
+        if let Some(collision) = placement.moved.filter(|_| self.voice.may_speak()) {
             let cluster = placement.cluster;
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
@@ -270,7 +383,8 @@ impl Sources {
             over: false,
             left_out: contents.skipped.len() + contents.unlisted + misnamed.len(),
         };
-        if live.left_out != self.find(name).map_or(0, |known| known.left_out) {
+        let left_out_before = self.find(name).map_or(0, |known| known.left_out);
+        if live.left_out != left_out_before && self.voice.may_speak() {
             report(name, contents.skipped.iter(), contents.unlisted);
             report(name, misnamed.iter(), 0);
         }
@@ -295,19 +409,23 @@ impl Sources {
     /// A source has new metadata: it is resolved and read again, so that this
     /// tick has its values.
     fn grow(&mut self, name: &OsStr, now: Duration, micros: i64) {
-        let Some(live) = self.find(name) else { return };
-        match live.source.reread() {
+        let Some(at) = self.live.iter().position(|live| live.name == name) else { return };
+        let known = self.live[at].source.again();
+        let held = self.held_but(name);
+        match self.read(name, held, now, |limits| known?.resolve(limits)) {
             Ok((source, contents)) => {
                 self.identity.reserve(contents.header.cluster);
                 if !self.admit(name, source, &contents, now) {
                     return;
                 }
-                info!(
-                    file = %name.display(),
-                    metrics = contents.metrics.len(),
-                    values = contents.values.len(),
-                    "its metadata changed"
-                );
+                if self.voice.may_speak() {
+                    info!(
+                        file = %name.display(),
+                        metrics = contents.metrics.len(),
+                        values = contents.values.len(),
+                        "its metadata changed"
+                    );
+                }
                 if let Some(live) = self.live.iter_mut().find(|live| live.name == name) {
                     live.source.read(&mut live.values, micros);
                     live.usable = live.source.check().is_ok();
@@ -323,6 +441,9 @@ impl Sources {
     fn give_up(&mut self, name: &OsStr, fault: &Fault, now: Duration) {
         self.remove(name);
         self.roster.wait(name, &fault.to_string(), now);
+        if !self.voice.may_speak() {
+            return;
+        }
         // What applications do when they end or restart is no warning.
         if *fault == Fault::Unlinked {
             info!(file = %name.display(), reason = %fault, "no longer harvested");
@@ -342,7 +463,9 @@ impl Sources {
             self.ended.insert(live.source.id(), (pid, live.source.generation()));
             let unfit = Unfit::NoProcess { pid };
             self.roster.wait(&name, &unfit.to_string(), now);
-            info!(file = %name.display(), reason = %unfit, "no longer harvested");
+            if self.voice.may_speak() {
+                info!(file = %name.display(), reason = %unfit, "no longer harvested");
+            }
         }
     }
 
@@ -351,7 +474,7 @@ impl Sources {
     }
 
     fn close(&mut self, name: &OsStr, reason: &str) {
-        if self.remove(name).is_some() {
+        if self.remove(name).is_some() && self.voice.may_speak() {
             info!(file = %name.display(), reason = %reason, "no longer harvested");
         }
     }
@@ -368,14 +491,15 @@ impl Sources {
         // The numbers of a file that is being written change from try to try.
         let key = if passing { "being written".to_owned() } else { unfit.to_string() };
         let tries = self.roster.wait(name, &key, now);
-        if tries == if passing { PATIENCE } else { 1 } {
+        if tries == if passing { PATIENCE } else { 1 } && self.voice.may_speak() {
             warn!(file = %name.display(), reason = %unfit, "not harvested");
         }
     }
 
     fn reject(&mut self, name: &OsStr, collision: &Collision, now: Duration) {
         self.remove(name);
-        if self.roster.wait(name, &collision.to_string(), now) == 1 {
+        let first = self.roster.wait(name, &collision.to_string(), now) == 1;
+        if first && self.voice.may_speak() {
             warn!(file = %name.display(), reason = %collision, "not harvested");
         }
     }
@@ -422,12 +546,80 @@ mod tests {
         let first = publish(dir.path(), "a", true);
         let _others =
             [("b", false), ("c", false)].map(|(name, fed)| publish(dir.path(), name, fed));
-        let mut sources =
-            Sources { room: 4, ..Sources::new(dir.path().to_owned(), &Memory::default()) };
+        let mut sources = Sources {
+            room: 4,
+            ..Sources::new(dir.path().to_owned(), Limits::default(), &Memory::default())
+        };
         sources.refresh(Duration::ZERO);
         assert_eq!(names(&sources), ["a", "b"]);
         drop(first);
         sources.refresh(Duration::from_secs(60));
         assert_eq!(names(&sources), ["b", "c"]);
+    }
+
+    /// One file with one counter each, of these names.
+    fn publish_all(dir: &std::path::Path, names: &[&str]) -> Vec<Published> {
+        mmv_writer::mapping::guard::install().unwrap();
+        names.iter().map(|name| publish(dir, name, false)).collect()
+    }
+
+    fn with_limits(dir: &std::path::Path, limits: Limits) -> Sources {
+        Sources::new(dir.to_owned(), limits, &Memory::default())
+    }
+
+    #[test]
+    fn files_beyond_the_limits_wait_until_others_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = publish_all(dir.path(), &["a", "b", "c"]);
+        for limits in
+            [Limits { files: 2, ..Limits::default() }, Limits { values: 2, ..Limits::default() }]
+        {
+            let mut sources = with_limits(dir.path(), limits);
+            sources.refresh(Duration::ZERO);
+            assert_eq!(names(&sources), ["a", "b"], "{limits:?}");
+        }
+        let mut sources = with_limits(dir.path(), Limits { files: 2, ..Limits::default() });
+        sources.refresh(Duration::ZERO);
+        drop(files.remove(0));
+        sources.refresh(Duration::from_secs(60));
+        assert_eq!(names(&sources), ["b", "c"]);
+    }
+
+    #[test]
+    fn a_file_with_too_much_metadata_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let _files = publish_all(dir.path(), &["a"]);
+        let limits = Limits { metadata_bytes: 100, ..Limits::default() };
+        let mut sources = with_limits(dir.path(), limits);
+        sources.refresh(Duration::ZERO);
+        assert_eq!(names(&sources), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_whose_metadata_changes_at_each_tick_is_not_read_at_each_tick() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = publish_all(dir.path(), &["a", "b"]);
+        let mut sources = with_limits(dir.path(), Limits::default());
+        sources.refresh(Duration::ZERO);
+        // Three times what opening it costs, and a time in two hours.
+        let allowance = Allowance::new(3.0 * COST_OF_OPENING, COST_OF_OPENING / 7200.0);
+        sources.reading.insert("a".into(), allowance);
+        let file = std::fs::OpenOptions::new().write(true).open(files[0].path()).unwrap();
+        let mut harvested = 0;
+        for tick in 1..3600u64 {
+            for at in
+                [mmv_writer::layout::Header::GENERATION1, mmv_writer::layout::Header::GENERATION2]
+            {
+                let generation = (files[0].generation() + tick).to_ne_bytes();
+                std::os::unix::fs::FileExt::write_all_at(&file, &generation, at as u64).unwrap();
+            }
+            let now = Duration::from_secs(tick);
+            sources.refresh(now);
+            sources.harvest(now, Timestamp::EPOCH, |_| true);
+            let [.., other] = sources.values()[..] else { panic!("no source") };
+            assert!(other.is_some(), "the other file is not touched by it");
+            harvested += usize::from(sources.len() == 2);
+        }
+        assert!((3..=5).contains(&harvested), "{harvested}");
     }
 }

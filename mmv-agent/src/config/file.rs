@@ -86,6 +86,9 @@ enum Method {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct LimitsTable {
     queue: Option<Size>,
+    files: Option<usize>,
+    values: Option<usize>,
+    metadata: Option<Size>,
 }
 
 /// Puts what the file says over `settings`.
@@ -125,6 +128,9 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
     replace(&mut settings.compression.after, after.map(|Length(after)| after));
     let limits = file.limits;
     replace(&mut settings.limits.queue_bytes, limits.queue.map(|Size(bytes)| bytes));
+    replace(&mut settings.limits.files, limits.files);
+    replace(&mut settings.limits.values, limits.values);
+    replace(&mut settings.limits.metadata_bytes, limits.metadata.map(|Size(bytes)| bytes));
     for (name, LabelValue(json)) in labels {
         if OWN_LABELS.contains(&name.as_ref().as_str()) {
             return Err(wrong(Some(name.span()), "this label comes from the system"));
@@ -247,7 +253,7 @@ impl<'de> Deserialize<'de> for LabelValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CompressionPolicy, Retention, Rotation};
+    use crate::config::{CompressionPolicy, Limits, Retention, Rotation};
 
     fn built_in() -> Settings {
         Settings::new("/mmv".into(), Destination::Folder("/archives".into()))
@@ -269,13 +275,14 @@ mod tests {
     #[test]
     fn what_is_said_is_set() {
         let text = "mmv-dir = \"/m\"\narchive-dir = \"/a\"\ninterval = \"250ms\"\n\
-                    [limits]\nqueue = \"1MB\"\n\
+                    [limits]\nqueue = \"1MB\"\nfiles = 7\nvalues = 8\nmetadata = \"9kB\"\n\
                     [labels]\nsite = \"no\\\"rth\"\nrack = 4\nspare = false\n";
         let settings = read(text).unwrap();
         assert_eq!(settings.mmv_dir, Path::new("/m"));
         assert_eq!(settings.destination, Destination::Folder("/a".into()));
         assert_eq!(settings.interval, Duration::from_millis(250));
-        assert_eq!(settings.limits.queue_bytes, 1_000_000);
+        let limits = Limits { queue_bytes: 1_000_000, files: 7, values: 8, metadata_bytes: 9_000 };
+        assert_eq!(settings.limits, limits);
         let labels: Vec<(&str, &str)> =
             settings.labels.iter().map(|(name, json)| (name.as_str(), json.as_str())).collect();
         assert_eq!(labels, [("rack", "4"), ("site", "\"no\\\"rth\""), ("spare", "false")]);
@@ -330,6 +337,7 @@ mod tests {
             ("\ninterval = 1", "agent.toml:2: interval: invalid type: integer `1`"),
             ("interval = \"0s\"", "agent.toml:1: interval: \"0s\" is not between 1ms and"),
             ("[limits]\nqueue = \"1 MB\"", "agent.toml:2: limits.queue: \"1 MB\" is not a number"),
+            ("[limits]\nfiles = -1", "agent.toml:2: limits.files: invalid value: integer `-1`"),
             ("[limits]\ndepth = 1", "agent.toml:2: limits.depth: unknown field"),
             ("[labels]\n9a = 1", "agent.toml:2: labels.9a: "),
             ("[labels]\nhostname = \"x\"", "agent.toml:2: labels.hostname: this label comes"),

@@ -4,12 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mmv_archive::OwnedValue;
 use mmv_writer::layout::Header;
-use mmv_writer::{Counter, Registry};
+use mmv_writer::{Counter, Gauge, Published, Registry, RegistryBuilder};
 
-use super::rig::{Log, Rig, counter_file};
+use super::rig::{Log, Rig, counter_file, entries_of};
 
 /// A file with many values, so that truncation cuts mapped pages away.
 fn large_file(dir: &Path) -> PathBuf {
@@ -169,4 +170,80 @@ fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_beside_a_good_on
             _ => {}
         }
     }
+}
+
+/// Whatever changes at each tick, only so many archives begin, and the other
+/// file is in every sample.
+fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Published) {
+    const TICKS: u64 = 100;
+    let mut rig = Rig::new();
+    let (good, _good) = counter_file(&rig, "good", "count");
+    good.add(1);
+    for tick in 0..TICKS {
+        let _published = publish(&rig, tick);
+        rig.tick();
+    }
+    let archives = rig.archives();
+    assert!((2..=11).contains(&archives.len()), "{} archives", archives.len());
+    let _log = rig.finish();
+    let entries = archives.iter().flat_map(|base| entries_of(base));
+    let good = entries.filter(|entry| entry.values.contains_key("mmv.good.count"));
+    assert_eq!(good.count() as u64, TICKS);
+}
+
+fn app(rig: &Rig) -> RegistryBuilder {
+    Registry::builder("app").directory(rig.mmv_dir())
+}
+
+#[test]
+fn descriptors_that_change_at_each_tick_begin_few_archives() {
+    archives_bounded(|rig, tick| {
+        let registry = app(rig).build().unwrap();
+        if tick % 2 == 0 {
+            let _: Counter<u64> = registry.counter("count").item(1).build().unwrap();
+        } else {
+            let _: Gauge<f64> = registry.gauge("count").item(1).build().unwrap();
+        }
+        registry.publish().unwrap()
+    });
+}
+
+#[test]
+fn names_that_move_at_each_tick_begin_few_archives() {
+    archives_bounded(|rig, tick| {
+        let registry = app(rig).build().unwrap();
+        let item = 1 + (tick % 2) as u32;
+        let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
+        registry.publish().unwrap()
+    });
+}
+
+#[test]
+fn names_that_become_folders_at_each_tick_begin_few_archives() {
+    archives_bounded(|rig, tick| {
+        let registry = app(rig).build().unwrap();
+        let (name, item) = [("count", 1), ("count.more", 2)][tick as usize % 2];
+        let _: Counter<u64> = registry.counter(name).item(item).build().unwrap();
+        registry.publish().unwrap()
+    });
+}
+
+#[test]
+fn what_was_left_out_is_logged_again_when_it_has_been_quiet() {
+    let mut rig = Rig::new();
+    let publish = |rig: &Rig, item: u32| {
+        let registry = app(rig).build().unwrap();
+        let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
+        registry.publish().unwrap()
+    };
+    let mut published = None;
+    for tick in 0..20 {
+        drop(published.take());
+        published = Some(publish(&rig, 1 + tick % 2));
+        rig.tick();
+    }
+    rig.skip(Duration::from_secs(400));
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.app.count").pop(), Some(Some(OwnedValue::U64(0))));
 }

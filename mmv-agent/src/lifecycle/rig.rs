@@ -144,7 +144,8 @@ impl Rig {
 
     /// Other groups from the next tick on.
     pub(super) fn regroup(&mut self, groups: Vec<Group>) {
-        self.sampler.change(groups, Vec::new());
+        self.home.settings.groups = groups;
+        self.sampler.change(&self.home.settings);
     }
 
     /// Tells the writer to do something.
@@ -265,8 +266,7 @@ impl Home {
         let links = sink::Links { store, ledger, keeper: keeper.clone() };
         let sink = Sink::new(names, &host, Policy::of(settings), links);
         let links = sampler::Links { keeper, ledger: Arc::clone(&self.ledger) };
-        let (mmv_dir, groups) = (settings.mmv_dir.clone(), settings.groups.clone());
-        let sampler = Sampler::new(mmv_dir, host, groups, self.store.memory(), writer, links);
+        let sampler = Sampler::new(settings, host, self.store.memory(), writer, links);
         (sampler, inlet, sink, notes)
     }
 
