@@ -1,8 +1,10 @@
 //! The configuration file, as the agent's commands read it.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -149,4 +151,46 @@ fn files_of_pmlogger_are_accepted_and_refused_as_by_pmlogger() {
             String::from_utf8_lossy(&ours.stderr)
         );
     }
+}
+
+#[test]
+fn systemd_hears_of_start_reload_and_end_and_that_the_agent_is_not_stuck() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let socket = scratch.path().join("notify");
+    let heard = UnixDatagram::bind(&socket).expect("a socket");
+    heard.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let file = config(&scratch, "interval = \"1h\"\n");
+    let options = ["--config", file.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_notifying(&scratch, &options, &socket, 100_000);
+    // Waits for a line, and says what came before it.
+    let wait_for = |line: &str| {
+        let mut before = Vec::new();
+        loop {
+            let mut buffer = [0; 256];
+            let len = heard.recv(&mut buffer).unwrap_or_else(|error| {
+                panic!("no {line} after {before:?}: {error}");
+            });
+            let text = String::from_utf8_lossy(&buffer[..len]).into_owned();
+            let found = text.lines().next() == Some(line);
+            before.push(text);
+            if found {
+                return before;
+            }
+        }
+    };
+    wait_for("READY=1");
+    // With an hour between samples nothing else than this wakes it.
+    wait_for("WATCHDOG=1");
+    wait_for("WATCHDOG=1");
+    agent.signal(Signal::SIGHUP);
+    let reloading = wait_for("RELOADING=1").pop().expect("this line");
+    assert!(reloading.contains("\nMONOTONIC_USEC="), "{reloading}");
+    wait_for("READY=1");
+    config(&scratch, "interval = 7\n");
+    agent.signal(Signal::SIGHUP);
+    wait_for("RELOADING=1");
+    wait_for("READY=1");
+    assert!(agent.terminate().success(), "{}", agent.log());
+    wait_for("STOPPING=1");
 }

@@ -46,10 +46,10 @@ const BACKLOG: usize = 10;
 const NICE: i32 = 19;
 
 /// What the thread is told.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// The sampler has this to remember.
-    Remember(Memory),
+    /// The sampler has something to remember; it is in the ledger.
+    Remember,
     /// A volume or an archive was closed.
     Closed,
     /// Other rules from now on.
@@ -150,7 +150,8 @@ impl Keeper {
         match note {
             Note::Closed => {}
             Note::Change(rules) => self.rules = rules,
-            Note::Remember(memory) => {
+            Note::Remember => {
+                let Some(memory) = self.ledger.take_memory() else { return };
                 let known = self.store.memory();
                 let urgent =
                     known.used != memory.used || known.clusters.len() != memory.clusters.len();

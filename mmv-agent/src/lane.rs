@@ -82,7 +82,8 @@ impl Lane {
         values: &[Option<&Values>],
         outlet: &mut Outlet,
     ) -> Option<(RecordBuffer, usize)> {
-        let kept = self.recorder.take().filter(|kept| kept.is_for(values));
+        let kept = self.recorder.take();
+        let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
         let recorder = match kept {
             Some(recorder) => recorder,
             None => match Recorder::new(&self.layout, values) {

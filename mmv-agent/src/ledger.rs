@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::state::Memory;
 
 /// Shared by the writer, the keeper and the sampler.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     writing: Mutex<Option<(PathBuf, u32)>>,
+    memory: Mutex<Option<Memory>>,
     ended: AtomicBool,
     oldest: AtomicI64,
 }
@@ -17,6 +20,7 @@ impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
             writing: Mutex::new(None),
+            memory: Mutex::new(None),
             ended: AtomicBool::new(false),
             oldest: AtomicI64::new(i64::MIN),
         }
@@ -25,12 +29,23 @@ impl Ledger {
     /// The archive that is being written, and its volume. To be said before
     /// the files are there.
     pub(crate) fn set_writing(&self, archive: Option<(PathBuf, u32)>) {
-        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = archive;
+        *lock(&self.writing) = archive;
     }
 
     /// The archive that is being written, and its volume.
     pub(crate) fn writing(&self) -> Option<(PathBuf, u32)> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.writing).clone()
+    }
+
+    /// The sampler has this to remember, in place of what nobody has taken
+    /// yet; true if that was nothing.
+    pub(crate) fn put_memory(&self, memory: Memory) -> bool {
+        lock(&self.memory).replace(memory).is_none()
+    }
+
+    /// What the sampler has to remember since this was last asked.
+    pub(crate) fn take_memory(&self) -> Option<Memory> {
+        lock(&self.memory).take()
     }
 
     /// Nothing will be written any more.
@@ -53,4 +68,9 @@ impl Ledger {
     pub(crate) fn oldest(&self) -> i64 {
         self.oldest.load(Ordering::Acquire)
     }
+}
+
+/// Whoever panicked with one of these has left it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

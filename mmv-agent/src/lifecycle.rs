@@ -177,8 +177,13 @@ fn file_of(rig: &Rig, process: u32) -> File {
     let count: Counter<u64> = registry.counter("count").build().unwrap();
     let published = registry.publish().unwrap();
     count.add(9);
+    publish_for(rig, published.path(), process)
+}
+
+/// A copy of a file as "app", which counts with `process`.
+fn publish_for(rig: &Rig, file: &Path, process: u32) -> File {
     let path = rig.mmv_dir().join("app");
-    fs::copy(published.path(), &path).unwrap();
+    fs::copy(file, &path).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&process.to_ne_bytes(), PID_AT).unwrap();
     file

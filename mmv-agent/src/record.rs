@@ -102,10 +102,16 @@ impl Recorder {
         self.values
     }
 
-    /// Whether it was made for the same sources being there.
-    pub(crate) fn is_for(&self, sources: &[Option<&Values>]) -> bool {
+    /// Whether it was made for the same sources being there, of those that
+    /// `matter`.
+    pub(crate) fn is_for(
+        &self,
+        sources: &[Option<&Values>],
+        matter: impl Fn(usize) -> bool,
+    ) -> bool {
+        let mut pairs = self.included.iter().zip(sources).enumerate();
         self.included.len() == sources.len()
-            && self.included.iter().zip(sources).all(|(was, is)| *was == is.is_some())
+            && pairs.all(|(number, (was, is))| *was == is.is_some() || !matter(number))
     }
 
     /// The number of the template, by which spent buffers are known.
@@ -227,7 +233,9 @@ mod tests {
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(2, 3, 1));
 
         let some = [Some(&first), None];
-        assert!(recorder.is_for(&all) && !recorder.is_for(&some));
+        let every = |_| true;
+        assert!(recorder.is_for(&all, every) && !recorder.is_for(&some, every));
+        assert!(recorder.is_for(&some, |source| source == 0));
         let recorder = Recorder::new(&layout(), &some).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0));

@@ -128,6 +128,7 @@ impl Sampler {
         if self.groups != settings.groups {
             self.lanes = lanes(&settings.groups);
             self.groups.clone_from(&settings.groups);
+            self.stand();
         }
         self.sources.set_limits(settings.limits);
         self.host.labels.clone_from(&settings.labels);
@@ -186,26 +187,35 @@ impl Sampler {
         }
         let is_due = |number: usize| due.is_none_or(|due| due.contains(&number));
         let mut turn: Vec<bool> = (0..self.lanes.len()).map(is_due).collect();
-        let Self { lanes, sources, .. } = self;
-        let reshaped = sources.harvest(now, stamp, |source| {
-            lanes.iter().zip(&turn).any(|(lane, due)| *due && lane.needs(source))
-        });
-        if reshaped {
-            self.lanes.iter_mut().for_each(Lane::reshape);
-        }
-        self.update(now);
-        self.remember(stamp);
-        // What a process has left behind is logged by all groups, since it is
-        // looked at only this once.
+        self.harvest(now, stamp, &turn);
+        // What a process has left behind is logged by all groups that have it,
+        // with their other values, since it is looked at only this once.
+        let before = turn.clone();
         for source in self.sources.ended() {
             for (lane, turn) in self.lanes.iter().zip(&mut turn) {
                 *turn |= lane.needs(source);
             }
         }
-        match self.sample(stamp, &turn) {
+        if turn != before {
+            self.harvest(now, stamp, &turn);
+        }
+        self.remember(stamp);
+        match self.sample(now, stamp, &turn) {
             Some(sample) => self.hand_over(sample),
             None => true,
         }
+    }
+
+    /// Reads the sources that the groups need whose turn it is.
+    fn harvest(&mut self, now: Duration, stamp: Timestamp, turn: &[bool]) {
+        let Self { lanes, sources, .. } = self;
+        let reshaped = sources.harvest(now, stamp, |source| {
+            lanes.iter().zip(turn).any(|(lane, due)| *due && lane.needs(source))
+        });
+        if reshaped {
+            self.lanes.iter_mut().for_each(Lane::reshape);
+        }
+        self.update(now);
     }
 
     /// Has the keeper save what the next run has to know, when that has changed
@@ -217,7 +227,10 @@ impl Sampler {
         }
         self.remembered = Some(day);
         let memory = self.sources.remember(stamp.seconds(), self.links.ledger.oldest());
-        self.tell(Note::Remember(memory));
+        // A keeper whose disk stalls finds the newest of them.
+        if self.links.ledger.put_memory(memory) {
+            self.tell(Note::Remember);
+        }
     }
 
     /// Makes the catalog anew if it is not that of the sources.
@@ -280,10 +293,10 @@ impl Sampler {
     }
 
     /// The records of the values just read; `None` if there are none.
-    fn sample(&mut self, stamp: Timestamp, turn: &[bool]) -> Option<Sample> {
+    fn sample(&mut self, now: Duration, stamp: Timestamp, turn: &[bool]) -> Option<Sample> {
         let Self { lanes, outlet, .. } = self;
         outlet.collect(|template| lanes.iter().any(|lane| lane.template() == Some(template)));
-        let values = self.sources.values();
+        let values = self.sources.values(now);
         let (mut records, mut changes, mut different) = (Vec::new(), Changes::default(), false);
         for (lane, _) in lanes.iter_mut().zip(turn).filter(|(_, turn)| **turn) {
             different |= lane.look(&values, &mut changes);

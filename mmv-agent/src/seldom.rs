@@ -8,7 +8,7 @@
 //! The sink begins archives and writes marks, and logs all of these values then;
 //! so each sample has them with it, shared as long as none of them changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use mmv_archive::{OwnedValue, ValueSet};
@@ -41,10 +41,17 @@ pub(crate) struct Seldom {
 
 impl Seldom {
     /// Other metrics, or other places of their values, from now on. What is
-    /// known of those that stay is kept.
+    /// known of those that stay as they are is kept; true if something is not.
     pub(crate) fn lay_out(&mut self, layout: Layout, once: bool) -> bool {
         let before = self.known.len();
-        self.known.retain(|pmid, _| layout.iter().any(|set| set.pmid == *pmid));
+        let kind = |set: &ValueSetLayout| {
+            let singular = set.places.first().map(|place| place.instance.is_none());
+            (set.pmid, set.value_type, singular)
+        };
+        let stays: HashSet<_> = layout.iter().map(kind).collect();
+        for set in self.layout.iter().filter(|set| !stays.contains(&kind(set))) {
+            self.known.remove(&set.pmid);
+        }
         (self.layout, self.once) = (layout, once);
         self.known.len() != before
     }
@@ -194,6 +201,18 @@ mod tests {
         let found = logged(&mut seldom, &[Some(5), Some(6)]);
         assert_eq!(found, [(sets(&[]), sets(&[5])), (sets(&[]), sets(&[]))]);
         assert_eq!(seldom.standing().cloned().collect::<Vec<_>>(), sets(&[6]));
+    }
+
+    #[test]
+    fn values_of_another_type_do_not_stand() {
+        let mut seldom = seldom(false);
+        logged(&mut seldom, &[Some(5)]);
+        let layout = seldom.layout.clone();
+        assert!(!seldom.lay_out(layout.clone(), false), "nothing is different");
+        assert_eq!(seldom.standing().count(), 1);
+        let double = ValueSetLayout { value_type: ValueType::Double, ..layout[0].clone() };
+        assert!(seldom.lay_out(vec![double], false));
+        assert_eq!(seldom.standing().count(), 0);
     }
 
     #[test]

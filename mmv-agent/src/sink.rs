@@ -29,6 +29,10 @@ use crate::state::Store;
 /// archives can be deleted.
 const ARCHIVES_RETAINED: u64 = 4;
 
+/// And at least this, however little is retained: each archive has its own
+/// metadata.
+const LEAST_ARCHIVE: u64 = 8192;
+
 /// When archives and volumes end, and when records are brought to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
@@ -43,7 +47,10 @@ impl Policy {
     pub(crate) fn of(settings: &Settings) -> Self {
         let mut policy = Self {
             rotation: settings.rotation,
-            archive_size: settings.retention.size.map(|size| size / ARCHIVES_RETAINED),
+            archive_size: settings
+                .retention
+                .size
+                .map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
             sync: settings.sync,
         };
         if let Destination::Base(_) = settings.destination {

@@ -71,7 +71,9 @@ struct Live {
     source: Source,
     translation: Translation,
     values: Values,
-    /// Whether the checks after the last pass had no fault.
+    /// The tick whose pass read its values last.
+    read: Option<Duration>,
+    /// Whether the checks after that pass had no fault.
     usable: bool,
     /// Whether the last pass read final values: its process has ended.
     over: bool,
@@ -179,8 +181,8 @@ impl Sources {
     }
 
     /// Reads the values of the sources that are wanted, by their numbers, and
-    /// checks what was read; sources that grew meanwhile are read again, those
-    /// that fail are left out.
+    /// that were not read at this tick; checks what was read. Sources that grew
+    /// meanwhile are read again, those that fail are left out.
     ///
     /// True if a record needs another shape: other values are present, or
     /// strings have other lengths.
@@ -193,7 +195,11 @@ impl Sources {
         let micros = (stamp.as_nanos() / 1000) as i64;
         let mut reshaped = false;
         let mut failed = Vec::new();
-        for (_, live) in self.live.iter_mut().enumerate().filter(|(number, _)| wanted(*number)) {
+        for (number, live) in self.live.iter_mut().enumerate() {
+            if live.read == Some(now) || !wanted(number) {
+                continue;
+            }
+            live.read = Some(now);
             // Asked first: what is read after the end of a process is final.
             live.over = !live.source.is_fed();
             reshaped |= live.source.read(&mut live.values, micros);
@@ -244,10 +250,11 @@ impl Sources {
         over.map(|(number, _)| number).collect()
     }
 
-    /// The values of the last pass, in byte order of the names; `None` for a
-    /// source whose values may not be used.
-    pub(crate) fn values(&self) -> Vec<Option<&Values>> {
-        self.live.iter().map(|live| live.usable.then_some(&live.values)).collect()
+    /// The values that were read at this tick, in byte order of the names;
+    /// `None` for a source that was not read, or whose values may not be used.
+    pub(crate) fn values(&self, now: Duration) -> Vec<Option<&Values>> {
+        let usable = |live: &Live| live.usable && live.read == Some(now);
+        self.live.iter().map(|live| usable(live).then_some(&live.values)).collect()
     }
 
     /// The sources for the catalog, in byte order of their names.
@@ -379,6 +386,7 @@ impl Sources {
             translation: translate(contents, &claim.items, placement.cluster),
             values: Values::new(source.plan()),
             source,
+            read: None,
             usable: false,
             over: false,
             left_out: contents.skipped.len() + contents.unlisted + misnamed.len(),
@@ -429,6 +437,7 @@ impl Sources {
                 if let Some(live) = self.live.iter_mut().find(|live| live.name == name) {
                     live.source.read(&mut live.values, micros);
                     live.usable = live.source.check().is_ok();
+                    live.read = Some(now);
                 }
             }
             Err(unfit) => {
@@ -616,7 +625,7 @@ mod tests {
             let now = Duration::from_secs(tick);
             sources.refresh(now);
             sources.harvest(now, Timestamp::EPOCH, |_| true);
-            let [.., other] = sources.values()[..] else { panic!("no source") };
+            let [.., other] = sources.values(now)[..] else { panic!("no source") };
             assert!(other.is_some(), "the other file is not touched by it");
             harvested += usize::from(sources.len() == 2);
         }

@@ -53,6 +53,20 @@ impl Agent {
         assert!(status.expect("run prlimit").success());
     }
 
+    /// Starts one as systemd does, which wants to hear from it at a socket, and
+    /// twice in each of so many microseconds.
+    pub(crate) fn start_notifying(
+        scratch: &Scratch,
+        options: &[&str],
+        socket: &Path,
+        watchdog: u64,
+    ) -> Self {
+        let mut command = Command::new("env");
+        command.arg(format!("NOTIFY_SOCKET={}", socket.display()));
+        command.arg(format!("WATCHDOG_USEC={watchdog}")).arg(binaries::mmv_agent());
+        Self::spawn(command, scratch, options)
+    }
+
     fn spawn(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let log = scratch.path().join("agent.log");
         let archives = scratch.archives();

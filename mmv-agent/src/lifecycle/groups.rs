@@ -6,8 +6,8 @@ use mmv_archive::OwnedValue;
 use mmv_writer::{Discrete, Registry};
 
 use super::rig::{Entry, Rig, counter_file, entries_of};
-use super::{file_of, u64s};
-use crate::config::{Group, LogMode};
+use super::{file_of, publish_for, u64s};
+use crate::config::{Group, InstancePattern, LogMode};
 use crate::queue::Order;
 
 fn group(metrics: &str, log: LogMode) -> Group {
@@ -80,6 +80,33 @@ fn a_process_that_ends_is_logged_once_more_by_groups_that_are_not_due() {
     let log = rig.finish();
     let nine = |second: i128| (second * SECOND, OwnedValue::U64(9));
     assert_eq!(values(&log.entries, "mmv.app.count"), [nine(1), nine(3)]);
+}
+
+#[test]
+fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
+    // Both files are in the slow group, one of them in the fast one as well.
+    let fast = Group {
+        instances: vec![InstancePattern::Matching("fast".into())],
+        ..group("mmv.app", LogMode::Every)
+    };
+    let mut rig = Rig::with_groups(vec![fast, group("mmv", LogMode::Every)]);
+    let (count, _published) = counter_file(&rig, "other", "count");
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let workshop = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+    let indom = registry.indom("speeds").names(["fast", "slow"]).build().unwrap();
+    let _values = registry.counter::<u64>("count").build_instances(&indom).unwrap();
+    let published = registry.publish().unwrap();
+    publish_for(&rig, published.path(), child.id());
+    rig.tick_of(Some(&[0, 1, 2]));
+    count.add(5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    rig.tick_of(Some(&[0]));
+    let log = rig.finish();
+    let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
+    assert_eq!(values(&log.entries, "mmv.app.count[slow]"), [value(1, 0), value(2, 0)]);
+    assert_eq!(values(&log.entries, "mmv.other.count"), [value(1, 0), value(2, 5)]);
 }
 
 /// A rig with the discrete metric "mmv.app.mode" and the counter
