@@ -15,6 +15,7 @@
 //! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `growing` | a file that grows is read right by PCP and by us, at any moment |
+//! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `rotation` | one archive follows the other, and PCP's programs join them |
 //! | `recorded` | a command is logged while it runs |
@@ -42,6 +43,7 @@ mod crashed;
 mod demo;
 mod dumped;
 mod expressions;
+mod full_disk;
 mod growing;
 mod harness;
 mod harvest;

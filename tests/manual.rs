@@ -90,6 +90,36 @@ fn an_installation_has_everything_in_its_place() {
     assert_eq!(fs::read_to_string(&config).expect("read it"), "interval = \"5s\"\n");
 }
 
+#[test]
+fn each_line_of_the_threat_model_has_tests_that_exist() {
+    let root = binaries::workspace();
+    let text = fs::read_to_string(root.join("docs/threat-model.md")).expect("the threat model");
+    let mut sources = String::new();
+    let mut folders = ["mmv-writer", "mmv-agent", "archive", "pcp-types", "tests"]
+        .map(|folder| root.join(folder))
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("list sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                sources.push_str(&fs::read_to_string(&path).expect("a source"));
+            }
+        }
+    }
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| attack"));
+    for row in rows {
+        let tests = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default();
+        let mut names = tests.split('`').skip(1).step_by(2).peekable();
+        assert!(names.peek().is_some(), "no test: {row}");
+        for name in names {
+            let is_fuzzed = root.join(format!("fuzz/fuzz_targets/{name}.rs")).is_file();
+            assert!(is_fuzzed || sources.contains(&format!("fn {name}(")), "{name} is not there");
+        }
+    }
+}
+
 /// How exposed systemd finds the unit, from 0.0 to 10.0; most services have 9.6.
 const EXPOSURE: f64 = 2.0;
 

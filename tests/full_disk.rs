@@ -1,0 +1,90 @@
+//! A disk that is full is an error when something is registered, and never a
+//! signal when it is counted.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mmv_writer::{Counter, Error, Registry};
+
+use crate::harness::scratch::Scratch;
+use crate::harness::skip::skip;
+
+/// Where the small disk is, for the test within.
+const DISK: &str = "MMV_SMALL_DISK";
+
+/// A disk of 256 KB needs a mount of its own, and that a namespace: the rest
+/// happens in a process within.
+#[test]
+fn a_full_disk_is_an_error_of_publication_and_growth() {
+    let scratch = Scratch::new();
+    let disk = scratch.path().join("disk");
+    std::fs::create_dir(&disk).expect("make a folder");
+    let within = |command: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+        unshare.arg(format!("mount -t tmpfs -o size=256k none \"$0\" && {command}")).arg(&disk);
+        unshare.arg(std::env::current_exe().expect("this program")).env(DISK, &disk);
+        unshare.output()
+    };
+    if !within("true").is_ok_and(|output| output.status.success()) {
+        return skip("no mount in a namespace of one's own");
+    }
+    let run = "exec \"$1\" --ignored --exact full_disk::registrations_on_a_small_disk";
+    let output = within(run).expect("start unshare");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "runs where a small disk is, within the test above"]
+fn registrations_on_a_small_disk() {
+    let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { panic!("no {DISK}") };
+    publication(&disk);
+    growth(&disk);
+}
+
+/// The old file stays, and nothing else is left behind.
+fn publication(disk: &Path) {
+    let registry = |count: usize| {
+        let registry = Registry::builder("app").directory(disk).build().unwrap();
+        let help = "what fills a disk, ".repeat(10);
+        for number in 0..count {
+            let metric = registry.counter::<u64>(format!("m{number}")).help(help.clone());
+            let _: Counter<u64> = metric.build().unwrap();
+        }
+        registry
+    };
+    let old = registry(3).publish().unwrap();
+    let refused = registry(900).publish();
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    assert_eq!(names(disk), ["app"], "what is on the disk");
+    let file = std::fs::read(old.path()).unwrap();
+    assert!(file.windows(3).any(|name| name == b"m2\0"), "the old file");
+    drop(old);
+    assert!(names(disk).is_empty());
+}
+
+/// What was there counts on.
+fn growth(disk: &Path) {
+    let registry = Registry::builder("live").directory(disk).live().build().unwrap();
+    let domain = registry.indom("paths").build().unwrap();
+    let family = registry.counter::<u64>("hits").build_family(&domain).unwrap();
+    let mut handles: Vec<Counter<u64>> = Vec::new();
+    let refused = loop {
+        match family.get_or_create(&format!("/{}", handles.len())) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => break error,
+        }
+        assert!(handles.len() < 10_000, "the disk is not full");
+    };
+    assert!(matches!(refused, Error::Io { .. }), "{refused:?}");
+    handles.iter().for_each(Counter::inc);
+    assert!(handles.len() > 10 && handles.iter().all(|handle| handle.value() == 1));
+    assert!(domain.remove("/0"));
+    assert!(family.get("/1").is_some());
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("list the disk");
+    entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect()
+}
