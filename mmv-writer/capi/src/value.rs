@@ -94,6 +94,11 @@ impl Value<'_> {
     #[inline]
     pub(crate) fn increment(&self) {
         let Entry { cell, extra, .. } = self.entry;
+        // Most counters; a jump through a table would cost half as much again.
+        if matches!(self.type_code, TYPE_I64 | TYPE_U64) {
+            cell.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         if self.type_code == TYPE_ELAPSED && cell.load(Ordering::Relaxed).cast_signed() < 0 {
             extra.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -21,7 +21,7 @@ pub(crate) const METADATA: metrics::Metadata<'static> =
 
 /// Nanoseconds between 1 us and some milliseconds, as latencies are: each power
 /// of two is as likely as the next.
-fn latencies() -> [u64; 4096] {
+fn latencies() -> [u64; 512] {
     let mut random = fastrand::Rng::with_seed(7);
     std::array::from_fn(|_| (1024 << random.u32(0..13)) + random.u64(0..1024))
 }
