@@ -22,6 +22,7 @@
 //! | `written` | whatever the library writes, PCP reads back |
 //! | `paper` | the worked examples of the paper on interpolation come out |
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
+//! | `status` | a running agent says what it does |
 //! | `summaries` | summaries of the corpus are those of pmlogsummary |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `configuration` | what a configuration file says is done, and a wrong one is refused |
@@ -58,5 +59,6 @@ mod rotation;
 mod serving;
 mod sets;
 mod soak;
+mod status;
 mod summaries;
 mod written;

@@ -9,10 +9,14 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::{Destination, Invocation, QuantityError, parse_duration};
-use crate::error::{EXIT_CONFIG, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::config::{
+    Destination, Invocation, QuantityError, Settings, UNIT_SOCKET, default_archive_dir,
+    parse_duration,
+};
+use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::host::Host;
 use crate::recording::Recording;
-use crate::{demo, inspect, logging, run};
+use crate::{demo, inspect, logging, run, status};
 
 /// Harvests the MMV files of instrumented programs and logs their metrics
 /// into archives of Performance Co-Pilot.
@@ -34,6 +38,11 @@ enum Command {
     ///
     /// Exit status: 0 fine, 78 wrong: file, line and key are told.
     CheckConfig(CheckOptions),
+    /// Print what a running agent is doing: files, groups with what they come
+    /// to in a day, losses, the archive.
+    ///
+    /// Exit status: 0 fine, 1 it cannot write at present, 74 no agent answers.
+    Status(StatusOptions),
     /// Print and validate an MMV file of any version.
     ///
     /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
@@ -138,6 +147,30 @@ struct CheckOptions {
 }
 
 #[derive(Debug, Args)]
+struct StatusOptions {
+    /// The folder for archives of the agent [default: the agent that systemd
+    /// runs, else the one of /var/log/mmv-agent]
+    #[arg(long, value_name = "DIR")]
+    archive_dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusOptions {
+    /// Where the agent answers.
+    fn socket(&self) -> PathBuf {
+        let unit = PathBuf::from(UNIT_SOCKET);
+        if self.archive_dir.is_none() && unit.exists() {
+            return unit;
+        }
+        let folder = self.archive_dir.clone().unwrap_or_else(default_archive_dir);
+        let settings = Settings::new(PathBuf::new(), Destination::Folder(folder));
+        settings.socket(&Host::here().name).unwrap_or(unit)
+    }
+}
+
+#[derive(Debug, Args)]
 struct InspectOptions {
     /// The file
     #[arg(value_name = "FILE.mmv")]
@@ -153,6 +186,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => match cli.command {
             Command::Run(options) => run_command(options),
             Command::CheckConfig(options) => check_command(options),
+            Command::Status(options) => status_command(&options),
             Command::Inspect(options) => inspect_command(&options),
             Command::Record(options) => record_command(options),
             Command::Demo => demo_command(),
@@ -190,6 +224,26 @@ fn check_command(options: CheckOptions) -> ExitCode {
             say(&error.to_string());
             ExitCode::from(EXIT_CONFIG)
         }
+    }
+}
+
+fn status_command(options: &StatusOptions) -> ExitCode {
+    let socket = options.socket();
+    let status = match status::ask(&socket) {
+        Ok(status) => status,
+        Err(error) => {
+            say(&format!("{}: no agent answers: {error}", socket.display()));
+            return ExitCode::from(EXIT_IO);
+        }
+    };
+    match status::print(&status, options.json, &mut io::stdout().lock()) {
+        // Whoever stopped reading has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&error.to_string());
+            ExitCode::from(EXIT_IO)
+        }
+        _ if status.archive.error.is_some() => ExitCode::from(EXIT_FINDINGS),
+        _ => ExitCode::from(EXIT_OK),
     }
 }
 

@@ -22,6 +22,11 @@ pub use error::ConfigError;
 pub use invocation::Invocation;
 pub use quantity::{QuantityError, parse_duration, parse_size};
 
+/// The socket of an agent that systemd runs, in its runtime directory.
+const SOCKET: &str = "status.sock";
+/// Where that is by our unit.
+pub const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
+
 /// The folder of archives where neither an option nor systemd names one.
 pub const DEFAULT_ARCHIVE_DIR: &str = "/var/log/mmv-agent";
 
@@ -254,6 +259,20 @@ impl Settings {
 }
 
 impl Settings {
+    /// The socket where a running agent says what it is doing: in systemd's
+    /// `$RUNTIME_DIRECTORY`, else beside the archives; `None` if the user has
+    /// named the archive.
+    pub fn socket(&self, host: &str) -> Option<PathBuf> {
+        let beside_archives = || match &self.destination {
+            Destination::Folder(folder) => {
+                Some(folder.join(host.replace('/', "_")).join(".mmv-agent.sock"))
+            }
+            Destination::Base(_) => None,
+        };
+        let runtime = from_systemd("RUNTIME_DIRECTORY").map(|folder| folder.join(SOCKET));
+        runtime.or_else(beside_archives)
+    }
+
     /// The file with what the agent has to know at the next start. `None` if
     /// the user has named the archive and no place for this: nothing follows
     /// upon such a run.

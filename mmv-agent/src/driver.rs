@@ -14,6 +14,7 @@ use crate::sampler::{Sampler, SamplerReport};
 use crate::schedule::{Schedule, time_of_day};
 use crate::signals::Event;
 use crate::sink::Policy;
+use crate::status::Status;
 
 /// After how many missed ticks that is said again.
 const LATE_TOLD: u64 = 60;
@@ -132,8 +133,23 @@ impl Driver {
             Event::Change(settings) => self.change(*settings),
             Event::Sync => self.sampler.order(Order::Sync),
             Event::NewArchive => self.sampler.order(Order::NewArchive),
+            Event::Status(reply) => {
+                // Whoever asked may have lost patience.
+                let _ = reply.try_send(self.status());
+            }
         }
         true
+    }
+
+    fn status(&self) -> Status {
+        let intervals = intervals(&self.settings);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.start.elapsed().as_secs_f64(),
+            queue_limit: self.settings.limits.queue_bytes,
+            ..self.sampler.status(&intervals)
+        }
     }
 
     /// Takes other settings, but for what a running agent cannot change.

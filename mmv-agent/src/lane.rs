@@ -64,6 +64,11 @@ impl Lane {
         self.recorder.as_ref().map(Recorder::template_id)
     }
 
+    /// How many values its last record had, and how many bytes it was.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.recorder.as_ref().map_or((0, 0), |made| (made.values(), made.bytes()))
+    }
+
     /// What is logged seldom.
     pub(crate) fn seldom(&self) -> &Seldom {
         &self.seldom

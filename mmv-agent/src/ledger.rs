@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::state::Memory;
+use crate::status::ArchiveStatus;
 
 /// Shared by the writer, the keeper and the sampler.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     writing: Mutex<Option<(PathBuf, u32)>>,
     memory: Mutex<Option<Memory>>,
+    written: Mutex<(u64, u64, Option<String>)>,
     ended: AtomicBool,
     oldest: AtomicI64,
 }
@@ -21,6 +23,7 @@ impl Ledger {
         Self {
             writing: Mutex::new(None),
             memory: Mutex::new(None),
+            written: Mutex::new((0, 0, None)),
             ended: AtomicBool::new(false),
             oldest: AtomicI64::new(i64::MIN),
         }
@@ -46,6 +49,23 @@ impl Ledger {
     /// What the sampler has to remember since this was last asked.
     pub(crate) fn take_memory(&self) -> Option<Memory> {
         lock(&self.memory).take()
+    }
+
+    /// So many records were written and lost so far, and why writing fails.
+    pub(crate) fn set_written(&self, written: u64, lost: u64, error: Option<&str>) {
+        let mut known = lock(&self.written);
+        (known.0, known.1) = (written, lost);
+        if known.2.as_deref() != error {
+            known.2 = error.map(str::to_owned);
+        }
+    }
+
+    /// What the writer is doing.
+    pub(crate) fn archive_status(&self) -> ArchiveStatus {
+        let (base, volume) = self.writing().unzip();
+        let base = base.map(|base| base.display().to_string());
+        let (written, lost, error) = lock(&self.written).clone();
+        ArchiveStatus { base, volume: volume.unwrap_or(0), written, lost, error }
     }
 
     /// Nothing will be written any more.

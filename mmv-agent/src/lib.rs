@@ -25,7 +25,7 @@
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
 //! tick), `queue`, `sink` and `prologue` (archives), `state` (what is
-//! remembered), `keeper` (what may take long), `driver` and [`run`] (the threads).
+//! remembered), `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
@@ -81,6 +81,7 @@ mod sink;
 mod source;
 mod sources;
 mod state;
+pub mod status;
 mod translate;
 mod voice;
 

@@ -152,6 +152,11 @@ impl Outlet {
         let _ = self.jobs.send(Job::Do(order));
     }
 
+    /// How many bytes wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.load.bytes.load(Ordering::Acquire)
+    }
+
     /// Lets other bytes wait from now on.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

@@ -102,6 +102,11 @@ impl Recorder {
         self.values
     }
 
+    /// How many bytes a record has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.template.size()
+    }
+
     /// Whether it was made for the same sources being there, of those that
     /// `matter`.
     pub(crate) fn is_for(

@@ -126,6 +126,14 @@ impl Roster {
         tries
     }
 
+    /// The files that wait, and why, in byte order of their names.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&OsStr, &str)> {
+        self.entries.iter().filter_map(|(name, entry)| match &entry.state {
+            State::Waiting { reason, .. } => Some((name.as_os_str(), reason.as_str())),
+            State::Live => None,
+        })
+    }
+
     /// The waiting files whose pause is over.
     pub(crate) fn due(&self, now: Duration) -> Vec<OsString> {
         self.entries

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_writer::mapping::guard;
 use nix::unistd::{AccessFlags, access};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::archive_name::ArchiveNames;
 use crate::config::{Destination, Invocation, Settings};
@@ -26,6 +26,7 @@ use crate::sampler::{self, Sampler, SamplerReport};
 use crate::signals::{self, Event};
 use crate::sink::{self, Policy, Sink, SinkReport};
 use crate::state::Store;
+use crate::status;
 
 /// What a run has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,9 +86,17 @@ pub fn run(invocation: &Invocation) -> Result<Summary, Error> {
     let (events, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(invocation.clone(), events.clone()).map_err(setup("signals"))?;
-    let agent = start_with(&settings, events, inbox)?;
+    let agent = start_with(&settings, events.clone(), inbox)?;
+    let socket = settings.socket(&Host::here().name);
+    if let Some(socket) = &socket
+        && let Err(error) = status::serve(socket, events)
+    {
+        warn!(socket = %socket.display(), %error, "nobody can ask how it goes");
+    }
     notify::ready();
     let summary = agent.wait()?;
+    // Whoever asks from now on hears that there is no agent.
+    let _ = socket.map(fs::remove_file);
     info!(
         records = summary.sink.written,
         values = summary.sampler.values,

@@ -23,6 +23,7 @@ use crate::queue::{Offer, Order, Outlet, Sample};
 use crate::seldom::{Changes, Standing};
 use crate::sources::Sources;
 use crate::state::{Harvested, Memory};
+use crate::status::{GroupStatus, Status};
 
 /// How long metrics whose meaning changes too often are left out at least.
 const LEFT_OUT: Duration = Duration::from_secs(60);
@@ -164,6 +165,30 @@ impl Sampler {
     /// How many files are harvested now.
     pub(crate) fn files(&self) -> usize {
         self.sources.len()
+    }
+
+    /// What is being done now, with groups of these intervals.
+    pub(crate) fn status(&self, intervals: &[Duration]) -> Status {
+        let SamplerReport { records, values, dropped, missed } = self.report;
+        let names = self.groups.iter().map(|group| group.name.as_str()).chain(["the rest"]);
+        let groups = self.lanes.iter().zip(names).zip(intervals);
+        let groups = groups.map(|((lane, name), interval)| {
+            let (values, bytes) = lane.size();
+            let interval = interval.as_secs_f64();
+            let bytes_a_day = (bytes as f64 * 86_400.0 / interval) as u64;
+            GroupStatus { name: name.to_owned(), interval, values, bytes_a_day }
+        });
+        Status {
+            sources: self.sources.status(),
+            groups: groups.collect(),
+            records,
+            values,
+            dropped,
+            missed,
+            queued: self.outlet.waiting() as u64,
+            archive: self.links.ledger.archive_status(),
+            ..Status::default()
+        }
     }
 
     /// What has been done so far.

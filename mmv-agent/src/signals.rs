@@ -12,9 +12,10 @@ use tracing::error;
 
 use crate::config::{Invocation, Settings};
 use crate::notify;
+use crate::status::Status;
 
 /// What the sampler is told from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Event {
     /// Take the last sample and end.
     Stop,
@@ -24,6 +25,8 @@ pub(crate) enum Event {
     Sync,
     /// Begin a new archive.
     NewArchive,
+    /// Say what is being done.
+    Status(Sender<Status>),
 }
 
 /// Starts the thread "signals":

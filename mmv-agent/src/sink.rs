@@ -207,6 +207,7 @@ impl Sink {
     pub(crate) fn write(&mut self, sample: &Sample) {
         self.mark_due |= sample.after_loss;
         self.unobserved |= sample.unobserved;
+        let mut failure = None;
         match self.try_write(sample) {
             Ok(()) => {
                 self.note_volume(sample.stamp);
@@ -221,11 +222,14 @@ impl Sink {
                 if self.failing == 0 {
                     error!(%error, "cannot write; sampling goes on");
                 }
+                failure = Some(error.to_string());
                 self.failing += 1;
                 self.mark_due = true;
                 self.report.lost += sample.records.len() as u64;
             }
         }
+        let SinkReport { written, lost, .. } = self.report;
+        self.links.ledger.set_written(written, lost, failure.as_deref());
     }
 
     /// Does something else than writing.

@@ -23,6 +23,7 @@ use crate::liveness::Process;
 use crate::roster::{Change, FileId, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
 use crate::state::{Harvested, Memory};
+use crate::status::SourceStatus;
 use crate::translate::{Translation, items, translate};
 use crate::voice::Voice;
 
@@ -232,6 +233,23 @@ impl Sources {
         }
         memory.harvested = self.harvested();
         memory
+    }
+
+    /// All files, by name: those under harvest, and those that wait.
+    pub(crate) fn status(&self) -> Vec<SourceStatus> {
+        let live = self.live.iter().map(|live| SourceStatus {
+            file: live.name.display().to_string(),
+            reason: None,
+            values: live.source.plan().len(),
+        });
+        let waiting = self.roster.waiting().map(|(name, reason)| SourceStatus {
+            file: name.display().to_string(),
+            reason: Some(reason.to_owned()),
+            values: 0,
+        });
+        let mut all: Vec<_> = live.chain(waiting).collect();
+        all.sort_by(|one, other| one.file.cmp(&other.file));
+        all
     }
 
     /// The files under harvest.

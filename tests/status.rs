@@ -1,0 +1,71 @@
+//! What a running agent says of itself.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::mmv_file::image;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+fn status(scratch: &Scratch, options: &[&str]) -> Output {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.arg("status").arg("--archive-dir").arg(scratch.archives()).args(options);
+    command.output().expect("run mmv-agent")
+}
+
+#[test]
+fn a_running_agent_tells_of_files_groups_losses_and_its_archive() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3), ("errors", 0)]), "app");
+    scratch.install_bytes(b"no MMV file", "junk");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[[group]]\nname = \"rare\"\nmetrics = [\"*.errors\"]\ninterval = \"1h\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    let told = wait::until("records in the status", || {
+        let output = status(&scratch, &["--json"]);
+        let told: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (told["archive"]["written"].as_u64()? > 3).then_some(told)
+    });
+    assert_eq!(told["pid"], agent.id());
+    let sources = told["sources"].as_array().expect("files");
+    assert_eq!((&sources[0]["file"], &sources[0]["values"]), (&"app".into(), &2.into()));
+    assert_eq!(sources[0]["reason"], Value::Null);
+    assert_eq!(sources[1]["file"], "junk");
+    assert!(sources[1]["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    let groups = told["groups"].as_array().expect("groups");
+    assert_eq!((&groups[0]["name"], &groups[0]["values"]), (&"rare".into(), &1.into()));
+    // A record of one singular 64-bit value has 24 bytes of head and trailer, a
+    // set of 12, a value of 8 and a block of 12.
+    assert_eq!(groups[0]["bytes-a-day"], 24 * 56);
+    assert_eq!(groups[1]["bytes-a-day"], 20 * 86_400 * 56);
+    let base = agent.archive();
+    assert_eq!(told["archive"]["base"], base.to_str().expect("UTF-8"));
+    let text = status(&scratch, &[]);
+    assert!(text.status.success());
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for part in
+        ["file app: 2 values", "file junk: not harvested: ", "group rare: 1 values each 3600 s"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(agent.terminate().success());
+    assert_eq!(status(&scratch, &[]).status.code(), Some(74), "there is no agent any more");
+}
+
+#[test]
+fn an_agent_that_cannot_write_says_why() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let agent = Agent::start_limited(&scratch, 3_000);
+    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    wait::until_true("that to be told", || status(&scratch, &[]).status.code() == Some(1));
+    let text = String::from_utf8_lossy(&status(&scratch, &[]).stdout).into_owned();
+    assert!(text.contains("cannot write: "), "{text}");
+    agent.lift_limit();
+    wait::until_true("an end of it", || status(&scratch, &[]).status.success());
+}
