@@ -70,6 +70,15 @@ impl Rules {
     }
 }
 
+/// What earlier runs have left.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Their archives.
+    archives: Vec<PathBuf>,
+    /// Files that nobody needs.
+    files: Vec<PathBuf>,
+}
+
 /// The keeper's state.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -109,20 +118,22 @@ impl Keeper {
         }
     }
 
-    /// What an earlier run left behind is of interest before archives of this
-    /// one are there.
-    pub(crate) fn left_open(&self) -> Vec<PathBuf> {
-        let found = self.folder.as_deref().map(folder::archives);
-        let found = found.and_then(Result::ok).unwrap_or_default();
-        found.into_iter().map(|found| found.base).collect()
+    /// What earlier runs have left. To be asked before this one makes files:
+    /// those of an archive that is being made look like leftovers.
+    pub(crate) fn left(&self) -> Left {
+        let Some(folder) = self.folder.as_deref() else { return Left::default() };
+        let archives = folder::archives(folder).unwrap_or_default();
+        Left {
+            archives: archives.into_iter().map(|found| found.base).collect(),
+            files: folder::leftovers(folder).unwrap_or_default(),
+        }
     }
 
-    /// Works until nobody is left who could say something. `left_open` are the
-    /// archives of earlier runs.
-    pub(crate) fn run(mut self, left_open: &[PathBuf], notes: &Receiver<Note>) {
+    /// Works until nobody is left who could say something.
+    pub(crate) fn run(mut self, left: &Left, notes: &Receiver<Note>) {
         // Best effort: without it the keeper is merely less polite.
         let _ = rustix::process::nice(NICE);
-        self.clean_up(left_open);
+        self.clean_up(left);
         let mut looked = None;
         loop {
             let wait =
@@ -172,17 +183,17 @@ impl Keeper {
 
     /// Repairs the archives that an earlier run left open, and takes away what
     /// it left besides.
-    pub(crate) fn clean_up(&mut self, left_open: &[PathBuf]) {
+    pub(crate) fn clean_up(&mut self, left: &Left) {
         let Some(folder) = self.folder.clone() else { return };
-        for file in folder::leftovers(&folder).unwrap_or_default() {
+        for file in &left.files {
             let what = file.display();
-            match fs::remove_file(&file) {
+            match fs::remove_file(file) {
                 Ok(()) => info!(file = %what, "left by an earlier run, removed"),
                 Err(error) => warn!(file = %what, %error, "cannot be removed"),
             }
         }
         let found = folder::archives(&folder).unwrap_or_default();
-        for found in found.iter().filter(|found| left_open.contains(&found.base)) {
+        for found in found.iter().filter(|found| left.archives.contains(&found.base)) {
             let archive = found.base.display();
             match mending::mend(found) {
                 Ok(Mended::Closed) => {}

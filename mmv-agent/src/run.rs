@@ -141,7 +141,7 @@ fn start_with(
     let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
     let (store, ledger) = (Arc::new(store), Arc::new(Ledger::new()));
     let keeper = Keeper::new(Arc::clone(&store), Arc::clone(&ledger), kept, Rules::of(settings));
-    let left_open = keeper.left_open();
+    let left = keeper.left();
     let memory = store.memory();
     let links = sink::Links { store, ledger: Arc::clone(&ledger), keeper: notes.clone() };
     let sink = Sink::new(names, &host, Policy::of(settings), links);
@@ -151,7 +151,7 @@ fn start_with(
     Ok(RunningAgent {
         events,
         writer: spawn("writer", move || write_all(sink, &inlet))?,
-        keeper: spawn("keeper", move || keeper.run(&left_open, &inbox_of_keeper))?,
+        keeper: spawn("keeper", move || keeper.run(&left, &inbox_of_keeper))?,
         sampler: spawn("sampler", move || driver.run(&inbox))?,
         _lock: lock,
     })

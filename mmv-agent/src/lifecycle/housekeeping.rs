@@ -235,6 +235,19 @@ fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
 }
 
 #[test]
+fn files_of_an_archive_that_is_being_made_are_not_taken_for_leftovers() {
+    let (mut rig, _count, _published) = counting(|_| ());
+    rig.clean_up_around(|rig| {
+        rig.tick();
+        // As a listing may see it that began before the metadata was there.
+        let metadata = rig.host_folder().join("20231114.22.13.meta");
+        fs::rename(&metadata, rig.host_folder().join("aside")).unwrap();
+    });
+    let expected = ["20231114.22.13.0", "20231114.22.13.index", "aside"];
+    assert_eq!(names(&rig.host_folder()), expected);
+}
+
+#[test]
 fn programs_that_are_in_no_archive_any_more_are_forgotten() {
     let (mut rig, _count, published) = counting(|settings| settings.retention.age = Some(2 * DAY));
     let (_other, _others) = counter_file(&rig, "other", "count");

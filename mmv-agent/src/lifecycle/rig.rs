@@ -86,8 +86,15 @@ impl Rig {
         self.notes = notes;
         std::mem::replace(&mut self.sink, sink).finish();
         self.keeper = self.home.keeper();
-        let left_open = self.keeper.left_open();
-        self.keeper.clean_up(&left_open);
+        let left = self.keeper.left();
+        self.keeper.clean_up(&left);
+    }
+
+    /// The keeper cleans up what was left before something was done.
+    pub(super) fn clean_up_around(&mut self, meanwhile: impl FnOnce(&mut Self)) {
+        let left = self.keeper.left();
+        meanwhile(self);
+        self.keeper.clean_up(&left);
     }
 
     /// The files whose clusters are remembered.
