@@ -6,6 +6,8 @@ use std::process::Command;
 
 use mmv_writer::{Counter, Error, Registry};
 
+use crate::harness::binaries;
+use crate::harness::mmv_file;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 
@@ -41,6 +43,7 @@ fn registrations_on_a_small_disk() {
     let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { panic!("no {DISK}") };
     publication(&disk);
     growth(&disk);
+    recording(&disk);
 }
 
 /// The old file stays, and nothing else is left behind.
@@ -82,6 +85,20 @@ fn growth(disk: &Path) {
     assert!(handles.len() > 10 && handles.iter().all(|handle| handle.value() == 1));
     assert!(domain.remove("/0"));
     assert!(family.get("/1").is_some());
+}
+
+/// What the recorder cannot write it does not keep to itself.
+fn recording(disk: &Path) {
+    let image = disk.with_file_name("image");
+    std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
+    std::fs::write(disk.join("full"), vec![0; 236_000]).expect("all but some pages");
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
+    command.args(["sh", "-c", "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1"]).arg(&image);
+    let output = command.output().expect("start mmv-agent");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the command's own status: {said}");
+    assert!(said.contains("records could not be written"), "{said}");
 }
 
 fn names(folder: &Path) -> Vec<String> {

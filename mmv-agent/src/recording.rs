@@ -118,6 +118,10 @@ impl Recording {
         for base in &summary.sink.archives {
             say(&format!("{}.0, .meta, .index\n\n{}", base.display(), review(base, "mmv", &[])?));
         }
+        let (lost, dropped) = (summary.sink.lost, summary.sampler.dropped);
+        if lost > 0 || dropped > 0 {
+            say(&format!("{lost} records could not be written, {dropped} were dropped before"));
+        }
         Ok(code(status))
     }
 
