@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mmv_archive::prepared::TemplateBuilder;
 use mmv_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -143,4 +143,35 @@ impl Shape {
         writer.write_mark(Self::stamp(record)?.saturating_add(Duration::from_millis(1)))?;
         Ok(())
     }
+}
+
+/// Writes an archive of one counter, of whose `all` instances `present` are there
+/// at a time: with each record, one a second, half of them give place to new ones.
+pub(crate) fn write_fleeting(base: &Path, present: usize, all: usize) -> Result<()> {
+    let indom = InDom::new(70, 1)?;
+    let desc = MetricDesc { indom: Some(indom), ..Shape::desc(0)? };
+    let none = Shape { metrics: 0, records: 0, marks: 0 };
+    let (mut writer, _) = none.writer(base)?;
+    writer.declare_metric(&desc, &["bench.fleeting"])?;
+    let new = present / 2;
+    for record in 0..all.saturating_sub(present) / new + 1 {
+        let ids = record * new..record * new + present;
+        let instances: Vec<Instance> = ids
+            .map(|id| {
+                let name = format!("session-{id:06}").into();
+                Ok(Instance { id: InstanceId::new(i32::try_from(id)?)?, name })
+            })
+            .collect::<Result<_>>()?;
+        let values = instances.iter().map(|one| {
+            let count = value(0, (record * present) as u64 + one.id.get().unsigned_abs() as u64);
+            (Some(one.id), OwnedValue::U64(count))
+        });
+        let values = Ok(values.collect());
+        writer.declare_indom(indom, &instances)?;
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        writer
+            .write_result(&FetchResult { timestamp: Shape::stamp(record as u64)?, value_sets })?;
+    }
+    writer.finish()?;
+    Ok(())
 }

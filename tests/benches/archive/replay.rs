@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::Options;
 use crate::contest::{Medians, Rival, head, hold, ratio, row};
-use crate::made::Shape;
+use crate::made::{self, Shape};
 use crate::programs::Programs;
 
 /// How much a ratio of times that should be one may be off on a busy machine.
@@ -37,6 +37,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.one_metric(&made)?;
     bench.sparse_samples()?;
     bench.opening()?;
+    bench.compressed(&made)?;
+    bench.fleeting()?;
     println!("\n| | one | other | ratio | target |\n|---|---|---|---|---|");
     bench.marks(&made)?;
     bench.growth(&made)
@@ -155,6 +157,69 @@ impl Bench<'_> {
         let rivals = [Rival::new("pminfo", pminfo), Rival::new("ours", ours)];
         if let [pminfo, ours] = hold(&rivals, self.options.rounds)?[..] {
             row(title, ("pminfo", pminfo), ours, Some(5.0));
+        }
+        Ok(())
+    }
+
+    /// The archive in ten volumes or so, compressed by xz: how long it takes to
+    /// expand them bounds everybody.
+    fn compressed(&self, base: &PathBuf) -> Result<(), String> {
+        let title = "13 500 times, one metric, volumes in xz";
+        if !self.wants(title) {
+            return Ok(());
+        }
+        let small = self.scratch.path().join("xz");
+        let mut convert = self.programs.ours(&["convert", "--no-progress", "--compress", "xz"]);
+        convert.arg(base).args(["--volume-size", "16MB", "-o"]).arg(&small);
+        let converted = convert.status().map_err(|error| error.to_string())?;
+        if !converted.success() {
+            return Err(format!("convert: {converted}"));
+        }
+        let millis = self.options.shape.records * 1000 / 13_500;
+        let (step, seconds) = (format!("{millis}ms"), format!("{}", millis as f64 / 1e3));
+        let files: Vec<PathBuf> = (0..)
+            .map(|volume| self.scratch.path().join(format!("xz.{volume}.xz")))
+            .take_while(|file| file.is_file())
+            .collect();
+        let expand = || {
+            let mut command = Command::new("xz");
+            command.arg("-dc").args(&files);
+            Ok(command)
+        };
+        let rivals = [
+            Rival::new("pmval", || Ok(self.pmval(&small, "bench.a.n0", &seconds, 13_500))),
+            Rival::new("xz", expand),
+            Rival::new("ours", || Ok(self.report(&small, "bench.a.n0", &step, 13_500))),
+        ];
+        if let [pmval, expand, ours] = hold(&rivals, self.options.rounds)?[..] {
+            row(title, ("pmval", pmval), ours, None);
+            row(title, ("xz -dc alone", expand), ours, None);
+        }
+        Ok(())
+    }
+
+    /// A metric of 100 000 instances, of which 1000 are there at a time.
+    fn fleeting(&self) -> Result<(), String> {
+        let title = "500 times, 100 000 instances coming and going";
+        if !self.wants(title) {
+            return Ok(());
+        }
+        let base = self.scratch.path().join("fleeting");
+        made::write_fleeting(&base, 1000, 100_000).map_err(|error| error.to_string())?;
+        let fetch = || {
+            let mut command = self.programs.c("fetch", &[&base])?;
+            command.args(["bench", "390", "500"]);
+            Ok(command)
+        };
+        let ours = || {
+            let mut command = self.programs.ours(&["report"]);
+            command.arg(&base).args(["bench", "-t", "390ms", "-s", "500", "-O", "500ms"]);
+            command.args(["--no-rate", "--format", "jsonl"]);
+            Ok(command)
+        };
+        let rivals = [Rival::new("C", fetch), Rival::new("ours", ours)];
+        if let [fetch, ours] = hold(&rivals, self.options.rounds)?[..] {
+            row(title, ("C, pmFetch", fetch), ours, None);
         }
         Ok(())
     }
