@@ -199,6 +199,27 @@ pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>
     values.get(place).map(|(_, value)| column.scale.apply(*value))
 }
 
+/// The columns that have a value in a sample, in their order, with the value in
+/// the column's units. Costs what the sample has, not what all times have.
+pub(crate) fn present<'s, 'a>(
+    sample: &'s Sample<'a>,
+    columns: &'s [Column],
+) -> impl Iterator<Item = (&'s Column, Value<'a>)> {
+    let mut rest = columns;
+    let values = sample.values.iter().enumerate().flat_map(|(metric, values)| {
+        values.iter().map(move |(instance, value)| ((metric, *instance), *value))
+    });
+    values.filter_map(move |(key, value)| {
+        let key_of = |column: &Column| (column.metric, column.instance);
+        if rest.first().is_some_and(|first| key_of(first) < key) {
+            rest = rest.get(rest.partition_point(|column| key_of(column) < key)..)?;
+        }
+        let (column, behind) = rest.split_first().filter(|(first, _)| key_of(first) == key)?;
+        rest = behind;
+        Some((column, column.scale.apply(value)))
+    })
+}
+
 /// The newest name of every instance that a domain ever had.
 pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
     let history = metadata.indom_history(indom);
@@ -254,6 +275,42 @@ mod tests {
         assert_eq!(value(Units::bytes(), true), (102.4, "10 Kbyte / sec".to_owned()));
         assert_eq!(value(Units::count(), false), (1_048_576.0, "count".to_owned()));
         assert_eq!(value(Units::milliseconds(), true).1, "utilisation");
+    }
+
+    #[test]
+    fn what_is_present_is_what_the_cells_have() {
+        let id = |number| Some(InstanceId::new(number).unwrap());
+        let column = |metric, instance| Column {
+            metric,
+            instance,
+            name: String::new(),
+            instance_name: None,
+            scale: Scale::default(),
+        };
+        let columns = [
+            column(0, None),
+            column(2, id(1)),
+            column(2, id(4)),
+            column(2, id(9)),
+            column(3, id(4)),
+        ];
+        let values = |of: &[(Option<InstanceId>, u32)]| {
+            of.iter().map(|(instance, value)| (*instance, Value::U32(*value))).collect()
+        };
+        let sample = Sample {
+            timestamp: pcp_types::Timestamp::EPOCH,
+            is_mark: false,
+            values: vec![
+                values(&[(None, 1)]),
+                values(&[(id(4), 2)]),
+                values(&[(id(0), 3), (id(4), 4), (id(5), 5), (id(9), 6), (id(10), 7)]),
+                values(&[(id(4), 8)]),
+            ],
+        };
+        let cells: Vec<_> =
+            columns.iter().filter_map(|one| Some((one, cell(&sample, one)?))).collect();
+        assert_eq!(present(&sample, &columns).collect::<Vec<_>>(), cells);
+        assert_eq!(cells.len(), 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use pcp_types::InstanceId;
 use serde::Serialize;
 
 use super::{Failure, Output, Report, Sample};
-use crate::cli::columns::cell;
+use crate::cli::columns::present;
 use crate::cli::value::Json;
 
 /// One value, or a mark.
@@ -40,8 +40,7 @@ pub(super) fn write<'r>(
         if sample.is_mark {
             out.json_line(&Mark { time, mark: true })?;
         }
-        for column in &report.columns {
-            let Some(value) = cell(&sample, column) else { continue };
+        for (column, value) in present(&sample, &report.columns) {
             values += 1;
             out.json_line(&Line {
                 time,
