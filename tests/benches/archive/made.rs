@@ -154,7 +154,7 @@ pub(crate) fn write_fleeting(base: &Path, present: usize, all: usize) -> Result<
     let (mut writer, _) = none.writer(base)?;
     writer.declare_metric(&desc, &["bench.fleeting"])?;
     let new = present / 2;
-    for record in 0..all.saturating_sub(present) / new + 1 {
+    for record in 0..=all.saturating_sub(present) / new {
         let ids = record * new..record * new + present;
         let instances: Vec<Instance> = ids
             .map(|id| {
@@ -163,7 +163,8 @@ pub(crate) fn write_fleeting(base: &Path, present: usize, all: usize) -> Result<
             })
             .collect::<Result<_>>()?;
         let values = instances.iter().map(|one| {
-            let count = value(0, (record * present) as u64 + one.id.get().unsigned_abs() as u64);
+            let count =
+                value(0, (record * present) as u64 + u64::from(one.id.get().unsigned_abs()));
             (Some(one.id), OwnedValue::U64(count))
         });
         let values = Ok(values.collect());

@@ -177,10 +177,8 @@ impl Bench<'_> {
         }
         let millis = self.options.shape.records * 1000 / 13_500;
         let (step, seconds) = (format!("{millis}ms"), format!("{}", millis as f64 / 1e3));
-        let files: Vec<PathBuf> = (0..)
-            .map(|volume| self.scratch.path().join(format!("xz.{volume}.xz")))
-            .take_while(|file| file.is_file())
-            .collect();
+        let files = (0..1000).map(|volume| self.scratch.path().join(format!("xz.{volume}.xz")));
+        let files: Vec<PathBuf> = files.take_while(|file| file.is_file()).collect();
         let expand = || {
             let mut command = Command::new("xz");
             command.arg("-dc").args(&files);
