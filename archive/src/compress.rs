@@ -16,7 +16,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::Compression;
 use crate::error::{Error, Result};
-use crate::reader::{AddExtension as _, MemberFiles};
+use crate::reader::{AddExtension as _, MemberFiles, RecordFile};
 
 /// Bytes that are compressed at a time: of xz a block, of zstd a frame.
 const PIECE: usize = 8 << 20;
@@ -106,6 +106,39 @@ pub fn compress_volume(
     Ok(Some(name))
 }
 
+/// Whether a compressed volume has what a plain one has, to the last byte. One that
+/// does not expand to its end has not.
+///
+/// # Errors
+///
+/// [`Error::Io`] if either cannot be read.
+pub fn is_same(compressed: &Path, plain: &Path) -> Result<bool> {
+    let same = || {
+        let (mut packed, mut plain) = (RecordFile::open(compressed)?, RecordFile::open(plain)?);
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        let (len, mut offset) = (plain.len()?, 0);
+        while offset < len {
+            let piece = (len - offset).min(PIECE as u64);
+            if packed.available(offset, piece, piece)? < piece {
+                return Ok(false);
+            }
+            one.resize(piece as usize, 0);
+            other.resize(piece as usize, 0);
+            packed.read_at(&mut one, offset)?;
+            plain.read_at(&mut other, offset)?;
+            if one != other {
+                return Ok(false);
+            }
+            offset += piece;
+        }
+        Ok(packed.available(len, 1, 1)? == 0)
+    };
+    match same() {
+        Err(Error::Expand { .. }) => Ok(false),
+        same => same,
+    }
+}
+
 /// Everything from a plain file into a compressed one; `false` if that was not
 /// to go on.
 fn pour(
@@ -173,7 +206,6 @@ fn each_piece(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reader::RecordFile;
 
     /// Bytes that compress, but not to nothing, in two pieces.
     fn bytes() -> Vec<u8> {
@@ -213,6 +245,32 @@ mod tests {
             // Again: nothing is left to do.
             compress_volumes(&base, compression).unwrap();
         }
+    }
+
+    #[test]
+    fn only_a_whole_volume_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = directory.path().join("a.0");
+        for compression in [Compression::Xz, Compression::Zstd, Compression::Gzip] {
+            fs::write(&plain, bytes()).unwrap();
+            let go_on = &mut || true;
+            let done = compress_volume(&plain, compression, Effort::Least, go_on);
+            let compressed = done.unwrap().unwrap();
+            let is_same = |bytes: &[u8]| {
+                fs::write(&plain, bytes).unwrap();
+                super::is_same(&compressed, &plain).unwrap()
+            };
+            let mut bytes = bytes();
+            assert!(is_same(&bytes));
+            assert!(!is_same(&bytes[..bytes.len() - 1]));
+            bytes[PIECE + 7] ^= 1;
+            assert!(!is_same(&bytes));
+            let packed = fs::read(&compressed).unwrap();
+            fs::write(&compressed, &packed[..packed.len() / 2]).unwrap();
+            bytes[PIECE + 7] ^= 1;
+            assert!(!is_same(&bytes), "cut off");
+        }
+        assert!(super::is_same(&plain, &directory.path().join("none")).is_err());
     }
 
     #[test]

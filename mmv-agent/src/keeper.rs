@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError};
-use mmv_archive::compress::{Effort, compress_volume};
+use mmv_archive::compress::{Effort, compress_volume, is_same};
 use mmv_archive::{Compression, TemporalIndex};
 use nix::sys::statvfs::statvfs;
 use pcp_types::Timestamp;
@@ -187,6 +187,12 @@ impl Keeper {
         let Some(folder) = self.folder.clone() else { return };
         for file in &left.files {
             let what = file.display();
+            // Somebody else may have left it unfinished: then it is made again.
+            let twins = folder::compressed_twins(file).collect::<Vec<_>>();
+            if !twins.is_empty() && !twins.iter().any(|twin| is_same(twin, file).unwrap_or(false)) {
+                warn!(file = %what, "is there compressed as well, but not the same; it stays");
+                continue;
+            }
             match fs::remove_file(file) {
                 Ok(()) => info!(file = %what, "left by an earlier run, removed"),
                 Err(error) => warn!(file = %what, %error, "cannot be removed"),
@@ -314,21 +320,22 @@ impl Keeper {
             warn!(volumes = waiting.len(), "{behind}");
         }
         let Some(volume) = waiting.first() else { return false };
-        self.compress(&volume.path, method, notes);
-        true
+        self.compress(&volume.path, method, notes)
     }
 
-    fn compress(&mut self, volume: &Path, method: Compression, notes: &Receiver<Note>) {
+    /// False if it was given up, for the agent ends.
+    fn compress(&mut self, volume: &Path, method: Compression, notes: &Receiver<Note>) -> bool {
         let ledger = Arc::clone(&self.ledger);
         let go_on = &mut || {
             notes.try_iter().for_each(|note| self.take(note));
             !ledger.has_ended()
         };
         match compress_volume(volume, method, Effort::Least, go_on) {
-            Ok(_) => {}
+            Ok(done) => done.is_some(),
             Err(error) => {
                 warn!(volume = %volume.display(), %error, "stays as it is");
                 self.spoilt.insert(volume.to_owned());
+                true
             }
         }
     }

@@ -173,6 +173,17 @@ pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(left)
 }
 
+/// The compressed files that are there beside a plain one.
+pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
+    let twins = COMPRESSED.map(|suffix| {
+        let mut name = plain.as_os_str().to_owned();
+        name.push(".");
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    twins.into_iter().filter(|twin| twin.is_file())
+}
+
 /// Whether a repair in place was cut off when its result was whole: the next
 /// repair goes on from there, and until then there may be no metadata.
 pub(super) fn is_being_repaired(base: &Path) -> bool {

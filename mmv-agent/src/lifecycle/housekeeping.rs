@@ -235,6 +235,30 @@ fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
 }
 
 #[test]
+fn a_volume_goes_for_a_compressed_one_only_if_that_is_the_same() {
+    for cut in [0, 40] {
+        let (mut rig, count, _published) = counting(|_| ());
+        count.add(1);
+        rig.tick();
+        rig.order(Order::NewVolume);
+        rig.tick();
+        let plain = rig.host_folder().join("20231114.22.13.0");
+        let bytes = fs::read(&plain).unwrap();
+        rig.compress_after(DAY);
+        // Killed when both were there; or the other one is somebody else's.
+        fs::write(&plain, &bytes).unwrap();
+        let packed = rig.host_folder().join("20231114.22.13.0.xz");
+        let whole = fs::read(&packed).unwrap();
+        fs::write(&packed, &whole[..whole.len() - cut]).unwrap();
+        rig.restart();
+        assert_eq!(plain.exists(), cut > 0);
+        rig.compress_after(DAY);
+        assert!(!plain.exists());
+        assert_eq!(fs::read(&packed).unwrap(), whole);
+    }
+}
+
+#[test]
 fn files_of_an_archive_that_is_being_made_are_not_taken_for_leftovers() {
     let (mut rig, _count, _published) = counting(|_| ());
     rig.clean_up_around(|rig| {

@@ -80,6 +80,7 @@ impl Rig {
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
         self.keep();
+        self.home.ledger = Arc::new(Ledger::new());
         let (sampler, inlet, sink, notes) = self.home.agent();
         self.sampler = sampler;
         self.inlet = inlet;
