@@ -201,6 +201,10 @@ impl Keeper {
         let found = folder::archives(&folder).unwrap_or_default();
         for found in found.iter().filter(|found| left.archives.contains(&found.base)) {
             let archive = found.base.display();
+            if !found.has_metadata() && !folder::is_being_repaired(&found.base) {
+                warn!(%archive, "has no metadata, which the agent did not do; it stays");
+                continue;
+            }
             match mending::mend(found) {
                 Ok(Mended::Closed) => {}
                 Ok(Mended::Reindexed) => info!(%archive, "was left open; its index is whole now"),

@@ -11,6 +11,10 @@ use std::time::SystemTime;
 
 /// Endings of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
+/// The ending of a compressed file in the making.
+const UNFINISHED: &str = ".unfinished";
+/// The ending of metadata whose archive is being deleted.
+const DOOMED: &str = ".deleting";
 
 /// What a file of an archive is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,42 +138,69 @@ fn is_number(text: &str) -> bool {
 }
 
 impl Found {
-    /// Deletes all files. The metadata goes first: whatever is cut off then,
-    /// nobody takes the rest for an archive.
+    /// Deletes all files. The metadata first takes a name that says so: whatever
+    /// is cut off then, nobody takes the rest for an archive, and the next start
+    /// goes on.
     pub(super) fn delete(&self) -> io::Result<()> {
-        self.members.iter().try_for_each(|member| match fs::remove_file(&member.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        })
+        let of_kind = |wanted: bool| {
+            self.members.iter().filter(move |member| (member.kind == Kind::Metadata) == wanted)
+        };
+        for metadata in of_kind(true) {
+            fs::rename(&metadata.path, doomed(&metadata.path))?;
+        }
+        for member in of_kind(false) {
+            remove(&member.path)?;
+        }
+        of_kind(true).try_for_each(|metadata| remove(&doomed(&metadata.path)))
+    }
+}
+
+/// The name of metadata whose archive is being deleted.
+fn doomed(metadata: &Path) -> PathBuf {
+    let mut name = metadata.as_os_str().to_owned();
+    name.push(DOOMED);
+    PathBuf::from(name)
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
 /// Files that an agent which was killed has left: compressed volumes that are not
 /// finished, plain volumes that are there compressed as well, and files of archives
-/// that were being deleted.
+/// that were being deleted, their metadata last.
 pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
+    let mut doomed = Vec::new();
     for folder in folders(folder) {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let unfinished = name.to_str().and_then(|name| name.strip_suffix(".unfinished"));
-            if unfinished.and_then(member).is_some() {
+            let Some(name) = name.to_str() else { continue };
+            if name.strip_suffix(UNFINISHED).and_then(member).is_some() {
                 left.push(entry.path());
+            } else if let Some((stem, Kind::Metadata, _)) =
+                name.strip_suffix(DOOMED).and_then(member)
+            {
+                doomed.push((folder.join(stem), entry.path()));
             }
         }
     }
-    for Found { base, members } in archives(folder)? {
-        let unnamed = !members.iter().any(|member| member.kind == Kind::Metadata);
-        if unnamed && !is_being_repaired(&base) {
-            left.extend(members.into_iter().map(|member| member.path));
+    for found in archives(folder)? {
+        let is_doomed = doomed.iter().any(|(base, _)| *base == found.base);
+        if is_doomed && !found.has_metadata() {
+            left.extend(found.members.into_iter().map(|member| member.path));
             continue;
         }
-        let twice = members.iter().filter(|plain| {
+        let twice = found.members.iter().filter(|plain| {
             let is_other = |other: &&Member| other.compressed && other.kind == plain.kind;
-            !plain.compressed && members.iter().find(is_other).is_some()
+            !plain.compressed && found.members.iter().find(is_other).is_some()
         });
         left.extend(twice.map(|plain| plain.path.clone()));
     }
+    left.extend(doomed.into_iter().map(|(_, metadata)| metadata));
     Ok(left)
 }
 
@@ -245,6 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_that_is_cut_off_is_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let stubborn = dir.path().join("20231114.22.13.1");
+        touch(dir.path(), &["20231114.22.13.meta", "20231114.22.13.0"]);
+        fs::create_dir(&stubborn).unwrap();
+        let mut found = archives(dir.path()).unwrap().remove(0);
+        let (kind, compressed, modified) = (Kind::Volume(1), false, SystemTime::UNIX_EPOCH);
+        found.members.push(Member { path: stubborn, kind, compressed, bytes: 0, modified });
+        assert!(found.delete().is_err());
+        touch(dir.path(), &["20231114.22.13.2"]);
+        let left = leftovers(dir.path()).unwrap();
+        let expected = ["20231114.22.13.2", "20231114.22.13.meta.deleting"];
+        assert_eq!(left, expected.map(|name| dir.path().join(name)));
+    }
+
+    #[test]
     fn leftovers_are_what_nobody_needs() {
         let dir = tempfile::tempdir().unwrap();
         touch(
@@ -257,6 +304,10 @@ mod tests {
                 "20231114.22.13.1.xz.unfinished",
                 "20231115.22.13.0",
                 "20231115.22.13.index",
+                "20231115.22.13.meta.deleting",
+                "20231117.22.13.0",
+                "20231117.22.13.index",
+                "mine.meta.deleting",
                 "20231116.22.13.0",
                 "20231116.22.13.in-place-whole.meta",
                 "mine.0.xz.unfinished",
@@ -270,6 +321,7 @@ mod tests {
             "20231114.22.13.1.xz.unfinished",
             "20231115.22.13.0",
             "20231115.22.13.index",
+            "20231115.22.13.meta.deleting",
         ];
         assert_eq!(left, expected.map(|name| dir.path().join(name)));
     }
