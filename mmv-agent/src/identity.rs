@@ -1,7 +1,8 @@
 //! Which cluster number a file's metrics get.
 //!
 //! A metric is known by its PMID, 70.cluster.item, in every archive that ever
-//! holds it. The item comes from the file, the cluster from here:
+//! holds it. The item comes from the file, or from [`numbering`](crate::numbering)
+//! when it is another metric's there; the cluster from here:
 //!
 //! * a file that asks for a cluster gets it, if nobody else has it;
 //! * several files may share one cluster, if they belong to the same user and
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use pcp_types::{Semantics, Units, ValueType};
 
+use crate::numbering::{ByCluster, Renumbered};
 use crate::state::{FileCluster, FileName, Memory};
 
 /// PCP's number for the MMV agent: the domain of every PMID and indom here.
@@ -71,6 +73,8 @@ pub(crate) struct Placement {
     pub cluster: u32,
     /// Why the file did not get what it asked for; told once.
     pub moved: Option<Collision>,
+    /// Its items that are logged under other numbers.
+    pub renumbered: Renumbered,
 }
 
 /// Why a file cannot have the cluster it asks for.
@@ -141,6 +145,7 @@ pub(crate) struct Identity {
     automatic: BTreeSet<u32>,
     /// Clusters without a file, the longest-released first.
     idle: Vec<u32>,
+    numbers: ByCluster,
 }
 
 impl Identity {
@@ -157,6 +162,10 @@ impl Identity {
         }
         identity.used.extend(memory.clusters.iter().map(|known| known.cluster));
         identity.used.extend(&memory.used);
+        identity.numbers.clone_from(&memory.numbers);
+        for numbers in identity.numbers.values_mut() {
+            Arc::make_mut(numbers).release_all_but([].iter());
+        }
         identity
     }
 
@@ -170,6 +179,9 @@ impl Identity {
             if let Some(known) = self.by_file.get_mut(&holder.file) {
                 known.seen = now;
             }
+        }
+        for numbers in self.numbers.values_mut().filter(|numbers| numbers.is_undated()) {
+            Arc::make_mut(numbers).date(now);
         }
         let order = |cluster: &u32| self.idle.iter().position(|idle| idle == cluster);
         let mut clusters: Vec<(usize, FileCluster)> = self
@@ -186,14 +198,25 @@ impl Identity {
         Memory {
             clusters: clusters.into_iter().map(|(_, cluster)| cluster).collect(),
             used: self.used.iter().copied().collect(),
+            numbers: self.numbers.clone(),
             harvested: Vec::new(),
         }
     }
 
-    /// Forgets the files that were last harvested before `time`, in seconds
-    /// since 1970: no archive has their metrics any more. Clusters that no
-    /// other file has are as if they had never been used.
+    /// Whether something was last harvested before `time`, in seconds since 1970.
+    pub(crate) fn is_older(&self, time: i64) -> bool {
+        self.by_file.values().any(|known| known.seen < time)
+            || self.numbers.values().any(|numbers| numbers.is_older(time))
+    }
+
+    /// Forgets the files and the metrics that were last harvested before `time`:
+    /// no archive has them any more. Clusters that no other file has are as if
+    /// they had never been used.
     pub(crate) fn forget(&mut self, time: i64) {
+        for numbers in self.numbers.values_mut().filter(|numbers| numbers.is_older(time)) {
+            Arc::make_mut(numbers).forget(time);
+        }
+        self.numbers.retain(|_, numbers| !numbers.is_empty());
         let holders = &self.holders;
         let holds = |file: &OsString, cluster: u32| {
             holders.get(&cluster).is_some_and(|held| held.iter().any(|one| one.file == *file))
@@ -234,20 +257,28 @@ impl Identity {
             .get(&claim.file)
             .filter(|known| known.requested == claim.cluster)
             .map(|known| known.cluster);
-        let placement = match remembered {
-            Some(cluster) if self.collision(cluster, claim).is_none() => {
-                Placement { cluster, moved: None }
-            }
+        let (cluster, moved) = match remembered {
+            Some(cluster) if self.collision(cluster, claim).is_none() => (cluster, None),
             _ => self.place_anew(claim)?,
         };
-        self.hold(placement.cluster, claim);
-        Ok(placement)
+        self.hold(cluster, claim);
+        let numbers = Arc::make_mut(self.numbers.entry(cluster).or_default());
+        let renumbered = numbers.number(&claim.items);
+        Ok(Placement { cluster, moved, renumbered })
     }
 
     /// The file is no longer harvested; its cluster stays remembered.
     pub(crate) fn release(&mut self, file: &OsStr) {
+        let numbers = &mut self.numbers;
         self.holders.retain(|cluster, holders| {
+            let before = holders.len();
             holders.retain(|holder| holder.file != file);
+            if holders.len() < before
+                && let Some(numbers) = numbers.get_mut(cluster)
+            {
+                let left = holders.iter().map(|holder| &holder.items);
+                Arc::make_mut(numbers).release_all_but(left);
+            }
             if holders.is_empty() {
                 self.idle.push(*cluster);
             }
@@ -258,24 +289,23 @@ impl Identity {
         }
     }
 
-    fn place_anew(&mut self, claim: &Claim) -> Result<Placement, Collision> {
+    fn place_anew(&mut self, claim: &Claim) -> Result<(u32, Option<Collision>), Collision> {
         let moved = match claim.cluster {
             0 => None,
             cluster if !is_explicit(cluster) => Some(Collision::OutOfRange { cluster }),
             cluster => match self.collision(cluster, claim) {
-                None => return Ok(Placement { cluster, moved: None }),
+                None => return Ok((cluster, None)),
                 collision => collision,
             },
         };
         let unused = (1..=MAX_AUTOMATIC).find(|cluster| !self.used.contains(cluster));
         let cluster = unused.or_else(|| self.reuse()).ok_or(Collision::Exhausted)?;
         self.automatic.insert(cluster);
-        Ok(Placement { cluster, moved })
+        Ok((cluster, moved))
     }
 
     /// Takes the automatic cluster that has had no file for the longest from
-    /// the files that are known for it. Its PMIDs may change their meaning by
-    /// that, for which the sink begins another archive.
+    /// the files that are known for it.
     fn reuse(&mut self) -> Option<u32> {
         let cluster = *self.idle.iter().find(|cluster| self.automatic.contains(cluster))?;
         self.by_file.retain(|_, known| known.cluster != cluster);
@@ -407,7 +437,8 @@ mod tests {
         assert_eq!(moved.cluster, 1);
         assert!(matches!(moved.moved, Some(Collision::Item { cluster: 321, item: 1, .. })));
         identity.release(OsStr::new("b"));
-        assert_eq!(identity.place(&later).unwrap(), Placement { cluster: 1, moved: None });
+        let again = identity.place(&later).unwrap();
+        assert_eq!((again.cluster, again.moved), (1, None));
     }
 
     #[test]
@@ -471,12 +502,13 @@ mod tests {
         first.release(OsStr::new("c"));
         let memory = first.remember(1_000);
         let mut second = Identity::of(&memory);
-        assert_eq!(second.remember(2_000), memory, "nothing is held yet");
+        let again = second.remember(2_000);
+        assert_eq!((again.clusters, again.used), (memory.clusters, memory.used), "nothing is held");
         assert_eq!(place(&mut second, &claim("a", 0, &[])), 5, "1 to 4 were used");
         assert_eq!(place(&mut second, &claim("c", 0, &[])), 3);
         assert_eq!(place(&mut second, &claim("b", 0, &[])), 1);
         let moved = second.place(&claim("y", 500, &[(1, "other")])).unwrap();
-        assert_eq!(moved, Placement { cluster: 4, moved: None });
+        assert_eq!((moved.cluster, moved.moved), (4, None));
     }
 
     #[test]
@@ -488,6 +520,39 @@ mod tests {
             identity.release(OsStr::new(&file));
         }
         assert_eq!(identity.remember(0).clusters, []);
+    }
+
+    #[test]
+    fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
+        let mut first = Identity::default();
+        place(&mut first, &claim("app", 0, &[(1, "mmv.app.a"), (2, "mmv.app.b")]));
+        first.release(OsStr::new("app"));
+        let rebuilt = claim("app", 0, &[(1, "mmv.app.new"), (2, "mmv.app.a")]);
+        let expected = Renumbered::from([(1, 3), (2, 1)]);
+        assert_eq!(first.place(&rebuilt).unwrap().renumbered, expected);
+        let mut second = Identity::of(&first.remember(1_000));
+        assert_eq!(second.place(&rebuilt).unwrap().renumbered, expected);
+        second.release(OsStr::new("app"));
+        second.remember(2_000);
+        assert!(second.is_older(2_001));
+        second.forget(2_001);
+        assert_eq!(second.place(&rebuilt).unwrap().renumbered, Renumbered::new());
+    }
+
+    #[test]
+    fn metrics_of_files_that_share_a_cluster_go_with_the_last_of_them() {
+        let mut identity = Identity::default();
+        let one = claim("app.1", 321, &[(1, "mmv.x"), (2, "mmv.y")]);
+        let other = claim("app.2", 321, &[(1, "mmv.x")]);
+        place(&mut identity, &one);
+        place(&mut identity, &other);
+        identity.release(OsStr::new("app.1"));
+        identity.remember(100);
+        identity.forget(101);
+        let later = identity.place(&claim("app.3", 321, &[(1, "mmv.x"), (2, "mmv.z")])).unwrap();
+        assert_eq!((later.cluster, later.renumbered), (321, Renumbered::new()));
+        let later = identity.place(&claim("app.4", 321, &[(3, "mmv.x")])).unwrap();
+        assert_eq!(later.renumbered, Renumbered::from([(3, 1)]));
     }
 
     #[test]

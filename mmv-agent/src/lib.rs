@@ -21,7 +21,7 @@
 //!
 //! Read the modules in the order of the data: [`config`]; `directory` and
 //! `roster` (which files there are), `source` (one file), `plan` and `harvest`
-//! (its values), `names`, `identity` and `translate` (its metadata in PCP's
+//! (its values), `names`, `identity`, `numbering` and `translate` (its metadata in PCP's
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
 //! tick), `queue`, `sink` and `prologue` (archives), `state` (what is
@@ -65,6 +65,7 @@ mod logging;
 mod meanings;
 mod names;
 mod notify;
+mod numbering;
 mod plan;
 mod prologue;
 mod queue;

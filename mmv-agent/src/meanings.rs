@@ -1,7 +1,7 @@
 //! How often metrics may change their meaning.
 //!
-//! A metric that changes its descriptor or its name needs a new archive. An
-//! application does that when it is upgraded. A file that does it at each tick
+//! A metric that changes its descriptor, or becomes the folder of others, needs a
+//! new archive. An application does that when it is upgraded. A file that does it at each tick
 //! would begin an archive at each tick; so each user's files may do it some times
 //! in a row and then every few minutes, and until they may again, such metrics are
 //! left out.

@@ -227,7 +227,7 @@ impl Sources {
     /// were last harvested before `oldest` are forgotten.
     pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
         let mut memory = self.identity.remember(now);
-        if memory.clusters.iter().any(|known| known.seen < oldest) {
+        if self.identity.is_older(oldest) {
             self.identity.forget(oldest);
             memory = self.identity.remember(now);
         }
@@ -395,13 +395,13 @@ impl Sources {
                 return false;
             }
         };
-        if let Some(collision) = placement.moved.filter(|_| self.voice.may_speak()) {
+        if let Some(collision) = placement.moved.as_ref().filter(|_| self.voice.may_speak()) {
             let cluster = placement.cluster;
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
         let live = Live {
             name: name.to_owned(),
-            translation: translate(contents, &claim.items, placement.cluster),
+            translation: translate(contents, &claim.items, &placement),
             values: Values::new(source.plan()),
             source,
             read: None,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | clusters of files | a metric keeps its PMID, and archives of different days can be merged |
 //! | process and sequence number in prologues | archives join without a mark where nothing was lost but time |
+//! | items of clusters | the same, when a program is built anew |
 //! | the files under harvest | it is known whether one was replaced while no agent ran |
 //!
 //! One small JSON file, which is written anew whenever something of it changes:
@@ -20,6 +21,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use crate::numbering::ByCluster;
 use crate::roster::FileId;
 
 /// The format of the file; another one is not read.
@@ -76,6 +78,9 @@ pub(crate) struct Memory {
     pub clusters: Vec<FileCluster>,
     /// Clusters that were ever given to a file.
     pub used: Vec<u32>,
+    /// The numbers of names, by cluster.
+    #[serde(default)]
+    pub numbers: ByCluster,
     /// The files under harvest.
     pub harvested: Vec<Harvested>,
 }
@@ -259,6 +264,8 @@ fn save(path: &Path, state: &State) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn memory() -> Memory {
@@ -268,6 +275,7 @@ mod tests {
         Memory {
             clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
             used: vec![1, 2, 321],
+            numbers: ByCluster::from([(1, Arc::default())]),
             harvested: vec![Harvested::new(OsStr::new("app"), id)],
         }
     }

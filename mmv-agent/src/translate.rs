@@ -5,7 +5,7 @@
 //!
 //! | MMV | PCP |
 //! |---|---|
-//! | item `i` of a file with cluster `c` | PMID 70.c.i |
+//! | item `i` of a file with cluster `c` | PMID 70.c.i, unless `i` is another metric's ([`numbering`](crate::numbering)) |
 //! | indom with serial `s` | indom 70.((c << 11) \| s), cut to 22 bits |
 //! | type ELAPSED | 64-bit counter in microseconds, whatever the file says |
 //! | label of the cluster, an indom, an item, an instance | label set of the same |
@@ -18,7 +18,7 @@ use mmv_archive::{Instance, LabelTarget, MetricDesc};
 use mmv_writer::view::{self, Contents, Flags, Label, LabelClass};
 use pcp_types::{InDom, InstanceId, Pmid, Units};
 
-use crate::identity::{DOMAIN, Item, Items};
+use crate::identity::{DOMAIN, Item, Items, Placement};
 use crate::names::{NameError, complete_name};
 
 /// Bits by which a cluster is shifted into an indom's serial.
@@ -112,23 +112,33 @@ fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, Na
     })
 }
 
-/// The file's metadata with `cluster` for its cluster.
-pub(crate) fn translate(contents: &Contents, items: &Items, cluster: u32) -> Translation {
+/// The file's metadata where it has its place.
+pub(crate) fn translate(contents: &Contents, items: &Items, place: &Placement) -> Translation {
+    let cluster = place.cluster;
+    let pmid = |item: u32| {
+        let number = place.renumbered.get(&item).copied().unwrap_or(item);
+        Pmid::new(DOMAIN, cluster, number).ok()
+    };
     let metrics = contents.metrics.iter();
-    let metrics = metrics.map(|found| metric(found, items.get(&found.item)?, cluster)).collect();
+    let metrics = metrics.map(|found| {
+        let item = items.get(&found.item)?;
+        metric(found, item, pmid(found.item)?)
+    });
     let indoms = contents.indoms.iter();
     let indoms = indoms.filter_map(|found| instance_domain(found, cluster)).collect();
-    Translation { cluster, metrics, indoms, labels: labels(contents, cluster) }
+    let labels = labels(contents, cluster, pmid);
+    Translation { cluster, metrics: metrics.collect(), indoms, labels }
 }
 
-fn metric(found: &view::Metric, item: &Item, cluster: u32) -> Option<LoggedMetric> {
+fn metric(found: &view::Metric, item: &Item, pmid: Pmid) -> Option<LoggedMetric> {
+    let cluster = pmid.cluster();
     let indom = match item.indom {
         Some(serial) => Some(indom(cluster, serial)?),
         None => None,
     };
     Some(LoggedMetric {
         desc: MetricDesc {
-            pmid: Pmid::new(DOMAIN, cluster, found.item).ok()?,
+            pmid,
             value_type: item.value_type,
             indom,
             semantics: item.semantics,
@@ -174,12 +184,16 @@ fn tidy(units: Units) -> Units {
     Units::from_raw(raw)
 }
 
-fn labels(contents: &Contents, cluster: u32) -> Vec<LoggedLabel> {
+fn labels(
+    contents: &Contents,
+    cluster: u32,
+    pmid: impl Fn(u32) -> Option<Pmid>,
+) -> Vec<LoggedLabel> {
     let target = |label: &Label| match label.class {
         // Whatever cluster the file asked for, it is this one now.
         LabelClass::Cluster => Some(LabelTarget::Cluster { domain: DOMAIN, cluster }),
         LabelClass::Indom => indom(cluster, label.identity).map(LabelTarget::InDom),
-        LabelClass::Item => Pmid::new(DOMAIN, cluster, label.identity).ok().map(LabelTarget::Item),
+        LabelClass::Item => pmid(label.identity).map(LabelTarget::Item),
         LabelClass::Instances => indom(cluster, label.identity).map(LabelTarget::Instances),
     };
     let logged = contents.labels.iter().filter_map(|label| {
@@ -200,6 +214,7 @@ mod tests {
     use pcp_types::{Semantics, ValueType};
 
     use super::*;
+    use crate::numbering::Renumbered;
 
     fn contents(metrics: Vec<Metric>) -> Contents {
         Contents {
@@ -218,6 +233,10 @@ mod tests {
             skipped: Vec::new(),
             unlisted: 0,
         }
+    }
+
+    fn place(cluster: u32) -> Placement {
+        Placement { cluster, moved: None, renumbered: Renumbered::new() }
     }
 
     fn counter(name: &str, item: u32, kind: MetricKind) -> Metric {
@@ -239,12 +258,32 @@ mod tests {
         let contents = contents(vec![counter("a", 17, kind)]);
         let (items, errors) = items(OsStr::new("f"), &contents);
         assert_eq!(errors, []);
-        let translation = translate(&contents, &items, 1);
+        let translation = translate(&contents, &items, &place(1));
         let logged = translation.metrics[0].as_ref().unwrap();
         assert_eq!(logged.name, "mmv.f.a");
         assert_eq!(logged.desc.pmid.to_string(), "70.1.17");
         assert_eq!(logged.desc.indom.unwrap().to_string(), "70.2051");
         assert_eq!(logged.desc.value_type, ValueType::U32);
+    }
+
+    #[test]
+    fn a_metric_that_is_renumbered_takes_its_labels_along() {
+        let kind = MetricKind::Numeric(ValueType::U32);
+        let mut contents = contents(vec![counter("a", 17, kind)]);
+        contents.labels.push(Label {
+            class: LabelClass::Item,
+            identity: 17,
+            instance: None,
+            name: "unit".into(),
+            json_value: "1".into(),
+            optional: false,
+        });
+        let (items, _) = items(OsStr::new("f"), &contents);
+        let place = Placement { renumbered: Renumbered::from([(17, 3)]), ..place(1) };
+        let translation = translate(&contents, &items, &place);
+        let pmid = Pmid::new(DOMAIN, 1, 3).unwrap();
+        assert_eq!(translation.metrics[0].as_ref().unwrap().desc.pmid, pmid);
+        assert_eq!(translation.labels[0].target, LabelTarget::Item(pmid));
     }
 
     #[test]
@@ -261,7 +300,7 @@ mod tests {
         let contents = contents(vec![counter("a", 1, MetricKind::Elapsed)]);
         let (items, errors) = items(OsStr::new("my-app"), &contents);
         assert_eq!(errors.len(), 1);
-        assert!(translate(&contents, &items, 1).metrics[0].is_none());
+        assert!(translate(&contents, &items, &place(1)).metrics[0].is_none());
     }
 
     #[test]

@@ -195,25 +195,42 @@ fn app(rig: &Rig) -> RegistryBuilder {
     Registry::builder("app").directory(rig.mmv_dir())
 }
 
-#[test]
-fn descriptors_that_change_at_each_tick_begin_few_archives() {
-    archives_bounded(|rig, tick| {
-        let registry = app(rig).build().unwrap();
-        if tick % 2 == 0 {
-            let _: Counter<u64> = registry.counter("count").item(1).build().unwrap();
-        } else {
-            let _: Gauge<f64> = registry.gauge("count").item(1).build().unwrap();
-        }
-        registry.publish().unwrap()
-    });
+fn counter_of_item(rig: &Rig, item: u32) -> Published {
+    let registry = app(rig).build().unwrap();
+    let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
+    registry.publish().unwrap()
+}
+
+fn gauge(rig: &Rig) -> Published {
+    let registry = app(rig).build().unwrap();
+    let _: Gauge<f64> = registry.gauge("count").item(1).build().unwrap();
+    registry.publish().unwrap()
 }
 
 #[test]
-fn names_that_move_at_each_tick_begin_few_archives() {
+fn descriptors_that_change_at_each_tick_begin_few_archives() {
+    archives_bounded(|rig, tick| if tick % 2 == 0 { counter_of_item(rig, 1) } else { gauge(rig) });
+}
+
+#[test]
+fn names_that_move_at_each_tick_begin_no_archive() {
+    let mut rig = Rig::new();
+    for tick in 0..100 {
+        let _published = counter_of_item(&rig, 1 + tick % 2);
+        rig.tick();
+    }
+    assert_eq!(rig.archives().len(), 1);
+    assert_eq!(rig.finish().series("mmv.app.count").len(), 100);
+}
+
+#[test]
+fn names_that_are_new_at_each_tick_begin_few_archives() {
     archives_bounded(|rig, tick| {
         let registry = app(rig).build().unwrap();
-        let item = 1 + (tick % 2) as u32;
-        let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
+        for number in 0..500 {
+            let name = format!("count.n{}", 500 * tick + number);
+            let _: Counter<u64> = registry.counter(name).build().unwrap();
+        }
         registry.publish().unwrap()
     });
 }
@@ -231,19 +248,14 @@ fn names_that_become_folders_at_each_tick_begin_few_archives() {
 #[test]
 fn what_was_left_out_is_logged_again_when_it_has_been_quiet() {
     let mut rig = Rig::new();
-    let publish = |rig: &Rig, item: u32| {
-        let registry = app(rig).build().unwrap();
-        let _: Counter<u64> = registry.counter("count").item(item).build().unwrap();
-        registry.publish().unwrap()
-    };
     let mut published = None;
     for tick in 0..20 {
         drop(published.take());
-        published = Some(publish(&rig, 1 + tick % 2));
+        published = Some(if tick % 2 == 0 { counter_of_item(&rig, 1) } else { gauge(&rig) });
         rig.tick();
     }
     rig.skip(Duration::from_secs(400));
     rig.tick();
     let log = rig.finish();
-    assert_eq!(log.series("mmv.app.count").pop(), Some(Some(OwnedValue::U64(0))));
+    assert_eq!(log.series("mmv.app.count").pop(), Some(Some(OwnedValue::Double(0.0))));
 }
