@@ -85,6 +85,28 @@ fn pmlogextract_puts_a_mark_where_a_program_restarted_while_no_agent_ran() {
 }
 
 #[test]
+fn pmlogextract_merges_archives_of_before_and_after_a_program_was_built_anew() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(0, 1, &[("requests", 3), ("errors", 1)]), "app");
+    let bases = three_archives(&scratch, || {
+        // Other numbers for the same names.
+        let rebuilt = image(0, 2, &[("retries", 2), ("errors", 1), ("requests", 3)]);
+        scratch.install_bytes(&rebuilt, "app");
+    });
+    let (output, merged) = extract(&oracle, &scratch, &bases);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let facts = account::of_mmv_archive(&merged);
+    let pmid = |name: &str| {
+        let known = facts.metrics.iter().find(|(_, metric)| metric.names.iter().any(|n| n == name));
+        known.expect(name).0.to_string()
+    };
+    let names = ["mmv.app.requests", "mmv.app.errors", "mmv.app.retries"];
+    assert_eq!(names.map(pmid), ["70.1.1", "70.1.2", "70.1.3"]);
+    compliance::check(&oracle, &merged);
+}
+
+#[test]
 fn a_state_that_cannot_be_written_is_told_and_harvesting_goes_on() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
