@@ -99,7 +99,7 @@ fn pmlogextract_merges_archives_of_before_and_after_a_program_was_built_anew() {
     let facts = account::of_mmv_archive(&merged);
     let pmid = |name: &str| {
         let known = facts.metrics.iter().find(|(_, metric)| metric.names.iter().any(|n| n == name));
-        known.expect(name).0.to_string()
+        known.expect(name).0.clone()
     };
     let names = ["mmv.app.requests", "mmv.app.errors", "mmv.app.retries"];
     assert_eq!(names.map(pmid), ["70.1.1", "70.1.2", "70.1.3"]);

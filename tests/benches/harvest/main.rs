@@ -1,60 +1,55 @@
 //! `ci/bench harvest`: what it costs to get values from MMV files into an
-//! archive, by Performance Co-Pilot's pipeline (pmcd, pmdammv, pmlogger) and by
-//! mmv-agent, on the same files in one run.
+//! archive, by Performance Co-Pilot's pipeline (pmcd, pmdammv, pmlogger), by
+//! mmv-agent, and by a bare loop that does what nobody can do without
+//! ([`limit`]), on the same files in one run.
 //!
 //! CPU time is what the kernel accounts to the processes involved, all threads,
 //! in nanoseconds. Start-up (from exec to the first record in the archive) and
 //! steady state (from that record on) are apart. The producer is this process
-//! and is not counted.
+//! and is not counted. Agent and bare loop take turns; of their rounds the
+//! medians count, and the median of the rounds' ratios.
 //!
-//! Options: `--records N` (60), `--interval SECONDS` (1), `--shape WORD` (all).
+//! Options: `--records N` (60), `--interval SECONDS` (1), `--rounds N` (5),
+//! `--shape WORD` (all).
 
+mod cost;
+mod limit;
 mod pipeline;
 mod process;
+mod progress;
 mod shape;
 
+use std::path::Path;
 use std::time::Duration;
 
-use pipeline::{Agent, Pcp, Pipeline};
+use cost::{Cost, median};
+use pipeline::{Agent, Limit, Pcp, Pipeline};
 use shape::{Producer, SHAPES, Shape};
 
-/// What one pipeline cost on one shape.
-struct Cost {
-    start_cpu: Duration,
-    steady_cpu: Duration,
-    records: u64,
-    bytes: u64,
-}
-
-impl Cost {
-    fn nanos_per_value(&self, shape: &Shape) -> f64 {
-        self.steady_cpu.as_nanos() as f64 / (self.records * shape.values()) as f64
-    }
-
-    fn bytes_per_value(&self, shape: &Shape) -> f64 {
-        self.bytes as f64 / (self.records * shape.values()) as f64
-    }
-}
+/// What the agent may take beside its queue and 128 bytes a value.
+const MEMORY: u64 = 8 << 20;
 
 struct Options {
     records: u64,
     interval: Duration,
+    rounds: usize,
     shape: Option<String>,
 }
 
-fn options() -> Result<Options, String> {
-    let mut options = Options { records: 60, interval: Duration::from_secs(1), shape: None };
-    // cargo passes `--bench` to every benchmark.
-    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{text}: {error}"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
+}
+
+fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let interval = Duration::from_secs(1);
+    let mut options = Options { records: 60, interval, rounds: 5, shape: None };
     while let Some(arg) = args.next() {
         let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
         match arg.as_str() {
             "--records" => options.records = value.parse().map_err(|e| format!("{arg}: {e}"))?,
-            "--interval" => {
-                let seconds: f64 = value.parse().map_err(|e| format!("{arg}: {e}"))?;
-                options.interval =
-                    Duration::try_from_secs_f64(seconds).map_err(|e| format!("{arg}: {e}"))?;
-            }
+            "--rounds" => options.rounds = value.parse().map_err(|e| format!("{arg}: {e}"))?,
+            "--interval" => options.interval = seconds(&value)?,
             "--shape" => options.shape = Some(value),
             _ => return Err(format!("unknown option {arg}")),
         }
@@ -62,64 +57,104 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-fn measure(
-    pipeline: &dyn Pipeline,
-    producer: &Producer,
-    shape: &Shape,
-    options: &Options,
-) -> Result<Cost, String> {
-    let running = pipeline.start(producer.directory(), options.interval)?;
-    let records = |wanted: u64| {
-        let limit = Duration::from_secs(60) + options.interval.mul_f64(2.0 * wanted as f64);
-        running.wait_for_records(wanted, shape.values(), limit)
-    };
-    let first = records(1)?;
-    let start_cpu = running.cpu()?;
-    let last = records(1 + options.records)?;
-    let steady_cpu = running.cpu()?.saturating_sub(start_cpu);
-    running.stop()?;
-    Ok(Cost {
-        start_cpu,
-        steady_cpu,
-        records: last.count - first.count,
-        bytes: last.bytes - first.bytes,
-    })
+/// The costs of one shape.
+struct Costs {
+    pcp: Option<Cost>,
+    ours: Vec<Cost>,
+    limit: Vec<Cost>,
 }
 
-fn row(what: &str, pcp: f64, ours: f64, unit: &str) {
-    println!("| {what} | {pcp:.1} {unit} | {ours:.2} {unit} | {:.0} x |", pcp / ours);
+impl Costs {
+    fn measure(shape: &Shape, options: &Options) -> Result<Self, String> {
+        let producer = Producer::publish(shape, options.interval)?;
+        let measure = |pipeline: &dyn Pipeline| {
+            let values = shape.values();
+            Cost::measure(pipeline, producer.directory(), values, options.interval, options.records)
+        };
+        let mut costs = Self { pcp: None, ours: Vec::new(), limit: Vec::new() };
+        for _ in 0..options.rounds.max(1) {
+            costs.ours.push(measure(&Agent)?);
+            costs.limit.push(measure(&Limit)?);
+        }
+        if shape.with_pcp {
+            costs.pcp = Some(measure(&Pcp)?);
+        }
+        Ok(costs)
+    }
+
+    fn row(&self, what: &str, unit: &str, of: impl Fn(&Cost) -> f64) {
+        let ours = median(self.ours.iter().map(&of));
+        let limit = median(self.limit.iter().map(&of));
+        let ratio = median(self.ours.iter().zip(&self.limit).map(|(our, its)| of(our) / of(its)));
+        let pcp = self.pcp.as_ref().map(of);
+        let number =
+            |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2} {unit}"));
+        let times = pcp.map_or(String::new(), |pcp| format!("{:.1} x", pcp / ours));
+        println!(
+            "| {what} | {} | {} | {times} | {} | {ratio:.2} |",
+            number(pcp),
+            number(Some(ours)),
+            number(Some(limit))
+        );
+    }
+
+    fn print(&self, shape: &Shape) {
+        println!("| **{}** | | | | | |", shape.title);
+        self.row("start to first record, CPU", "ms", |cost| cost.start_cpu.as_secs_f64() * 1e3);
+        self.row("steady state, CPU a value", "ns", Cost::nanos_per_value);
+        self.row("steady state, of a processor", "%", Cost::percent);
+        self.row("archive, bytes a value", "B", Cost::bytes_per_value);
+        if self.ours.iter().any(|cost| cost.packed.is_some()) {
+            self.row("the same after xz -1", "B", Cost::packed_bytes_per_value);
+        }
+        self.row("wake-ups a record", "", Cost::wakeups_per_record);
+    }
+
+    /// What has a bound of its own.
+    fn print_agents(&self, shape: &Shape) {
+        let lateness = |share| median(self.ours.iter().map(|cost| cost.lateness(share)));
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let first = median(self.ours.iter().map(|cost| megabytes(cost.memory.0)));
+        let last = median(self.ours.iter().map(|cost| megabytes(cost.memory.1)));
+        println!(
+            "\nagent: a pass begins after its due time {:.2} ms (median), {:.2} (99 of 100), {:.2} (at most);\n\
+             own memory {first:.1} MB at the first record, {last:.1} MB at the last; \
+             may be {:.1} MB and the queue\n",
+            lateness(0.5),
+            lateness(0.99),
+            lateness(1.0),
+            megabytes(MEMORY + 128 * shape.values()),
+        );
+    }
 }
 
 fn run() -> Result<(), String> {
-    let options = options()?;
+    // cargo passes `--bench` to every benchmark.
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let [command, directory, output, interval] = args.as_slice()
+        && command == "limit"
+    {
+        return limit::run(Path::new(directory), Path::new(output), seconds(interval)?);
+    }
+    let options = options(args.into_iter())?;
     println!(
-        "{} records at {:?}, {} processors; CPU time of all processes involved\n",
+        "{} records at {:?}, medians of {} rounds, {} processors; CPU time of all processes involved",
         options.records,
         options.interval,
+        options.rounds,
         std::thread::available_parallelism().map_or(0, usize::from),
     );
-    println!("| | PCP (pmcd, pmdammv, pmlogger) | mmv-agent | ratio |\n|---|---|---|---|");
     for shape in SHAPES {
         if options.shape.as_ref().is_some_and(|wanted| wanted != shape.word) {
             continue;
         }
-        let producer = Producer::publish(shape, options.interval)?;
-        let ours = measure(&Agent, &producer, shape, &options)?;
-        let pcp = measure(&Pcp, &producer, shape, &options)?;
-        println!("| **{}** | | | |", shape.title);
-        row(
-            "start to first record, CPU",
-            pcp.start_cpu.as_secs_f64() * 1e3,
-            ours.start_cpu.as_secs_f64() * 1e3,
-            "ms",
+        let costs = Costs::measure(shape, &options)?;
+        println!(
+            "\n| | PCP (pmcd, pmdammv, pmlogger) | mmv-agent | PCP / ours | bare loop | ours / bare |\n\
+             |---|---|---|---|---|---|"
         );
-        row(
-            "steady state, CPU a value",
-            pcp.nanos_per_value(shape),
-            ours.nanos_per_value(shape),
-            "ns",
-        );
-        row("archive, bytes a value", pcp.bytes_per_value(shape), ours.bytes_per_value(shape), "B");
+        costs.print(shape);
+        costs.print_agents(shape);
     }
     Ok(())
 }

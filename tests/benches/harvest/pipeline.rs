@@ -1,4 +1,4 @@
-//! The two roads from a directory of MMV files to an archive.
+//! The roads from a directory of MMV files to an archive.
 
 use std::cell::RefCell;
 use std::fs;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::process::Process;
+use crate::progress::{Follower, Progress, volume};
 
 /// A way to get values from MMV files into an archive.
 pub(crate) trait Pipeline {
@@ -23,19 +24,22 @@ pub(crate) struct Pcp;
 /// Ours.
 pub(crate) struct Agent;
 
+/// The bare loop of [`limit`](crate::limit).
+pub(crate) struct Limit;
+
 /// A pipeline at work.
 pub(crate) struct Running {
     processes: RefCell<Vec<Process>>,
-    volume: PathBuf,
-    _scratch: TempDir,
+    base: PathBuf,
+    follower: RefCell<Follower>,
+    scratch: TempDir,
 }
 
-/// How far an archive has grown.
-pub(crate) struct Progress {
-    /// Records that hold all the values.
-    pub(crate) count: u64,
-    /// Bytes of the data volume up to the last of them.
-    pub(crate) bytes: u64,
+/// What a pipeline has left.
+pub(crate) struct Written {
+    /// The archive.
+    pub(crate) base: PathBuf,
+    _scratch: TempDir,
 }
 
 impl Pipeline for Agent {
@@ -48,6 +52,19 @@ impl Pipeline for Agent {
         command.stdout(Stdio::null()).stderr(log(&scratch, "agent.log")?);
         let agent = Process::spawn(&mut command, "mmv-agent")?;
         Ok(Running::new(vec![agent], &base, scratch))
+    }
+}
+
+impl Pipeline for Limit {
+    fn start(&self, directory: &Path, interval: Duration) -> Result<Running, String> {
+        let scratch = scratch()?;
+        let base = scratch.path().join("archive");
+        let exe = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(exe);
+        command.arg("limit").arg(directory).arg(volume(&base, 0));
+        command.arg(interval.as_secs_f64().to_string());
+        let limit = Process::spawn(command.stdout(Stdio::null()), "the bare loop")?;
+        Ok(Running::new(vec![limit], &base, scratch))
     }
 }
 
@@ -86,14 +103,23 @@ impl Pipeline for Pcp {
 
 impl Running {
     fn new(processes: Vec<Process>, base: &Path, scratch: TempDir) -> Self {
-        let mut volume = base.as_os_str().to_owned();
-        volume.push(".0");
-        Self { processes: RefCell::new(processes), volume: volume.into(), _scratch: scratch }
+        let follower = RefCell::new(Follower::new(base));
+        Self { processes: RefCell::new(processes), base: base.to_owned(), follower, scratch }
     }
 
     /// CPU time of all processes since they were started.
     pub(crate) fn cpu(&self) -> Result<Duration, String> {
         self.processes.borrow().iter().map(Process::cpu).sum()
+    }
+
+    /// Memory of all processes that is theirs alone, in bytes.
+    pub(crate) fn memory(&self) -> Result<u64, String> {
+        self.processes.borrow().iter().map(Process::memory).sum()
+    }
+
+    /// How often their threads have waited and were woken up.
+    pub(crate) fn wakeups(&self) -> Result<u64, String> {
+        self.processes.borrow().iter().map(Process::wakeups).sum()
     }
 
     /// Waits until so many full records are in the archive.
@@ -105,14 +131,14 @@ impl Running {
     ) -> Result<Progress, String> {
         let deadline = Instant::now() + limit;
         loop {
-            let progress = progress(&self.volume, values);
+            let progress = self.follower.borrow_mut().look(values);
             if progress.count >= wanted {
                 return Ok(progress);
             }
             if Instant::now() > deadline {
                 return Err(format!(
                     "{}: {} of {wanted} records after {limit:?}",
-                    self.volume.display(),
+                    self.base.display(),
                     progress.count
                 ));
             }
@@ -123,32 +149,11 @@ impl Running {
         }
     }
 
-    pub(crate) fn stop(self) -> Result<(), String> {
+    pub(crate) fn stop(self) -> Result<Written, String> {
         // The logger before the daemon that it talks to.
-        self.processes.into_inner().into_iter().rev().try_for_each(Process::stop)
+        self.processes.into_inner().into_iter().rev().try_for_each(Process::stop)?;
+        Ok(Written { base: self.base, _scratch: self.scratch })
     }
-}
-
-/// Counts the records of a volume that are long enough to hold all values: the
-/// length word at the start of each record is all that is read.
-fn progress(volume: &Path, values: u64) -> Progress {
-    use std::os::unix::fs::FileExt;
-    let mut progress = Progress { count: 0, bytes: 0 };
-    let Ok(file) = fs::File::open(volume) else { return progress };
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut at = 0;
-    let mut word = [0; 4];
-    while file.read_exact_at(&mut word, at).is_ok() {
-        let length = u64::from(u32::from_be_bytes(word));
-        if length == 0 || at + length > size {
-            break;
-        }
-        at += length;
-        if length >= 8 * values {
-            progress = Progress { count: progress.count + 1, bytes: at };
-        }
-    }
-    progress
 }
 
 fn scratch() -> Result<TempDir, String> {

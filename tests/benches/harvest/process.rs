@@ -34,6 +34,27 @@ impl Process {
         Ok(Duration::from_nanos(nanos))
     }
 
+    /// Memory that is the process's alone, in bytes (`RssAnon`).
+    pub(crate) fn memory(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let kilobytes = field(&text, "RssAnon:").ok_or_else(|| format!("{path}: no RssAnon"))?;
+        Ok(kilobytes * 1024)
+    }
+
+    /// How often its threads have waited and were woken up.
+    pub(crate) fn wakeups(&self) -> Result<u64, String> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let context = |error| format!("{}: {tasks}: {error}", self.name);
+        let mut count = 0;
+        for task in fs::read_dir(&tasks).map_err(context)? {
+            let path = task.map_err(context)?.path().join("status");
+            let Ok(text) = fs::read_to_string(path) else { continue };
+            count += field(&text, "voluntary_ctxt_switches:").unwrap_or(0);
+        }
+        Ok(count)
+    }
+
     /// Whether the process still runs; an error says how it ended.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
@@ -61,6 +82,12 @@ impl Process {
         // Fails only if the process has ended, which is what is wanted.
         let _ = kill(pid, Signal::SIGTERM);
     }
+}
+
+/// The number behind a name in one of the kernel's texts.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl Drop for Process {

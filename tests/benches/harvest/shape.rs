@@ -17,6 +17,8 @@ pub(crate) struct Shape {
     metrics: u64,
     /// 0 for singular metrics.
     instances: u64,
+    /// Whether PCP's pipeline is measured as well.
+    pub(crate) with_pcp: bool,
 }
 
 pub(crate) const SHAPES: &[Shape] = &[
@@ -26,6 +28,7 @@ pub(crate) const SHAPES: &[Shape] = &[
         files: 1,
         metrics: 1000,
         instances: 0,
+        with_pcp: true,
     },
     Shape {
         word: "10x1000",
@@ -33,6 +36,7 @@ pub(crate) const SHAPES: &[Shape] = &[
         files: 10,
         metrics: 1000,
         instances: 0,
+        with_pcp: true,
     },
     Shape {
         word: "instances",
@@ -40,6 +44,23 @@ pub(crate) const SHAPES: &[Shape] = &[
         files: 1,
         metrics: 10,
         instances: 1000,
+        with_pcp: true,
+    },
+    Shape {
+        word: "million",
+        title: "100 files, 10 u64 counters x 1000 instances each",
+        files: 100,
+        metrics: 10,
+        instances: 1000,
+        with_pcp: false,
+    },
+    Shape {
+        word: "idle",
+        title: "100 files x 10 singular u64 counters",
+        files: 100,
+        metrics: 10,
+        instances: 0,
+        with_pcp: false,
     },
 ];
 
@@ -73,12 +94,11 @@ impl Producer {
         let stopped = Arc::clone(&stop);
         let worker = std::thread::spawn(move || {
             let _published = published;
-            let mut round = 1;
+            let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
             while !stopped.load(Ordering::Relaxed) {
-                for (counter, n) in counters.iter().zip(round..) {
-                    counter.add(n % 97);
+                for counter in &counters {
+                    counter.add(noise.next() & 0xffff);
                 }
-                round += 1;
                 std::thread::park_timeout(interval / 2);
             }
         });
@@ -98,6 +118,18 @@ impl Drop for Producer {
             // A panic of the worker has been printed already.
             let _ = worker.join();
         }
+    }
+}
+
+/// Numbers without a pattern (xorshift).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
     }
 }
 

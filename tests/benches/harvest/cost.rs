@@ -1,0 +1,126 @@
+//! What one run of a pipeline costs.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mmv_archive::Archive;
+
+use crate::pipeline::Pipeline;
+use crate::progress::volume;
+
+/// What one pipeline cost on one shape.
+pub(crate) struct Cost {
+    pub(crate) start_cpu: Duration,
+    steady_cpu: Duration,
+    records: u64,
+    bytes: u64,
+    values: u64,
+    wakeups: u64,
+    interval: Duration,
+    /// What the first volume is after compression, of one.
+    pub(crate) packed: Option<f64>,
+    /// Own memory at the first record and at the last, in bytes.
+    pub(crate) memory: (u64, u64),
+    /// Of each record after the first, in order of size; empty for what is no
+    /// archive.
+    lateness: Vec<Duration>,
+}
+
+impl Cost {
+    /// Runs a pipeline on the files of a directory until so many records of so
+    /// many values are there after the first.
+    pub(crate) fn measure(
+        pipeline: &dyn Pipeline,
+        directory: &Path,
+        values: u64,
+        interval: Duration,
+        records: u64,
+    ) -> Result<Self, String> {
+        let running = pipeline.start(directory, interval)?;
+        let wait_for = |wanted: u64| {
+            let limit = Duration::from_secs(60) + interval.mul_f64(2.0 * wanted as f64);
+            running.wait_for_records(wanted, values, limit)
+        };
+        let first = wait_for(1)?;
+        let (start_cpu, woken) = (running.cpu()?, running.wakeups()?);
+        let before = running.memory()?;
+        let last = wait_for(first.count + records)?;
+        let steady_cpu = running.cpu()?.saturating_sub(start_cpu);
+        let wakeups = running.wakeups()?.saturating_sub(woken);
+        let memory = (before, running.memory()?);
+        let written = running.stop()?;
+        Ok(Self {
+            start_cpu,
+            steady_cpu,
+            records: last.count - first.count,
+            bytes: last.bytes - first.bytes,
+            values,
+            wakeups,
+            interval,
+            packed: packed(&volume(&written.base, 0)),
+            memory,
+            lateness: lateness(&written.base, interval).unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn nanos_per_value(&self) -> f64 {
+        self.steady_cpu.as_nanos() as f64 / (self.records * self.values) as f64
+    }
+
+    pub(crate) fn percent(&self) -> f64 {
+        100.0 * self.steady_cpu.as_secs_f64() / (self.interval.as_secs_f64() * self.records as f64)
+    }
+
+    pub(crate) fn bytes_per_value(&self) -> f64 {
+        self.bytes as f64 / (self.records * self.values) as f64
+    }
+
+    pub(crate) fn packed_bytes_per_value(&self) -> f64 {
+        self.bytes_per_value() * self.packed.unwrap_or(1.0)
+    }
+
+    pub(crate) fn wakeups_per_record(&self) -> f64 {
+        self.wakeups as f64 / self.records as f64
+    }
+
+    /// How many milliseconds after its due time a pass begins, for this share of
+    /// them.
+    pub(crate) fn lateness(&self, share: f64) -> f64 {
+        let last = self.lateness.len().saturating_sub(1);
+        let at = (last as f64 * share).ceil() as usize;
+        self.lateness.get(at).map_or(0.0, |late| late.as_secs_f64() * 1e3)
+    }
+}
+
+/// How long after the multiples of the interval the records were taken, in order
+/// of size; the first one comes when it can.
+fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
+    let archive = Archive::open(base).ok()?;
+    let mut late = Vec::new();
+    let mut records = archive.records().ok()?;
+    while let Some(record) = records.next().ok()? {
+        let past = record.timestamp().as_nanos().rem_euclid(interval.as_nanos() as i128);
+        late.push(Duration::from_nanos(past as u64));
+    }
+    // Prologue and first record.
+    late.drain(..late.len().min(2));
+    late.sort();
+    Some(late)
+}
+
+/// How much of a file is left by xz.
+fn packed(file: &Path) -> Option<f64> {
+    let mut xz = Command::new("xz");
+    xz.args(["--stdout", "--threads=1", "-1"]).arg(file).stderr(Stdio::null());
+    let output = xz.output().ok().filter(|output| output.status.success())?;
+    let bytes = std::fs::metadata(file).ok()?.len();
+    Some(output.stdout.len() as f64 / bytes as f64)
+}
+
+/// The middle one.
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
