@@ -4,7 +4,8 @@
 //! counted from midnight UTC of the day of the start, however late the ones
 //! before were; so groups meet at common multiples, and hosts sample at the same
 //! moments. The first tick is at the start, for all groups. Ticks that were missed
-//! altogether are counted and passed over.
+//! altogether are counted and passed over. When the clock is set, or the machine
+//! was suspended, the ticks after the next one are at the multiples again.
 
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub(crate) struct Tick {
     /// Whether it is the last one.
     pub last: bool,
 }
+
+/// By how much the two clocks may differ from what they differed by before:
+/// more than it takes to read both.
+const STEP: Duration = Duration::from_millis(1);
 
 /// When one group is sampled.
 #[derive(Debug)]
@@ -98,11 +103,29 @@ impl Schedule {
             }
         }
         self.taken += 1;
+        self.follow(now, stamp);
         let gap = self.last_stamp.is_some_and(|last| self.is_gap(last, stamp));
         self.last_stamp = Some(stamp);
         let enough = self.samples.is_some_and(|samples| self.taken >= samples);
         let past_end = self.end.is_some_and(|end| self.due() > end);
         Tick { due, lateness, missed, gap, last: enough || past_end }
+    }
+
+    /// Ticks by the clock that people read, if that was set.
+    fn follow(&mut self, now: Duration, stamp: Timestamp) {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let is = time_of_day(stamp).as_nanos();
+        let was = now.saturating_add(self.phase).as_nanos() % DAY.as_nanos();
+        let apart = is.abs_diff(was);
+        if apart.min(DAY.as_nanos() - apart) < STEP.as_nanos() {
+            return;
+        }
+        let days = now.as_nanos() / DAY.as_nanos() + 1;
+        let midnight = DAY.saturating_mul(days as u32);
+        self.phase = time_of_day(stamp).saturating_add(midnight).saturating_sub(now);
+        for beat in &mut self.beats {
+            beat.next = ticks_until(now.saturating_add(self.phase), beat.interval) + 1;
+        }
     }
 
     fn at(&self, beat: &Beat) -> Duration {
@@ -136,8 +159,9 @@ mod tests {
         Schedule::new(&[SECOND], Duration::ZERO, samples, end)
     }
 
+    /// The time of day is that of the other clock, on some day.
     fn wall(now: Duration) -> Timestamp {
-        Timestamp::new(1_700_000_000, 0).unwrap().saturating_add(now)
+        Timestamp::new(86_400 * 19_000, 0).unwrap().saturating_add(now)
     }
 
     fn run(schedule: &mut Schedule, millis: u64) -> Tick {
@@ -206,7 +230,8 @@ mod tests {
         let mut ticks = Vec::new();
         while schedule.due() <= SECOND {
             let due = schedule.due();
-            ticks.push((due.as_millis(), schedule.tick(due, wall(due)).due));
+            let stamp = wall(due + millis(300));
+            ticks.push((due.as_millis(), schedule.tick(due, stamp).due));
         }
         let expected: [(u128, &[usize]); 6] = [
             (0, &[0, 1, 2]),
@@ -238,6 +263,32 @@ mod tests {
         assert_eq!(schedule.due(), 8 * SECOND);
         assert_eq!(run(&mut schedule, 8_000).due, [1]);
         assert_eq!(schedule.due(), 10 * SECOND);
+    }
+
+    #[test]
+    fn when_the_clock_is_set_ticks_are_at_its_multiples_again() {
+        let millis = Duration::from_millis;
+        for step in [300, 86_399_300, 4 * 3_600_000 + 300] {
+            let stamp = |now: Duration| wall(now + millis(step));
+            let mut schedule = Schedule::new(&[SECOND, 5 * SECOND], Duration::ZERO, None, None);
+            run(&mut schedule, 0);
+            let tick = schedule.tick(SECOND, stamp(SECOND));
+            assert_eq!((tick.due, tick.missed), (vec![0], 0));
+            assert_eq!(schedule.due(), millis(1_700));
+            let tick = schedule.tick(millis(1_700), stamp(millis(1_700)));
+            assert_eq!((tick.due[0], tick.missed), (0, 0));
+            assert_eq!(schedule.due(), millis(2_700));
+        }
+    }
+
+    #[test]
+    fn clocks_that_are_read_one_after_the_other_are_no_step() {
+        let mut schedule = alone(None, None);
+        for n in 0..5u64 {
+            let now = SECOND * n as u32;
+            schedule.tick(now, wall(now + Duration::from_micros(900 * (n % 2))));
+            assert_eq!(schedule.due(), now + SECOND);
+        }
     }
 
     #[test]
