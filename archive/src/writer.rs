@@ -13,7 +13,6 @@ mod copied;
 pub(crate) mod fault;
 mod file_set;
 mod indom_change;
-mod name_space;
 mod options;
 mod temporal_index;
 

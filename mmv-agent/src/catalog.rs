@@ -12,12 +12,12 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use mmv_archive::{Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
-use pcp_types::{InDom, InstanceId, Pmid};
+use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
 use crate::host::Host;
 use crate::identity::DOMAIN;
 use crate::labels::Labels;
-use crate::names::{NameError, NameSpace};
+use crate::names::NameError;
 use crate::plan::Plan;
 use crate::record::{Layout, Place, ValueSetLayout};
 use crate::translate::{LoggedIndom, LoggedLabel, LoggedMetric, Translation};
@@ -313,8 +313,8 @@ impl Merger {
             self.conflict(file, Conflict::Metric { pmid, name: metric.name.clone() });
             return false;
         }
-        if let Err(error) = self.names.take(&metric.name, pmid) {
-            self.conflict(file, error);
+        if let Err(conflict) = self.names.take(&metric.name, pmid) {
+            self.conflict(file, NameError::of(&metric.name, conflict));
             return false;
         }
         let (metric, places) = (metric.clone(), BTreeMap::new());

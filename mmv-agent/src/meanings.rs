@@ -10,11 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use mmv_archive::MetricDesc;
-use pcp_types::Pmid;
+use pcp_types::{NameSpace, Pmid};
 
 use crate::allowance::Allowance;
 use crate::catalog::Merged;
-use crate::names::NameSpace;
 
 /// How many archives in a row one user's files may begin.
 const IN_A_ROW: f64 = 10.0;

@@ -1,10 +1,9 @@
 //! The names of metrics: pmdammv's rule, and what a name space allows.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use pcp_types::Pmid;
+use pcp_types::{NameConflict, Pmid};
 
 /// Why a metric cannot have the name that the rule gives it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +60,8 @@ pub(crate) fn complete_name(
     no_prefix: bool,
     metric: &str,
 ) -> Result<String, NameError> {
-    let mut name = b"mmv.".to_vec();
+    let mut name = Vec::with_capacity(b"mmv..".len() + file.len() + metric.len());
+    name.extend_from_slice(b"mmv.");
     if !no_prefix {
         name.extend_from_slice(file.as_bytes());
         name.push(b'.');
@@ -83,54 +83,20 @@ pub(crate) fn complete_name(
     Ok(lossy())
 }
 
-/// The names given so far. The first to ask for a name has it.
-#[derive(Debug, Default)]
-pub(crate) struct NameSpace {
-    names: BTreeMap<String, Pmid>,
-}
-
-impl NameSpace {
-    /// Takes `name` for `pmid`; asking again for the same pair is fine.
-    ///
-    /// # Errors
-    ///
-    /// [`NameError::Taken`] and [`NameError::LeafAndFolder`].
-    pub(crate) fn take(&mut self, name: &str, pmid: Pmid) -> Result<(), NameError> {
-        if let Some(&holder) = self.names.get(name) {
-            if holder == pmid {
-                return Ok(());
-            }
-            return Err(NameError::Taken { name: name.to_owned(), holder });
+impl NameError {
+    /// A name that cannot be had because of others.
+    pub(crate) fn of(name: &str, conflict: NameConflict) -> Self {
+        let name = name.to_owned();
+        match conflict {
+            NameConflict::Taken { holder } => Self::Taken { name, holder },
+            NameConflict::LeafAndFolder { other } => Self::LeafAndFolder { name, other },
         }
-        if let Some(other) = self.related(name) {
-            return Err(NameError::LeafAndFolder { name: name.to_owned(), other });
-        }
-        self.names.insert(name.to_owned(), pmid);
-        Ok(())
-    }
-
-    /// A name that begins with `name` and a dot, or that `name` begins with.
-    fn related(&self, name: &str) -> Option<String> {
-        let folder = format!("{name}.");
-        if let Some((below, _)) = self.names.range(folder.clone()..).next()
-            && below.starts_with(&folder)
-        {
-            return Some(below.clone());
-        }
-        name.match_indices('.')
-            .map(|(at, _)| &name[..at])
-            .find(|above| self.names.contains_key(*above))
-            .map(str::to_owned)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pmid(item: u32) -> Pmid {
-        Pmid::new(70, 1, item).unwrap()
-    }
 
     #[test]
     fn the_file_is_part_of_the_name_unless_the_flag_says_otherwise() {
@@ -157,26 +123,5 @@ mod tests {
             let result = complete_name(OsStr::new("f"), false, metric);
             assert!(matches!(result, Err(NameError::EmptyPart { .. })), "{metric}");
         }
-    }
-
-    #[test]
-    fn the_first_to_ask_keeps_the_name() {
-        let mut names = NameSpace::default();
-        names.take("mmv.a", pmid(1)).unwrap();
-        names.take("mmv.a", pmid(1)).unwrap();
-        assert_eq!(
-            names.take("mmv.a", pmid(2)),
-            Err(NameError::Taken { name: "mmv.a".into(), holder: pmid(1) })
-        );
-    }
-
-    #[test]
-    fn a_name_is_a_leaf_or_a_folder_and_not_both() {
-        let mut names = NameSpace::default();
-        names.take("mmv.a.b", pmid(1)).unwrap();
-        names.take("mmv.a_b", pmid(2)).unwrap();
-        assert!(matches!(names.take("mmv.a", pmid(3)), Err(NameError::LeafAndFolder { .. })));
-        assert!(matches!(names.take("mmv.a.b.c", pmid(3)), Err(NameError::LeafAndFolder { .. })));
-        names.take("mmv.a.c", pmid(3)).unwrap();
     }
 }

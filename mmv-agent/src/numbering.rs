@@ -11,7 +11,7 @@
 //! | the same, but that number is another name's | the lowest that no name has, nor gets from the file |
 //! | the same, but names have all numbers | that of the name which has been gone for the longest |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use pcp_types::Pmid;
@@ -44,7 +44,7 @@ impl Numbers {
     pub(crate) fn number(&mut self, items: &Items) -> Renumbered {
         let mut renumbered = Renumbered::new();
         let mut new = Vec::new();
-        let mut given = BTreeSet::new();
+        let mut given = HashSet::new();
         for (&item, metric) in items.iter().filter(|(item, _)| **item <= Pmid::MAX_ITEM) {
             // A second metric of the same name is left out later on.
             if !given.insert(metric.name.as_str()) {

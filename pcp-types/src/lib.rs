@@ -14,12 +14,14 @@
 //! | [`Semantics`] | `PM_SEM_*` | 1, 3, 4 |
 //! | [`Units`] | `pmUnits` | one 32-bit word |
 //! | [`Timestamp`] | `struct timespec` | seconds since 1970 UTC, nanoseconds |
+//! | [`NameSpace`] | PMNS | names of metrics |
 //! | [`ErrorCode`] | `PM_ERR_*` | negative 32-bit integers |
 //!
 //! "No instance domain" and "no instance" are `None`, never a magic -1.
 
 mod error_code;
 mod indom;
+mod name_space;
 mod pmid;
 mod semantics;
 mod timestamp;
@@ -28,6 +30,7 @@ mod value_type;
 
 pub use error_code::ErrorCode;
 pub use indom::{InDom, InstanceId};
+pub use name_space::{NameConflict, NameSpace};
 pub use pmid::Pmid;
 pub use semantics::Semantics;
 pub use timestamp::Timestamp;

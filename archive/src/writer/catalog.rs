@@ -1,10 +1,9 @@
 //! What the archive's metadata says already, and what waits to be written.
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
+use pcp_types::{InDom, InstanceId, NameConflict, NameSpace, Pmid, Timestamp};
 
 use super::indom_change::{self, Change};
-use super::name_space::NameSpace;
 use super::undeclared;
 use crate::error::{EncodeError, Error, Result};
 use crate::format::archive_label::Version;
@@ -62,12 +61,44 @@ impl Catalog {
         if known.is_none() && names.is_empty() {
             return Err(EncodeError::NoName { pmid }.into());
         }
-        let new = self.names.take(pmid, names)?;
+        let new = self.take_names(pmid, names)?;
         if !new.is_empty() {
             self.metrics.insert(pmid, *desc);
             self.pending.push(Pending::Desc(pmid, new));
         }
         Ok(())
+    }
+
+    /// Gives names to a metric, all of them or none; those that it did not have,
+    /// each once.
+    fn take_names(&mut self, pmid: Pmid, names: &[&str]) -> Result<Vec<String>> {
+        let mut new: Vec<String> = Vec::new();
+        for &name in names {
+            let taken = desc::check_name(name).map_err(Error::from).and_then(|()| {
+                self.names.take(name, pmid).map_err(|conflict| {
+                    let name = name.to_owned();
+                    match conflict {
+                        NameConflict::Taken { holder: owner } => {
+                            Error::NameTaken { name, owner, pmid }
+                        }
+                        NameConflict::LeafAndFolder { other } => {
+                            Error::LeafAndFolder { name, other }
+                        }
+                    }
+                })
+            });
+            match taken {
+                Ok(true) => new.push(name.to_owned()),
+                Ok(false) => {}
+                Err(error) => {
+                    for name in &new {
+                        self.names.release(name);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(new)
     }
 
     pub(super) fn declare_indom(&mut self, indom: InDom, instances: &[Instance]) -> Result<()> {
