@@ -612,10 +612,11 @@ impl Word<'_> {
         self.0.fetch_add(delta, Ordering::Relaxed);
     }
 
-    /// Adds, as [`Word::add`]; the word before.
+    /// Replaces the word if it is `from`.
     #[inline]
-    pub fn fetch_add(self, delta: u64) -> u64 {
-        self.0.fetch_add(delta, Ordering::Relaxed)
+    pub fn replace(self, from: u64, to: u64) {
+        // Where it is another word by now there is nothing to do.
+        let _ = self.0.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Replaces the word by a function of it; `change` runs again when another
