@@ -31,7 +31,7 @@ pub(crate) struct Catalog {
     /// Different for each catalog of this process.
     pub id: u64,
     /// Descriptor and name, by PMID.
-    pub metrics: Vec<(MetricDesc, String)>,
+    pub metrics: Vec<(MetricDesc, Arc<str>)>,
     /// The instance domains that have instances, instances by number.
     pub indoms: Vec<(InDom, Vec<Instance>)>,
     /// The label sets of each target.
@@ -165,7 +165,8 @@ fn owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
 struct MergedMetric {
     metric: LoggedMetric,
     owners: Vec<usize>,
-    places: BTreeMap<Option<InstanceId>, Place>,
+    /// Of each source in turn.
+    places: Vec<Place>,
 }
 
 #[derive(Debug, Default)]
@@ -216,8 +217,7 @@ impl Merger {
                 continue;
             }
             if let Some(merged) = self.metrics.get_mut(&metric.desc.pmid) {
-                let place = Place { instance: key.instance, source, value };
-                merged.places.entry(key.instance).or_insert(place);
+                merged.places.push(Place { instance: key.instance, source, value });
             }
         }
         let taken: HashSet<Pmid> = member
@@ -310,14 +310,14 @@ impl Merger {
                 known.owners.push(source);
                 return true;
             }
-            self.conflict(file, Conflict::Metric { pmid, name: metric.name.clone() });
+            self.conflict(file, Conflict::Metric { pmid, name: metric.name.to_string() });
             return false;
         }
         if let Err(conflict) = self.names.take(&metric.name, pmid) {
             self.conflict(file, NameError::of(&metric.name, conflict));
             return false;
         }
-        let (metric, places) = (metric.clone(), BTreeMap::new());
+        let (metric, places) = (metric.clone(), Vec::new());
         let merged = MergedMetric { metric, owners: vec![source], places };
         self.metrics.insert(pmid, merged);
         true
@@ -374,10 +374,12 @@ impl Merger {
                 merged.catalog.indoms.push((indom, instances));
             }
         }
-        for (pmid, MergedMetric { metric, owners, places }) in self.metrics {
+        for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
             push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
-            let places = places.into_values().collect();
+            // The first to have an instance keeps it.
+            places.sort_by_key(|place| place.instance);
+            places.dedup_by_key(|place| place.instance);
             let value_type = desc.value_type;
             merged.layout.push(ValueSetLayout { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
@@ -431,7 +433,7 @@ mod tests {
                 semantics: Semantics::Instant,
                 units: Units::NONE,
             },
-            name: name.to_owned(),
+            name: name.into(),
             short_help: Some(format!("help of {item}")),
             long_help: None,
         }

@@ -143,7 +143,7 @@ mod tests {
             let value_type = ValueType::U64;
             let units = Units::NONE;
             let desc = MetricDesc { pmid, value_type, indom, semantics, units };
-            catalog.metrics.push((desc, name.to_owned()));
+            catalog.metrics.push((desc, name.into()));
             let place = |instance| Place { instance, source: 0, value: item };
             let places = match indom {
                 Some(_) => (0..3).map(|number| place(Some(id(number)))).collect(),
@@ -226,7 +226,7 @@ mod tests {
         let shares = deal(layout, &mut catalog, &groups);
         assert_eq!(shares[..2], [Share::default(), Share::default()]);
         assert_eq!(sets(&shares[2].every), [(2, 2)]);
-        let names: Vec<&str> = catalog.metrics.iter().map(|(_, name)| name.as_str()).collect();
+        let names: Vec<&str> = catalog.metrics.iter().map(|(_, name)| &**name).collect();
         assert_eq!(names, ["mmv.b.size"]);
     }
 

@@ -39,7 +39,7 @@ pub(crate) const OWN_CLUSTER: u32 = 4095;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
     /// The complete name.
-    pub name: String,
+    pub name: Arc<str>,
     /// The type of the values as logged.
     pub value_type: ValueType,
     /// What the values mean over time.
@@ -335,8 +335,8 @@ impl Identity {
                 cluster,
                 item,
                 holder: holder.file.clone(),
-                found: found.name.clone(),
-                expected: expected.name.clone(),
+                found: found.name.to_string(),
+                expected: expected.name.to_string(),
             })
         })
     }
@@ -384,7 +384,7 @@ mod tests {
             .iter()
             .map(|&(number, name)| {
                 let item = Item {
-                    name: name.to_owned(),
+                    name: name.into(),
                     value_type: ValueType::U64,
                     semantics: Semantics::Counter,
                     units: Units::NONE,

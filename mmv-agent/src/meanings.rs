@@ -7,6 +7,7 @@
 //! left out.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mmv_archive::MetricDesc;
@@ -23,7 +24,7 @@ const PER_SECOND: f64 = 1.0 / 300.0;
 /// What the archive that is being written knows, as far as the sampler can tell.
 #[derive(Debug, Default)]
 pub(crate) struct Meanings {
-    metrics: HashMap<Pmid, (MetricDesc, String)>,
+    metrics: HashMap<Pmid, (MetricDesc, Arc<str>)>,
     names: NameSpace,
     allowances: HashMap<u32, Allowance>,
 }
@@ -63,7 +64,7 @@ impl Meanings {
         let allowed = self.allowed(owners.values().copied().collect(), now);
         let is_out = |pmid: &Pmid| owners.get(pmid).is_some_and(|owner| !allowed.contains(owner));
         let metrics = merged.catalog.metrics.iter();
-        let out = metrics.filter(|(desc, _)| is_out(&desc.pmid)).map(|(_, name)| name.clone());
+        let out = metrics.filter(|(desc, _)| is_out(&desc.pmid)).map(|(_, name)| name.to_string());
         let out: Vec<String> = out.collect();
         merged.catalog.retain(|pmid| !is_out(&pmid));
         merged.layout.retain(|set| !is_out(&set.pmid));
@@ -78,13 +79,13 @@ impl Meanings {
     }
 
     /// Whether a metric is what it was; one that is new becomes known.
-    fn fits(&mut self, desc: &MetricDesc, name: &str) -> bool {
+    fn fits(&mut self, desc: &MetricDesc, name: &Arc<str>) -> bool {
         if let Some((known, known_name)) = self.metrics.get(&desc.pmid) {
             return known == desc && known_name == name;
         }
         let fits = self.names.take(name, desc.pmid).is_ok();
         if fits {
-            self.metrics.insert(desc.pmid, (*desc, name.to_owned()));
+            self.metrics.insert(desc.pmid, (*desc, Arc::clone(name)));
         }
         fits
     }
@@ -121,7 +122,7 @@ mod tests {
                 semantics: Semantics::Counter,
                 units: Units::NONE,
             };
-            merged.catalog.metrics.push((desc, (*name).to_owned()));
+            merged.catalog.metrics.push((desc, (*name).into()));
             merged.layout.push(ValueSetLayout {
                 pmid: desc.pmid,
                 value_type: desc.value_type,

@@ -11,11 +11,11 @@
 //! | the same, but that number is another name's | the lowest that no name has, nor gets from the file |
 //! | the same, but names have all numbers | that of the name which has been gone for the longest |
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use pcp_types::Pmid;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::identity::Items;
 
@@ -26,10 +26,21 @@ const NOW: i64 = i64::MAX;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Numbers {
     /// By name, of metrics that are there and that were.
-    numbers: BTreeMap<String, u32>,
+    #[serde(serialize_with = "in_order")]
+    numbers: HashMap<Arc<str>, u32>,
     /// Those that are gone, and when they were last harvested, in seconds since
     /// 1970.
-    gone: BTreeMap<String, i64>,
+    #[serde(serialize_with = "in_order")]
+    gone: HashMap<Arc<str>, i64>,
+}
+
+/// A table in the order of its names, so that the same is written in the same
+/// way.
+fn in_order<T: Serialize, S: Serializer>(
+    table: &HashMap<Arc<str>, T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    table.iter().collect::<BTreeMap<_, _>>().serialize(serializer)
 }
 
 /// The numbers of all clusters.
@@ -47,7 +58,7 @@ impl Numbers {
         let mut given = HashSet::new();
         for (&item, metric) in items.iter().filter(|(item, _)| **item <= Pmid::MAX_ITEM) {
             // A second metric of the same name is left out later on.
-            if !given.insert(metric.name.as_str()) {
+            if !given.insert(&*metric.name) {
                 continue;
             }
             self.gone.remove(&metric.name);
@@ -61,7 +72,7 @@ impl Numbers {
         let mut others = Vec::new();
         for (item, name) in new {
             if taken.insert(item) {
-                self.numbers.insert(name.clone(), item);
+                self.numbers.insert(Arc::clone(name), item);
             } else {
                 others.push((item, name));
             }
@@ -71,8 +82,8 @@ impl Numbers {
         }
         let unused = (1..=Pmid::MAX_ITEM).filter(|item| !taken.contains(item));
         let mut unused = unused.collect::<Vec<_>>().into_iter();
-        let mut gone: Vec<(i64, String)> =
-            self.gone.iter().map(|(name, seen)| (*seen, name.clone())).collect();
+        let mut gone: Vec<(i64, Arc<str>)> =
+            self.gone.iter().map(|(name, seen)| (*seen, Arc::clone(name))).collect();
         gone.sort_unstable();
         let mut gone = gone.into_iter();
         for (item, name) in others {
@@ -85,20 +96,17 @@ impl Numbers {
             // asks for what is another's, and is told so.
             let Some(number) = number else { break };
             renumbered.insert(item, number);
-            self.numbers.insert(name.clone(), number);
+            self.numbers.insert(Arc::clone(name), number);
         }
         renumbered
     }
 
     /// All metrics are gone but those of these files.
     pub(crate) fn release_all_but<'a>(&mut self, files: impl Iterator<Item = &'a Items>) {
-        let held: BTreeSet<&str> =
-            files.flat_map(|items| items.values()).map(|metric| metric.name.as_str()).collect();
-        let left = self.numbers.keys().filter(|name| !held.contains(name.as_str()));
-        for name in left {
-            if !self.gone.contains_key(name) {
-                self.gone.insert(name.clone(), NOW);
-            }
+        let held: HashSet<&str> =
+            files.flat_map(|items| items.values()).map(|metric| &*metric.name).collect();
+        for name in self.numbers.keys().filter(|name| !held.contains(&***name)) {
+            self.gone.entry(Arc::clone(name)).or_insert(NOW);
         }
     }
 
@@ -147,7 +155,7 @@ mod tests {
 
     fn items(names: &[(u32, &str)]) -> Items {
         let item = |name: &str| Item {
-            name: name.to_owned(),
+            name: name.into(),
             value_type: ValueType::U64,
             semantics: Semantics::Counter,
             units: Units::NONE,

@@ -102,7 +102,7 @@ struct Current {
     /// The catalog that was declared last.
     catalog: Option<u64>,
     /// The name each metric has in it.
-    names: HashMap<Pmid, String>,
+    names: HashMap<Pmid, Arc<str>>,
     /// Whether the last thing written is a mark: one gap has one mark, however
     /// often writing failed in it.
     ends_in_mark: bool,
@@ -115,7 +115,7 @@ impl Current {
     /// Whether a metric of `catalog` has another name in this archive. The
     /// catalog that was declared last is not looked at again.
     fn renames(&self, catalog: &Catalog) -> bool {
-        let renamed = |(desc, name): &(MetricDesc, String)| {
+        let renamed = |(desc, name): &(MetricDesc, Arc<str>)| {
             self.names.get(&desc.pmid).is_some_and(|known| known != name)
         };
         self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
@@ -126,7 +126,7 @@ impl Current {
     fn declare(&mut self, catalog: &Catalog) -> Result<(), Error> {
         for (desc, name) in &catalog.metrics {
             self.writer.declare_metric(desc, &[name])?;
-            self.names.entry(desc.pmid).or_insert_with(|| name.clone());
+            self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
         for (indom, instances) in &catalog.indoms {
             self.writer.declare_indom(*indom, instances)?;

@@ -33,7 +33,7 @@ pub(crate) struct LoggedMetric {
     /// Its descriptor.
     pub desc: MetricDesc,
     /// Its complete name.
-    pub name: String,
+    pub name: Arc<str>,
     /// The one-line help text.
     pub short_help: Option<String>,
     /// The full help text.
@@ -104,7 +104,7 @@ pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>
 fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, NameError> {
     let name = complete_name(file, no_prefix, &metric.name)?;
     Ok(Item {
-        name,
+        name: name.into(),
         value_type: metric.kind.value_type(),
         semantics: metric.semantics,
         units: tidy(metric.units),
@@ -144,7 +144,7 @@ fn metric(found: &view::Metric, item: &Item, pmid: Pmid) -> Option<LoggedMetric>
             semantics: item.semantics,
             units: item.units,
         },
-        name: item.name.clone(),
+        name: Arc::clone(&item.name),
         short_help: found.short_help.clone(),
         long_help: found.long_help.clone(),
     })
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(errors, []);
         let translation = translate(&contents, &items, &place(1));
         let logged = translation.metrics[0].as_ref().unwrap();
-        assert_eq!(logged.name, "mmv.f.a");
+        assert_eq!(&*logged.name, "mmv.f.a");
         assert_eq!(logged.desc.pmid.to_string(), "70.1.17");
         assert_eq!(logged.desc.indom.unwrap().to_string(), "70.2051");
         assert_eq!(logged.desc.value_type, ValueType::U32);

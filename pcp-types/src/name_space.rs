@@ -7,7 +7,8 @@ use crate::Pmid;
 /// The names of metrics (PMNS): each belongs to one metric, and is a leaf or a
 /// folder (pmns(5)). A name may have several leaves to one metric.
 ///
-/// Taking a name costs two or three look-ups, however many there are.
+/// Taking a name costs two or three look-ups, however many there are; giving one
+/// back looks at all of them.
 ///
 /// ```
 /// use pcp_types::{NameConflict, NameSpace, Pmid};
@@ -26,17 +27,15 @@ use crate::Pmid;
 pub struct NameSpace {
     /// Complete names. Of a name all folders above it are there.
     nodes: HashMap<Box<str>, Node>,
+    /// The folder of the name that was taken last: names come in families.
+    recent: Box<str>,
 }
 
 #[derive(Debug, Clone)]
 enum Node {
     Leaf(Pmid),
-    Folder {
-        /// How many nodes are directly in it.
-        nodes: usize,
-        /// A leaf that is or was somewhere below.
-        example: Box<str>,
-    },
+    /// With a leaf that is or was somewhere below.
+    Folder(Box<str>),
 }
 
 /// Why a metric cannot have a name.
@@ -65,23 +64,24 @@ impl NameSpace {
         match self.nodes.get(name) {
             Some(Node::Leaf(holder)) if *holder == pmid => return Ok(false),
             Some(Node::Leaf(holder)) => return Err(NameConflict::Taken { holder: *holder }),
-            Some(Node::Folder { example, .. }) => {
+            Some(Node::Folder(example)) => {
                 return Err(NameConflict::LeafAndFolder { other: example.to_string() });
             }
             None => {}
         }
-        // Those above a folder that is there are there, too.
-        let known = folders(name).find_map(|folder| Some((folder, self.nodes.get(folder)?)));
-        if let Some((leaf, Node::Leaf(_))) = known {
-            return Err(NameConflict::LeafAndFolder { other: leaf.to_owned() });
-        }
-        for folder in folders(name) {
-            if let Some(Node::Folder { nodes, .. }) = self.nodes.get_mut(folder) {
-                *nodes += 1;
-                break;
+        if let Some(folder) = folders(name).next().filter(|folder| **folder != *self.recent) {
+            // Those above a folder that is there are there, too.
+            let known = folders(name).find_map(|folder| Some((folder, self.nodes.get(folder)?)));
+            if let Some((leaf, Node::Leaf(_))) = known {
+                return Err(NameConflict::LeafAndFolder { other: leaf.to_owned() });
             }
-            let new = Node::Folder { nodes: 1, example: name.into() };
-            self.nodes.insert(folder.into(), new);
+            let new =
+                folders(name).take_while(|folder| known.is_none_or(|(top, _)| *folder != top));
+            let new: Vec<&str> = new.collect();
+            for folder in new {
+                self.nodes.insert(folder.into(), Node::Folder(name.into()));
+            }
+            self.recent = folder.into();
         }
         self.nodes.insert(name.into(), Node::Leaf(pmid));
         Ok(true)
@@ -91,7 +91,7 @@ impl NameSpace {
     pub fn holder(&self, name: &str) -> Option<Pmid> {
         match self.nodes.get(name)? {
             Node::Leaf(holder) => Some(*holder),
-            Node::Folder { .. } => None,
+            Node::Folder(_) => None,
         }
     }
 
@@ -101,14 +101,14 @@ impl NameSpace {
             return;
         }
         self.nodes.remove(name);
+        self.recent = Box::default();
         for folder in folders(name) {
-            match self.nodes.get_mut(folder) {
-                Some(Node::Folder { nodes, .. }) if *nodes > 1 => {
-                    *nodes -= 1;
-                    return;
-                }
-                _ => drop(self.nodes.remove(folder)),
+            let is_below =
+                |one: &str| one.strip_prefix(folder).is_some_and(|rest| rest.starts_with('.'));
+            if self.nodes.keys().any(|one| is_below(one)) {
+                return;
             }
+            self.nodes.remove(folder);
         }
     }
 }

@@ -103,8 +103,8 @@ fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
         let past = record.timestamp().as_nanos().rem_euclid(interval.as_nanos() as i128);
         late.push(Duration::from_nanos(past as u64));
     }
-    // Prologue and first record.
-    late.drain(..late.len().min(2));
+    // Prologue, first record, and what was due while that was made.
+    late.drain(..late.len().min(3));
     late.sort();
     Some(late)
 }

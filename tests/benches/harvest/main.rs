@@ -104,7 +104,7 @@ impl Costs {
         self.row("steady state, CPU a value", "ns", Cost::nanos_per_value);
         self.row("steady state, of a processor", "%", Cost::percent);
         self.row("archive, bytes a value", "B", Cost::bytes_per_value);
-        if self.ours.iter().any(|cost| cost.packed.is_some()) {
+        if self.pcp.as_ref().is_some_and(|cost| cost.packed.is_some()) {
             self.row("the same after xz -1", "B", Cost::packed_bytes_per_value);
         }
         self.row("wake-ups a record", "", Cost::wakeups_per_record);
