@@ -24,6 +24,7 @@
 //! | `sets` | several archives are one timeline, and extracts and conversions say the same |
 //! | `status` | a running agent says what it does |
 //! | `summaries` | summaries of the corpus are those of pmlogsummary |
+//! | `clusters` | files that ask for the same PMIDs are kept apart, or merged, by the rule |
 //! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
 //! | `configuration` | what a configuration file says is done, and a wrong one is refused |
 //! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
@@ -36,6 +37,7 @@
 //! and passes; with `PCP=require` in the environment it fails instead.
 
 mod capi;
+mod clusters;
 mod commands;
 mod compliance;
 mod configuration;

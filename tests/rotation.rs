@@ -138,6 +138,31 @@ fn a_second_agent_in_the_same_folder_is_refused_and_told_of_the_first() {
 }
 
 #[test]
+fn what_the_status_says_is_written_is_there_after_a_kill() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"5ms\"\nsync = \"always\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    for life in 1..=5 {
+        let options = ["--config", config.to_str().expect("UTF-8")];
+        let mut agent = Agent::start_with(&scratch, &options);
+        wait_for_archive(&agent, life);
+        let socket = scratch.archives();
+        let mut command = Command::new(binaries::mmv_agent());
+        command.arg("status").arg("--archive-dir").arg(&socket).arg("--json");
+        let told = command.output().expect("run it").stdout;
+        agent.signal(Signal::SIGKILL);
+        agent.gone();
+        let told: serde_json::Value = serde_json::from_slice(&told).expect("a status");
+        let written = told["archive"]["written"].as_u64().expect("a number");
+        let base = agent.archives().pop().expect("an archive");
+        let there = account::so_far(&base).expect("a readable archive").records.len() as u64;
+        assert!(written >= 3 && there >= written, "{there} records of {written}");
+    }
+}
+
+#[test]
 fn an_agent_that_was_killed_leaves_archives_that_its_successor_makes_whole() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
