@@ -30,6 +30,7 @@
 //! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
 //! | `quantiles` | what a histogram recorded comes out as quantiles |
 //! | `manual` | manual pages, unit and installation are whole |
+//! | `told` | an agent tells of itself in its archive: events, and metrics of its own |
 //! | `soak` | the same mishap again and again |
 //! | `demo` | the one command of the README works |
 //!
@@ -63,4 +64,5 @@ mod sets;
 mod soak;
 mod status;
 mod summaries;
+mod told;
 mod written;

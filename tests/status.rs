@@ -35,6 +35,11 @@ fn a_running_agent_tells_of_files_groups_losses_and_its_archive() {
     let sources = told["sources"].as_array().expect("files");
     assert_eq!((&sources[0]["file"], &sources[0]["values"]), (&"app".into(), &2.into()));
     assert_eq!(sources[0]["reason"], Value::Null);
+    assert_eq!(
+        (&sources[0]["state"], &sources[1]["state"]),
+        (&"harvested".into(), &"quarantined".into())
+    );
+    assert!(sources[1]["since"].as_f64().is_some_and(|since| (0.0..60.0).contains(&since)));
     assert_eq!(sources[1]["file"], "junk");
     assert!(sources[1]["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
     let groups = told["groups"].as_array().expect("groups");
@@ -45,11 +50,23 @@ fn a_running_agent_tells_of_files_groups_losses_and_its_archive() {
     assert_eq!(groups[1]["bytes-a-day"], 20 * 86_400 * 56);
     let base = agent.archive();
     assert_eq!(told["archive"]["base"], base.to_str().expect("UTF-8"));
+    // Both together, all the time: nothing is compressed yet, and 14 days are kept.
+    let forecast = &told["forecast"];
+    assert_eq!(forecast["bytes-a-day"], 24 * 56 + 20 * 86_400 * 56);
+    assert_eq!((&forecast["compressed-to"], &forecast["limit"]), (&Value::Null, &"age".into()));
+    assert_eq!(forecast["days"], 14.0);
+    assert!(told["values-a-second"].as_f64().is_some_and(|rate| rate > 1.0), "{told}");
+    assert!(told["bytes-a-second"].as_f64().is_some_and(|rate| rate > 56.0), "{told}");
+    let lateness = ["p50", "p99", "max"].map(|name| told["lateness"][name].as_f64().unwrap());
+    assert!(0.0 < lateness[0] && lateness.is_sorted(), "{told}");
+    assert_eq!(told["last-error"], Value::Null);
+    let line = "MB a day before compression group=rare values=1";
+    assert_eq!(agent.log().matches(line).count(), 1, "{}", agent.log());
     let text = status(&scratch, &[]);
     assert!(text.status.success());
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     for part in
-        ["file app: 2 values", "file junk: not harvested: ", "group rare: 1 values each 3600 s"]
+        ["file app: 2 values", "file junk: quarantined for ", "group rare: 1 values each 3600 s"]
     {
         assert!(text.contains(part), "{text}");
     }
@@ -68,4 +85,6 @@ fn an_agent_that_cannot_write_says_why() {
     assert!(text.contains("cannot write: "), "{text}");
     agent.lift_limit();
     wait::until_true("an end of it", || status(&scratch, &[]).status.success());
+    let text = String::from_utf8_lossy(&status(&scratch, &[]).stdout).into_owned();
+    assert!(text.contains("last error, at 20"), "{text}");
 }

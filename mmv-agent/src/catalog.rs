@@ -14,6 +14,7 @@ use std::sync::Arc;
 use mmv_archive::{Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
+use crate::events;
 use crate::host::Host;
 use crate::identity::DOMAIN;
 use crate::labels::Labels;
@@ -142,6 +143,7 @@ pub(crate) struct Merged {
 /// catalog number `id`.
 pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
     let mut merger = Merger { owners: owners(members), ..Merger::default() };
+    merger.reserve();
     for (source, member) in members.iter().enumerate() {
         merger.add(source, member);
     }
@@ -188,6 +190,14 @@ struct Merger {
 }
 
 impl Merger {
+    /// Keeps the names of the agent's own metrics from those of files.
+    fn reserve(&mut self) {
+        for (name, pmid) in events::names() {
+            // They are different, and the first ones.
+            let _ = self.names.take(name, pmid);
+        }
+    }
+
     fn add(&mut self, source: usize, member: &Member<'_>) {
         let cluster = member.translation.cluster;
         let mut misnamed = HashSet::new();

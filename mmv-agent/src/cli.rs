@@ -39,7 +39,7 @@ enum Command {
     /// Exit status: 0 fine, 78 wrong: file, line and key are told.
     CheckConfig(CheckOptions),
     /// Print what a running agent is doing: files, groups with what they come
-    /// to in a day, losses, the archive.
+    /// to in a day, losses, lateness, the archives and how long they are kept.
     ///
     /// Exit status: 0 fine, 1 it cannot write at present, 74 no agent answers.
     Status(StatusOptions),
@@ -102,6 +102,12 @@ struct RunOptions {
     /// Stop after so much time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
+    /// Publish the agent's own metrics, mmv.agent.*, and log them [default: true]
+    #[arg(long, value_name = "BOOL")]
+    own_metrics: Option<bool>,
+    /// Log what happens to files and samples, as mmv.agent.events [default: true]
+    #[arg(long, value_name = "BOOL")]
+    events: Option<bool>,
 }
 
 impl RunOptions {
@@ -115,6 +121,8 @@ impl RunOptions {
             interval: self.interval,
             samples: self.samples,
             duration: self.duration,
+            own_metrics: self.own_metrics,
+            events: self.events,
         }
     }
 }
@@ -336,6 +344,10 @@ mod tests {
             "3",
             "--duration",
             "2s",
+            "--own-metrics",
+            "true",
+            "--events",
+            "false",
         ]);
         let Ok(Cli { command: Command::Run(options) }) = cli else { panic!("{cli:?}") };
         let expected = Invocation {
@@ -346,6 +358,8 @@ mod tests {
             interval: Some(Duration::from_millis(100)),
             samples: Some(3),
             duration: Some(Duration::from_secs(2)),
+            own_metrics: Some(true),
+            events: Some(false),
         };
         assert_eq!(options.invocation(), expected);
     }

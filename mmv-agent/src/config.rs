@@ -63,6 +63,12 @@ pub struct Settings {
     /// Labels of the host, beside those that every archive has: name and JSON
     /// value.
     pub labels: Vec<(String, String)>,
+    /// The agent publishes metrics of its own, `mmv.agent.*`, in a file beside the
+    /// others.
+    pub own_metrics: bool,
+    /// What happens to files and samples goes into the archive, as the event metric
+    /// `mmv.agent.events`.
+    pub events: bool,
 }
 
 /// Metrics that are logged in a way of their own.
@@ -238,7 +244,8 @@ pub enum Destination {
 }
 
 impl Settings {
-    /// What is built in: a second's interval and no end.
+    /// What is built in: a second's interval and no end, nothing of the agent
+    /// itself.
     pub fn new(mmv_dir: PathBuf, destination: Destination) -> Self {
         Self {
             mmv_dir,
@@ -254,6 +261,8 @@ impl Settings {
             sync: SyncPolicy::default(),
             limits: Limits::default(),
             labels: Vec::new(),
+            own_metrics: false,
+            events: false,
         }
     }
 }

@@ -9,20 +9,31 @@ use tracing::{info, warn};
 use crate::config::Settings;
 use crate::keeper::{Note, Rules};
 use crate::notify;
+use crate::pace::Pace;
 use crate::queue::Order;
 use crate::sampler::{Sampler, SamplerReport};
 use crate::schedule::{Schedule, time_of_day};
 use crate::signals::Event;
 use crate::sink::Policy;
-use crate::status::Status;
+use crate::spread::{Spread, micros};
+use crate::status::{Forecast, Lateness, Status};
 
 /// After how many missed ticks that is said again.
 const LATE_TOLD: u64 = 60;
 
+/// A tick is late if it begins more than this part of the shortest interval after
+/// its time.
+const TOLERATED: u32 = 10;
+
+/// The interval of a group, or of what no group has.
+fn interval_of(settings: &Settings, group: usize) -> Duration {
+    let own = settings.groups.get(group).and_then(|group| group.interval);
+    own.unwrap_or(settings.interval)
+}
+
 /// The intervals of all groups, and of what no group has.
 fn intervals(settings: &Settings) -> Vec<Duration> {
-    let groups = settings.groups.iter().map(|group| group.interval.unwrap_or(settings.interval));
-    groups.chain([settings.interval]).collect()
+    (0..=settings.groups.len()).map(|group| interval_of(settings, group)).collect()
 }
 
 /// How many bytes may wait for the writer.
@@ -41,6 +52,9 @@ pub(crate) struct Driver {
     watchdog: Option<(Duration, Duration)>,
     /// How many files systemd was told of.
     told: Option<usize>,
+    lateness: Spread,
+    /// What has been done in a second: values, and bytes.
+    pace: Pace,
 }
 
 /// What ended a wait.
@@ -73,7 +87,10 @@ impl Driver {
         let schedule =
             Schedule::new(&intervals(&settings), phase, settings.samples, settings.duration);
         let watchdog = notify::watchdog().map(|every| (every, Duration::ZERO));
-        Self { sampler, schedule, settings, start, watchdog, told: None }
+        let own = sampler.ledger().own();
+        own.queue_limit.set(settings.limits.queue_bytes);
+        let (lateness, pace) = (Spread::new(), Pace::new());
+        Self { sampler, schedule, settings, start, watchdog, told: None, lateness, pace }
     }
 
     /// Ticks until it is told to stop or the schedule ends. The sleep between
@@ -129,7 +146,15 @@ impl Driver {
         if tick.gap {
             self.sampler.note_gap();
         }
+        if tick.last {
+            self.sampler.note_end();
+        }
+        // The first tick is due when the agent starts.
+        let lateness = self.told.map(|_| tick.lateness);
         let goes_on = self.sampler.tick(now, stamp, Some(&tick.due)) && !tick.last;
+        let Self { sampler, settings, .. } = self;
+        sampler.foretell(|group| interval_of(settings, group));
+        self.count(now, lateness);
         let files = self.sampler.files();
         if self.told != Some(files) {
             notify::status(&format!("harvesting {files} files"));
@@ -138,9 +163,26 @@ impl Driver {
         goes_on
     }
 
+    /// Counts a tick that began at `now` in the agent's own metrics.
+    fn count(&mut self, now: Duration, lateness: Option<Duration>) {
+        let ledger = self.sampler.ledger();
+        let own = ledger.own();
+        own.ticks.inc();
+        own.duration.record(micros(self.start.elapsed().saturating_sub(now)));
+        if let Some(lateness) = lateness {
+            own.lateness.record(micros(lateness));
+            self.lateness.note(lateness);
+            if lateness > self.schedule.shortest() / TOLERATED {
+                own.late.inc();
+            }
+        }
+        self.pace.note(now, [self.sampler.report().values, ledger.bytes()]);
+    }
+
     fn obey(&mut self, event: Event) -> bool {
         match event {
             Event::Stop => {
+                self.sampler.note_end();
                 self.sampler.tick(self.start.elapsed(), Timestamp::now(), None);
                 return false;
             }
@@ -156,13 +198,28 @@ impl Driver {
     }
 
     fn status(&self) -> Status {
-        let intervals = intervals(&self.settings);
+        let (intervals, now) = (intervals(&self.settings), self.start.elapsed());
+        let ledger = self.sampler.ledger();
+        let done = [self.sampler.report().values, ledger.bytes()];
+        let [values_a_second, bytes_a_second] = self.pace.rates(now, done);
+        let status = self.sampler.status(&intervals, now);
+        let bytes_a_day = status.groups.iter().map(|group| group.bytes_a_day).sum();
+        let seconds = |share| self.lateness.quantile(share).as_secs_f64();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime: self.start.elapsed().as_secs_f64(),
+            uptime: now.as_secs_f64(),
+            late: ledger.own().late.value(),
+            lateness: Lateness {
+                p50: seconds(0.5),
+                p99: seconds(0.99),
+                max: self.lateness.most().as_secs_f64(),
+            },
+            values_a_second,
+            bytes_a_second,
             queue_limit: self.settings.limits.queue_bytes,
-            ..self.sampler.status(&intervals)
+            forecast: Forecast::new(bytes_a_day, &status.kept, &self.settings.retention),
+            ..status
         }
     }
 
@@ -173,6 +230,8 @@ impl Driver {
             ("mmv-dir", settings.mmv_dir != now.mmv_dir),
             ("archive-dir", settings.destination != now.destination),
             ("state-dir", settings.state_dir != now.state_dir),
+            ("own-metrics", settings.own_metrics != now.own_metrics),
+            ("events", settings.events != now.events),
         ];
         for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
             warn!(key, "has changed, and will at the next start");
@@ -182,6 +241,7 @@ impl Driver {
         }
         self.sampler.change(&settings);
         self.sampler.outlet().set_limit(queue_limit(&settings));
+        self.sampler.ledger().own().queue_limit.set(settings.limits.queue_bytes);
         self.sampler.order(Order::Change(Policy::of(&settings)));
         self.sampler.order(Order::NewVolume);
         self.sampler.tell(Note::Change(Rules::of(&settings)));

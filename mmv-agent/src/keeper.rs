@@ -25,10 +25,12 @@ use mmv_archive::compress::{Effort, compress_volume, is_same};
 use mmv_archive::{Compression, TemporalIndex};
 use nix::sys::statvfs::statvfs;
 use pcp_types::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
 use crate::config::{CompressionPolicy, Retention, Settings};
 use crate::ledger::Ledger;
+use crate::spread::micros;
 use crate::state::{Memory, Store};
 use folder::{Found, Kind, Member};
 use mending::Mended;
@@ -236,11 +238,18 @@ impl Keeper {
         let free = free_bytes(&folder).unwrap_or(u64::MAX);
         let rules = &self.rules.retention;
         let (doomed, rest) = retention::doomed(&sizes, current, free, now, rules);
+        let (mut archives, mut bytes) = (sizes.len() as u64 + u64::from(current > 0), current);
+        bytes += sizes.iter().map(|one| one.bytes).sum::<u64>();
         for (number, reason) in doomed {
             let found = &closed[number].1;
             let archive = found.base.display();
             match found.delete() {
-                Ok(()) => info!(%archive, bytes = found.bytes(), %reason, "deleted"),
+                Ok(()) => {
+                    info!(%archive, bytes = found.bytes(), %reason, "deleted");
+                    self.ledger.own().deleted.inc();
+                    archives -= 1;
+                    bytes = bytes.saturating_sub(found.bytes());
+                }
                 Err(error) => self.warn_once(&format!("{archive} cannot be deleted: {error}")),
             }
             self.spans.remove(&found.base);
@@ -257,6 +266,7 @@ impl Keeper {
                 self.said.remove("although all closed archives are deleted");
             }
         }
+        self.ledger.set_kept(archives, bytes, free_bytes(&folder).unwrap_or(0));
         self.note_oldest(&closed);
     }
 
@@ -334,10 +344,19 @@ impl Keeper {
             notes.try_iter().for_each(|note| self.take(note));
             !ledger.has_ended()
         };
+        let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
+        let (before, begun) = (size(volume), processor_time());
         match compress_volume(volume, method, Effort::Least, go_on) {
-            Ok(done) => done.is_some(),
+            Ok(Some(compressed)) => {
+                self.ledger.add_compressed(before, size(&compressed));
+                let time = processor_time().saturating_sub(begun);
+                self.ledger.own().compression.time.add(micros(time));
+                true
+            }
+            Ok(None) => false,
             Err(error) => {
                 warn!(volume = %volume.display(), %error, "stays as it is");
+                self.ledger.note_error(error.to_string());
                 self.spoilt.insert(volume.to_owned());
                 true
             }
@@ -347,6 +366,7 @@ impl Keeper {
     fn warn_once(&mut self, what: &str) {
         if self.said.insert(what.to_owned()) {
             warn!("{what}");
+            self.ledger.note_error(what.to_owned());
         }
     }
 }
@@ -361,6 +381,13 @@ fn waiting<'f>(
         Kind::Volume(number) => !member.compressed && current.is_none_or(|now| number < now),
         _ => false,
     })
+}
+
+/// How long this thread has run on a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// How much room ordinary users have left where a folder is.

@@ -22,6 +22,8 @@ pub(crate) struct Lane {
     seldom: Seldom,
     /// Which sources have values of it.
     sources: Vec<bool>,
+    /// Somebody has asked for the size of its first record.
+    sized: bool,
 }
 
 impl Lane {
@@ -67,6 +69,16 @@ impl Lane {
     /// How many values its last record had, and how many bytes it was.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.recorder.as_ref().map_or((0, 0), |made| (made.values(), made.bytes()))
+    }
+
+    /// The same of its first record, once.
+    pub(crate) fn first_size(&mut self) -> Option<(usize, usize)> {
+        if self.sized {
+            return None;
+        }
+        let size = self.recorder.as_ref().map(|made| (made.values(), made.bytes()));
+        self.sized = size.is_some();
+        size
     }
 
     /// What is logged seldom.

@@ -1,11 +1,14 @@
 //! What the threads know of each other's archives.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pcp_types::Timestamp;
+
+use crate::own::Own;
 use crate::state::Memory;
-use crate::status::ArchiveStatus;
+use crate::status::{ArchiveStatus, Kept, LastError};
 
 /// Shared by the writer, the keeper and the sampler.
 #[derive(Debug)]
@@ -13,17 +16,25 @@ pub(crate) struct Ledger {
     writing: Mutex<Option<(PathBuf, u32)>>,
     memory: Mutex<Option<Memory>>,
     written: Mutex<(u64, u64, Option<String>)>,
+    bytes: AtomicU64,
+    kept: Mutex<Kept>,
+    last_error: Mutex<Option<LastError>>,
+    own: Own,
     ended: AtomicBool,
     oldest: AtomicI64,
 }
 
 impl Ledger {
     /// Nothing is being written.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(own: Own) -> Self {
         Self {
             writing: Mutex::new(None),
             memory: Mutex::new(None),
             written: Mutex::new((0, 0, None)),
+            bytes: AtomicU64::new(0),
+            kept: Mutex::new(Kept::default()),
+            last_error: Mutex::new(None),
+            own,
             ended: AtomicBool::new(false),
             oldest: AtomicI64::new(i64::MIN),
         }
@@ -60,12 +71,64 @@ impl Ledger {
         }
     }
 
+    /// The agent's own metrics.
+    pub(crate) fn own(&self) -> &Own {
+        &self.own
+    }
+
+    /// So many bytes more were written.
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.own.bytes.add(bytes);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes were written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The archives that there are.
+    pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: u64) {
+        self.own.archives.set(archives);
+        self.own.archive_bytes.set(bytes);
+        let mut kept = lock(&self.kept);
+        (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
+    }
+
+    /// A volume of so many bytes has so many now that it is compressed.
+    pub(crate) fn add_compressed(&self, before: u64, after: u64) {
+        self.own.compression.volumes.inc();
+        self.own.compression.before.add(before);
+        self.own.compression.after.add(after);
+        let mut kept = lock(&self.kept);
+        kept.compressed_from += before;
+        kept.compressed_to += after;
+    }
+
+    /// What is kept.
+    pub(crate) fn kept(&self) -> Kept {
+        let oldest = self.oldest();
+        Kept { oldest: (oldest > i64::MIN).then_some(oldest), ..lock(&self.kept).clone() }
+    }
+
+    /// Something failed.
+    pub(crate) fn note_error(&self, what: String) {
+        let at = Timestamp::now().seconds();
+        *lock(&self.last_error) = Some(LastError { what, at });
+    }
+
+    /// What failed last.
+    pub(crate) fn last_error(&self) -> Option<LastError> {
+        lock(&self.last_error).clone()
+    }
+
     /// What the writer is doing.
     pub(crate) fn archive_status(&self) -> ArchiveStatus {
         let (base, volume) = self.writing().unzip();
         let base = base.map(|base| base.display().to_string());
         let (written, lost, error) = lock(&self.written).clone();
-        ArchiveStatus { base, volume: volume.unwrap_or(0), written, lost, error }
+        let bytes = self.bytes();
+        ArchiveStatus { base, volume: volume.unwrap_or(0), written, lost, bytes, error }
     }
 
     /// Nothing will be written any more.

@@ -24,8 +24,8 @@
 //! (its values), `names`, `identity`, `numbering` and `translate` (its metadata in PCP's
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
-//! tick), `queue`, `sink` and `prologue` (archives), `state` (what is
-//! remembered), `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
+//! tick), `queue`, `sink` and `prologue` (archives), `events` and `journal` (what
+//! happened), `state` (what is remembered), `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
@@ -48,11 +48,13 @@ mod descriptors;
 mod directory;
 mod driver;
 pub mod error;
+mod events;
 mod groups;
 mod harvest;
 mod host;
 mod identity;
 pub mod inspect;
+mod journal;
 mod keeper;
 mod labels;
 mod lane;
@@ -66,6 +68,8 @@ mod meanings;
 mod names;
 mod notify;
 mod numbering;
+mod own;
+mod pace;
 mod plan;
 mod prologue;
 mod queue;
@@ -81,6 +85,7 @@ mod signals;
 mod sink;
 mod source;
 mod sources;
+mod spread;
 mod state;
 pub mod status;
 mod translate;

@@ -14,6 +14,7 @@ use mmv_archive::prepared::RecordBuffer;
 use pcp_types::Timestamp;
 
 use crate::catalog::Catalog;
+use crate::events::Events;
 use crate::seldom::{Changes, Standing};
 use crate::sink::Policy;
 
@@ -23,8 +24,9 @@ const ALWAYS: usize = 2;
 /// so that memory shrinks again after a stall.
 const SPARE: usize = 2;
 
-/// What a value that is logged seldom takes in memory, about.
+/// What a value that is logged seldom takes in memory, about, and an event.
 const SELDOM_BYTES: usize = 64;
+const EVENT_BYTES: usize = 300;
 
 /// The records of one tick and what a reader of them must have been told
 /// before.
@@ -40,6 +42,8 @@ pub(crate) struct Sample {
     pub changes: Changes,
     /// All values that are logged seldom.
     pub standing: Standing,
+    /// What happened since the sample before.
+    pub events: Events,
     /// Whether samples were lost before this one.
     pub after_loss: bool,
     /// Whether a file was replaced while no agent ran.
@@ -52,7 +56,7 @@ impl Sample {
         let records: usize = self.records.iter().map(|record| record.as_bytes().len()).sum();
         let sets = self.changes.before.iter().chain(&self.changes.after);
         let values: usize = sets.map(|set| set.values.as_ref().map_or(0, Vec::len)).sum();
-        records + values * SELDOM_BYTES
+        records + values * SELDOM_BYTES + self.events.told.len() * EVENT_BYTES
     }
 }
 
@@ -229,6 +233,7 @@ mod tests {
             records: vec![template.new_buffer()],
             changes: Changes::default(),
             standing: Standing::default(),
+            events: Events::default(),
             after_loss: false,
             unobserved: false,
         }

@@ -54,16 +54,51 @@ pub(crate) enum Change {
     Vanished(OsString),
 }
 
+/// What a file is in that is not harvested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plight {
+    /// Nothing is wrong with it: it is being written, its process is gone, or there
+    /// is no room for it.
+    Waiting,
+    /// It is wrong.
+    Quarantined,
+}
+
+impl Plight {
+    /// How it is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
 #[derive(Debug)]
 enum State {
     Live,
-    Waiting { reason: String, tries: u32, pause: Duration, due: Duration },
+    Waiting { plight: Plight, reason: String, tries: u32, pause: Duration, due: Duration },
 }
 
 #[derive(Debug)]
 struct Entry {
     id: FileId,
     state: State,
+    /// Since when it is in that state, for that reason.
+    since: Duration,
+}
+
+/// A file that is not harvested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept<'r> {
+    /// Its name.
+    pub name: &'r OsStr,
+    /// What it is in.
+    pub plight: Plight,
+    /// Why.
+    pub reason: &'r str,
+    /// Since when, for that reason.
+    pub since: Duration,
 }
 
 /// The files of the directory by name.
@@ -74,8 +109,8 @@ pub(crate) struct Roster {
 
 impl Roster {
     /// Compares with a listing, which is in byte order. New names wait for
-    /// the outcome of being opened.
-    pub(crate) fn compare(&mut self, listing: &[Listed]) -> Vec<Change> {
+    /// the outcome of being opened, from `now` on.
+    pub(crate) fn compare(&mut self, listing: &[Listed], now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         let vanished: Vec<OsString> = self
             .entries
@@ -94,27 +129,34 @@ impl Roster {
                 None => changes.push(Change::Appeared(listed.name.clone())),
             }
             let state = State::Waiting {
+                plight: Plight::Waiting,
                 reason: String::new(),
                 tries: 0,
                 pause: FIRST_PAUSE,
                 due: Duration::ZERO,
             };
-            self.entries.insert(listed.name.clone(), Entry { id: listed.id, state });
+            self.entries.insert(listed.name.clone(), Entry { id: listed.id, state, since: now });
         }
         changes
     }
 
-    /// The file is harvested from now on.
-    pub(crate) fn live(&mut self, name: &OsStr) {
-        if let Some(entry) = self.entries.get_mut(name) {
-            entry.state = State::Live;
+    /// The file is harvested from now on, or still is.
+    pub(crate) fn live(&mut self, name: &OsStr, now: Duration) {
+        let entry = self.entries.get_mut(name);
+        if let Some(entry) = entry.filter(|entry| !matches!(entry.state, State::Live)) {
+            (entry.state, entry.since) = (State::Live, now);
         }
+    }
+
+    /// Since when a file has been harvested or not.
+    pub(crate) fn since(&self, name: &OsStr) -> Duration {
+        self.entries.get(name).map_or(Duration::ZERO, |entry| entry.since)
     }
 
     /// The file cannot be harvested for now. It is due again after a pause
     /// that doubles from try to try. Returns how many tries in a row have ended
     /// for this reason; 0 for a file that is not in the directory.
-    pub(crate) fn wait(&mut self, name: &OsStr, why: &str, now: Duration) -> u32 {
+    pub(crate) fn wait(&mut self, name: &OsStr, plight: Plight, why: &str, now: Duration) -> u32 {
         let Some(entry) = self.entries.get_mut(name) else { return 0 };
         let (pause, tries) = match &entry.state {
             State::Waiting { reason, tries, pause, .. } if reason == why => {
@@ -122,14 +164,20 @@ impl Roster {
             }
             _ => (FIRST_PAUSE, 1),
         };
-        entry.state = State::Waiting { reason: why.to_owned(), tries, pause, due: now + pause };
+        if tries == 1 {
+            entry.since = now;
+        }
+        let (reason, due) = (why.to_owned(), now + pause);
+        entry.state = State::Waiting { plight, reason, tries, pause, due };
         tries
     }
 
-    /// The files that wait, and why, in byte order of their names.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&OsStr, &str)> {
+    /// The files that are not harvested, in byte order of their names.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Kept<'_>> {
         self.entries.iter().filter_map(|(name, entry)| match &entry.state {
-            State::Waiting { reason, .. } => Some((name.as_os_str(), reason.as_str())),
+            State::Waiting { plight, reason, .. } => {
+                Some(Kept { name, plight: *plight, reason, since: entry.since })
+            }
             State::Live => None,
         })
     }
@@ -164,12 +212,12 @@ mod tests {
     fn files_appear_are_replaced_and_vanish() {
         let mut roster = Roster::default();
         assert_eq!(
-            roster.compare(&listed(&[("a", 1), ("b", 2)])),
+            roster.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO),
             [Change::Appeared("a".into()), Change::Appeared("b".into())]
         );
-        assert_eq!(roster.compare(&listed(&[("a", 1), ("b", 2)])), []);
+        assert_eq!(roster.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO), []);
         assert_eq!(
-            roster.compare(&listed(&[("b", 3)])),
+            roster.compare(&listed(&[("b", 3)]), Duration::ZERO),
             [Change::Vanished("a".into()), Change::Replaced("b".into())]
         );
     }
@@ -177,12 +225,12 @@ mod tests {
     #[test]
     fn a_refused_file_is_due_after_pauses_that_double_up_to_a_limit() {
         let mut roster = Roster::default();
-        roster.compare(&listed(&[("a", 1)]));
+        roster.compare(&listed(&[("a", 1)]), Duration::ZERO);
         let mut now = Duration::ZERO;
         let mut pauses = Vec::new();
         for _ in 0..11 {
             assert_eq!(roster.due(now), [OsString::from("a")]);
-            roster.wait(OsStr::new("a"), "bad", now);
+            roster.wait(OsStr::new("a"), Plight::Quarantined, "bad", now);
             let start = now;
             while roster.due(now).is_empty() {
                 now += FIRST_PAUSE;
@@ -195,23 +243,40 @@ mod tests {
     #[test]
     fn tries_are_counted_while_the_reason_stays_the_same() {
         let mut roster = Roster::default();
-        roster.compare(&listed(&[("a", 1)]));
+        roster.compare(&listed(&[("a", 1)]), Duration::ZERO);
         let name = OsStr::new("a");
-        assert_eq!(roster.wait(name, "bad", SECOND), 1);
-        assert_eq!(roster.wait(name, "bad", SECOND), 2);
-        assert_eq!(roster.wait(name, "worse", SECOND), 1);
-        roster.live(name);
+        assert_eq!(roster.wait(name, Plight::Quarantined, "bad", SECOND), 1);
+        assert_eq!(roster.wait(name, Plight::Quarantined, "bad", SECOND), 2);
+        assert_eq!(roster.wait(name, Plight::Quarantined, "worse", SECOND), 1);
+        roster.live(name, SECOND);
         assert!(roster.due(100 * SECOND).is_empty());
-        assert_eq!(roster.wait(name, "worse", SECOND), 1);
-        assert_eq!(roster.wait(OsStr::new("b"), "bad", SECOND), 0);
+        assert_eq!(roster.since(name), SECOND);
+        assert_eq!(roster.wait(name, Plight::Quarantined, "worse", SECOND), 1);
+        assert_eq!(roster.wait(OsStr::new("b"), Plight::Quarantined, "bad", SECOND), 0);
+    }
+
+    #[test]
+    fn a_file_is_in_a_state_since_the_reason_for_it_was_first_found() {
+        let mut roster = Roster::default();
+        roster.compare(&listed(&[("a", 1)]), SECOND);
+        let name = OsStr::new("a");
+        for (second, reason, since) in [(2, "bad", 2), (3, "bad", 2), (4, "worse", 4)] {
+            roster.wait(name, Plight::Waiting, reason, SECOND * second);
+            let kept: Vec<_> = roster.waiting().collect();
+            let (plight, since) = (Plight::Waiting, SECOND * since);
+            assert_eq!(kept, [Kept { name, plight, reason, since }]);
+        }
+        roster.live(name, SECOND * 5);
+        roster.live(name, SECOND * 6);
+        assert_eq!((roster.since(name), roster.waiting().count()), (SECOND * 5, 0));
     }
 
     #[test]
     fn a_replaced_file_is_due_at_once() {
         let mut roster = Roster::default();
-        roster.compare(&listed(&[("a", 1)]));
-        roster.wait(OsStr::new("a"), "bad", 10 * SECOND);
-        roster.compare(&listed(&[("a", 2)]));
+        roster.compare(&listed(&[("a", 1)]), Duration::ZERO);
+        roster.wait(OsStr::new("a"), Plight::Quarantined, "bad", 10 * SECOND);
+        roster.compare(&listed(&[("a", 2)]), Duration::ZERO);
         assert_eq!(roster.due(10 * SECOND), [OsString::from("a")]);
     }
 
@@ -220,12 +285,12 @@ mod tests {
         let mut roster = Roster::default();
         let mut listing = listed(&[("a", 1)]);
         listing[0].id.born = Some(SystemTime::UNIX_EPOCH);
-        roster.compare(&listing);
-        roster.wait(OsStr::new("a"), "bad", 10 * SECOND);
-        assert_eq!(roster.compare(&listing), []);
+        roster.compare(&listing, Duration::ZERO);
+        roster.wait(OsStr::new("a"), Plight::Quarantined, "bad", 10 * SECOND);
+        assert_eq!(roster.compare(&listing, Duration::ZERO), []);
         assert!(roster.due(10 * SECOND).is_empty());
         listing[0].id.born = Some(SystemTime::UNIX_EPOCH + SECOND);
-        assert_eq!(roster.compare(&listing), [Change::Replaced("a".into())]);
+        assert_eq!(roster.compare(&listing, Duration::ZERO), [Change::Replaced("a".into())]);
         assert_eq!(roster.due(10 * SECOND), [OsString::from("a")]);
     }
 

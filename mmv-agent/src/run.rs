@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use mmv_writer::Published;
 use mmv_writer::mapping::guard;
 use nix::unistd::{AccessFlags, access};
 use tracing::{info, warn};
@@ -21,6 +22,7 @@ use crate::keeper::{Keeper, Rules};
 use crate::ledger::Ledger;
 use crate::lock::Lock;
 use crate::notify;
+use crate::own::Own;
 use crate::queue::{Inlet, Job, queue};
 use crate::sampler::{self, Sampler, SamplerReport};
 use crate::signals::{self, Event};
@@ -46,6 +48,8 @@ pub struct RunningAgent {
     sampler: Worker<SamplerReport>,
     writer: Worker<SinkReport>,
     keeper: Worker<()>,
+    /// The file of the agent's own metrics goes with it.
+    _own: Option<Published>,
     _lock: Option<Lock>,
 }
 
@@ -139,7 +143,9 @@ fn start_with(
     let (outlet, inlet) = queue(driver::queue_limit(settings));
     let (notes, inbox_of_keeper) = unbounded();
     let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
-    let (store, ledger) = (Arc::new(store), Arc::new(Ledger::new()));
+    let (own, published) =
+        if settings.own_metrics { Own::publish(&settings.mmv_dir) } else { (Own::unseen(), None) };
+    let (store, ledger) = (Arc::new(store), Arc::new(Ledger::new(own)));
     let keeper = Keeper::new(Arc::clone(&store), Arc::clone(&ledger), kept, Rules::of(settings));
     let left = keeper.left();
     let memory = store.memory();
@@ -153,6 +159,7 @@ fn start_with(
         writer: spawn("writer", move || write_all(sink, &inlet))?,
         keeper: spawn("keeper", move || keeper.run(&left, &inbox_of_keeper))?,
         sampler: spawn("sampler", move || driver.run(&inbox))?,
+        _own: published,
         _lock: lock,
     })
 }

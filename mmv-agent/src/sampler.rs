@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::catalog::{Catalog, Conflict, merge};
 use crate::config::{Group, LogMode, Settings};
+use crate::events::{self, Kind};
 use crate::groups::{Share, deal};
 use crate::host::Host;
 use crate::keeper::Note;
@@ -27,6 +28,17 @@ use crate::status::{GroupStatus, Status};
 
 /// How long metrics whose meaning changes too often are left out at least.
 const LEFT_OUT: Duration = Duration::from_secs(60);
+
+/// How often files and events are counted for the agent's own metrics.
+const COUNTED: Duration = Duration::from_secs(1);
+
+/// How the group is called of what no group has.
+const REST: &str = "the rest";
+
+/// What records of that size come to in a day, in bytes.
+fn bytes_a_day(bytes: usize, interval: Duration) -> u64 {
+    (bytes as f64 * 86_400.0 / interval.as_secs_f64()) as u64
+}
 
 /// A lane for each group, and one for the rest.
 fn lanes(groups: &[Group]) -> Vec<Lane> {
@@ -69,7 +81,16 @@ pub(crate) struct Sampler {
     conflicts: Vec<(String, Conflict)>,
     unsaid: usize,
     after_loss: bool,
+    /// What the next tick has to tell of the agent.
+    to_tell: Vec<Kind>,
     dropping: u64,
+    /// The first of the samples that are being dropped, and how many records had
+    /// been dropped before.
+    dropping_since: (Timestamp, u64),
+    /// When the last tick was.
+    last: Option<Timestamp>,
+    /// When files were last counted.
+    counted: Option<Duration>,
     report: SamplerReport,
     links: Links,
     /// The files that an earlier run harvested, until they were compared with
@@ -100,9 +121,13 @@ impl Sampler {
         outlet: Outlet,
         links: Links,
     ) -> Self {
+        let mut sources = Sources::new(settings.mmv_dir.clone(), settings.limits, &memory);
+        if settings.events {
+            sources.journal().log();
+        }
         Self {
             host,
-            sources: Sources::new(settings.mmv_dir.clone(), settings.limits, &memory),
+            sources,
             outlet,
             links,
             harvested: Some(memory.harvested),
@@ -115,11 +140,16 @@ impl Sampler {
             day: None,
             left_out: None,
             standing: Standing::default(),
-            outdated: false,
+            // Events need their descriptors though there may be no file.
+            outdated: settings.events,
             conflicts: Vec::new(),
             unsaid: 0,
             after_loss: false,
+            to_tell: vec![Kind::Started],
             dropping: 0,
+            dropping_since: (Timestamp::EPOCH, 0),
+            last: None,
+            counted: None,
             report: SamplerReport::default(),
         }
     }
@@ -155,11 +185,24 @@ impl Sampler {
     /// Says that samples of all sources are missing before the next one.
     pub(crate) fn note_gap(&mut self) {
         self.after_loss = true;
+        self.to_tell.push(Kind::Gap);
     }
 
     /// Counts ticks that were passed over.
     pub(crate) fn note_missed(&mut self, ticks: u64) {
         self.report.missed += ticks;
+        self.links.ledger.own().missed.add(ticks);
+    }
+
+    /// Says of each group, once, what it comes to; `interval` is that of a group.
+    pub(crate) fn foretell(&mut self, interval: impl Fn(usize) -> Duration) {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let Some((values, bytes)) = lane.first_size() else { continue };
+            let group = self.groups.get(number).map_or(REST, |group| group.name.as_str());
+            let interval = interval(number);
+            let megabytes = bytes_a_day(bytes, interval) as f64 / 1e6;
+            info!(%group, values, ?interval, "{megabytes:.1} MB a day before compression");
+        }
     }
 
     /// How many files are harvested now.
@@ -167,19 +210,19 @@ impl Sampler {
         self.sources.len()
     }
 
-    /// What is being done now, with groups of these intervals.
-    pub(crate) fn status(&self, intervals: &[Duration]) -> Status {
+    /// What is being done `now`, with groups of these intervals.
+    pub(crate) fn status(&self, intervals: &[Duration], now: Duration) -> Status {
         let SamplerReport { records, values, dropped, missed } = self.report;
-        let names = self.groups.iter().map(|group| group.name.as_str()).chain(["the rest"]);
+        let names = self.groups.iter().map(|group| group.name.as_str()).chain([REST]);
         let groups = self.lanes.iter().zip(names).zip(intervals);
         let groups = groups.map(|((lane, name), interval)| {
             let (values, bytes) = lane.size();
+            let bytes_a_day = bytes_a_day(bytes, *interval);
             let interval = interval.as_secs_f64();
-            let bytes_a_day = (bytes as f64 * 86_400.0 / interval) as u64;
             GroupStatus { name: name.to_owned(), interval, values, bytes_a_day }
         });
         Status {
-            sources: self.sources.status(),
+            sources: self.sources.status(now),
             groups: groups.collect(),
             records,
             values,
@@ -187,8 +230,15 @@ impl Sampler {
             missed,
             queued: self.outlet.waiting() as u64,
             archive: self.links.ledger.archive_status(),
+            kept: self.links.ledger.kept(),
+            last_error: self.links.ledger.last_error(),
             ..Status::default()
         }
+    }
+
+    /// What the threads know of each other.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.links.ledger
     }
 
     /// What has been done so far.
@@ -200,6 +250,7 @@ impl Sampler {
     /// counted from the start, `stamp` is the time that the records bear.
     /// `false` if nobody takes samples any more.
     pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp, due: Option<&[usize]>) -> bool {
+        self.begin(now, stamp);
         let day = stamp.seconds().div_euclid(86_400);
         if self.day.replace(day) != Some(day) {
             self.meanings.forget();
@@ -207,7 +258,7 @@ impl Sampler {
         self.sources.refresh(now);
         self.update(now);
         if let Some(before) = self.harvested.take() {
-            let now = self.sources.harvested();
+            let now = self.sources.harvested(None);
             self.unobserved = before.iter().any(|file| !now.contains(file));
         }
         let is_due = |number: usize| due.is_none_or(|due| due.contains(&number));
@@ -225,9 +276,51 @@ impl Sampler {
             self.harvest(now, stamp, &turn);
         }
         self.remember(stamp);
-        match self.sample(now, stamp, &turn) {
+        let before = self.report.values;
+        let goes_on = match self.sample(now, stamp, &turn) {
             Some(sample) => self.hand_over(sample),
             None => true,
+        };
+        self.count(now, self.report.values - before);
+        goes_on
+    }
+
+    /// Brings the agent's own metrics up to date.
+    fn count(&mut self, now: Duration, values: u64) {
+        let own = self.links.ledger.own();
+        own.values.add(values);
+        own.queued.set(self.outlet.waiting() as u64);
+        if self.counted.is_some_and(|at| now < at + COUNTED) {
+            return;
+        }
+        self.counted = Some(now);
+        for (files, now) in own.files.iter().zip(self.sources.count()) {
+            files.set(now);
+        }
+        for (known, now) in own.events.iter().zip(self.sources.journal().counts()) {
+            known.add(now - known.value());
+        }
+    }
+
+    /// The next tick is the last one.
+    pub(crate) fn note_end(&mut self) {
+        self.to_tell.push(Kind::Stopped);
+    }
+
+    /// Notes what the moment of a tick says.
+    fn begin(&mut self, now: Duration, stamp: Timestamp) {
+        let journal = self.sources.journal();
+        journal.begin(now, stamp);
+        let last = self.last.replace(stamp);
+        for kind in self.to_tell.drain(..) {
+            journal.note(kind, |happening| {
+                if kind == Kind::Gap {
+                    happening.since = last;
+                    return;
+                }
+                happening.pid = Some(std::process::id().cast_signed());
+                happening.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
+            });
         }
     }
 
@@ -237,8 +330,10 @@ impl Sampler {
         let reshaped = sources.harvest(now, stamp, |source| {
             lanes.iter().zip(turn).any(|(lane, due)| *due && lane.needs(source))
         });
-        if reshaped {
-            self.lanes.iter_mut().for_each(Lane::reshape);
+        for lane in &mut self.lanes {
+            if reshaped.iter().any(|source| lane.needs(*source)) {
+                lane.reshape();
+            }
         }
         self.update(now);
     }
@@ -251,7 +346,9 @@ impl Sampler {
             return;
         }
         self.remembered = Some(day);
-        let memory = self.sources.remember(stamp.seconds(), self.links.ledger.oldest());
+        let ledger = &self.links.ledger;
+        let own = ledger.own().file.as_deref();
+        let memory = self.sources.remember(stamp.seconds(), ledger.oldest(), own);
         // A keeper whose disk stalls finds the newest of them.
         if self.links.ledger.put_memory(memory) {
             self.tell(Note::Remember);
@@ -288,6 +385,9 @@ impl Sampler {
             self.left_out = Some(now + LEFT_OUT);
         }
         let shares = deal(merged.layout, &mut merged.catalog, &self.groups);
+        if self.sources.journal().is_logged() {
+            events::declare(&mut merged.catalog);
+        }
         self.catalog = Arc::new(merged.catalog);
         self.lay_out(shares);
     }
@@ -333,16 +433,18 @@ impl Sampler {
         if different {
             self.stand();
         }
+        let events = self.sources.journal().due();
         let catalog = Arc::clone(&self.catalog);
         let standing = Arc::clone(&self.standing);
         let Self { after_loss, unobserved, .. } = *self;
-        let nothing = records.is_empty() && changes.after.is_empty();
+        let nothing = records.is_empty() && changes.after.is_empty() && events.is_empty();
         (!nothing).then_some(Sample {
             stamp,
             catalog,
             records,
             changes,
             standing,
+            events,
             after_loss,
             unobserved,
         })
@@ -350,23 +452,36 @@ impl Sampler {
 
     fn hand_over(&mut self, sample: Sample) -> bool {
         let records = sample.records.len() as u64;
+        let (stamp, tells) = (sample.stamp, !sample.events.is_empty());
+        let ledger = Arc::clone(&self.links.ledger);
         match self.outlet.offer(sample) {
             Offer::Taken => {
+                if tells {
+                    self.sources.journal().clear();
+                }
                 if self.dropping > 0 {
                     info!(dropped = self.dropping, "samples are taken again");
+                    let ((since, before), dropped) = (self.dropping_since, self.report.dropped);
+                    self.sources.journal().note(Kind::Dropped, |happening| {
+                        happening.records = Some(dropped - before);
+                        happening.since = Some(since);
+                    });
                 }
                 self.dropping = 0;
                 self.after_loss = false;
                 self.unobserved = false;
                 self.report.records += records;
+                ledger.own().sampled.add(records);
             }
             Offer::Full => {
                 if self.dropping == 0 {
                     warn!("the queue is full: samples are dropped until the disk has caught up");
+                    self.dropping_since = (stamp, self.report.dropped);
                 }
                 self.dropping += 1;
                 self.after_loss = true;
                 self.report.dropped += records;
+                ledger.own().dropped.add(records);
             }
             Offer::Gone => return false,
         }

@@ -128,6 +128,11 @@ impl Schedule {
         }
     }
 
+    /// The shortest interval of all groups.
+    pub(crate) fn shortest(&self) -> Duration {
+        self.beats.iter().map(|beat| beat.interval).min().unwrap_or_default()
+    }
+
     fn at(&self, beat: &Beat) -> Duration {
         let nanos = beat.interval.as_nanos().saturating_mul(u128::from(beat.next));
         let since_midnight = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -137,8 +142,7 @@ impl Schedule {
     /// Three intervals and a second: one late tick on a busy machine does not
     /// cost every application two samples (a mark hides what is around it).
     fn is_gap(&self, last: Timestamp, stamp: Timestamp) -> bool {
-        let shortest = self.beats.iter().map(|beat| beat.interval).min().unwrap_or_default();
-        let allowed = shortest.saturating_mul(3).saturating_add(Duration::from_secs(1));
+        let allowed = self.shortest().saturating_mul(3).saturating_add(Duration::from_secs(1));
         stamp > last.saturating_add(allowed)
     }
 }

@@ -2,27 +2,31 @@
 //!
 //! Nothing that the disk does ends the agent. An archive that cannot be
 //! written to keeps its whole records; what comes meanwhile is lost and
-//! counted, and a mark says so before the first record that is written again.
+//! counted, and a mark and an event say so before the first record that is
+//! written again. Events that could not be written wait for that.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam::channel::Sender;
 use mmv_archive::{
     ArchiveWriter, Error, FetchResult, MetricDesc, ValueSet, WriterLabel, WriterOptions,
 };
 use pcp_types::{Pmid, Timestamp};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::archive_name::ArchiveNames;
 use crate::catalog::Catalog;
 use crate::config::{Destination, Rotation, Settings, SyncPolicy};
+use crate::events::{Events, Happening, Kind};
 use crate::host::Host;
 use crate::keeper::Note;
 use crate::ledger::Ledger;
 use crate::prologue;
 use crate::queue::{Order, Sample};
+use crate::spread::micros;
 use crate::state::Store;
 
 /// An archive is at most the retained bytes divided by this: only whole
@@ -39,6 +43,8 @@ pub(crate) struct Policy {
     rotation: Rotation,
     archive_size: Option<u64>,
     sync: SyncPolicy,
+    /// What happened is logged.
+    events: bool,
 }
 
 impl Policy {
@@ -52,6 +58,7 @@ impl Policy {
                 .size
                 .map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
             sync: settings.sync,
+            events: settings.events,
         };
         if let Destination::Base(_) = settings.destination {
             policy.rotation.daily = false;
@@ -109,6 +116,10 @@ struct Current {
     /// Whether all that is logged seldom has been written since the start, or
     /// since the last mark.
     stands: bool,
+    /// How many events the last array of them has.
+    told: usize,
+    /// Bytes that were counted as written.
+    bytes: u64,
 }
 
 impl Current {
@@ -163,6 +174,28 @@ impl Current {
         }
         Ok(())
     }
+
+    /// Writes what happened; with the first sample after that an array without
+    /// events, so that no reader takes them for later ones.
+    fn write_events(&mut self, stamp: Timestamp, events: &Events) -> Result<(), Error> {
+        if events.is_empty() && self.told == 0 {
+            return Ok(());
+        }
+        match events.value_set(stamp) {
+            Ok(set) => self.write(stamp, &[set])?,
+            Err(error) => warn!(%error, "what happened cannot be logged"),
+        }
+        self.told = events.told.len() + usize::from(events.missed > 0);
+        Ok(())
+    }
+}
+
+/// Records that are being lost.
+#[derive(Debug)]
+struct Loss {
+    since: Timestamp,
+    records: u64,
+    reason: String,
 }
 
 /// The archives of one run.
@@ -177,7 +210,9 @@ pub(crate) struct Sink {
     /// A file was replaced while no agent ran, which prologues do not tell yet.
     unobserved: bool,
     /// Records lost since writing began to fail.
-    failing: u64,
+    failing: Option<Loss>,
+    /// What happened and is not written yet.
+    events: Events,
     report: SinkReport,
 }
 
@@ -198,7 +233,8 @@ impl Sink {
             current: None,
             mark_due: false,
             unobserved: false,
-            failing: 0,
+            failing: None,
+            events: Events::default(),
             report: SinkReport::default(),
         }
     }
@@ -207,25 +243,32 @@ impl Sink {
     pub(crate) fn write(&mut self, sample: &Sample) {
         self.mark_due |= sample.after_loss;
         self.unobserved |= sample.unobserved;
+        self.events.add(&sample.events);
+        let records = sample.records.len() as u64;
+        let ledger = Arc::clone(&self.links.ledger);
         let mut failure = None;
         match self.try_write(sample) {
             Ok(()) => {
                 self.note_volume(sample.stamp);
                 self.sync_if_due(sample.stamp);
-                if self.failing > 0 {
-                    info!(lost = self.failing, "writing again");
+                if let Some(loss) = self.failing.take() {
+                    info!(lost = loss.records, "writing again");
                 }
-                self.failing = 0;
-                self.report.written += sample.records.len() as u64;
+                self.report.written += records;
+                ledger.own().written.add(records);
             }
             Err(error) => {
-                if self.failing == 0 {
+                let reason = error.to_string();
+                if self.failing.is_none() {
                     error!(%error, "cannot write; sampling goes on");
+                    ledger.note_error(reason.clone());
                 }
-                failure = Some(error.to_string());
-                self.failing += 1;
+                failure = Some(reason.clone());
+                let new = || Loss { since: sample.stamp, records: 0, reason };
+                self.failing.get_or_insert_with(new).records += records;
                 self.mark_due = true;
-                self.report.lost += sample.records.len() as u64;
+                self.report.lost += records;
+                ledger.own().lost.add(records);
             }
         }
         let SinkReport { written, lost, .. } = self.report;
@@ -257,10 +300,15 @@ impl Sink {
     fn sync(&mut self) {
         let Some(current) = &mut self.current else { return };
         let archive = current.base.display();
+        let begun = Instant::now();
         let synced = current.writer.sync();
+        self.links.ledger.own().sync.record(micros(begun.elapsed()));
         match &synced {
             Ok(()) if current.unsynced => info!(%archive, "is on disk again"),
-            Err(error) if !current.unsynced => error!(%archive, %error, "cannot be synced"),
+            Err(error) if !current.unsynced => {
+                error!(%archive, %error, "cannot be synced");
+                self.links.ledger.note_error(error.to_string());
+            }
             _ => {}
         }
         current.unsynced = synced.is_err();
@@ -303,6 +351,9 @@ impl Sink {
     /// Says what is being written.
     fn note_volume(&mut self, stamp: Timestamp) {
         let Some(current) = &mut self.current else { return };
+        let bytes = current.writer.bytes();
+        self.links.ledger.add_bytes(bytes.saturating_sub(current.bytes));
+        current.bytes = bytes;
         let volume = current.writer.volume();
         if volume != current.volume {
             (current.volume, current.volume_start) = (volume, stamp);
@@ -371,6 +422,17 @@ impl Sink {
         if current.catalog != Some(sample.catalog.id) {
             current.declare(&sample.catalog)?;
         }
+        let mut events = self.events.clone();
+        if let Some(loss) = self.failing.as_ref().filter(|_| self.policy.events) {
+            events.push(Happening {
+                records: Some(loss.records),
+                since: Some(loss.since),
+                reason: Some(loss.reason.clone()),
+                ..Happening::new(Kind::Lost, sample.stamp)
+            });
+        }
+        current.write_events(sample.stamp, &events)?;
+        self.events = Events::default();
         let seldom = if current.stands { &sample.changes.after } else { &*sample.standing };
         current.write(sample.stamp, seldom)?;
         current.stands = true;
@@ -425,6 +487,8 @@ impl Sink {
             names: HashMap::new(),
             ends_in_mark: false,
             stands: false,
+            told: 0,
+            bytes: 0,
         })
     }
 
@@ -439,6 +503,7 @@ impl Sink {
         let base = current.base;
         if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
             error!(archive = %base.display(), %error, "the archive's end cannot be written");
+            self.links.ledger.note_error(error.to_string());
         }
         self.links.ledger.set_writing(None);
         let _ = self.links.keeper.send(Note::Closed);

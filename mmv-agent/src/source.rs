@@ -12,7 +12,7 @@ use crate::directory;
 use crate::harvest::Values;
 use crate::liveness::Process;
 use crate::plan::Plan;
-use crate::roster::FileId;
+use crate::roster::{FileId, Plight};
 
 /// The most file descriptors that a [`Source`] keeps.
 pub(crate) const MOST_DESCRIPTORS: u64 = 2;
@@ -71,6 +71,22 @@ pub(crate) enum Unfit {
 }
 
 impl Unfit {
+    /// What a file is in that is so.
+    pub(crate) fn plight(&self) -> Plight {
+        match self {
+            _ if self.may_pass() => Plight::Waiting,
+            Self::NoDescriptor { .. }
+            | Self::Files { .. }
+            | Self::Values { .. }
+            | Self::NoProcess { .. } => Plight::Waiting,
+            Self::Open(_)
+            | Self::Refused(_)
+            | Self::Map(_)
+            | Self::Resized { .. }
+            | Self::Restless => Plight::Quarantined,
+        }
+    }
+
     /// Whether this is how a file looks that is being written: nothing is
     /// wrong unless it lasts.
     pub(crate) fn may_pass(&self) -> bool {

@@ -17,10 +17,13 @@ use crate::catalog::Member;
 use crate::config::Limits;
 use crate::descriptors;
 use crate::directory::{Directory, Listing};
+use crate::events::Kind;
 use crate::harvest::Values;
 use crate::identity::{Claim, Collision, Identity};
+use crate::journal::Journal;
 use crate::liveness::Process;
-use crate::roster::{Change, FileId, Roster};
+use crate::own;
+use crate::roster::{Change, FileId, Plight, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
 use crate::state::{Harvested, Memory};
 use crate::status::SourceStatus;
@@ -93,6 +96,7 @@ pub(crate) struct Sources {
     /// What may be spent on reading a file's metadata again, by its name.
     reading: HashMap<OsString, Allowance>,
     voice: Voice,
+    journal: Journal,
     roster: Roster,
     identity: Identity,
     live: Vec<Live>,
@@ -115,6 +119,7 @@ impl Sources {
             limits,
             reading: HashMap::new(),
             voice: Voice::new(),
+            journal: Journal::new(),
             roster: Roster::default(),
             identity: Identity::of(memory),
             live: Vec::new(),
@@ -127,6 +132,11 @@ impl Sources {
     /// Other limits for files that are opened from now on.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// What happened to them, and to the agent.
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
     }
 
     /// Whether one more line about files may be written.
@@ -148,7 +158,7 @@ impl Sources {
             Ok(Some(listing)) => {
                 self.unreadable = false;
                 self.reading.retain(|_, allowance| !allowance.is_full(now));
-                self.take(&listing);
+                self.take(&listing, now);
             }
             Err(error) => {
                 if !self.unreadable {
@@ -164,12 +174,18 @@ impl Sources {
         }
     }
 
-    fn take(&mut self, listing: &Listing) {
-        for change in self.roster.compare(&listing.files) {
+    fn take(&mut self, listing: &Listing, now: Duration) {
+        for change in self.roster.compare(&listing.files, now) {
             match change {
                 Change::Appeared(_) => {}
-                Change::Replaced(name) => self.close(&name, "replaced"),
-                Change::Vanished(name) => self.close(&name, "vanished"),
+                Change::Replaced(name) => {
+                    self.journal.replaced(&name);
+                    self.close(&name, "replaced");
+                }
+                Change::Vanished(name) => {
+                    self.journal.vanished(&name);
+                    self.close(&name, "vanished");
+                }
             }
         }
         self.ended.retain(|id, _| listing.files.iter().any(|listed| listed.id == *id));
@@ -185,16 +201,16 @@ impl Sources {
     /// that were not read at this tick; checks what was read. Sources that grew
     /// meanwhile are read again, those that fail are left out.
     ///
-    /// True if a record needs another shape: other values are present, or
-    /// strings have other lengths.
+    /// Returns the sources of which records need another shape: other values are
+    /// present, or strings have other lengths.
     pub(crate) fn harvest(
         &mut self,
         now: Duration,
         stamp: Timestamp,
         wanted: impl Fn(usize) -> bool,
-    ) -> bool {
+    ) -> Vec<usize> {
         let micros = (stamp.as_nanos() / 1000) as i64;
-        let mut reshaped = false;
+        let mut reshaped = Vec::new();
         let mut failed = Vec::new();
         for (number, live) in self.live.iter_mut().enumerate() {
             if live.read == Some(now) || !wanted(number) {
@@ -203,7 +219,9 @@ impl Sources {
             live.read = Some(now);
             // Asked first: what is read after the end of a process is final.
             live.over = !live.source.is_fed();
-            reshaped |= live.source.read(&mut live.values, micros);
+            if live.source.read(&mut live.values, micros) {
+                reshaped.push(number);
+            }
             let fault = live.source.check().err();
             live.usable = fault.is_none();
             failed.extend(fault.map(|fault| (live.name.clone(), fault)));
@@ -224,27 +242,33 @@ impl Sources {
     }
 
     /// What the next run has to know; `now` in seconds since 1970. Files that
-    /// were last harvested before `oldest` are forgotten.
-    pub(crate) fn remember(&mut self, now: i64, oldest: i64) -> Memory {
+    /// were last harvested before `oldest` are forgotten. `own` is the agent's own
+    /// file, if any: that it will be another one then is no news.
+    pub(crate) fn remember(&mut self, now: i64, oldest: i64, own: Option<&OsStr>) -> Memory {
         let mut memory = self.identity.remember(now);
         if self.identity.is_older(oldest) {
             self.identity.forget(oldest);
             memory = self.identity.remember(now);
         }
-        memory.harvested = self.harvested();
+        memory.harvested = self.harvested(own);
         memory
     }
 
     /// All files, by name: those under harvest, and those that wait.
-    pub(crate) fn status(&self) -> Vec<SourceStatus> {
+    pub(crate) fn status(&self, now: Duration) -> Vec<SourceStatus> {
+        let age = |since| now.saturating_sub(since).as_secs_f64();
         let live = self.live.iter().map(|live| SourceStatus {
             file: live.name.display().to_string(),
+            state: own::STATES[0].to_owned(),
+            since: age(self.roster.since(&live.name)),
             reason: None,
             values: live.source.plan().len(),
         });
-        let waiting = self.roster.waiting().map(|(name, reason)| SourceStatus {
-            file: name.display().to_string(),
-            reason: Some(reason.to_owned()),
+        let waiting = self.roster.waiting().map(|kept| SourceStatus {
+            file: kept.name.display().to_string(),
+            state: kept.plight.name().to_owned(),
+            since: age(kept.since),
+            reason: Some(kept.reason.to_owned()),
             values: 0,
         });
         let mut all: Vec<_> = live.chain(waiting).collect();
@@ -252,9 +276,19 @@ impl Sources {
         all
     }
 
-    /// The files under harvest.
-    pub(crate) fn harvested(&self) -> Vec<Harvested> {
-        self.live.iter().map(|live| Harvested::new(&live.name, live.source.id())).collect()
+    /// How many files are in each state, in the order of [`own::STATES`].
+    pub(crate) fn count(&self) -> [u64; 3] {
+        let mut counts = [self.live.len() as u64, 0, 0];
+        for kept in self.roster.waiting() {
+            counts[if kept.plight == Plight::Waiting { 1 } else { 2 }] += 1;
+        }
+        counts
+    }
+
+    /// The files under harvest, but for one.
+    pub(crate) fn harvested(&self, but: Option<&OsStr>) -> Vec<Harvested> {
+        let others = self.live.iter().filter(|live| Some(live.name.as_os_str()) != but);
+        others.map(|live| Harvested::new(&live.name, live.source.id())).collect()
     }
 
     /// How many there are.
@@ -399,6 +433,8 @@ impl Sources {
             let cluster = placement.cluster;
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
+        let pid = source.process().map(Process::pid);
+        self.journal.admitted(name, pid, contents.values.len());
         let live = Live {
             name: name.to_owned(),
             translation: translate(contents, &claim.items, &placement),
@@ -414,7 +450,7 @@ impl Sources {
             report(name, contents.skipped.iter(), contents.unlisted);
             report(name, misnamed.iter(), 0);
         }
-        self.put(live);
+        self.put(live, now);
         true
     }
 
@@ -423,8 +459,8 @@ impl Sources {
     }
 
     /// Puts a source in its place among the others.
-    fn put(&mut self, live: Live) {
-        self.roster.live(&live.name);
+    fn put(&mut self, live: Live, now: Duration) {
+        self.roster.live(&live.name, now);
         self.changed = true;
         match self.live.binary_search_by(|known| known.name.cmp(&live.name)) {
             Ok(at) => self.live[at] = live,
@@ -467,7 +503,15 @@ impl Sources {
 
     fn give_up(&mut self, name: &OsStr, fault: &Fault, now: Duration) {
         self.remove(name);
-        self.roster.wait(name, &fault.to_string(), now);
+        // What becomes of a name that is gone, or another file's, a listing says.
+        let plight = match fault {
+            Fault::Unlinked => Plight::Waiting,
+            _ => Plight::Quarantined,
+        };
+        if plight == Plight::Quarantined {
+            self.journal.refused(name, Kind::Quarantined, fault);
+        }
+        self.roster.wait(name, plight, &fault.to_string(), now);
         if !self.voice.may_speak() {
             return;
         }
@@ -489,7 +533,8 @@ impl Sources {
             let pid = process.pid();
             self.ended.insert(live.source.id(), (pid, live.source.generation()));
             let unfit = Unfit::NoProcess { pid };
-            self.roster.wait(&name, &unfit.to_string(), now);
+            self.roster.wait(&name, unfit.plight(), &unfit.to_string(), now);
+            self.journal.ended(&name, pid);
             if self.voice.may_speak() {
                 info!(file = %name.display(), reason = %unfit, "no longer harvested");
             }
@@ -517,18 +562,35 @@ impl Sources {
         let passing = unfit.may_pass();
         // The numbers of a file that is being written change from try to try.
         let key = if passing { "being written".to_owned() } else { unfit.to_string() };
-        let tries = self.roster.wait(name, &key, now);
-        if tries == if passing { PATIENCE } else { 1 } && self.voice.may_speak() {
+        let plight = unfit.plight();
+        let tries = self.roster.wait(name, plight, &key, now);
+        if tries != if passing { PATIENCE } else { 1 } {
+            return;
+        }
+        self.journal.refused(name, kind_of(plight), unfit);
+        if self.voice.may_speak() {
             warn!(file = %name.display(), reason = %unfit, "not harvested");
         }
     }
 
     fn reject(&mut self, name: &OsStr, collision: &Collision, now: Duration) {
         self.remove(name);
-        let first = self.roster.wait(name, &collision.to_string(), now) == 1;
-        if first && self.voice.may_speak() {
+        let plight = Plight::Quarantined;
+        if self.roster.wait(name, plight, &collision.to_string(), now) != 1 {
+            return;
+        }
+        self.journal.refused(name, kind_of(plight), collision);
+        if self.voice.may_speak() {
             warn!(file = %name.display(), reason = %collision, "not harvested");
         }
+    }
+}
+
+/// The event of a file that comes to be in a plight.
+const fn kind_of(plight: Plight) -> Kind {
+    match plight {
+        Plight::Waiting => Kind::Waiting,
+        Plight::Quarantined => Kind::Quarantined,
     }
 }
 

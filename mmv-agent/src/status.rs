@@ -4,6 +4,7 @@
 //! makes it when it is asked, so nobody pays for it otherwise, and at most ten
 //! times a second, whoever asks.
 
+mod forecast;
 mod text;
 
 use std::fs;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::signals::Event;
 
+pub use forecast::{Forecast, Kept};
 pub use text::print;
 
 /// How old an answer may be that is given again.
@@ -28,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a running agent is doing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct Status {
     /// The agent's version.
     pub version: String,
@@ -48,20 +50,58 @@ pub struct Status {
     pub dropped: u64,
     /// Ticks passed over because an earlier one took too long.
     pub missed: u64,
+    /// Ticks that began more than a tenth of the shortest interval late.
+    pub late: u64,
+    /// How long after their time ticks began.
+    pub lateness: Lateness,
+    /// Values logged in a second, over about the last minute.
+    pub values_a_second: f64,
+    /// Bytes written in a second, over about the last minute.
+    pub bytes_a_second: f64,
     /// Bytes that wait for the disk.
     pub queued: u64,
     /// Bytes that may wait.
     pub queue_limit: u64,
     /// What the writer is doing.
     pub archive: ArchiveStatus,
+    /// The archives that there are.
+    pub kept: Kept,
+    /// How long archives will be kept.
+    pub forecast: Forecast,
+    /// What failed last, though it may work again.
+    pub last_error: Option<LastError>,
+}
+
+/// How late ticks were since the start, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Half of them were no later than this.
+    pub p50: f64,
+    /// And of hundred 99.
+    pub p99: f64,
+    /// The latest.
+    pub max: f64,
+}
+
+/// Something that failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastError {
+    /// What.
+    pub what: String,
+    /// When, in seconds since 1970.
+    pub at: i64,
 }
 
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct SourceStatus {
     /// Its name.
     pub file: String,
+    /// `harvested`; `waiting`, with nothing wrong with it; or `quarantined`.
+    pub state: String,
+    /// For how long, and for that reason, in seconds.
+    pub since: f64,
     /// Why it is not harvested now; `None`: it is.
     pub reason: Option<String>,
     /// How many values it has, present or not.
@@ -84,7 +124,7 @@ pub struct GroupStatus {
 
 /// The writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct ArchiveStatus {
     /// The archive that is being written.
     pub base: Option<String>,
@@ -94,6 +134,8 @@ pub struct ArchiveStatus {
     pub written: u64,
     /// Records that could not be written.
     pub lost: u64,
+    /// Bytes written since the start, to all files.
+    pub bytes: u64,
     /// Why writing fails at present.
     pub error: Option<String>,
 }

@@ -41,9 +41,14 @@ impl Agent {
     /// Starts one whose files may not grow beyond so many bytes, as on a disk
     /// that is full; [`lift_limit`](Self::lift_limit) makes room.
     pub(crate) fn start_limited(scratch: &Scratch, bytes: u64) -> Self {
+        Self::start_limited_with(scratch, bytes, &["--interval", INTERVAL])
+    }
+
+    /// The same with options as given.
+    pub(crate) fn start_limited_with(scratch: &Scratch, bytes: u64, options: &[&str]) -> Self {
         let mut command = Command::new("prlimit");
         command.arg(format!("--fsize={bytes}:")).arg(binaries::mmv_agent());
-        Self::spawn(command, scratch, &["--interval", INTERVAL])
+        Self::spawn(command, scratch, options)
     }
 
     /// Lets the files of an agent grow again.
@@ -72,6 +77,12 @@ impl Agent {
         let archives = scratch.archives();
         command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
         command.arg("--archive-dir").arg(&archives).args(options);
+        // Most tests know each metric of their archives.
+        for option in ["--own-metrics", "--events"] {
+            if !options.contains(&option) {
+                command.args([option, "false"]);
+            }
+        }
         // Nothing of a PCP that may be installed, or of the caller's shell, has a say.
         for name in ["PCP_CONF", "PCP_DIR", "PCP_TMP_DIR", "NOTIFY_SOCKET"] {
             command.env_remove(name);

@@ -37,6 +37,8 @@ struct File {
     compression: CompressionTable,
     limits: LimitsTable,
     labels: BTreeMap<Spanned<String>, LabelValue>,
+    own_metrics: Option<bool>,
+    events: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -114,6 +116,8 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
         let group = group_of(table, &settings.groups);
         settings.groups.push(group.map_err(|(span, message)| wrong(Some(span), &message))?);
     }
+    replace(&mut settings.own_metrics, file.own_metrics);
+    replace(&mut settings.events, file.events);
     replace(&mut settings.sync, sync.map(|SyncText(sync)| sync));
     let RotationTable { volume_size, volume_time, daily } = file.rotation;
     replace(&mut settings.rotation.volume_size, volume_size.map(|Size(bytes)| bytes));
@@ -404,6 +408,8 @@ mod tests {
             "/var/lib/pcp/tmp/mmv".into(),
             Destination::Folder(crate::config::DEFAULT_ARCHIVE_DIR.into()),
         );
+        // As a daemon has it.
+        let built_in = Settings { own_metrics: true, events: true, ..built_in };
         // What has no default is there as an example.
         let [group] = &found.groups[..] else { panic!("{:?}", found.groups) };
         assert_eq!((group.interval, group.log), (Some(Duration::from_secs(60)), LogMode::OnChange));

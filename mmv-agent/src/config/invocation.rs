@@ -7,6 +7,7 @@ use mmv_writer::mmv_directory;
 
 use super::error::ConfigError;
 use super::{Destination, Settings, default_archive_dir, file, pmlogger};
+use crate::own;
 
 /// How the agent was called; kept, so that its files can be read again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,10 +27,15 @@ pub struct Invocation {
     pub samples: Option<u64>,
     /// Stop after so much time.
     pub duration: Option<Duration>,
+    /// Whether the agent publishes metrics of its own.
+    pub own_metrics: Option<bool>,
+    /// Whether what happens goes into the archive.
+    pub events: Option<bool>,
 }
 
 impl Invocation {
-    /// Reads the files and puts all layers together.
+    /// Reads the files and puts all layers together. A daemon tells of itself
+    /// unless it is told not to; its own metrics have a group behind all others.
     ///
     /// # Errors
     ///
@@ -37,6 +43,7 @@ impl Invocation {
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let archive_dir = Destination::Folder(default_archive_dir());
         let mut settings = Settings::new(mmv_directory(), archive_dir);
+        (settings.own_metrics, settings.events) = (true, true);
         if let Some(config) = &self.config {
             file::apply(config, &mut settings)?;
         }
@@ -54,6 +61,11 @@ impl Invocation {
         }
         settings.samples = self.samples;
         settings.duration = self.duration;
+        settings.own_metrics = self.own_metrics.unwrap_or(settings.own_metrics);
+        settings.events = self.events.unwrap_or(settings.events);
+        if settings.own_metrics {
+            settings.groups.push(own::group(settings.interval));
+        }
         Ok(settings)
     }
 }
@@ -85,6 +97,28 @@ mod tests {
         assert_eq!(settings.interval, Duration::from_secs(7));
         assert_eq!(settings.destination, Destination::Base("/b".into()));
         assert_eq!(settings.mmv_dir, PathBuf::from("/n"));
+    }
+
+    #[test]
+    fn a_daemon_tells_of_itself_unless_it_is_told_not_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("agent.toml");
+        let text = "interval = \"4s\"\n[[group]]\nmetrics = [\"mmv.a\"]\n";
+        fs::write(&config, text).unwrap();
+        let invocation = Invocation { config: Some(config.clone()), ..Invocation::default() };
+        let settings = invocation.settings().unwrap();
+        assert!(settings.own_metrics && settings.events);
+        let [_, own] = &settings.groups[..] else { panic!("{:?}", settings.groups) };
+        // A multiple of four seconds, so that no tick is for it alone.
+        assert_eq!(own.interval, Some(Duration::from_secs(12)));
+        assert_eq!(own.metrics, ["mmv.agent", "mmv.agent_?.*"]);
+
+        let quiet = Invocation { own_metrics: Some(false), events: Some(false), ..invocation };
+        let quiet = quiet.settings().unwrap();
+        assert!(!quiet.own_metrics && !quiet.events && quiet.groups.len() == 1);
+        fs::write(&config, format!("own-metrics = false\nevents = false\n{text}")).unwrap();
+        let invocation = Invocation { config: Some(config), ..Invocation::default() };
+        assert_eq!(invocation.settings().unwrap(), quiet);
     }
 
     #[test]

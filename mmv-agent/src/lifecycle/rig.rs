@@ -18,6 +18,7 @@ use crate::config::{Destination, Group, Settings};
 use crate::host::Host;
 use crate::keeper::{Keeper, Note, Rules};
 use crate::ledger::Ledger;
+use crate::own::Own;
 use crate::queue::{Inlet, Job, Order, queue};
 use crate::sampler::{self, Sampler};
 use crate::sink::{self, Policy, Sink};
@@ -80,7 +81,7 @@ impl Rig {
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
         self.keep();
-        self.home.ledger = Arc::new(Ledger::new());
+        self.home.ledger = Arc::new(Ledger::new(Own::unseen()));
         let (sampler, inlet, sink, notes) = self.home.agent();
         self.sampler = sampler;
         self.inlet = inlet;
@@ -258,7 +259,7 @@ impl Home {
         let destination = Destination::Folder(dir.join("archives"));
         Self {
             store: Arc::new(Store::in_memory()),
-            ledger: Arc::new(Ledger::new()),
+            ledger: Arc::new(Ledger::new(Own::unseen())),
             settings: Settings::new(dir.join("mmv"), destination),
         }
     }

@@ -49,6 +49,8 @@ impl Pipeline for Agent {
         let mut command = Command::new(release_binary("mmv-agent")?);
         command.arg("run").arg("--mmv-dir").arg(directory).arg("--output").arg(&base);
         command.arg("--interval").arg(format!("{}ms", interval.as_millis()));
+        // The others have the values of the files and no others.
+        command.args(["--own-metrics", "false", "--events", "false"]);
         command.stdout(Stdio::null()).stderr(log(&scratch, "agent.log")?);
         let agent = Process::spawn(&mut command, "mmv-agent")?;
         Ok(Running::new(vec![agent], &base, scratch))

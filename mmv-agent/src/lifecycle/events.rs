@@ -1,0 +1,120 @@
+//! What happens is in the archive as events.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use mmv_archive::event::EventArray;
+use mmv_archive::{Archive, OwnedValue, Value};
+
+use super::rig::{Log, Rig, counter_file};
+
+/// The events of each record that has the metric, as `type file records`.
+fn told(log: &Log) -> Vec<Vec<String>> {
+    let arrays = log.samples().filter_map(|entry| entry.values.get("mmv.agent.events"));
+    arrays.map(|value| events(log.archive(), value)).collect()
+}
+
+fn events(archive: &Archive, value: &OwnedValue) -> Vec<String> {
+    let array = EventArray::unpack(value.as_value()).unwrap();
+    let name = |pmid| archive.metadata().metric(pmid).unwrap().display_name();
+    let text = |value: Value<'_>| match value {
+        Value::String(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::U64(number) => number.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let one = |record: mmv_archive::event::EventRecord<'_>| {
+        let wanted = ["mmv.agent.event.type", "mmv.agent.event.file", "mmv.agent.event.records"];
+        let parameters = record.parameters().filter(|(pmid, _)| wanted.contains(&&*name(*pmid)));
+        let texts: Vec<String> = parameters.map(|(_, value)| text(value)).collect();
+        texts.join(" ")
+    };
+    array.records().map(one).collect()
+}
+
+fn telling(queue: u64) -> Rig {
+    Rig::with(|settings| {
+        settings.events = true;
+        settings.limits.queue_bytes = queue;
+    })
+}
+
+#[test]
+fn events_are_told_once_and_an_array_without_any_follows() {
+    let mut rig = telling(1_000_000);
+    let (_count, published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    rig.tick();
+    rig.tick();
+    drop(published);
+    rig.tick();
+    rig.gap();
+    rig.tick();
+    let log = rig.finish();
+    let expected = [&["started", "appeared app"][..], &[], &["vanished app"], &["gap"]];
+    assert_eq!(told(&log), expected);
+    assert_eq!(log.help("mmv.agent.event.type").as_deref(), Some("what happened"));
+}
+
+#[test]
+fn events_need_no_file_that_is_harvested() {
+    let mut rig = telling(1_000_000);
+    fs::write(rig.mmv_dir().join("junk"), "junk").unwrap();
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(told(&log), [["started", "quarantined junk"]]);
+}
+
+#[test]
+fn events_of_samples_that_are_dropped_come_with_the_next_ones() {
+    let mut rig = telling(0);
+    let (_count, _published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    let mut files = Vec::new();
+    rig.stall(|rig| {
+        for name in ["b", "c", "d", "e"] {
+            files.push(counter_file(rig, name, "count"));
+            rig.tick();
+        }
+    });
+    rig.tick();
+    rig.tick();
+    assert_eq!(rig.dropped(), 2);
+    let log = rig.finish();
+    let expected = [
+        &["started", "appeared app"][..],
+        &["appeared b"],
+        &["appeared c"],
+        &["appeared d", "appeared e"],
+        &["dropped 2"],
+    ];
+    assert_eq!(told(&log), expected);
+}
+
+#[test]
+fn events_that_cannot_be_written_wait_and_what_was_lost_is_one_of_them() {
+    let mut rig = telling(1_000_000);
+    let (_count, _published) = counter_file(&rig, "app", "count");
+    fs::create_dir_all(rig.archive_dir()).unwrap();
+    let obstacle = rig.host_folder();
+    File::create(&obstacle).unwrap();
+    rig.tick();
+    rig.tick();
+    fs::remove_file(&obstacle).unwrap();
+    rig.tick();
+    rig.skip(Duration::from_secs(1));
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(told(&log), [&["started", "appeared app", "lost 2"][..], &[]]);
+}
+
+#[test]
+fn no_file_can_take_the_names_of_events() {
+    let mut rig = telling(1_000_000);
+    let (_count, _published) = counter_file(&rig, "agent", "events.of.mine");
+    let (_other, _published) = counter_file(&rig, "app", "count");
+    rig.tick();
+    let log = rig.finish();
+    assert!(log.keys().contains("mmv.app.count"));
+    assert!(!log.keys().contains("mmv.agent.events.of.mine"));
+    assert_eq!(told(&log), [["started", "appeared agent", "appeared app"]]);
+}
