@@ -253,8 +253,10 @@ fn last(base: &Path, name: &str) -> Option<u64> {
     while let Some(record) = records.next().ok()? {
         let result = record.to_owned(archive.metadata()).ok()?;
         for set in result.value_sets.iter().filter(|set| set.pmid == pmid) {
-            if let Some((_, OwnedValue::U64(value))) = set.values.iter().flatten().next() {
-                last = Some(*value);
+            match set.values.iter().flatten().next() {
+                Some((_, OwnedValue::U64(value))) => last = Some(*value),
+                Some((_, OwnedValue::U32(value))) => last = Some(u64::from(*value)),
+                _ => {}
             }
         }
     }
@@ -324,6 +326,19 @@ fn agent_is(agent: &Agent, file: &Path) {
         let bytes = fs::read(file).unwrap_or_default();
         bytes.get(PROCESS..PROCESS + 4) == Some(&agent.id().to_ne_bytes()[..])
     });
+}
+
+#[test]
+fn a_new_file_of_the_agent_itself_is_no_loss() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    for life in 1..=2 {
+        let mut agent = Agent::start_with(&scratch, &COUNTING);
+        wait::until_true("its archive", || agent.archives().len() == life);
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let last_one = agent.archives().pop().expect("an archive");
+        assert_eq!(last(&last_one, "pmcd.seqnum"), Some(1), "life {life}");
+    }
 }
 
 #[test]

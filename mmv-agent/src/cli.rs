@@ -41,6 +41,14 @@ enum Command {
     /// Print what a running agent is doing: files, groups with what they come
     /// to in a day, losses, lateness, the archives and how long they are kept.
     ///
+    /// With `--json` one object: `sources` (`file`, `state` harvested, waiting or
+    /// quarantined, `since` in seconds, `reason`, `values`), `groups` (`name`,
+    /// `interval`, `values`, `bytes-a-day`), counts since the start (`records`,
+    /// `values`, `dropped`, `late`, `missed`), `lateness` (`p50`, `p99`, `max`,
+    /// in seconds), `values-a-second`, `bytes-a-second`, `queued`, `queue-limit`,
+    /// `archive`, `kept`, `forecast` (`bytes-a-day`, `compressed-to`, `days`,
+    /// `limit`) and `last-error`. The chapter for operators has what each means.
+    ///
     /// Exit status: 0 fine, 1 it cannot write at present, 74 no agent answers.
     Status(StatusOptions),
     /// Print and validate an MMV file of any version.
