@@ -6,7 +6,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError};
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
-use crate::config::Settings;
+use crate::config::{Destination, Retention, Settings};
 use crate::keeper::{Note, Rules};
 use crate::notify;
 use crate::pace::Pace;
@@ -218,8 +218,16 @@ impl Driver {
             values_a_second,
             bytes_a_second,
             queue_limit: self.settings.limits.queue_bytes,
-            forecast: Forecast::new(bytes_a_day, &status.kept, &self.settings.retention),
+            forecast: Forecast::new(bytes_a_day, &status.kept, &self.deleting()),
             ..status
+        }
+    }
+
+    /// By which rules archives are deleted: none that the user has named.
+    fn deleting(&self) -> Retention {
+        match self.settings.destination {
+            Destination::Folder(_) => self.settings.retention,
+            Destination::Base(_) => Retention { age: None, size: None, free: None },
         }
     }
 
