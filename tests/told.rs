@@ -103,6 +103,14 @@ fn finished(agent: &mut Agent) -> Vec<Event> {
         assert!(printed.contains("(mmv.agent.event.type): value \"started\""), "{printed}");
         let listed = oracle.run("pmval", &["-a", base.to_str().unwrap(), "mmv.agent.events"]);
         assert!(listed.contains("mmv.agent.event.type \"stopped\""), "{listed}");
+        // What the parameters are is not lost when PCP joins the archives of a day.
+        let joined = base.with_file_name("joined");
+        oracle.run("pmlogextract", &[&base, &joined]);
+        let joined = oracle.run("pmdumplog", &[joined.to_str().unwrap(), "mmv.agent.events"]);
+        assert_eq!(
+            joined.matches("(mmv.agent.event.type): value").count(),
+            printed.matches("(mmv.agent.event.type): value").count()
+        );
     }
     events(&base).expect("a whole archive")
 }

@@ -6,7 +6,8 @@
 //!
 //! No MMV file can have these PMIDs, 70.4095.n ([`OWN_CLUSTER`]), nor these names.
 //! The parameters have no values but in events, and descriptors so that
-//! readers can show them.
+//! readers can show them. Each record of events has a set without values of each of
+//! them: pmlogextract keeps descriptors of what is in records only.
 
 use mmv_archive::event::{EventArrayBuilder, EventFlags};
 use mmv_archive::{EncodeError, MetricDesc, TextKind, TextTarget, Value, ValueSet};
@@ -151,12 +152,13 @@ impl Events {
         self.missed = self.missed.saturating_add(others.missed);
     }
 
-    /// The value of `mmv.agent.events` in a record of `stamp`.
+    /// The sets of a record of `stamp`: the value of `mmv.agent.events`, and if there
+    /// are events the parameters, without values.
     ///
     /// # Errors
     ///
     /// [`EncodeError::TimeRange`] from 2038 on, which such arrays cannot say.
-    pub(crate) fn value_set(&self, stamp: Timestamp) -> Result<ValueSet, EncodeError> {
+    pub(crate) fn value_sets(&self, stamp: Timestamp) -> Result<Vec<ValueSet>, EncodeError> {
         let mut array = EventArrayBuilder::new();
         for happening in &self.told {
             array.record(happening.stamp, EventFlags::POINT)?;
@@ -165,7 +167,13 @@ impl Events {
         if self.missed > 0 {
             array.missed(stamp, self.missed.min(i32::MAX.cast_unsigned()))?;
         }
-        Ok(ValueSet { pmid: pmid(EVENTS), values: Ok(vec![(None, array.finish())]) })
+        let events = ValueSet { pmid: pmid(EVENTS), values: Ok(vec![(None, array.finish())]) };
+        let mut sets = vec![events];
+        if !self.told.is_empty() {
+            let empty = |item| ValueSet { pmid: pmid(item), values: Ok(Vec::new()) };
+            sets.extend((KIND..=SINCE).map(empty));
+        }
+        Ok(sets)
     }
 }
 
@@ -263,8 +271,9 @@ mod tests {
 
     /// The parameters of each record of a value, as text.
     fn told(events: &Events) -> Vec<Vec<(u32, String)>> {
-        let set = events.value_set(stamp()).unwrap();
-        let values = set.values.unwrap();
+        let sets = events.value_sets(stamp()).unwrap();
+        assert_eq!(sets.len(), METRICS.len(), "pmlogextract needs to see all of them");
+        let values = sets[0].values.clone().unwrap();
         let array = EventArray::unpack(values[0].1.as_value()).unwrap();
         let text = |value: Value<'_>| match value {
             Value::String(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),

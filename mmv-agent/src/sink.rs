@@ -181,8 +181,8 @@ impl Current {
         if events.is_empty() && self.told == 0 {
             return Ok(());
         }
-        match events.value_set(stamp) {
-            Ok(set) => self.write(stamp, &[set])?,
+        match events.value_sets(stamp) {
+            Ok(sets) => self.write(stamp, &sets)?,
             Err(error) => warn!(%error, "what happened cannot be logged"),
         }
         self.told = events.told.len() + usize::from(events.missed > 0);
