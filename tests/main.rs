@@ -13,6 +13,7 @@
 //! | `copied` | archives copied by our writer are as good as before |
 //! | `crashed` | what a writer that died left behind is as good after a repair |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
+//! | `capture` | what an agent keeps in memory comes out as an archive |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `growing` | a file that grows is read right by PCP and by us, at any moment |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
@@ -38,6 +39,7 @@
 //! and passes; with `PCP=require` in the environment it fails instead.
 
 mod capi;
+mod capture;
 mod clusters;
 mod commands;
 mod compliance;

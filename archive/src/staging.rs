@@ -66,6 +66,18 @@ impl Staging {
         &self.hidden
     }
 
+    /// Takes away what was written so far, to begin anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn clear(&self) -> Result<()> {
+        for (file, _) in MemberFiles::of(&self.hidden)?.all() {
+            fs::remove_file(file).map_err(io("remove", file))?;
+        }
+        Ok(())
+    }
+
     /// Gives the archive its name.
     ///
     /// # Errors
@@ -173,6 +185,18 @@ mod tests {
         fill(&staging, &["meta", "0", "index"]);
         drop(staging);
         assert_eq!(names(&directory), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_cleared_is_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let staging = Staging::new(&directory.path().join("a")).unwrap();
+        staging.clear().unwrap();
+        fill(&staging, &["meta", "0", "1", "index"]);
+        staging.clear().unwrap();
+        fill(&staging, &["meta", "0", "index"]);
+        staging.commit().unwrap();
+        assert_eq!(names(&directory), ["a.0", "a.index", "a.meta"]);
     }
 
     #[test]

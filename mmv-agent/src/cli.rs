@@ -16,7 +16,7 @@ use crate::config::{
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::host::Host;
 use crate::recording::Recording;
-use crate::{demo, inspect, logging, run, status};
+use crate::{capture, demo, inspect, logging, run, status};
 
 /// Harvests the MMV files of instrumented programs and logs their metrics
 /// into archives of Performance Co-Pilot.
@@ -51,6 +51,16 @@ enum Command {
     ///
     /// Exit status: 0 fine, 1 it cannot write at present, 74 no agent answers.
     Status(StatusOptions),
+    /// Write the samples that a running agent keeps in memory into an archive: what
+    /// happened in the last minutes, more closely than its own archives have it.
+    ///
+    /// The agent keeps them if its configuration has a part \[hindsight\]. An archive
+    /// that exists is not touched.
+    ///
+    /// Exit status: 0 written, 1 there are no samples, 65 the agent is of another
+    /// version, 74 no agent answers or the archive cannot be written, 78 the agent
+    /// keeps none.
+    Capture(CaptureOptions),
     /// Print and validate an MMV file of any version.
     ///
     /// Exit status: 0 sound, 1 some entries have to be left out, 65 refused.
@@ -164,17 +174,36 @@ struct CheckOptions {
 
 #[derive(Debug, Args)]
 struct StatusOptions {
-    /// The folder for archives of the agent [default: the agent that systemd
-    /// runs, else the one of /var/log/mmv-agent]
-    #[arg(long, value_name = "DIR")]
-    archive_dir: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentOptions,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-impl StatusOptions {
-    /// Where the agent answers.
+#[derive(Debug, Args)]
+struct CaptureOptions {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// How much time up to now: 30s, 5m [default: all that there is]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    last: Option<Duration>,
+    /// The base name of the archive
+    #[arg(long, value_name = "BASE")]
+    output: PathBuf,
+}
+
+/// Which agent is meant.
+#[derive(Debug, Args)]
+struct AgentOptions {
+    /// The folder for archives of the agent [default: the agent that systemd
+    /// runs, else the one of /var/log/mmv-agent]
+    #[arg(long, value_name = "DIR")]
+    archive_dir: Option<PathBuf>,
+}
+
+impl AgentOptions {
+    /// Where the agent tells its status.
     fn socket(&self) -> PathBuf {
         let unit = PathBuf::from(UNIT_SOCKET);
         if self.archive_dir.is_none() && unit.exists() {
@@ -203,6 +232,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Run(options) => run_command(options),
             Command::CheckConfig(options) => check_command(options),
             Command::Status(options) => status_command(&options),
+            Command::Capture(options) => capture_command(&options),
             Command::Inspect(options) => inspect_command(&options),
             Command::Record(options) => record_command(options),
             Command::Demo => demo_command(),
@@ -244,7 +274,7 @@ fn check_command(options: CheckOptions) -> ExitCode {
 }
 
 fn status_command(options: &StatusOptions) -> ExitCode {
-    let socket = options.socket();
+    let socket = options.agent.socket();
     let status = match status::ask(&socket) {
         Ok(status) => status,
         Err(error) => {
@@ -261,6 +291,24 @@ fn status_command(options: &StatusOptions) -> ExitCode {
         _ if status.archive.error.is_some() => ExitCode::from(EXIT_FINDINGS),
         _ => ExitCode::from(EXIT_OK),
     }
+}
+
+fn capture_command(options: &CaptureOptions) -> ExitCode {
+    let CaptureOptions { agent, last, output } = options;
+    let captured = match capture::capture(&agent.socket(), *last, output) {
+        Ok(captured) => captured,
+        Err(error) => {
+            say(&error.to_string());
+            return ExitCode::from(error.exit_code());
+        }
+    };
+    say(&captured.to_string());
+    if let Some(last) = last
+        && captured.is_short_of(*last)
+    {
+        say("that is all that the agent has");
+    }
+    ExitCode::from(EXIT_OK)
 }
 
 fn inspect_command(options: &InspectOptions) -> ExitCode {

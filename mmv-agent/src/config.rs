@@ -60,6 +60,8 @@ pub struct Settings {
     pub sync: SyncPolicy,
     /// What the agent may use up.
     pub limits: Limits,
+    /// What is kept in memory beside the archives; `None`: nothing.
+    pub hindsight: Option<HindsightSettings>,
     /// Labels of the host, beside those that every archive has: name and JSON
     /// value.
     pub labels: Vec<(String, String)>,
@@ -234,6 +236,31 @@ impl Default for Limits {
     }
 }
 
+/// Samples that are kept in memory, taken more often than those of archives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HindsightSettings {
+    /// Time from one sample to the next; not zero.
+    pub interval: Duration,
+    /// How much time they span at most.
+    pub span: Duration,
+    /// How many bytes of memory they take at most.
+    pub memory: usize,
+    /// Complete names of metrics, of subtrees, and patterns; none: all metrics.
+    pub metrics: Vec<String>,
+}
+
+impl Default for HindsightSettings {
+    /// All metrics, ten times a second for ten minutes, in 64 MB.
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(100),
+            span: Duration::from_secs(600),
+            memory: 64_000_000,
+            metrics: Vec::new(),
+        }
+    }
+}
+
 /// Where archives go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
@@ -260,6 +287,7 @@ impl Settings {
             compression: CompressionPolicy::default(),
             sync: SyncPolicy::default(),
             limits: Limits::default(),
+            hindsight: None,
             labels: Vec::new(),
             own_metrics: false,
             events: false,

@@ -36,6 +36,13 @@ fn intervals(settings: &Settings) -> Vec<Duration> {
     (0..=settings.groups.len()).map(|group| interval_of(settings, group)).collect()
 }
 
+/// Ticks of an interval of its own: what it misses is no loss of the archive's, nor
+/// the other way round.
+fn hindsight_schedule(settings: &Settings, phase: Duration) -> Option<Schedule> {
+    let interval = settings.hindsight.as_ref()?.interval;
+    Some(Schedule::new(&[interval], phase, None, None))
+}
+
 /// How many bytes may wait for the writer.
 pub(crate) fn queue_limit(settings: &Settings) -> usize {
     usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX)
@@ -46,6 +53,7 @@ pub(crate) fn queue_limit(settings: &Settings) -> usize {
 pub(crate) struct Driver {
     sampler: Sampler,
     schedule: Schedule,
+    hindsight: Option<Schedule>,
     settings: Settings,
     start: Instant,
     /// How often systemd is told that all is well, and when next.
@@ -86,11 +94,12 @@ impl Driver {
         let phase = time_of_day(stamp);
         let schedule =
             Schedule::new(&intervals(&settings), phase, settings.samples, settings.duration);
+        let hindsight = hindsight_schedule(&settings, phase);
         let watchdog = notify::watchdog().map(|every| (every, Duration::ZERO));
         let own = sampler.ledger().own();
         own.queue_limit.set(settings.limits.queue_bytes);
         let (lateness, pace) = (Spread::new(), Pace::new());
-        Self { sampler, schedule, settings, start, watchdog, told: None, lateness, pace }
+        Self { sampler, schedule, hindsight, settings, start, watchdog, told: None, lateness, pace }
     }
 
     /// Ticks until it is told to stop or the schedule ends. The sleep between
@@ -109,7 +118,7 @@ impl Driver {
     }
 
     fn wait(&mut self, inbox: &Receiver<Event>) -> Woken {
-        let tick = self.schedule.due();
+        let tick = self.due();
         let due = self.watchdog.map_or(tick, |(_, next)| tick.min(next));
         let woken = match self.start.checked_add(due) {
             Some(due) => inbox.recv_deadline(due),
@@ -131,10 +140,20 @@ impl Driver {
         }
     }
 
+    /// When the next tick is due, of groups or hindsight.
+    fn due(&self) -> Duration {
+        let groups = self.schedule.due();
+        self.hindsight.as_ref().map_or(groups, |hindsight| groups.min(hindsight.due()))
+    }
+
     fn tick(&mut self) -> bool {
         let (now, stamp) = clocks();
         let now = now.duration_since(self.start);
-        let tick = self.schedule.tick(now, stamp);
+        let hindsight = self.tick_hindsight(now, stamp);
+        if self.schedule.due() > now {
+            return self.sampler.tick(now, stamp, Some(hindsight.as_slice()));
+        }
+        let mut tick = self.schedule.tick(now, stamp);
         if tick.missed > 0 {
             let before = self.sampler.report().missed;
             self.sampler.note_missed(tick.missed);
@@ -151,6 +170,7 @@ impl Driver {
         }
         // The first tick is due when the agent starts.
         let lateness = self.told.map(|_| tick.lateness);
+        tick.due.extend(hindsight);
         let goes_on = self.sampler.tick(now, stamp, Some(&tick.due)) && !tick.last;
         let Self { sampler, settings, .. } = self;
         sampler.foretell(|group| interval_of(settings, group));
@@ -179,6 +199,18 @@ impl Driver {
         self.pace.note(now, [self.sampler.report().values, ledger.bytes()]);
     }
 
+    /// The number of hindsight, if its turn has come.
+    fn tick_hindsight(&mut self, now: Duration, stamp: Timestamp) -> Option<usize> {
+        let schedule = self.hindsight.as_mut().filter(|schedule| schedule.due() <= now)?;
+        let tick = schedule.tick(now, stamp);
+        let hindsight = self.sampler.hindsight()?;
+        hindsight.note_missed(tick.missed);
+        if tick.gap {
+            hindsight.note_gap();
+        }
+        Some(self.sampler.hindsight_number())
+    }
+
     fn obey(&mut self, event: Event) -> bool {
         match event {
             Event::Stop => {
@@ -192,6 +224,11 @@ impl Driver {
             Event::Status(reply) => {
                 // Whoever asked may have lost patience.
                 let _ = reply.try_send(self.status());
+            }
+            Event::Capture(time, reply) => {
+                let now = Timestamp::now();
+                let held = self.sampler.hindsight().map(|hindsight| hindsight.held(now, time));
+                let _ = reply.try_send(held);
             }
         }
         true
@@ -246,6 +283,10 @@ impl Driver {
         }
         if intervals(&settings) != intervals(now) {
             self.schedule.change(&intervals(&settings), self.start.elapsed());
+        }
+        let interval = |settings: &Settings| settings.hindsight.as_ref().map(|own| own.interval);
+        if interval(&settings) != interval(now) {
+            self.hindsight = hindsight_schedule(&settings, self.schedule.phase());
         }
         self.sampler.change(&settings);
         self.sampler.outlet().set_limit(queue_limit(&settings));

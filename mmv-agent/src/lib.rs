@@ -25,7 +25,8 @@
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
 //! tick), `queue`, `sink` and `prologue` (archives), `events` and `journal` (what
-//! happened), `state` (what is remembered), `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
+//! happened), `hindsight` and [`capture`] (the last minutes), `state` (what is remembered),
+//! `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
@@ -40,9 +41,11 @@
 
 mod allowance;
 mod archive_name;
+pub mod capture;
 mod catalog;
 pub mod cli;
 pub mod config;
+mod declared;
 pub mod demo;
 mod descriptors;
 mod directory;
@@ -51,6 +54,7 @@ pub mod error;
 mod events;
 mod groups;
 mod harvest;
+mod hindsight;
 mod host;
 mod identity;
 pub mod inspect;
@@ -91,7 +95,9 @@ pub mod status;
 mod translate;
 mod voice;
 
-pub use config::{Destination, Group, InstancePattern, Invocation, LogMode, Settings};
+pub use config::{
+    Destination, Group, HindsightSettings, InstancePattern, Invocation, LogMode, Settings,
+};
 pub use error::Error;
 pub use run::{RunningAgent, Summary, start};
 pub use sampler::SamplerReport;

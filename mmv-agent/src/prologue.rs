@@ -24,18 +24,20 @@ use crate::state::Server;
 /// The domain of pmcd.
 const DOMAIN: u32 = 2;
 
-/// Writes the prologue of an archive that starts at `timestamp`.
+/// Writes the prologue of an archive that is called `base` and starts at
+/// `timestamp`.
 ///
 /// # Errors
 ///
 /// As [`ArchiveWriter::write_result`].
 pub(crate) fn write(
     writer: &mut ArchiveWriter,
+    base: &Path,
     label: &WriterLabel,
     server: Server,
     timestamp: Timestamp,
 ) -> Result<(), Error> {
-    let base = std::path::absolute(writer.base());
+    let base = std::path::absolute(base);
     let base = base.as_deref().unwrap_or(Path::new("")).as_os_str();
     let bytes = std::os::unix::ffi::OsStrExt::as_bytes(base).to_vec();
     let loggers = InDom::new(DOMAIN, 1).ok();

@@ -17,6 +17,7 @@ use crate::config::{Destination, Invocation, Settings};
 use crate::descriptors;
 use crate::driver::{self, Driver};
 use crate::error::Error;
+use crate::hindsight;
 use crate::host::Host;
 use crate::keeper::{Keeper, Rules};
 use crate::ledger::Ledger;
@@ -48,6 +49,8 @@ pub struct RunningAgent {
     sampler: Worker<SamplerReport>,
     writer: Worker<SinkReport>,
     keeper: Worker<()>,
+    /// What prologues say.
+    store: Arc<Store>,
     /// The file of the agent's own metrics goes with it.
     _own: Option<Published>,
     _lock: Option<Lock>,
@@ -91,16 +94,25 @@ pub fn run(invocation: &Invocation) -> Result<Summary, Error> {
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(invocation.clone(), events.clone()).map_err(setup("signals"))?;
     let agent = start_with(&settings, events.clone(), inbox)?;
-    let socket = settings.socket(&Host::here().name);
-    if let Some(socket) = &socket
-        && let Err(error) = status::serve(socket, events)
+    let host = Host::here();
+    let status = settings.socket(&host.name);
+    let capture = status.as_deref().map(hindsight::serve::socket);
+    if let Some(socket) = &status
+        && let Err(error) = status::serve(socket, events.clone())
     {
         warn!(socket = %socket.display(), %error, "nobody can ask how it goes");
+    }
+    if let Some(socket) = &capture
+        && let Err(error) = hindsight::serve::serve(socket, host, Arc::clone(&agent.store), events)
+    {
+        warn!(socket = %socket.display(), %error, "nobody can capture anything");
     }
     notify::ready();
     let summary = agent.wait()?;
     // Whoever asks from now on hears that there is no agent.
-    let _ = socket.map(fs::remove_file);
+    for socket in [status, capture].into_iter().flatten() {
+        let _ = fs::remove_file(socket);
+    }
     info!(
         records = summary.sink.written,
         values = summary.sampler.values,
@@ -149,7 +161,11 @@ fn start_with(
     let keeper = Keeper::new(Arc::clone(&store), Arc::clone(&ledger), kept, Rules::of(settings));
     let left = keeper.left();
     let memory = store.memory();
-    let links = sink::Links { store, ledger: Arc::clone(&ledger), keeper: notes.clone() };
+    let links = sink::Links {
+        store: Arc::clone(&store),
+        ledger: Arc::clone(&ledger),
+        keeper: notes.clone(),
+    };
     let sink = Sink::new(names, &host, Policy::of(settings), links);
     let links = sampler::Links { keeper: notes, ledger };
     let sampler = Sampler::new(settings, host, memory, outlet, links);
@@ -159,6 +175,7 @@ fn start_with(
         writer: spawn("writer", move || write_all(sink, &inlet))?,
         keeper: spawn("keeper", move || keeper.run(&left, &inbox_of_keeper))?,
         sampler: spawn("sampler", move || driver.run(&inbox))?,
+        store,
         _own: published,
         _lock: lock,
     })

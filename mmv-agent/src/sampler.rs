@@ -15,6 +15,7 @@ use crate::catalog::{Catalog, Conflict, merge};
 use crate::config::{Group, LogMode, Settings};
 use crate::events::{self, Kind};
 use crate::groups::{Share, deal};
+use crate::hindsight::Hindsight;
 use crate::host::Host;
 use crate::keeper::Note;
 use crate::lane::Lane;
@@ -100,6 +101,7 @@ pub(crate) struct Sampler {
     unobserved: bool,
     /// The day on which the keeper was last told what to remember.
     remembered: Option<i64>,
+    hindsight: Option<Hindsight>,
 }
 
 /// With whom the sampler is in touch, beside the writer.
@@ -133,6 +135,7 @@ impl Sampler {
             harvested: Some(memory.harvested),
             unobserved: false,
             remembered: None,
+            hindsight: settings.hindsight.clone().map(Hindsight::new),
             catalog: Arc::default(),
             lanes: lanes(&settings.groups),
             groups: settings.groups.clone(),
@@ -161,6 +164,10 @@ impl Sampler {
             self.groups.clone_from(&settings.groups);
             self.stand();
         }
+        match (&mut self.hindsight, settings.hindsight.clone()) {
+            (Some(hindsight), Some(settings)) => hindsight.change(settings),
+            (hindsight, settings) => *hindsight = settings.map(Hindsight::new),
+        }
         self.sources.set_limits(settings.limits);
         self.host.labels.clone_from(&settings.labels);
         self.outdated = true;
@@ -186,6 +193,16 @@ impl Sampler {
     pub(crate) fn note_gap(&mut self) {
         self.after_loss = true;
         self.to_tell.push(Kind::Gap);
+    }
+
+    /// What is kept in memory, if anything is to be.
+    pub(crate) fn hindsight(&mut self) -> Option<&mut Hindsight> {
+        self.hindsight.as_mut()
+    }
+
+    /// The number of hindsight among groups whose turn it is.
+    pub(crate) fn hindsight_number(&self) -> usize {
+        self.lanes.len()
     }
 
     /// Counts ticks that were passed over.
@@ -232,6 +249,7 @@ impl Sampler {
             archive: self.links.ledger.archive_status(),
             kept: self.links.ledger.kept(),
             last_error: self.links.ledger.last_error(),
+            hindsight: self.hindsight.as_ref().map(Hindsight::status),
             ..Status::default()
         }
     }
@@ -246,9 +264,10 @@ impl Sampler {
         self.report
     }
 
-    /// Takes one sample of the groups that are due (`None`: all): `now` is
-    /// counted from the start, `stamp` is the time that the records bear.
-    /// `false` if nobody takes samples any more.
+    /// Takes one sample of the groups that are due, and of
+    /// [hindsight](Self::hindsight_number) (`None`: all): `now` is counted from the
+    /// start, `stamp` is the time that the records bear. `false` if nobody takes
+    /// samples any more.
     pub(crate) fn tick(&mut self, now: Duration, stamp: Timestamp, due: Option<&[usize]>) -> bool {
         self.begin(now, stamp);
         let day = stamp.seconds().div_euclid(86_400);
@@ -262,7 +281,7 @@ impl Sampler {
             self.unobserved = before.iter().any(|file| !now.contains(file));
         }
         let is_due = |number: usize| due.is_none_or(|due| due.contains(&number));
-        let mut turn: Vec<bool> = (0..self.lanes.len()).map(is_due).collect();
+        let mut turn: Vec<bool> = (0..=self.lanes.len()).map(is_due).collect();
         self.harvest(now, stamp, &turn);
         // What a process has left behind is logged by all groups that have it,
         // with their other values, since it is looked at only this once.
@@ -271,11 +290,15 @@ impl Sampler {
             for (lane, turn) in self.lanes.iter().zip(&mut turn) {
                 *turn |= lane.needs(source);
             }
+            turn[self.lanes.len()] |= self.hindsight.as_ref().is_some_and(|own| own.needs(source));
         }
         if turn != before {
             self.harvest(now, stamp, &turn);
         }
         self.remember(stamp);
+        if let (Some(hindsight), Some(true)) = (&mut self.hindsight, turn.last()) {
+            hindsight.take(stamp, &self.sources.values(now));
+        }
         let before = self.report.values;
         let goes_on = match self.sample(now, stamp, &turn) {
             Some(sample) => self.hand_over(sample),
@@ -326,9 +349,11 @@ impl Sampler {
 
     /// Reads the sources that the groups need whose turn it is.
     fn harvest(&mut self, now: Duration, stamp: Timestamp, turn: &[bool]) {
-        let Self { lanes, sources, .. } = self;
+        let Self { lanes, sources, hindsight, .. } = self;
+        let hindsight = hindsight.as_ref().filter(|_| turn.last() == Some(&true));
         let reshaped = sources.harvest(now, stamp, |source| {
-            lanes.iter().zip(turn).any(|(lane, due)| *due && lane.needs(source))
+            hindsight.is_some_and(|hindsight| hindsight.needs(source))
+                || lanes.iter().zip(turn).any(|(lane, due)| *due && lane.needs(source))
         });
         for lane in &mut self.lanes {
             if reshaped.iter().any(|source| lane.needs(*source)) {
@@ -384,12 +409,17 @@ impl Sampler {
             }
             self.left_out = Some(now + LEFT_OUT);
         }
+        let hindsight = self.hindsight.as_ref();
+        let chosen = hindsight.map(|hindsight| hindsight.choose(&merged.layout, &merged.catalog));
         let shares = deal(merged.layout, &mut merged.catalog, &self.groups);
         if self.sources.journal().is_logged() {
             events::declare(&mut merged.catalog);
         }
         self.catalog = Arc::new(merged.catalog);
         self.lay_out(shares);
+        if let (Some(hindsight), Some(layout)) = (&mut self.hindsight, chosen) {
+            hindsight.lay_out(layout, &self.catalog, self.sources.len());
+        }
     }
 
     fn lay_out(&mut self, shares: Vec<Share>) {

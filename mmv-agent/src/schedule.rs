@@ -79,6 +79,11 @@ impl Schedule {
         self.beats = intervals.iter().map(beat).collect();
     }
 
+    /// From midnight to the start.
+    pub(crate) fn phase(&self) -> Duration {
+        self.phase
+    }
+
     /// When the next tick is due, counted from the start.
     pub(crate) fn due(&self) -> Duration {
         if self.taken == 0 {

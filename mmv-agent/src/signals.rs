@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 
 use crossbeam::channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
@@ -11,6 +12,7 @@ use signal_hook::iterator::Signals;
 use tracing::error;
 
 use crate::config::{Invocation, Settings};
+use crate::hindsight::Held;
 use crate::notify;
 use crate::status::Status;
 
@@ -27,6 +29,9 @@ pub(crate) enum Event {
     NewArchive,
     /// Say what is being done.
     Status(Sender<Status>),
+    /// Hand over the samples of so much time, or all, that are kept in memory;
+    /// `None` if none are to be.
+    Capture(Option<Duration>, Sender<Option<Held>>),
 }
 
 /// Starts the thread "signals":

@@ -5,21 +5,18 @@
 //! counted, and a mark and an event say so before the first record that is
 //! written again. Events that could not be written wait for that.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam::channel::Sender;
-use mmv_archive::{
-    ArchiveWriter, Error, FetchResult, MetricDesc, ValueSet, WriterLabel, WriterOptions,
-};
-use pcp_types::{Pmid, Timestamp};
+use mmv_archive::{ArchiveWriter, Error, FetchResult, ValueSet, WriterLabel, WriterOptions};
+use pcp_types::Timestamp;
 use tracing::{error, info, warn};
 
 use crate::archive_name::ArchiveNames;
-use crate::catalog::Catalog;
 use crate::config::{Destination, Rotation, Settings, SyncPolicy};
+use crate::declared::{Declared, is_other_meaning};
 use crate::events::{Events, Happening, Kind};
 use crate::host::Host;
 use crate::keeper::Note;
@@ -106,10 +103,8 @@ struct Current {
     synced: Timestamp,
     /// Bringing records to disk has failed, and that was said.
     unsynced: bool,
-    /// The catalog that was declared last.
-    catalog: Option<u64>,
-    /// The name each metric has in it.
-    names: HashMap<Pmid, Arc<str>>,
+    /// What it was told of metrics.
+    declared: Declared,
     /// Whether the last thing written is a mark: one gap has one mark, however
     /// often writing failed in it.
     ends_in_mark: bool,
@@ -123,35 +118,6 @@ struct Current {
 }
 
 impl Current {
-    /// Whether a metric of `catalog` has another name in this archive. The
-    /// catalog that was declared last is not looked at again.
-    fn renames(&self, catalog: &Catalog) -> bool {
-        let renamed = |(desc, name): &(MetricDesc, Arc<str>)| {
-            self.names.get(&desc.pmid).is_some_and(|known| known != name)
-        };
-        self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
-    }
-
-    /// Tells the archive what it does not know yet. Descriptors come first:
-    /// they are what may not fit, and then nothing else has been said.
-    fn declare(&mut self, catalog: &Catalog) -> Result<(), Error> {
-        for (desc, name) in &catalog.metrics {
-            self.writer.declare_metric(desc, &[name])?;
-            self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
-        }
-        for (indom, instances) in &catalog.indoms {
-            self.writer.declare_indom(*indom, instances)?;
-        }
-        for (target, sets) in &catalog.labels {
-            self.writer.declare_labels(*target, sets)?;
-        }
-        for (target, kind, text) in &catalog.texts {
-            self.writer.declare_text(*target, *kind, text)?;
-        }
-        self.catalog = Some(catalog.id);
-        Ok(())
-    }
-
     /// Writes values as a record of their own, if there are any.
     fn write(&mut self, timestamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
         if value_sets.is_empty() {
@@ -168,7 +134,7 @@ impl Current {
     /// told of changes when they happened.
     fn write_before(&mut self, stamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
         let before = Timestamp::from_nanos(stamp.as_nanos() - 1);
-        let known = value_sets.iter().all(|set| self.names.contains_key(&set.pmid));
+        let known = value_sets.iter().all(|set| self.declared.knows(set.pmid));
         if known && self.writer.last_stamp() < Some(before) {
             self.write(before, value_sets)?;
         }
@@ -383,13 +349,12 @@ impl Sink {
             self.names.step();
         }
         self.rotate(sample.stamp);
-        if self.current.as_ref().is_some_and(|current| current.renames(&sample.catalog)) {
+        let renames = |current: &Current| current.declared.renames(&sample.catalog);
+        if self.current.as_ref().is_some_and(renames) {
             self.close_for_change();
         }
         match self.try_append(sample) {
-            Err(
-                Error::MetricChanged { .. } | Error::NameTaken { .. } | Error::LeafAndFolder { .. },
-            ) => {
+            Err(error) if is_other_meaning(&error) => {
                 self.close_for_change();
                 self.try_append(sample)
             }
@@ -419,9 +384,7 @@ impl Sink {
         if current.stands {
             current.write_before(sample.stamp, &sample.changes.before)?;
         }
-        if current.catalog != Some(sample.catalog.id) {
-            current.declare(&sample.catalog)?;
-        }
+        current.declared.declare(&sample.catalog, &mut current.writer)?;
         let mut events = self.events.clone();
         if let Some(loss) = self.failing.as_ref().filter(|_| self.policy.events) {
             events.push(Happening {
@@ -453,7 +416,8 @@ impl Sink {
             self.links.store.count_loss();
             (self.mark_due, self.unobserved) = (false, false);
         }
-        prologue::write(&mut current.writer, &self.label, self.links.store.server(), stamp)?;
+        let server = self.links.store.server();
+        prologue::write(&mut current.writer, &current.base, &self.label, server, stamp)?;
         info!(archive = %current.base.display(), "writing");
         self.report.archives.push(current.base.clone());
         Ok(())
@@ -483,8 +447,7 @@ impl Sink {
             volume_start: start,
             synced: start,
             unsynced: false,
-            catalog: None,
-            names: HashMap::new(),
+            declared: Declared::default(),
             ends_in_mark: false,
             stands: false,
             told: 0,
@@ -512,7 +475,7 @@ impl Sink {
 
 /// A millisecond after the last record, or half-way to the next one if that
 /// is sooner; `None` if there is no moment between the two.
-fn mark_stamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
+pub(crate) fn mark_stamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
     let between = next.nanos_since(last);
     let after = MARK_AFTER_NANOS.min(between / 2);
     (after > 0).then(|| Timestamp::from_nanos(last.as_nanos() + after))

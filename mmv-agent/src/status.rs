@@ -68,6 +68,8 @@ pub struct Status {
     pub kept: Kept,
     /// How long archives will be kept.
     pub forecast: Forecast,
+    /// What is kept in memory, if anything is to be.
+    pub hindsight: Option<HindsightStatus>,
     /// What failed last, though it may work again.
     pub last_error: Option<LastError>,
 }
@@ -122,6 +124,26 @@ pub struct GroupStatus {
     pub bytes_a_day: u64,
 }
 
+/// Samples that are kept in memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HindsightStatus {
+    /// Seconds from one sample to the next.
+    pub interval: f64,
+    /// Values of a sample.
+    pub values: usize,
+    /// How many samples there are.
+    pub samples: u64,
+    /// Seconds from the first of them to the last.
+    pub span: f64,
+    /// Bytes of memory that they take, about.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub limit: u64,
+    /// Ticks passed over because an earlier one took too long.
+    pub missed: u64,
+}
+
 /// The writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
@@ -146,6 +168,17 @@ pub struct ArchiveStatus {
 ///
 /// From the system.
 pub(crate) fn serve(socket: &Path, events: Sender<Event>) -> io::Result<()> {
+    let listener = listen(socket)?;
+    thread::Builder::new().name("status".into()).spawn(move || answer_all(&listener, &events))?;
+    Ok(())
+}
+
+/// A socket to which anybody may connect.
+///
+/// # Errors
+///
+/// From the system.
+pub(crate) fn listen(socket: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = socket.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -156,8 +189,7 @@ pub(crate) fn serve(socket: &Path, events: Sender<Event>) -> io::Result<()> {
     }
     let listener = UnixListener::bind(socket)?;
     fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
-    thread::Builder::new().name("status".into()).spawn(move || answer_all(&listener, &events))?;
-    Ok(())
+    Ok(listener)
 }
 
 fn answer_all(listener: &UnixListener, events: &Sender<Event>) {

@@ -17,7 +17,9 @@ use toml::Spanned;
 
 use super::error::ConfigError;
 use super::quantity::{Length, OrNone, Size, parse_duration};
-use super::{Destination, Group, InstancePattern, LogMode, Settings, SyncPolicy};
+use super::{
+    Destination, Group, HindsightSettings, InstancePattern, LogMode, Settings, SyncPolicy,
+};
 
 /// Labels of an archive that say which host it is of; they come from the
 /// system.
@@ -36,6 +38,7 @@ struct File {
     retention: RetentionTable,
     compression: CompressionTable,
     limits: LimitsTable,
+    hindsight: Option<HindsightTable>,
     labels: BTreeMap<Spanned<String>, LabelValue>,
     own_metrics: Option<bool>,
     events: Option<bool>,
@@ -93,6 +96,15 @@ struct LimitsTable {
     metadata: Option<Size>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct HindsightTable {
+    interval: Option<Spanned<Length>>,
+    span: Option<Spanned<Length>>,
+    memory: Option<Size>,
+    metrics: Vec<Spanned<String>>,
+}
+
 /// Puts what the file says over `settings`.
 ///
 /// # Errors
@@ -135,6 +147,10 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
     replace(&mut settings.limits.files, limits.files);
     replace(&mut settings.limits.values, limits.values);
     replace(&mut settings.limits.metadata_bytes, limits.metadata.map(|Size(bytes)| bytes));
+    settings.hindsight = file
+        .hindsight
+        .map(|table| hindsight_of(table).map_err(|(span, message)| wrong(Some(span), &message)))
+        .transpose()?;
     for (name, LabelValue(json)) in labels {
         if OWN_LABELS.contains(&name.as_ref().as_str()) {
             return Err(wrong(Some(name.span()), "this label comes from the system"));
@@ -153,13 +169,7 @@ fn group_of(table: GroupTable, known: &[Group]) -> Result<Group, (Range<usize>, 
         return Err((metrics.span(), "a group without metrics".to_owned()));
     }
     let metrics = metrics.into_inner();
-    if let Some(pattern) = metrics.iter().find(|pattern| !is_pattern(pattern.as_ref())) {
-        let message = format!(
-            "\"{}\" is not a name or pattern: letters, digits, \"_\", \".\", \"*\" and \"?\"",
-            pattern.as_ref()
-        );
-        return Err((pattern.span(), message));
-    }
+    check_patterns(&metrics)?;
     let name = match name {
         Some(name) if known.iter().any(|group| group.name == *name.as_ref()) => {
             return Err((name.span(), format!("there is a group \"{}\" already", name.as_ref())));
@@ -171,6 +181,37 @@ fn group_of(table: GroupTable, known: &[Group]) -> Result<Group, (Range<usize>, 
     let instances = instances.into_iter().map(InstancePattern::Matching).collect();
     let interval = interval.map(|Length(interval)| interval);
     Ok(Group { name, metrics, instances, interval, log })
+}
+
+/// The hindsight of a table; else what is wrong, and where.
+fn hindsight_of(table: HindsightTable) -> Result<HindsightSettings, (Range<usize>, String)> {
+    let HindsightTable { interval, span, memory, metrics } = table;
+    check_patterns(&metrics)?;
+    let mut settings = HindsightSettings::default();
+    let at = span.as_ref().or(interval.as_ref()).map(Spanned::span);
+    replace(&mut settings.interval, interval.map(|interval| interval.into_inner().0));
+    replace(&mut settings.span, span.map(|span| span.into_inner().0));
+    if settings.span < settings.interval {
+        return Err((at.unwrap_or_default(), "the span is shorter than the interval".to_owned()));
+    }
+    let memory = memory.map(|Size(bytes)| usize::try_from(bytes).unwrap_or(usize::MAX));
+    replace(&mut settings.memory, memory);
+    settings.metrics = metrics.into_iter().map(Spanned::into_inner).collect();
+    Ok(settings)
+}
+
+/// Names and patterns of metrics, or the first one that is none.
+fn check_patterns(metrics: &[Spanned<String>]) -> Result<(), (Range<usize>, String)> {
+    match metrics.iter().find(|pattern| !is_pattern(pattern.as_ref())) {
+        Some(pattern) => Err((
+            pattern.span(),
+            format!(
+                "\"{}\" is not a name or pattern: letters, digits, \"_\", \".\", \"*\" and \"?\"",
+                pattern.as_ref()
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether a metric may have such a name, or match such a pattern.
@@ -335,6 +376,21 @@ mod tests {
     }
 
     #[test]
+    fn hindsight_is_there_if_it_is_named() {
+        assert_eq!(read("").unwrap().hindsight, None);
+        assert_eq!(read("[hindsight]").unwrap().hindsight, Some(HindsightSettings::default()));
+        let text = "[hindsight]\ninterval = \"20ms\"\nspan = \"1m\"\nmemory = \"1MB\"\n\
+                    metrics = [\"mmv.a\", \"*.b?\"]\n";
+        let expected = HindsightSettings {
+            interval: Duration::from_millis(20),
+            span: Duration::from_secs(60),
+            memory: 1_000_000,
+            metrics: vec!["mmv.a".into(), "*.b?".into()],
+        };
+        assert_eq!(read(text).unwrap().hindsight, Some(expected));
+    }
+
+    #[test]
     fn an_error_tells_file_line_and_key() {
         for (text, error) in [
             ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2: intervall: unknown field"),
@@ -367,6 +423,13 @@ mod tests {
                 "[[group]]\nname = \"a\"\nmetrics = [\"a\"]\n[[group]]\nname = \"a\"\nmetrics = [\"b\"]",
                 "agent.toml:5: group.name: there is a group \"a\" already",
             ),
+            ("[hindsight]\nspann = \"1m\"", "agent.toml:2: hindsight.spann: unknown field"),
+            (
+                "[hindsight]\ninterval = \"1m\"\nspan = \"1s\"",
+                "agent.toml:3: hindsight.span: the span is shorter",
+            ),
+            ("[hindsight]\ninterval = \"1h\"", "agent.toml:2: hindsight.interval: the span is"),
+            ("[hindsight]\nmetrics = [\"a b\"]", "agent.toml:2: hindsight.metrics: \"a b\" is"),
             ("interval = ", "agent.toml:1: interval: "),
             ("interval = \"1s\"\ninterval = \"1s\"", "agent.toml:2: interval: duplicate key"),
         ] {
@@ -390,7 +453,7 @@ mod tests {
         let text = include_str!("../../../systemd/agent.toml");
         let lines = text.lines().map(|line| match line.strip_prefix('#') {
             Some(key) if key.starts_with(|first: char| first.is_ascii_lowercase()) => key,
-            Some(key) if key.starts_with("[[") => key,
+            Some(key) if key.starts_with('[') => key,
             _ => line,
         });
         lines.collect::<Vec<_>>().join("\n")
@@ -413,7 +476,10 @@ mod tests {
         // What has no default is there as an example.
         let [group] = &found.groups[..] else { panic!("{:?}", found.groups) };
         assert_eq!((group.interval, group.log), (Some(Duration::from_secs(60)), LogMode::OnChange));
-        let found = Settings { labels: Vec::new(), groups: Vec::new(), ..found };
+        let hindsight =
+            HindsightSettings { metrics: vec!["mmv".to_owned()], ..HindsightSettings::default() };
+        assert_eq!(found.hindsight, Some(hindsight));
+        let found = Settings { labels: Vec::new(), groups: Vec::new(), hindsight: None, ..found };
         // Built in is: as systemd says, else beside the archives.
         let state_dir = Some("/var/lib/mmv-agent".into());
         assert_eq!(found, Settings { state_dir, ..built_in });
@@ -422,7 +488,8 @@ mod tests {
     #[test]
     fn the_example_has_every_key() {
         let example: toml::Table = example().parse().unwrap();
-        for table in ["", "[group]", "rotation", "retention", "compression", "limits"] {
+        for table in ["", "[group]", "rotation", "retention", "compression", "limits", "hindsight"]
+        {
             let found = match table {
                 "" => &example,
                 "[group]" => example["group"][0].as_table().unwrap(),

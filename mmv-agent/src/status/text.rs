@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{GroupStatus, SourceStatus, Status};
+use super::{GroupStatus, HindsightStatus, SourceStatus, Status};
 
 /// A time in UTC, to the second.
 fn in_utc(seconds: i64) -> String {
@@ -56,6 +56,15 @@ pub fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Result<()
     for GroupStatus { name, interval, values, bytes_a_day } in &status.groups {
         let megabytes = *bytes_a_day as f64 / 1e6;
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
+    }
+    if let Some(HindsightStatus { interval, values, samples, span, bytes, .. }) = &status.hindsight
+    {
+        let megabytes = *bytes as f64 / 1e6;
+        writeln!(
+            out,
+            "hindsight: {values} values each {interval} s, {samples} samples of {span:.0} s, \
+             {megabytes:.1} MB of memory"
+        )?;
     }
     for SourceStatus { file, state, since, reason, values } in &status.sources {
         // Names and reasons come from files that anybody may make.

@@ -1,0 +1,74 @@
+//! What an archive was told of the metrics in it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mmv_archive::{ArchiveWriter, Error, MetricDesc};
+use pcp_types::Pmid;
+
+use crate::catalog::Catalog;
+
+/// What one archive knows.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    /// The catalog that was declared last.
+    catalog: Option<u64>,
+    /// The name each metric has.
+    names: HashMap<Pmid, Arc<str>>,
+}
+
+impl Declared {
+    /// Whether a metric of `catalog` has another name in this archive. The
+    /// catalog that was declared last is not looked at again.
+    pub(crate) fn renames(&self, catalog: &Catalog) -> bool {
+        let renamed = |(desc, name): &(MetricDesc, Arc<str>)| {
+            self.names.get(&desc.pmid).is_some_and(|known| known != name)
+        };
+        self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
+    }
+
+    /// Whether there is such a metric.
+    pub(crate) fn knows(&self, pmid: Pmid) -> bool {
+        self.names.contains_key(&pmid)
+    }
+
+    /// Tells the archive what it does not know yet; nothing if it was told of this
+    /// catalog last. Descriptors come first: they are what may not fit, and then
+    /// nothing else has been said.
+    ///
+    /// # Errors
+    ///
+    /// As the writer's; those that [`is_other_meaning`] knows need a new archive.
+    pub(crate) fn declare(
+        &mut self,
+        catalog: &Catalog,
+        writer: &mut ArchiveWriter,
+    ) -> Result<(), Error> {
+        if self.catalog == Some(catalog.id) {
+            return Ok(());
+        }
+        for (desc, name) in &catalog.metrics {
+            writer.declare_metric(desc, &[name])?;
+            self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
+        }
+        for (indom, instances) in &catalog.indoms {
+            writer.declare_indom(*indom, instances)?;
+        }
+        for (target, sets) in &catalog.labels {
+            writer.declare_labels(*target, sets)?;
+        }
+        for (target, kind, text) in &catalog.texts {
+            writer.declare_text(*target, *kind, text)?;
+        }
+        self.catalog = Some(catalog.id);
+        Ok(())
+    }
+}
+
+/// Whether a metric means something else than it did: within an archive it cannot.
+pub(crate) fn is_other_meaning(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::MetricChanged { .. } | Error::NameTaken { .. } | Error::LeafAndFolder { .. }
+    )
+}
