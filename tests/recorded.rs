@@ -78,3 +78,36 @@ fn a_signal_to_the_recorder_ends_the_command_and_the_archive_is_whole() {
     assert_eq!(output.status.code(), Some(128 + Signal::SIGTERM as i32));
     assert!(account::of_mmv_archive(&base).records.iter().any(facts::Record::has_samples));
 }
+
+#[test]
+fn a_killed_recording_is_cleaned_up_by_the_next_one_when_its_command_has_ended() {
+    let scratch = Scratch::new();
+    let temporary = scratch.path().join("temporary");
+    std::fs::create_dir(&temporary).expect("a folder");
+    let base = scratch.path().join("recording");
+    let recorder = |script| {
+        let mut command = recorder(&scratch, &base, script);
+        command.env("TMPDIR", &temporary).env("command", scratch.path().join("command"));
+        command
+    };
+    let mut killed = recorder("echo $$ > \"$command\"; exec sleep 100").spawn().expect("start it");
+    let command: Pid = wait::until("the command", || {
+        let text = std::fs::read_to_string(scratch.path().join("command")).ok()?;
+        text.trim().parse().ok().map(Pid::from_raw)
+    });
+    killed.kill().expect("kill it");
+    killed.wait().expect("its end");
+    let entries = || std::fs::read_dir(&temporary).expect("the folder").flatten();
+    let left = entries().next().expect("its folder").path();
+    // As if it had been for long.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::open(&left).and_then(|left| left.set_modified(old)).expect("set its time");
+    assert!(recorder("exit 0").status().expect("start it").success());
+    assert!(left.join("mmv").exists(), "the command is still using it");
+    kill(command, Signal::SIGKILL).expect("end the command");
+    wait::until_true("its folder to go", || {
+        assert!(recorder("exit 0").status().expect("start it").success());
+        !left.exists()
+    });
+    assert_eq!(entries().count(), 0);
+}

@@ -6,8 +6,9 @@
 //! environment. The agent samples that folder in this process until the command
 //! has ended.
 
+mod folder;
+
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use signal_hook::iterator::{Handle, Signals};
 use crate::config::{Destination, Settings};
 use crate::review::review;
 use crate::run;
+use folder::Folder;
 
 /// The status of a shell for a command that is not there.
 const NOT_FOUND: u8 = 127;
@@ -97,13 +99,10 @@ impl Recording {
     /// Any [`Error`].
     pub fn record(&self) -> Result<u8, Error> {
         let setup = |what| move |source| Error::Setup { what, source };
-        let folder = tempfile::Builder::new().prefix("mmv-record-").tempdir();
-        let folder = folder.map_err(setup("a folder for MMV files"))?;
-        let mmv_dir = folder.path().join("mmv");
-        fs::create_dir(&mmv_dir).map_err(setup("a folder for MMV files"))?;
+        let folder = Folder::new().map_err(setup("a folder for MMV files"))?;
         let agent = run::start(&Settings {
             interval: self.interval,
-            ..Settings::new(mmv_dir, Destination::Base(self.base()))
+            ..Settings::new(folder.mmv_dir(), Destination::Base(self.base()))
         })?;
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(setup("signals"))?;
         let mut child = self.start(folder.path())?;
