@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::compliance;
 use crate::harness::account;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
-use crate::harness::mmv_file::image;
+use crate::harness::mmv_file::{grow, image};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
@@ -51,6 +52,31 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
     assert_eq!(missing.status.code(), Some(WRONG));
     let good = mmv_agent(&["check-config"], &config(&scratch, "interval = \"2s\"\n"));
     assert!(good.status.success(), "{good:?}");
+}
+
+#[test]
+fn archives_of_version_2_are_written_when_asked_for() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let file = config(&scratch, "interval = \"20ms\"\narchive-version = 2\nevents = true\n");
+    let options = ["--config", file.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    let samples = |base: &Path| {
+        account::so_far(base)
+            .map_or(0, |facts| facts.records.iter().filter(|record| record.has_samples()).count())
+    };
+    agent.wait_for("some samples", |base| samples(base) > 3);
+    // Instances and metrics that come later are told in whole domains.
+    grow(&path, &image(9, 2, &[("requests", 4), ("errors", 1)]));
+    agent.wait_for("more samples", |base| samples(base) > 10);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let base = agent.archive();
+    compliance::check(&oracle, &base);
+    let label = oracle.run("pmdumplog", &["-l", base.to_str().expect("UTF-8")]);
+    assert!(label.contains("(Log Format Version 2)"), "{label}");
+    let facts = account::of_mmv_archive(&base);
+    assert!(facts.metrics.values().any(|metric| metric.names.contains("mmv.app.errors")));
 }
 
 #[test]

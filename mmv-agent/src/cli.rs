@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use mmv_archive::Version;
 
 use crate::config::{
-    Destination, Invocation, QuantityError, Settings, UNIT_SOCKET, default_archive_dir,
-    parse_duration,
+    Destination, Invocation, QuantityError, Settings, UNIT_SOCKET, archive_version,
+    default_archive_dir, parse_duration,
 };
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::host::Host;
@@ -120,6 +121,10 @@ struct RunOptions {
     /// Stop after so much time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
+    /// The version of archives: 3, or 2 for readers before PCP 6, with times cut to
+    /// microseconds [default: 3]
+    #[arg(long, value_name = "VERSION", value_parser = archive_version)]
+    archive_version: Option<Version>,
     /// Publish the agent's own metrics, mmv.agent.*, and log them [default: true]
     #[arg(long, value_name = "BOOL")]
     own_metrics: Option<bool>,
@@ -139,6 +144,7 @@ impl RunOptions {
             interval: self.interval,
             samples: self.samples,
             duration: self.duration,
+            archive_version: self.archive_version,
             own_metrics: self.own_metrics,
             events: self.events,
         }
@@ -400,6 +406,8 @@ mod tests {
             "3",
             "--duration",
             "2s",
+            "--archive-version",
+            "2",
             "--own-metrics",
             "true",
             "--events",
@@ -414,6 +422,7 @@ mod tests {
             interval: Some(Duration::from_millis(100)),
             samples: Some(3),
             duration: Some(Duration::from_secs(2)),
+            archive_version: Some(Version::V2),
             own_metrics: Some(true),
             events: Some(false),
         };

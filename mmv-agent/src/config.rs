@@ -14,13 +14,13 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_archive::Compression;
 use mmv_archive::scan::glob;
+use mmv_archive::{Compression, Version};
 use pcp_types::InstanceId;
 
 pub use error::ConfigError;
 pub use invocation::Invocation;
-pub use quantity::{QuantityError, parse_duration, parse_size};
+pub use quantity::{QuantityError, archive_version, parse_duration, parse_size};
 
 /// The socket of an agent that systemd runs, in its runtime directory.
 const SOCKET: &str = "status.sock";
@@ -58,6 +58,9 @@ pub struct Settings {
     pub compression: CompressionPolicy,
     /// When records are brought to disk.
     pub sync: SyncPolicy,
+    /// The version of archives: 3, or 2 for readers before PCP 6, with times cut to
+    /// microseconds.
+    pub archive_version: Version,
     /// What the agent may use up.
     pub limits: Limits,
     /// What is kept in memory beside the archives; `None`: nothing.
@@ -286,6 +289,7 @@ impl Settings {
             retention: Retention::default(),
             compression: CompressionPolicy::default(),
             sync: SyncPolicy::default(),
+            archive_version: Version::V3,
             limits: Limits::default(),
             hindsight: None,
             labels: Vec::new(),

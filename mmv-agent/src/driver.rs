@@ -269,7 +269,7 @@ impl Driver {
     }
 
     /// Takes other settings, but for what a running agent cannot change.
-    fn change(&mut self, settings: Settings) {
+    fn change(&mut self, mut settings: Settings) {
         let now = &self.settings;
         let fixed = [
             ("mmv-dir", settings.mmv_dir != now.mmv_dir),
@@ -277,10 +277,12 @@ impl Driver {
             ("state-dir", settings.state_dir != now.state_dir),
             ("own-metrics", settings.own_metrics != now.own_metrics),
             ("events", settings.events != now.events),
+            ("archive-version", settings.archive_version != now.archive_version),
         ];
         for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
             warn!(key, "has changed, and will at the next start");
         }
+        settings.archive_version = now.archive_version;
         if intervals(&settings) != intervals(now) {
             self.schedule.change(&intervals(&settings), self.start.elapsed());
         }

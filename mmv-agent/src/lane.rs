@@ -3,6 +3,7 @@
 //! Everything constant is prepared and kept until it changes: the recorder while
 //! the sources and their metadata stay and the same values are present.
 
+use mmv_archive::Version;
 use mmv_archive::prepared::RecordBuffer;
 use pcp_types::Timestamp;
 use tracing::error;
@@ -24,9 +25,16 @@ pub(crate) struct Lane {
     sources: Vec<bool>,
     /// Somebody has asked for the size of its first record.
     sized: bool,
+    /// That of the archives that its records are for.
+    version: Version,
 }
 
 impl Lane {
+    /// A lane of nothing yet, for archives of a version.
+    pub(crate) fn new(version: Version) -> Self {
+        Self { version, ..Self::default() }
+    }
+
     /// Other sources, or other metadata. True if something that was logged
     /// seldom is gone.
     pub(crate) fn lay_out(&mut self, share: Share, log: LogMode, sources: usize) -> bool {
@@ -103,7 +111,7 @@ impl Lane {
         let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
         let recorder = match kept {
             Some(recorder) => recorder,
-            None => match Recorder::new(&self.layout, values) {
+            None => match Recorder::new(&self.layout, values, self.version) {
                 Ok(recorder) => recorder?,
                 Err(error) => {
                     error!(%error, "this sample cannot be recorded");

@@ -6,8 +6,8 @@
 //! headers are constant bytes from then on, and a tick writes the stamp and
 //! the values.
 
-use mmv_archive::EncodeError;
 use mmv_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateBuilder};
+use mmv_archive::{EncodeError, Version};
 use pcp_types::{InstanceId, Pmid, Timestamp, ValueType};
 
 use crate::harvest::Values;
@@ -57,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for what is present now. `sources[n]` are the values of
+    /// A recorder for what is present now, for archives of a version. `sources[n]` are the values of
     /// source `n`, or `None` to leave it out. A metric whose sources are there
     /// but have no value now gets a set without values. `None` if there is no
     /// metric to record.
@@ -68,10 +68,11 @@ impl Recorder {
     pub(crate) fn new(
         layout: &Layout,
         sources: &[Option<&Values>],
+        version: Version,
     ) -> Result<Option<Self>, EncodeError> {
         let there =
             |set: &&ValueSetLayout| set.owners.iter().any(|owner| of(sources, *owner).is_some());
-        let mut builder = TemplateBuilder::new();
+        let mut builder = TemplateBuilder::of_version(version);
         let mut pending = Vec::new();
         let mut sets = 0;
         for set in layout.iter().filter(there) {
@@ -233,7 +234,7 @@ mod tests {
     fn a_record_has_the_values_of_all_sources_that_are_there() {
         let (first, second) = (values(&[7]), values(&[8, 0]));
         let all = [Some(&first), Some(&second)];
-        let recorder = Recorder::new(&layout(), &all).unwrap().unwrap();
+        let recorder = Recorder::new(&layout(), &all, Version::V3).unwrap().unwrap();
         assert_eq!(recorder.values(), 3);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(2, 3, 1));
 
@@ -241,7 +242,7 @@ mod tests {
         let every = |_| true;
         assert!(recorder.is_for(&all, every) && !recorder.is_for(&some, every));
         assert!(recorder.is_for(&some, |source| source == 0));
-        let recorder = Recorder::new(&layout(), &some).unwrap().unwrap();
+        let recorder = Recorder::new(&layout(), &some, Version::V3).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0));
     }
@@ -249,7 +250,8 @@ mod tests {
     #[test]
     fn values_stand_big_endian_behind_their_instances() {
         let first = values(&[0x0102_0304]);
-        let recorder = Recorder::new(&layout(), &[Some(&first), None]).unwrap().unwrap();
+        let recorder =
+            Recorder::new(&layout(), &[Some(&first), None], Version::V3).unwrap().unwrap();
         let mut buffer = recorder.new_buffer();
         let stamp = Timestamp::new(1_700_000_000, 5).unwrap();
         assert!(recorder.record(stamp, &[Some(&first), None], &mut buffer));
@@ -263,14 +265,14 @@ mod tests {
         let first = values(&[7]);
         let mut layout = layout();
         layout[1].owners.push(0);
-        let recorder = Recorder::new(&layout, &[Some(&first), None]).unwrap().unwrap();
+        let recorder = Recorder::new(&layout, &[Some(&first), None], Version::V3).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0) + 8);
     }
 
     #[test]
     fn without_a_source_there_is_no_recorder() {
-        assert!(Recorder::new(&layout(), &[None, None]).unwrap().is_none());
-        assert!(Recorder::new(&Layout::new(), &[]).unwrap().is_none());
+        assert!(Recorder::new(&layout(), &[None, None], Version::V3).unwrap().is_none());
+        assert!(Recorder::new(&Layout::new(), &[], Version::V3).unwrap().is_none());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::Sender;
+use mmv_archive::Version;
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
@@ -42,8 +43,8 @@ fn bytes_a_day(bytes: usize, interval: Duration) -> u64 {
 }
 
 /// A lane for each group, and one for the rest.
-fn lanes(groups: &[Group]) -> Vec<Lane> {
-    (0..=groups.len()).map(|_| Lane::default()).collect()
+fn lanes(groups: &[Group], version: Version) -> Vec<Lane> {
+    (0..=groups.len()).map(|_| Lane::new(version)).collect()
 }
 
 /// What the sampler has done.
@@ -137,7 +138,7 @@ impl Sampler {
             remembered: None,
             hindsight: settings.hindsight.clone().map(Hindsight::new),
             catalog: Arc::default(),
-            lanes: lanes(&settings.groups),
+            lanes: lanes(&settings.groups, settings.archive_version),
             groups: settings.groups.clone(),
             meanings: Meanings::default(),
             day: None,
@@ -160,7 +161,7 @@ impl Sampler {
     /// Other settings from now on.
     pub(crate) fn change(&mut self, settings: &Settings) {
         if self.groups != settings.groups {
-            self.lanes = lanes(&settings.groups);
+            self.lanes = lanes(&settings.groups, settings.archive_version);
             self.groups.clone_from(&settings.groups);
             self.stand();
         }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam::channel::Sender;
-use mmv_archive::{ArchiveWriter, Error, FetchResult, ValueSet, WriterLabel, WriterOptions};
+use mmv_archive::{
+    ArchiveWriter, Error, FetchResult, ValueSet, Version, WriterLabel, WriterOptions,
+};
 use pcp_types::Timestamp;
 use tracing::{error, info, warn};
 
@@ -40,6 +42,7 @@ pub(crate) struct Policy {
     rotation: Rotation,
     archive_size: Option<u64>,
     sync: SyncPolicy,
+    version: Version,
     /// What happened is logged.
     events: bool,
 }
@@ -55,6 +58,7 @@ impl Policy {
                 .size
                 .map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
             sync: settings.sync,
+            version: settings.archive_version,
             events: settings.events,
         };
         if let Destination::Base(_) = settings.destination {
@@ -129,11 +133,15 @@ impl Current {
         Ok(())
     }
 
-    /// Writes what values were a nanosecond before `stamp`, unless a record has
-    /// that time already. Nothing new is declared for it, so that a reader is
+    /// Writes what values were just before `stamp`, by the least time that the
+    /// archive can tell apart, unless a record has that time already. Nothing new is declared for it, so that a reader is
     /// told of changes when they happened.
     fn write_before(&mut self, stamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
-        let before = Timestamp::from_nanos(stamp.as_nanos() - 1);
+        let least = match self.writer.version() {
+            Version::V2 => 1_000,
+            Version::V3 => 1,
+        };
+        let before = Timestamp::from_nanos(stamp.as_nanos() - least);
         let known = value_sets.iter().all(|set| self.declared.knows(set.pmid));
         if known && self.writer.last_stamp() < Some(before) {
             self.write(before, value_sets)?;
@@ -436,7 +444,8 @@ impl Sink {
             source,
         })?;
         let volume_bytes = Some(self.policy.rotation.volume_size);
-        let options = WriterOptions { volume_bytes, ..WriterOptions::default() };
+        let version = self.policy.version;
+        let options = WriterOptions { volume_bytes, version, ..WriterOptions::default() };
         let writer = ArchiveWriter::create(&base, self.label.clone(), options)?;
         self.links.ledger.set_writing(Some((base.clone(), 0)));
         Ok(Current {

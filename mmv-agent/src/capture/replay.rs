@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mmv_archive::prepared::RecordBuffer;
 use mmv_archive::staging::Staging;
-use mmv_archive::{ArchiveWriter, EncodeError, Timestamp, WriterLabel, WriterOptions};
+use mmv_archive::{ArchiveWriter, EncodeError, Timestamp, Version, WriterLabel, WriterOptions};
 
 use super::Captured;
 use crate::declared::{Declared, is_other_meaning};
@@ -225,7 +225,9 @@ impl Player {
         let values = values.map(|(number, values)| is_there(number).then_some(values));
         let values: Vec<Option<&Values>> = values.collect();
         if self.recorder.is_none() {
-            let Some(recorder) = Recorder::new(&self.layout, &values)? else { return Ok(None) };
+            let Some(recorder) = Recorder::new(&self.layout, &values, Version::V3)? else {
+                return Ok(None);
+            };
             let buffer = recorder.new_buffer();
             self.recorder = Some((recorder, buffer));
         }

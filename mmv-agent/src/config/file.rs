@@ -10,13 +10,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mmv_archive::{Compression, LabelClass, LabelSet};
+use mmv_archive::{Compression, LabelClass, LabelSet, Version};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Visitor};
 use toml::Spanned;
 
 use super::error::ConfigError;
-use super::quantity::{Length, OrNone, Size, parse_duration};
+use super::quantity::{Length, OrNone, Size, archive_version, parse_duration};
 use super::{
     Destination, Group, HindsightSettings, InstancePattern, LogMode, Settings, SyncPolicy,
 };
@@ -33,6 +33,7 @@ struct File {
     state_dir: Option<PathBuf>,
     interval: Option<Length>,
     sync: Option<SyncText>,
+    archive_version: Option<VersionNumber>,
     group: Vec<GroupTable>,
     rotation: RotationTable,
     retention: RetentionTable,
@@ -130,6 +131,10 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
     }
     replace(&mut settings.own_metrics, file.own_metrics);
     replace(&mut settings.events, file.events);
+    replace(
+        &mut settings.archive_version,
+        file.archive_version.map(|VersionNumber(number)| number),
+    );
     replace(&mut settings.sync, sync.map(|SyncText(sync)| sync));
     let RotationTable { volume_size, volume_time, daily } = file.rotation;
     replace(&mut settings.rotation.volume_size, volume_size.map(|Size(bytes)| bytes));
@@ -257,6 +262,17 @@ impl<'de> Deserialize<'de> for SyncText {
     }
 }
 
+/// 2 or 3.
+#[derive(Debug)]
+struct VersionNumber(Version);
+
+impl<'de> Deserialize<'de> for VersionNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u32::deserialize(deserializer)?;
+        archive_version(&number.to_string()).map(Self).map_err(D::Error::custom)
+    }
+}
+
 /// A label's value, as JSON.
 #[derive(Debug)]
 struct LabelValue(String);
@@ -357,12 +373,13 @@ mod tests {
 
     #[test]
     fn archives_are_kept_as_is_said() {
-        let text = "sync = \"always\"\n\
+        let text = "sync = \"always\"\narchive-version = 2\n\
                     [rotation]\nvolume-size = \"1MB\"\nvolume-time = \"1h\"\ndaily = false\n\
                     [retention]\nage = \"2d\"\nsize = \"none\"\nfree = \"1GB\"\n\
                     [compression]\nmethod = \"zstd\"\nafter = \"1s\"\n";
         let settings = read(text).unwrap();
-        assert_eq!(settings.sync, SyncPolicy::Always);
+        assert_eq!((settings.sync, settings.archive_version), (SyncPolicy::Always, Version::V2));
+        assert!(read("archive-version = 4").is_err());
         let volume_time = Some(Duration::from_secs(3600));
         let rotation = Rotation { volume_size: 1_000_000, volume_time, daily: false };
         assert_eq!(settings.rotation, rotation);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mmv_archive::Version;
 use mmv_writer::mmv_directory;
 
 use super::error::ConfigError;
@@ -27,6 +28,8 @@ pub struct Invocation {
     pub samples: Option<u64>,
     /// Stop after so much time.
     pub duration: Option<Duration>,
+    /// The version of archives.
+    pub archive_version: Option<Version>,
     /// Whether the agent publishes metrics of its own.
     pub own_metrics: Option<bool>,
     /// Whether what happens goes into the archive.
@@ -59,6 +62,7 @@ impl Invocation {
         if let Some(interval) = self.interval {
             settings.interval = interval;
         }
+        settings.archive_version = self.archive_version.unwrap_or(settings.archive_version);
         settings.samples = self.samples;
         settings.duration = self.duration;
         settings.own_metrics = self.own_metrics.unwrap_or(settings.own_metrics);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mmv_archive::Version;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 /// A text that is no quantity of its kind.
@@ -88,6 +89,19 @@ impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         parse_duration(&text).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// The version of archives: `2` or `3`.
+///
+/// # Errors
+///
+/// For another text, in words.
+pub fn archive_version(text: &str) -> Result<Version, String> {
+    match text {
+        "2" => Ok(Version::V2),
+        "3" => Ok(Version::V3),
+        _ => Err("archives have version 2 or 3".to_owned()),
     }
 }
 
