@@ -33,6 +33,7 @@
 //! | `manual` | manual pages, unit and installation are whole |
 //! | `told` | an agent tells of itself in its archive: events, and metrics of its own |
 //! | `soak` | the same mishap again and again |
+//! | `long_run` | all mishaps at once, and afterwards each value is a true one |
 //! | `demo` | the one command of the README works |
 //!
 //! A test that needs what the machine lacks says `skipped: ...` on standard error
@@ -54,6 +55,7 @@ mod growing;
 mod harness;
 mod harvest;
 mod lifecycle;
+mod long_run;
 mod malformed;
 mod manual;
 mod paper;

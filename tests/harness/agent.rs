@@ -51,10 +51,20 @@ impl Agent {
         Self::spawn(command, scratch, options)
     }
 
+    /// Keeps the files of a running agent from growing beyond so many bytes.
+    pub(crate) fn limit_files(&self, bytes: u64) {
+        self.set_limit(&bytes.to_string());
+    }
+
     /// Lets the files of an agent grow again.
     pub(crate) fn lift_limit(&self) {
+        self.set_limit("unlimited");
+    }
+
+    fn set_limit(&self, bytes: &str) {
         let pid = self.process.id().to_string();
-        let status = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:"]).status();
+        let limit = format!("--fsize={bytes}:");
+        let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
         assert!(status.expect("run prlimit").success());
     }
 
@@ -188,7 +198,7 @@ impl Drop for Agent {
 }
 
 /// Archives in a folder and below, by their metadata files.
-fn find_bases(folder: &Path, bases: &mut Vec<PathBuf>) {
+pub(crate) fn find_bases(folder: &Path, bases: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {

@@ -1,0 +1,317 @@
+//! Fifty programs that die, come back changed and grow, an agent that is killed and
+//! started again, a disk that is full and has room again: and afterwards each value
+//! logged is one that its program had at that time, each gap is marked or the end of
+//! a run, all archives are sound, and PCP's programs join them.
+//!
+//! | | |
+//! |---|---|
+//! | `shape` | what a program publishes in which of its lives |
+//! | `program` | the program itself: sets its values to the time |
+//! | `crowd` | the programs from outside |
+//! | `runs` | the agent from outside |
+//! | `disk` | the disk that fills |
+//! | `reading` | what was logged |
+//! | `verdict` | whether each value was true |
+//! | `joints` | where samples are missing, and what joins |
+//!
+//! Some forty seconds; with `MMV_LONG` as many minutes as `MMV_SOAK_MINUTES` says (60).
+//! `MMV_SEED` repeats what a run did, as far as a machine ever does the same again.
+
+mod crowd;
+mod disk;
+mod joints;
+mod program;
+mod reading;
+mod runs;
+mod shape;
+mod verdict;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::compliance;
+use crate::harness::binaries;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::skip;
+use crate::harness::wait;
+use crowd::Crowd;
+use disk::{Disk, NAMESPACE};
+use joints::Gaps;
+use program::micros;
+use runs::{Runs, Usage};
+use shape::{Dice, PROGRAMS, STEADY};
+use verdict::Verdict;
+
+/// How often something may happen.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How long and how wild a run is.
+#[derive(Debug)]
+struct Plan {
+    seed: u64,
+    interval: Duration,
+    /// With an agent that is killed.
+    chaos: Duration,
+    /// And with one that is not.
+    quiet: Duration,
+    /// How long an agent lives among others, in steps.
+    life: u64,
+    /// In how many steps one program dies.
+    death: u64,
+    /// In how many steps the disk is full once.
+    full: u64,
+}
+
+impl Plan {
+    fn of_environment() -> Self {
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let seed = number("MMV_SEED").unwrap_or_else(micros);
+        if std::env::var_os("MMV_LONG").is_none() {
+            let [chaos, quiet] = [22, 14].map(Duration::from_secs);
+            let interval = Duration::from_millis(50);
+            return Self { seed, interval, chaos, quiet, life: 60, death: 4, full: 60 };
+        }
+        let minutes = number("MMV_SOAK_MINUTES").unwrap_or(60);
+        let [chaos, quiet] = [36, 24].map(|part| Duration::from_secs(part * minutes));
+        let interval = Duration::from_millis(250);
+        Self { seed, interval, chaos, quiet, life: 400, death: 10, full: 400 }
+    }
+}
+
+#[test]
+fn fifty_programs_and_an_agent_under_all_mishaps_leave_no_false_value_and_no_hidden_gap() {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount"]);
+    let mut probe = Command::new("unshare");
+    probe.args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]);
+    if probe.output().is_ok_and(|output| output.status.success()) {
+        command.arg(std::env::current_exe().expect("this program")).env(NAMESPACE, "1");
+    } else {
+        skip::say("no mount in a namespace of one's own: the disk is never full");
+        command = Command::new(std::env::current_exe().expect("this program"));
+    }
+    command.args(["--ignored", "--exact", "--nocapture", "long_run::run"]);
+    // The programs are built before any of it is asked for its time.
+    let _ = (binaries::mmv_agent(), binaries::mmv_archive());
+    let output = command.env("MMV_PROGRAMS", "built").output().expect("start unshare");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaints}");
+    println!("{complaints}");
+}
+
+#[test]
+#[ignore = "runs in a namespace, within the test above"]
+fn run() {
+    let plan = Plan::of_environment();
+    eprintln!("MMV_SEED={}: {plan:?}", plan.seed);
+    let scratch = Scratch::new();
+    let disk = Disk::mount(&scratch.archives(), 256);
+    let mut world = World {
+        dice: Dice::new(plan.seed),
+        crowd: Crowd::start(&scratch, plan.seed),
+        runs: Runs::new(&scratch, plan.interval),
+        trouble: Trouble::None,
+        full: 0,
+        scratch: &scratch,
+        disk,
+        plan,
+    };
+    let files = || std::fs::read_dir(scratch.mmv_dir()).map_or(0, Iterator::count);
+    wait::until_true("all programs", || files() as u64 >= PROGRAMS);
+    world.chaos();
+    let usage = world.quiet();
+    assert_flat(&usage);
+    let World { runs, crowd, disk, full, plan, .. } = world;
+    judge(&scratch, &plan, &runs, crowd);
+    eprintln!("the disk was full {full} times");
+    drop(disk);
+}
+
+/// What is wrong with the disk.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    None,
+    /// Nothing has any room until then.
+    Full(Instant),
+    /// No file of the agent may grow beyond a size until then.
+    Limited(Instant),
+}
+
+struct World<'s> {
+    dice: Dice,
+    crowd: Crowd,
+    runs: Runs,
+    disk: Option<Disk>,
+    trouble: Trouble,
+    /// How often there was no room.
+    full: u64,
+    scratch: &'s Scratch,
+    plan: Plan,
+}
+
+impl World<'_> {
+    /// The agent is killed and started again.
+    fn chaos(&mut self) {
+        let end = Instant::now() + self.plan.chaos;
+        while Instant::now() < end {
+            self.runs.start(self.scratch);
+            for _ in 0..self.plan.life / 4 + self.dice.below(self.plan.life) {
+                self.step();
+            }
+            let is_hard = !self.dice.one_in(5);
+            self.runs.end(is_hard);
+            for _ in 0..self.dice.below(12) {
+                self.step();
+            }
+        }
+        self.relieve();
+    }
+
+    /// It is left alone, and watched; ends the proper way.
+    fn quiet(&mut self) -> Vec<Usage> {
+        self.runs.start(self.scratch);
+        let end = Instant::now() + self.plan.quiet;
+        let mut usage = Vec::new();
+        while Instant::now() < end {
+            self.step();
+            usage.push(self.runs.usage());
+        }
+        self.relieve();
+        (0..20).for_each(|_| self.step_in_peace());
+        self.runs.end(false);
+        usage
+    }
+
+    fn step_in_peace(&mut self) {
+        std::thread::sleep(STEP);
+        self.crowd.look();
+    }
+
+    /// Something may happen.
+    fn step(&mut self) {
+        self.step_in_peace();
+        if self.dice.one_in(self.plan.death) {
+            let program = STEADY + self.dice.below(PROGRAMS - STEADY);
+            let pause = if self.dice.one_in(2) { 0 } else { self.dice.below(3_000_000) };
+            self.crowd.kill(program, pause);
+        }
+        match self.trouble {
+            Trouble::None if self.dice.one_in(self.plan.full) => self.trouble(),
+            Trouble::Full(end) | Trouble::Limited(end) if Instant::now() >= end => self.relieve(),
+            _ => {}
+        }
+        if self.runs.is_running() && self.dice.one_in(self.plan.life * 2) {
+            let signals = [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+            self.runs.agent().signal(signals[self.dice.below(3) as usize]);
+        }
+    }
+
+    fn trouble(&mut self) {
+        let end = Instant::now() + Duration::from_millis(100 + self.dice.below(2000));
+        self.full += 1;
+        match &self.disk {
+            Some(disk) if self.dice.one_in(2) => {
+                disk.fill();
+                self.trouble = Trouble::Full(end);
+            }
+            _ if self.runs.is_running() => {
+                let agent = self.runs.agent();
+                agent.limit_files(agent.data_bytes() + self.dice.below(20_000));
+                self.trouble = Trouble::Limited(end);
+            }
+            _ => {}
+        }
+    }
+
+    fn relieve(&mut self) {
+        if let Some(disk) = &self.disk {
+            disk.empty();
+        }
+        if self.runs.is_running() {
+            self.runs.agent().lift_limit();
+        }
+        self.trouble = Trouble::None;
+    }
+}
+
+/// The second half takes no more than the first, but for what varies anyway.
+fn assert_flat(usage: &[Usage]) {
+    // What comes after a start is not what lasts.
+    let usage = &usage[usage.len() / 5..];
+    let (first, second) = usage.split_at(usage.len() / 2);
+    let median = |usage: &[Usage], of: fn(&Usage) -> u64| {
+        let mut numbers: Vec<u64> = usage.iter().map(of).collect();
+        numbers.sort_unstable();
+        numbers[numbers.len() / 2]
+    };
+    let memory = [first, second].map(|half| median(half, |usage| usage.memory));
+    let files = [first, second].map(|half| median(half, |usage| usage.files));
+    let most = usage.iter().map(|usage| usage.memory).max().unwrap_or(0);
+    eprintln!("memory {memory:?} KiB (most {most}), files {files:?}: medians of both halves");
+    assert!(memory[1] <= memory[0] + memory[0] / 10 + 512, "memory grows: {memory:?} KiB");
+    assert!(files[1] <= files[0] + 8, "open files: {files:?}");
+}
+
+fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
+    let lives = crowd.end();
+    let all_lives: usize = lives.iter().map(Vec::len).sum();
+    let mut bases = Vec::new();
+    crate::harness::agent::find_bases(&scratch.archives(), &mut bases);
+    bases.sort();
+    let oracle = Oracle::find();
+    let runs = &runs.over;
+    let interval = plan.interval.as_nanos() as u64;
+    let mut verdict = Verdict::new(runs, lives);
+    let mut gaps = Gaps::new(runs, interval);
+    let mut volumes = Vec::new();
+    for (number, base) in bases.iter().enumerate() {
+        assert_sound(oracle.as_ref(), base);
+        volumes.push(reading::read(base, |entry| {
+            gaps.take(&entry, number);
+            verdict.take(entry);
+        }));
+    }
+    let samples: usize = volumes.iter().map(|volume| volume.samples).sum();
+    let marks: usize = volumes.iter().map(|volume| volume.marks).sum();
+    let (values, latest, oldest) = (verdict.values, verdict.latest, verdict.oldest);
+    let (mut complaints, seen) = verdict.finish();
+    if seen * 5 < all_lives as u64 * 4 {
+        complaints.push(format!("only {seen} of {all_lives} lives were seen"));
+    }
+    complaints.extend(gaps.finish(&volumes));
+    complaints.extend(joints::agree(&volumes));
+    let groups = joints::groups(&volumes);
+    eprintln!(
+        "{} runs, {} archives, {samples} records, {values} values, {marks} marks; \
+         {seen} of {all_lives} lives seen; values {oldest} us old at most, {latest} us new; \
+         {} groups of archives",
+        runs.len(),
+        volumes.len(),
+        groups.len(),
+    );
+    let last = runs.last().expect("a run");
+    eprintln!("{}", last.log.lines().last().unwrap_or_default());
+    if let Some(oracle) = &oracle {
+        for (number, group) in groups.iter().enumerate().filter(|(_, group)| group.len() > 1) {
+            let merged = joints::join(oracle, scratch.path(), number, group);
+            assert_sound(Some(oracle), &merged);
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Neither pmlogcheck nor our check finds anything.
+#[track_caller]
+fn assert_sound(oracle: Option<&Oracle>, base: &std::path::Path) {
+    if let Some(oracle) = oracle {
+        compliance::assert_without_finding(oracle, base);
+    }
+    let output = Command::new(binaries::mmv_archive()).arg("check").arg(base).output();
+    let output = output.expect("start mmv-archive");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{}: {said}", base.display());
+}

@@ -1,0 +1,136 @@
+//! How archives follow each other: where samples are missing, and what
+//! pmlogextract makes of them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::reading::{self, Entry, Volume};
+use super::runs::Run;
+use crate::harness::oracle::Oracle;
+
+/// How far apart two records of a run may be without a mark between them, as the
+/// agent has it; both in nanoseconds.
+fn allowed(interval: u64) -> u64 {
+    3 * interval + 1_000_000_000
+}
+
+/// Where samples are missing.
+#[derive(Debug)]
+pub(super) struct Gaps<'r> {
+    runs: &'r [Run],
+    interval: u64,
+    /// Stamp, run and archive of the last sample.
+    last: Option<(u64, usize, usize)>,
+    marked: bool,
+    /// The wide ones between an archive of a run and the next.
+    between: Vec<(usize, String)>,
+    /// How many samples are missing, by run, where no mark says so: ticks that came
+    /// too late, and no others.
+    unmarked: HashMap<usize, u64>,
+    complaints: Vec<String>,
+}
+
+impl<'r> Gaps<'r> {
+    /// None yet; `interval` in nanoseconds.
+    pub(super) fn new(runs: &'r [Run], interval: u64) -> Self {
+        let (unmarked, complaints) = (HashMap::new(), Vec::new());
+        Self { runs, interval, last: None, marked: false, between: vec![], unmarked, complaints }
+    }
+
+    /// Takes the next record.
+    pub(super) fn take(&mut self, entry: &Entry, archive: usize) {
+        let Entry::Sample { stamp, .. } = entry else {
+            self.marked = true;
+            return;
+        };
+        let run = self.runs.iter().position(|run| stamp / 1000 <= run.ended).expect("a run");
+        let is_marked = std::mem::take(&mut self.marked);
+        let now = (*stamp, run, archive);
+        let Some((last, last_run, last_archive)) = self.last.replace(now) else { return };
+        let what = format!("{stamp} follows {last}");
+        if *stamp <= last {
+            self.complaints.push(what);
+        } else if run == last_run && !is_marked {
+            // Due at multiples of the interval; an eighth is for a clock that drifts.
+            let tick = |stamp: u64| (stamp + self.interval / 8) / self.interval;
+            let missing = tick(*stamp).saturating_sub(tick(last)).saturating_sub(1);
+            *self.unmarked.entry(run).or_default() += missing;
+            if stamp - last > allowed(self.interval) {
+                if archive == last_archive {
+                    self.complaints.push(format!("{what} without a mark"));
+                } else {
+                    self.between.push((archive, what));
+                }
+            }
+        }
+    }
+
+    /// Those that nothing tells of.
+    pub(super) fn finish(mut self, volumes: &[Volume]) -> Vec<String> {
+        for (run, missing) in self.unmarked {
+            let known = self.runs[run].missed().unwrap_or(u64::MAX);
+            if missing > known {
+                let what = format!("run {run} lacks {missing} samples, and knows of {known}");
+                self.complaints.push(what);
+            }
+        }
+        for (archive, what) in self.between {
+            if volumes[archive - 1].server == volumes[archive].server {
+                self.complaints.push(format!("{what}, in the next archive, with its prologue"));
+            }
+        }
+        self.complaints
+    }
+}
+
+/// Consecutive archives with the same metrics, which can be joined.
+pub(super) fn groups(volumes: &[Volume]) -> Vec<&[Volume]> {
+    let mut groups = Vec::new();
+    let mut start = 0;
+    let mut known: HashMap<&str, &(mmv_archive::Pmid, String)> = HashMap::new();
+    for (number, volume) in volumes.iter().enumerate() {
+        let differs =
+            |(name, metric): (&String, &_)| known.get(name.as_str()).is_some_and(|k| *k != metric);
+        if volume.metrics.iter().any(differs) {
+            groups.push(&volumes[start..number]);
+            start = number;
+            known.clear();
+        }
+        known.extend(volume.metrics.iter().map(|(name, metric)| (name.as_str(), metric)));
+    }
+    groups.push(&volumes[start..]);
+    groups
+}
+
+/// Has pmlogextract join archives: all records are in the result, and no mark but
+/// theirs and those between archives with different prologues.
+#[track_caller]
+pub(super) fn join(oracle: &Oracle, folder: &Path, number: usize, volumes: &[Volume]) -> PathBuf {
+    let merged = folder.join(format!("merged{number}"));
+    let paths = volumes.iter().map(|volume| &volume.base).chain([&merged]);
+    oracle.run("pmlogextract", &paths.collect::<Vec<_>>());
+    let result = reading::read(&merged, |_| ());
+    let samples: usize = volumes.iter().map(|volume| volume.samples).sum();
+    assert_eq!(result.samples, samples, "samples of {}", merged.display());
+    let within: usize = volumes.iter().map(|volume| volume.marks).sum();
+    let between = volumes.windows(2).filter(|pair| pair[0].server != pair[1].server).count();
+    assert_eq!(result.marks, within + between, "marks of {}", merged.display());
+    merged
+}
+
+/// Each name has one PMID in all archives, and each PMID one name.
+pub(super) fn agree(volumes: &[Volume]) -> Vec<String> {
+    let (mut pmids, mut names) = (HashMap::new(), HashMap::new());
+    let mut complaints = Vec::new();
+    for (name, (pmid, _)) in volumes.iter().flat_map(|volume| &volume.metrics) {
+        let other = *pmids.entry(name).or_insert(pmid);
+        if other != pmid {
+            complaints.push(format!("{name} is {other} and {pmid}"));
+        }
+        let other = *names.entry(pmid).or_insert(name);
+        if other != name {
+            complaints.push(format!("{pmid} is {other} and {name}"));
+        }
+    }
+    complaints
+}

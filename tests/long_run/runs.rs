@@ -1,0 +1,100 @@
+//! The agent, again and again.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::program::micros;
+use crate::harness::agent::Agent;
+use crate::harness::scratch::Scratch;
+
+/// One run of the agent.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// When it was over, in microseconds since 1970.
+    pub(super) ended: u64,
+    /// What it wrote to standard error.
+    pub(super) log: String,
+}
+
+impl Run {
+    /// How many ticks it says came too late; `None` if it did not live to say so.
+    pub(super) fn missed(&self) -> Option<u64> {
+        if !self.log.contains("ticks come too late") {
+            return Some(0);
+        }
+        let stopped = self.log.lines().find(|line| line.contains("stopped records="))?;
+        stopped.rsplit_once("missed=")?.1.parse().ok()
+    }
+}
+
+/// What the agent takes of the system.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    /// Memory of its own, in KiB (`RssAnon` of proc(5)).
+    pub(super) memory: u64,
+    /// Open files.
+    pub(super) files: u64,
+}
+
+/// A running agent, and those that ran before it.
+#[derive(Debug)]
+pub(super) struct Runs {
+    config: PathBuf,
+    agent: Option<Agent>,
+    pub(super) over: Vec<Run>,
+}
+
+impl Runs {
+    pub(super) fn new(scratch: &Scratch, interval: Duration) -> Self {
+        let config = scratch.path().join("agent.toml");
+        let text = format!(
+            "interval = \"{}ms\"\nsync = \"1s\"\n\
+             [rotation]\nvolume-size = \"1MB\"\n\
+             [retention]\nage = \"none\"\nsize = \"none\"\nfree = \"none\"\n\
+             [compression]\nafter = \"1s\"\n",
+            interval.as_millis()
+        );
+        fs::write(&config, text).expect("write the configuration");
+        Self { config, agent: None, over: Vec::new() }
+    }
+
+    pub(super) fn start(&mut self, scratch: &Scratch) {
+        let config = self.config.to_str().expect("UTF-8");
+        self.agent = Some(Agent::start_with(scratch, &["--config", config]));
+    }
+
+    /// The one that runs.
+    pub(super) fn agent(&self) -> &Agent {
+        self.agent.as_ref().expect("a running agent")
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    /// Ends it the hard way, or the proper one, which must succeed.
+    pub(super) fn end(&mut self, is_hard: bool) {
+        let Some(mut agent) = self.agent.take() else { return };
+        if is_hard {
+            agent.signal(Signal::SIGKILL);
+            agent.gone();
+        } else {
+            let status = agent.terminate();
+            assert!(status.success(), "{status}\n{}", agent.log());
+        }
+        self.over.push(Run { ended: micros(), log: agent.log() });
+    }
+
+    /// What it takes now.
+    pub(super) fn usage(&self) -> Usage {
+        let process = PathBuf::from(format!("/proc/{}", self.agent().id()));
+        let status = fs::read_to_string(process.join("status")).expect("the agent's status");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let memory = line.expect("a line").trim().trim_end_matches(" kB").parse();
+        let files = fs::read_dir(process.join("fd")).expect("its files").count();
+        Usage { memory: memory.expect("a number"), files: files as u64 }
+    }
+}
