@@ -200,6 +200,7 @@ impl Identity {
             used: self.used.iter().copied().collect(),
             numbers: self.numbers.clone(),
             harvested: Vec::new(),
+            fed: Vec::new(),
         }
     }
 

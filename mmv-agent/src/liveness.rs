@@ -39,6 +39,12 @@ impl Process {
         self.pid
     }
 
+    /// When it was started, in clock ticks after the system was: no other process
+    /// with its number was started then.
+    pub(crate) fn started(&self) -> u64 {
+        self.started
+    }
+
     /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {

@@ -25,7 +25,7 @@ use crate::liveness::Process;
 use crate::own;
 use crate::roster::{Change, FileId, Plight, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
-use crate::state::{Harvested, Memory};
+use crate::state::{Fed, Feeder, Harvested, Memory};
 use crate::status::SourceStatus;
 use crate::translate::{Translation, items, translate};
 use crate::voice::Voice;
@@ -68,6 +68,13 @@ fn cost(contents: &Contents) -> f64 {
     COST_OF_OPENING + bytes as f64
 }
 
+/// The process that a source counts with, if any.
+fn feeder(source: &Source) -> Option<Feeder> {
+    let process = source.process()?;
+    let (pid, started) = (process.pid(), process.started());
+    Some(Feeder { pid, generation: source.generation(), started })
+}
+
 /// One file with its metadata and the values of the last pass.
 #[derive(Debug)]
 struct Live {
@@ -100,9 +107,9 @@ pub(crate) struct Sources {
     roster: Roster,
     identity: Identity,
     live: Vec<Live>,
-    /// Files whose process was seen to end, with its number and the
-    /// generation: another process with that number does not bring them back.
-    ended: HashMap<FileId, (i32, u64)>,
+    /// The process of each file that has one and was harvested: another process
+    /// with its number does not bring the file back.
+    fed: HashMap<FileId, Feeder>,
     /// What is in the directory besides files, and has been said.
     others: HashSet<OsString>,
     changed: bool,
@@ -123,7 +130,7 @@ impl Sources {
             roster: Roster::default(),
             identity: Identity::of(memory),
             live: Vec::new(),
-            ended: HashMap::new(),
+            fed: memory.fed.iter().map(Fed::parts).collect(),
             others: HashSet::new(),
             changed: false,
         }
@@ -188,7 +195,8 @@ impl Sources {
                 }
             }
         }
-        self.ended.retain(|id, _| listing.files.iter().any(|listed| listed.id == *id));
+        let listed: HashSet<FileId> = listing.files.iter().map(|listed| listed.id).collect();
+        self.fed.retain(|id, _| listed.contains(id));
         for (name, kind) in &listing.others {
             if !self.others.contains(name) && self.voice.may_speak() {
                 warn!(file = %name.display(), reason = %kind, "not harvested");
@@ -251,6 +259,8 @@ impl Sources {
             memory = self.identity.remember(now);
         }
         memory.harvested = self.harvested(own);
+        let fed = self.fed.iter().map(|(id, process)| Fed::new(*id, *process));
+        memory.fed = fed.collect();
         memory
     }
 
@@ -375,9 +385,11 @@ impl Sources {
         let path = self.directory.path().join(name);
         let (source, contents) =
             self.read(name, held, now, |limits| Source::open(&path, limits))?;
-        match source.process().filter(|process| self.has_ended(&source, process)) {
-            Some(process) => Err(Unfit::NoProcess { pid: process.pid() }),
-            None => Ok((source, contents)),
+        match feeder(&source) {
+            Some(now) if self.fed.get(&source.id()).is_some_and(|known| known.is_other(now)) => {
+                Err(Unfit::NoProcess { pid: now.pid })
+            }
+            _ => Ok((source, contents)),
         }
     }
 
@@ -460,6 +472,7 @@ impl Sources {
 
     /// Puts a source in its place among the others.
     fn put(&mut self, live: Live, now: Duration) {
+        self.fed.extend(feeder(&live.source).map(|process| (live.source.id(), process)));
         self.roster.live(&live.name, now);
         self.changed = true;
         match self.live.binary_search_by(|known| known.name.cmp(&live.name)) {
@@ -531,7 +544,6 @@ impl Sources {
             let Some(live) = self.remove(&name) else { continue };
             let Some(process) = live.source.process() else { continue };
             let pid = process.pid();
-            self.ended.insert(live.source.id(), (pid, live.source.generation()));
             let unfit = Unfit::NoProcess { pid };
             self.roster.wait(&name, unfit.plight(), &unfit.to_string(), now);
             self.journal.ended(&name, pid);
@@ -539,10 +551,6 @@ impl Sources {
                 info!(file = %name.display(), reason = %unfit, "no longer harvested");
             }
         }
-    }
-
-    fn has_ended(&self, source: &Source, process: &Process) -> bool {
-        self.ended.get(&source.id()) == Some(&(process.pid(), source.generation()))
     }
 
     fn close(&mut self, name: &OsStr, reason: &str) {

@@ -6,6 +6,7 @@
 //! | process and sequence number in prologues | archives join without a mark where nothing was lost but time |
 //! | items of clusters | the same, when a program is built anew |
 //! | the files under harvest | it is known whether one was replaced while no agent ran |
+//! | the processes of files | another process with the number of one does not bring its file back |
 //!
 //! One small JSON file, which is written anew whenever something of it changes:
 //! a temporary file is synced and takes the name of the old one.
@@ -16,7 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
@@ -63,11 +64,62 @@ pub(crate) struct Harvested {
 impl Harvested {
     /// The file of that name and identity.
     pub(crate) fn new(file: &OsStr, id: FileId) -> Self {
-        let since = |born: SystemTime| born.duration_since(SystemTime::UNIX_EPOCH).ok();
-        let born = id.born.and_then(since).map(|since| (since.as_secs(), since.subsec_nanos()));
         let FileId { device, inode, .. } = id;
-        Self { file: FileName(file.to_owned()), device, inode, born }
+        Self { file: FileName(file.to_owned()), device, inode, born: since_1970(id.born) }
     }
+}
+
+/// Which process a file counts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Feeder {
+    /// The process number in the header.
+    pub pid: i32,
+    /// The generation of the file's metadata: a process may take over a file.
+    pub generation: u64,
+    /// When the process was started, in clock ticks after the system was.
+    pub started: u64,
+}
+
+impl Feeder {
+    /// When no process is started.
+    const NEVER: u64 = u64::MAX;
+
+    /// Whether a process is not this one, though the file says so.
+    pub(crate) fn is_other(self, now: Self) -> bool {
+        let same = (self.pid, self.generation) == (now.pid, now.generation);
+        same && self.started != now.started
+    }
+}
+
+/// A file's process, for the next run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fed {
+    device: u64,
+    inode: u64,
+    born: Option<(u64, u32)>,
+    process: Feeder,
+}
+
+impl Fed {
+    /// The file of that identity, and its process.
+    pub(crate) fn new(id: FileId, process: Feeder) -> Self {
+        let FileId { device, inode, .. } = id;
+        Self { device, inode, born: since_1970(id.born), process }
+    }
+
+    /// The file, and its process.
+    pub(crate) fn parts(&self) -> (FileId, Feeder) {
+        let since =
+            |(seconds, nanos)| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
+        let Self { device, inode, born, process } = *self;
+        (FileId { device, inode, born: born.and_then(since) }, process)
+    }
+}
+
+/// When a file was made, in seconds and nanoseconds.
+fn since_1970(born: Option<SystemTime>) -> Option<(u64, u32)> {
+    let since = born?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some((since.as_secs(), since.subsec_nanos()))
 }
 
 /// What the sampler remembers.
@@ -83,6 +135,9 @@ pub(crate) struct Memory {
     pub numbers: ByCluster,
     /// The files under harvest.
     pub harvested: Vec<Harvested>,
+    /// The processes of files that are or were under harvest and are still there.
+    #[serde(default)]
+    pub fed: Vec<Fed>,
 }
 
 /// All of it.
@@ -165,6 +220,8 @@ impl Store {
         if state.boot != boot {
             state.server.seqnum = state.server.seqnum.wrapping_add(1);
             state.boot = boot;
+            // All processes of then are gone, and ticks count from another start.
+            state.memory.fed.iter_mut().for_each(|fed| fed.process.started = Feeder::NEVER);
         }
         state.format = FORMAT;
         state.server = state.server.or_this_process();
@@ -277,6 +334,7 @@ mod tests {
             used: vec![1, 2, 321],
             numbers: ByCluster::from([(1, Arc::default())]),
             harvested: vec![Harvested::new(OsStr::new("app"), id)],
+            fed: vec![Fed::new(id, Feeder { pid: 5, generation: 6, started: 7 })],
         }
     }
 
@@ -296,15 +354,21 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_is_a_loss() {
+    fn a_boot_is_a_loss_and_the_end_of_all_processes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
-        let server = Store::open(path.clone()).server();
+        let store = Store::open(path.clone());
+        store.remember(memory());
+        let server = store.server();
         let text = fs::read_to_string(&path).unwrap();
         let mut state: State = serde_json::from_str(&text).unwrap();
         state.boot = "another".into();
         fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
-        assert_eq!(Store::open(path.clone()).server(), Server { seqnum: 2, ..server });
+        let store = Store::open(path.clone());
+        assert_eq!(store.server(), Server { seqnum: 2, ..server });
+        let [before, after] = [memory(), store.memory()].map(|memory| memory.fed[0].parts());
+        assert_eq!(before.0, after.0);
+        assert!(before.1.is_other(after.1) && after.1.is_other(before.1));
         assert_eq!(Store::open(path).server(), Server { seqnum: 2, ..server });
     }
 
