@@ -16,6 +16,7 @@
 //! | `capture` | what an agent keeps in memory comes out as an archive |
 //! | `malformed` | a bad file is treated by its verdict and harms nobody else |
 //! | `growing` | a file that grows is read right by PCP and by us, at any moment |
+//! | `failures` | what goes wrong around the agent costs what the table says, and no more |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | `lifecycle` | restart, growth, appearing, vanishing, signals |
 //! | `rotation` | one archive follows the other, and PCP's programs join them |
@@ -50,6 +51,7 @@ mod crashed;
 mod demo;
 mod dumped;
 mod expressions;
+mod failures;
 mod full_disk;
 mod growing;
 mod harness;

@@ -82,7 +82,9 @@ impl Agent {
         Self::spawn(command, scratch, options)
     }
 
-    fn spawn(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
+    /// Starts one by a command that ends in the agent's path, which may be in an
+    /// environment of its own.
+    pub(crate) fn spawn(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let log = scratch.path().join("agent.log");
         let archives = scratch.archives();
         command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
@@ -139,8 +141,26 @@ impl Agent {
     }
 
     /// Waits for its end, whatever the status.
-    pub(crate) fn gone(&mut self) {
-        self.process.wait().expect("the agent's status");
+    pub(crate) fn gone(&mut self) -> ExitStatus {
+        self.process.wait().expect("the agent's status")
+    }
+
+    /// A number of the line that it ends with.
+    #[track_caller]
+    pub(crate) fn counted(&self, what: &str) -> u64 {
+        let log = self.log();
+        let stopped = log.lines().find(|line| line.contains("stopped records="));
+        let words = stopped.unwrap_or_else(|| panic!("no last line:\n{log}")).split(' ');
+        let number = words.filter_map(|word| word.split_once('=')).find(|(key, _)| *key == what);
+        number.and_then(|(_, number)| number.parse().ok()).expect("a number")
+    }
+
+    /// Memory of its own, in KiB (`RssAnon` of proc(5)).
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("the agent's status");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        line.expect("a line").trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// How many bytes its newest archive has in its first data volume.

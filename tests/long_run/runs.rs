@@ -90,11 +90,7 @@ impl Runs {
 
     /// What it takes now.
     pub(super) fn usage(&self) -> Usage {
-        let process = PathBuf::from(format!("/proc/{}", self.agent().id()));
-        let status = fs::read_to_string(process.join("status")).expect("the agent's status");
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let memory = line.expect("a line").trim().trim_end_matches(" kB").parse();
-        let files = fs::read_dir(process.join("fd")).expect("its files").count();
-        Usage { memory: memory.expect("a number"), files: files as u64 }
+        let files = fs::read_dir(format!("/proc/{}/fd", self.agent().id()));
+        Usage { memory: self.agent().memory(), files: files.expect("its files").count() as u64 }
     }
 }
