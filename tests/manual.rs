@@ -92,8 +92,20 @@ fn an_installation_has_everything_in_its_place() {
 
 #[test]
 fn each_line_of_the_threat_model_has_tests_that_exist() {
+    assert_tested("docs/threat-model.md", "| attack");
+}
+
+#[test]
+fn each_line_of_what_is_lost_when_has_tests_that_exist() {
+    assert_tested("docs/operators.md", "| event");
+}
+
+/// Each row of the tables in a chapter that begin with `head` names tests, and each
+/// of them exists.
+#[track_caller]
+fn assert_tested(chapter: &str, head: &str) {
     let root = binaries::workspace();
-    let text = fs::read_to_string(root.join("docs/threat-model.md")).expect("the threat model");
+    let text = fs::read_to_string(root.join(chapter)).expect("the chapter");
     let mut sources = String::new();
     let mut folders = ["mmv-writer", "mmv-agent", "archive", "pcp-types", "tests"]
         .map(|folder| root.join(folder))
@@ -108,7 +120,9 @@ fn each_line_of_the_threat_model_has_tests_that_exist() {
             }
         }
     }
-    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| attack"));
+    let tables = text.split("\n\n").filter(|paragraph| paragraph.trim().starts_with(head));
+    let rows: Vec<&str> = tables.flat_map(|table| table.trim().lines().skip(2)).collect();
+    assert!(rows.len() > 10, "{chapter}: {} rows", rows.len());
     for row in rows {
         let tests = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default();
         let mut names = tests.split('`').skip(1).step_by(2).peekable();
