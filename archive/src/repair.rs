@@ -166,6 +166,10 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     }
     let files = salvage.files();
     let beside = files.base.with_extension_added("reindexed");
+    // Of a run that was cut off.
+    for (left, _) in MemberFiles::of(&beside)?.all() {
+        fs::remove_file(left).map_err(|source| io("remove", left, source))?;
+    }
     let index = IndexFile::create(&beside, salvage.label())?;
     let file = index.path().to_owned();
     let entries = fill_index(&salvage, &plan, index, &mut progress).inspect_err(|_| {

@@ -294,6 +294,15 @@ fn a_new_index_leads_to_every_record() {
 }
 
 #[test]
+fn an_index_that_was_cut_off_while_it_was_made_is_made_anew() {
+    let (directory, base) = archive();
+    fs::write(base.with_extension("reindexed.index"), "half").unwrap();
+    assert!(reindex(&base).unwrap() >= 4);
+    assert_eq!(words(&base).len(), 10);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+}
+
+#[test]
 fn what_needs_more_than_an_index_is_refused_and_left_alone() {
     let (directory, base) = archive();
     let index = fs::read(base.with_extension("index")).unwrap();
