@@ -15,8 +15,9 @@ use pcp_types::Timestamp;
 use crate::config::Destination;
 
 /// The members by which a base name is known to be taken. Closed volumes may
-/// be compressed.
-const MEMBERS: [&str; 6] = ["meta", "index", "0", "0.xz", "0.zst", "0.gz"];
+/// be compressed; while an archive is repaired in its place there may be none but
+/// the last of these.
+const MEMBERS: [&str; 7] = ["meta", "index", "0", "0.xz", "0.zst", "0.gz", "in-place-whole.meta"];
 
 /// Gives each new archive its name.
 #[derive(Debug)]
@@ -136,7 +137,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names = ArchiveNames::new(Destination::Folder(dir.path().to_owned()), "web");
         let base = names.next(start()).unwrap();
-        for (member, next) in [("meta", "-01"), ("-01.0.xz", "-02"), ("-02.index", "-03")] {
+        for (member, next) in [
+            ("meta", "-01"),
+            ("-01.0.xz", "-02"),
+            ("-02.index", "-03"),
+            ("-03.in-place-whole.meta", "-04"),
+        ] {
             let separator = if member.starts_with('-') { "" } else { "." };
             fs::write(with_suffix(&base, &format!("{separator}{member}")), "").unwrap();
             assert_eq!(names.next(start()).unwrap(), with_suffix(&base, next));

@@ -13,6 +13,10 @@ use std::time::SystemTime;
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
 /// The ending of a compressed file in the making.
 const UNFINISHED: &str = ".unfinished";
+/// The ending of metadata that a repair in place has made: with it the new archive
+/// is whole.
+const WHOLE: &str = ".in-place-whole.meta";
+
 /// The ending of metadata whose archive is being deleted.
 const DOOMED: &str = ".deleting";
 
@@ -88,6 +92,11 @@ pub(super) fn archives(folder: &Path) -> io::Result<Vec<Found>> {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
+            // Of an archive that is being repaired there may be nothing else.
+            let repaired = name.to_str().and_then(|name| name.strip_suffix(WHOLE));
+            if let Some(stem) = repaired.filter(|stem| is_ours(stem)) {
+                found.entry(folder.join(stem)).or_default();
+            }
             let Some((stem, kind, compressed)) = name.to_str().and_then(member) else { continue };
             // What has gone meanwhile is not there.
             let Ok(metadata) = entry.metadata() else { continue };
@@ -219,7 +228,7 @@ pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
 /// repair goes on from there, and until then there may be no metadata.
 pub(super) fn is_being_repaired(base: &Path) -> bool {
     let mut whole = base.as_os_str().to_owned();
-    whole.push(".in-place-whole.meta");
+    whole.push(WHOLE);
     Path::new(&whole).exists()
 }
 
@@ -255,12 +264,20 @@ mod tests {
             ],
         );
         touch(&dir.path().join("step-1"), &["20231114.22.13.0"]);
+        touch(&dir.path().join("step-2"), &["20231114.22.14.in-place-whole.meta"]);
+        touch(&dir.path().join("step-2"), &["mine.in-place-whole.meta"]);
         touch(&dir.path().join("other"), &["20231114.22.13.0"]);
         let found = archives(dir.path()).unwrap();
         let bases: Vec<_> =
             found.iter().map(|found| found.base.strip_prefix(dir.path()).unwrap()).collect();
-        let expected = ["20231114.22.13", "20231114.22.13-01", "step-1/20231114.22.13"];
+        let expected = [
+            "20231114.22.13",
+            "20231114.22.13-01",
+            "step-1/20231114.22.13",
+            "step-2/20231114.22.14",
+        ];
         assert_eq!(bases, expected.map(Path::new));
+        assert!(found[3].members.is_empty() && is_being_repaired(&found[3].base));
         let kinds: Vec<_> =
             found[0].members.iter().map(|member| (member.kind, member.compressed)).collect();
         let expected = [
