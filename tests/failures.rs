@@ -3,6 +3,7 @@
 
 mod preloaded;
 mod reused;
+mod start;
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

@@ -23,7 +23,7 @@ use crate::harness::wait;
 const HOUR: i64 = 3600;
 
 /// The library, compiled once a run; `None`, in the open, without a C compiler.
-fn shim() -> Option<&'static Path> {
+pub(super) fn shim() -> Option<&'static Path> {
     static SHIM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = || {
         Command::new("cc").arg("--version").output().ok()?;

@@ -1,13 +1,18 @@
 /*
- * What a test puts under the agent with LD_PRELOAD: a clock that can be set, and a
- * disk that can be stopped.
+ * What a test puts under the agent with LD_PRELOAD: a clock that can be set, a disk
+ * that can be stopped, and an end at any step.
  *
  * SHIM_CLOCK  a file with a number of nanoseconds, 8 bytes in the host's order,
  *             that CLOCK_REALTIME is off by
  * SHIM_STALL  while there is a file of that name, writes to files wait
+ * SHIM_KILL   a number n: instead of changing anything in the file system for the
+ *             nth time, the process kills itself
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,6 +25,7 @@
 
 static volatile int64_t *offset;
 static const char *stall;
+static atomic_long steps_left;
 
 __attribute__((constructor)) static void prepare(void)
 {
@@ -27,6 +33,8 @@ __attribute__((constructor)) static void prepare(void)
     int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
 
     stall = getenv("SHIM_STALL");
+    if (getenv("SHIM_KILL"))
+        steps_left = atol(getenv("SHIM_KILL"));
     if (file < 0)
         return;
     void *map = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
@@ -48,25 +56,69 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     return result;
 }
 
+static void step(void)
+{
+    if (atomic_fetch_sub(&steps_left, 1) == 1)
+        kill(getpid(), SIGKILL);
+}
+
 /* Only files: what is written to standard error, and to sockets, goes on. */
-static int is_stalled(int file)
+static int is_file(int file)
 {
     struct stat stat;
 
-    return stall && file > 2 && fstat(file, &stat) == 0 && S_ISREG(stat.st_mode) &&
-           access(stall, F_OK) == 0;
+    return file > 2 && fstat(file, &stat) == 0 && S_ISREG(stat.st_mode);
+}
+
+static void before_write(int file)
+{
+    if (!is_file(file))
+        return;
+    while (stall && access(stall, F_OK) == 0)
+        usleep(2000);
+    step();
 }
 
 ssize_t write(int file, const void *bytes, size_t count)
 {
-    while (is_stalled(file))
-        usleep(2000);
+    before_write(file);
     return syscall(SYS_write, file, bytes, count);
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)
 {
-    while (is_stalled(file))
-        usleep(2000);
+    before_write(file);
     return syscall(SYS_pwrite64, file, bytes, count, at);
+}
+
+int open64(const char *name, int flags, ...)
+{
+    va_list rest;
+    mode_t mode = 0;
+
+    if (flags & (O_CREAT | O_TRUNC)) {
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+        step();
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
+}
+
+int ftruncate64(int file, off64_t size)
+{
+    step();
+    return (int)syscall(SYS_ftruncate, file, size);
+}
+
+int rename(const char *from, const char *to)
+{
+    step();
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *name)
+{
+    step();
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, name, 0);
 }

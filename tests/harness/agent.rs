@@ -155,6 +155,13 @@ impl Agent {
         number.and_then(|(_, number)| number.parse().ok()).expect("a number")
     }
 
+    /// It must not have ended.
+    #[track_caller]
+    pub(crate) fn assert_alive(&mut self) {
+        let status = self.process.try_wait().expect("the agent's status");
+        assert!(status.is_none(), "the agent ended: {status:?}\n{}", self.log());
+    }
+
     /// Memory of its own, in KiB (`RssAnon` of proc(5)).
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()));

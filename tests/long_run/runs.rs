@@ -78,6 +78,7 @@ impl Runs {
     /// Ends it the hard way, or the proper one, which must succeed.
     pub(super) fn end(&mut self, is_hard: bool) {
         let Some(mut agent) = self.agent.take() else { return };
+        agent.assert_alive();
         if is_hard {
             agent.signal(Signal::SIGKILL);
             agent.gone();
@@ -88,8 +89,9 @@ impl Runs {
         self.over.push(Run { ended: micros(), log: agent.log() });
     }
 
-    /// What it takes now.
-    pub(super) fn usage(&self) -> Usage {
+    /// What it takes now, if it is there, as it must be.
+    pub(super) fn usage(&mut self) -> Usage {
+        self.agent.as_mut().expect("a running agent").assert_alive();
         let files = fs::read_dir(format!("/proc/{}/fd", self.agent().id()));
         Usage { memory: self.agent().memory(), files: files.expect("its files").count() as u64 }
     }
