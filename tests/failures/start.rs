@@ -97,8 +97,10 @@ fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
     let mut order = BTreeMap::new();
     let folders = fs::read_dir(scratch.archives()).expect("the folder of archives");
     let folders = folders.map(|entry| entry.expect("an entry").path());
-    let shown =
-        |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+    // Neither the lock nor the state.
+    let shown = |path: &Path| {
+        path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+    };
     for folder in folders.filter(|path| shown(path)) {
         for entry in fs::read_dir(&folder).expect("a host's folder") {
             let path = entry.expect("an entry").path();
