@@ -196,6 +196,19 @@ fn a_state_on_a_read_only_file_system_is_told_and_harvesting_goes_on() {
     assert_eq!(samples(&facts).count(), 5);
 }
 
+#[test]
+fn a_log_that_cannot_be_written_costs_nothing_but_its_lines() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    // Whatever is written there, there is no space left on the device.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>/dev/full"]).arg(binaries::mmv_agent());
+    let options = ["--interval", "20ms", "--samples", "5"];
+    let mut agent = Agent::spawn(command, &scratch, &options);
+    agent.ended();
+    assert_eq!(samples(&account::of_mmv_archive(&agent.archive())).count(), 5);
+}
+
 /// As often as the issue has it, but ten times as fast.
 const CRASHES: u32 = 20;
 

@@ -18,6 +18,9 @@ pub(crate) fn start() {
     let journal = env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stderr(&stream));
     // Fails only if there is a subscriber, which is then the one wanted.
     let _ = tracing_subscriber::fmt()
+        // It would say on stderr, and panic there, that stderr cannot be written: a
+        // log on a full disk must not end the agent.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_max_level(Level::INFO)
         .with_ansi(false)
