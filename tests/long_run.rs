@@ -219,8 +219,8 @@ impl World<'_> {
                 self.trouble = Trouble::Full(end);
             }
             _ if self.runs.is_running() => {
-                let agent = self.runs.agent();
-                agent.limit_files(agent.data_bytes() + self.dice.below(20_000));
+                let bytes = self.runs.agent().data_bytes() + self.dice.below(20_000);
+                self.runs.limit(bytes);
                 self.trouble = Trouble::Limited(end);
             }
             _ => {}

@@ -17,11 +17,17 @@ pub(super) struct Run {
     pub(super) ended: u64,
     /// What it wrote to standard error.
     pub(super) log: String,
+    /// Whether that may not be all: the file had met the limit on sizes, too.
+    pub(super) is_cut: bool,
 }
 
 impl Run {
-    /// How many ticks it says came too late; `None` if it did not live to say so.
+    /// How many ticks it says came too late; `None` if it did not live to say so, or
+    /// could not.
     pub(super) fn missed(&self) -> Option<u64> {
+        if self.is_cut {
+            return None;
+        }
         if !self.log.contains("ticks come too late") {
             return Some(0);
         }
@@ -29,6 +35,9 @@ impl Run {
         stopped.rsplit_once("missed=")?.1.parse().ok()
     }
 }
+
+/// More than the agent writes to its log while there is a limit.
+const LINES: u64 = 20_000;
 
 /// What the agent takes of the system.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +53,8 @@ pub(super) struct Usage {
 pub(super) struct Runs {
     config: PathBuf,
     agent: Option<Agent>,
+    /// Whether lines of its log may be missing.
+    is_cut: bool,
     pub(super) over: Vec<Run>,
 }
 
@@ -58,7 +69,7 @@ impl Runs {
             interval.as_millis()
         );
         fs::write(&config, text).expect("write the configuration");
-        Self { config, agent: None, over: Vec::new() }
+        Self { config, agent: None, is_cut: false, over: Vec::new() }
     }
 
     pub(super) fn start(&mut self, scratch: &Scratch) {
@@ -69,6 +80,12 @@ impl Runs {
     /// The one that runs.
     pub(super) fn agent(&self) -> &Agent {
         self.agent.as_ref().expect("a running agent")
+    }
+
+    /// Keeps its files from growing beyond so many bytes, its log among them.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.is_cut |= bytes < self.agent().log().len() as u64 + LINES;
+        self.agent().limit_files(bytes);
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -86,7 +103,8 @@ impl Runs {
             let status = agent.terminate();
             assert!(status.success(), "{status}\n{}", agent.log());
         }
-        self.over.push(Run { ended: micros(), log: agent.log() });
+        let is_cut = std::mem::take(&mut self.is_cut);
+        self.over.push(Run { ended: micros(), log: agent.log(), is_cut });
     }
 
     /// What it takes now, if it is there, as it must be.

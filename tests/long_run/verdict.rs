@@ -226,7 +226,7 @@ mod tests {
             let born = if program == PROGRAM { 10 * SECOND } else { 0 };
             vec![Life::new(shape(program), born, 20 * SECOND, file.clone())]
         };
-        let runs = [Run { ended: 100 * SECOND, log: String::new() }];
+        let runs = [Run { ended: 100 * SECOND, log: String::new(), is_cut: false }];
         let mut verdict = Verdict::new(&runs, (0..PROGRAMS).map(life).collect());
         for (at, value) in values {
             let logged = |program: u64, metric: &str, instance: Option<&str>, value: u64| Logged {
