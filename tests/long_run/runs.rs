@@ -74,7 +74,9 @@ impl Runs {
 
     pub(super) fn start(&mut self, scratch: &Scratch) {
         let config = self.config.to_str().expect("UTF-8");
-        self.agent = Some(Agent::start_with(scratch, &["--config", config]));
+        // With all that it logs.
+        let options = ["--config", config, "--own-metrics", "true", "--events", "true"];
+        self.agent = Some(Agent::start_with(scratch, &options));
     }
 
     /// The one that runs.
