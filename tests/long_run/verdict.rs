@@ -30,11 +30,13 @@ struct Known {
     seen: u64,
 }
 
-/// A value that stood longer than usual: only the last one of a life may.
+/// A value that stood longer than usual: only one of the last update of a life may,
+/// or of the one before where the program was killed in the midst of that.
 struct Stale {
     program: usize,
     life: usize,
-    value: u64,
+    /// The newest value of the program in that record.
+    newest: u64,
     complaint: String,
 }
 
@@ -91,7 +93,9 @@ impl<'r> Verdict<'r> {
                 *steady.entry(value.program).or_insert(0) += 1;
             }
             present.insert(value.program);
-            if let Some(complaint) = self.judge(value, stamp, next.min(end)) {
+            let own = values.iter().filter(|other| other.program == value.program);
+            let newest = own.map(|other| other.value).max().unwrap_or(0);
+            if let Some(complaint) = self.judge(value, newest, stamp, next.min(end)) {
                 self.complain(format!("{complaint}: {value:?} at {stamp}, the next at {next}"));
             }
         }
@@ -120,7 +124,13 @@ impl<'r> Verdict<'r> {
     }
 
     /// What is wrong with a value that was read between two moments.
-    fn judge(&mut self, logged: &Logged, from: u64, to: u64) -> Option<&'static str> {
+    fn judge(
+        &mut self,
+        logged: &Logged,
+        newest_here: u64,
+        from: u64,
+        to: u64,
+    ) -> Option<&'static str> {
         let lives = &mut self.known[logged.program];
         let series = match &logged.instance {
             Some(instance) => format!("{}[{instance}]", logged.metric),
@@ -176,15 +186,16 @@ impl<'r> Verdict<'r> {
             after_end.insert(from);
         }
         let complaint = format!("it had been set again: {logged:?} at {from}");
-        self.stale.push(Stale { program: logged.program, life: number, value, complaint });
+        let (program, newest) = (logged.program, newest_here);
+        self.stale.push(Stale { program, life: number, newest, complaint });
         None
     }
 
     /// All that is wrong.
     pub(super) fn finish(mut self) -> (Vec<String>, u64) {
         self.judge_pending(u64::MAX);
-        for Stale { program, life, value, complaint } in std::mem::take(&mut self.stale) {
-            if value != self.known[program][life].newest {
+        for Stale { program, life, newest, complaint } in std::mem::take(&mut self.stale) {
+            if newest != self.known[program][life].newest {
                 self.complain(complaint);
             }
         }
