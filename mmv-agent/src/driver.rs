@@ -75,22 +75,31 @@ enum Woken {
     Event(Event),
 }
 
-/// Both clocks at the same moment, or nearly so where others want the processor.
-fn clocks() -> (Instant, Timestamp) {
+/// Both clocks, read as close together as others who want the processor let it
+/// be done, and how far apart that is.
+fn clocks() -> (Instant, Timestamp, Duration) {
     const NEAR: Duration = Duration::from_micros(50);
     let read = || {
         let before = Instant::now();
         (before, Timestamp::now(), before.elapsed())
     };
-    let near = (0..4).map(|_| read()).find(|(.., took)| *took < NEAR);
-    let (now, stamp, _) = near.unwrap_or_else(read);
-    (now, stamp)
+    let mut nearest = read();
+    for _ in 0..4 {
+        if nearest.2 < NEAR {
+            break;
+        }
+        let again = read();
+        if again.2 < nearest.2 {
+            nearest = again;
+        }
+    }
+    nearest
 }
 
 impl Driver {
     /// A driver that starts now.
     pub(crate) fn new(sampler: Sampler, settings: Settings) -> Self {
-        let (start, stamp) = clocks();
+        let (start, stamp, _) = clocks();
         let phase = time_of_day(stamp);
         let schedule =
             Schedule::new(&intervals(&settings), phase, settings.samples, settings.duration);
@@ -147,13 +156,14 @@ impl Driver {
     }
 
     fn tick(&mut self) -> bool {
-        let (now, stamp) = clocks();
+        let (now, stamp, apart) = clocks();
         let now = now.duration_since(self.start);
-        let hindsight = self.tick_hindsight(now, stamp);
+        let hindsight = self.tick_hindsight(now, stamp, apart);
         if self.schedule.due() > now {
             return self.sampler.tick(now, stamp, Some(hindsight.as_slice()));
         }
         let mut tick = self.schedule.tick(now, stamp);
+        self.schedule.follow(now, stamp, apart);
         if tick.missed > 0 {
             let before = self.sampler.report().missed;
             self.sampler.note_missed(tick.missed);
@@ -200,9 +210,15 @@ impl Driver {
     }
 
     /// The number of hindsight, if its turn has come.
-    fn tick_hindsight(&mut self, now: Duration, stamp: Timestamp) -> Option<usize> {
+    fn tick_hindsight(
+        &mut self,
+        now: Duration,
+        stamp: Timestamp,
+        apart: Duration,
+    ) -> Option<usize> {
         let schedule = self.hindsight.as_mut().filter(|schedule| schedule.due() <= now)?;
         let tick = schedule.tick(now, stamp);
+        schedule.follow(now, stamp, apart);
         let hindsight = self.sampler.hindsight()?;
         hindsight.note_missed(tick.missed);
         if tick.gap {

@@ -28,8 +28,8 @@ pub(crate) struct Tick {
     pub last: bool,
 }
 
-/// By how much the two clocks may differ from what they differed by before:
-/// more than it takes to read both.
+/// By how much the two clocks may differ from what they differed by before; and
+/// how far apart they may have been read to say so.
 const STEP: Duration = Duration::from_millis(1);
 
 /// When one group is sampled.
@@ -108,7 +108,6 @@ impl Schedule {
             }
         }
         self.taken += 1;
-        self.follow(now, stamp);
         let gap = self.last_stamp.is_some_and(|last| self.is_gap(last, stamp));
         self.last_stamp = Some(stamp);
         let enough = self.samples.is_some_and(|samples| self.taken >= samples);
@@ -116,13 +115,16 @@ impl Schedule {
         Tick { due, lateness, missed, gap, last: enough || past_end }
     }
 
-    /// Ticks by the clock that people read, if that was set.
-    fn follow(&mut self, now: Duration, stamp: Timestamp) {
+    /// Ticks by the clock that people read, if that was set since it was last
+    /// asked. To be asked after a tick, with clocks that were read `apart`: what
+    /// comes between them is no step.
+    pub(crate) fn follow(&mut self, now: Duration, stamp: Timestamp, apart: Duration) {
         const DAY: Duration = Duration::from_secs(86_400);
         let is = time_of_day(stamp).as_nanos();
         let was = now.saturating_add(self.phase).as_nanos() % DAY.as_nanos();
-        let apart = is.abs_diff(was);
-        if apart.min(DAY.as_nanos() - apart) < STEP.as_nanos() {
+        let step = is.abs_diff(was);
+        let step = step.min(DAY.as_nanos() - step);
+        if apart > STEP || step < STEP.as_nanos() {
             return;
         }
         let days = now.as_nanos() / DAY.as_nanos() + 1;
@@ -282,6 +284,7 @@ mod tests {
             let mut schedule = Schedule::new(&[SECOND, 5 * SECOND], Duration::ZERO, None, None);
             run(&mut schedule, 0);
             let tick = schedule.tick(SECOND, stamp(SECOND));
+            schedule.follow(SECOND, stamp(SECOND), Duration::ZERO);
             assert_eq!((tick.due, tick.missed), (vec![0], 0));
             assert_eq!(schedule.due(), millis(1_700));
             let tick = schedule.tick(millis(1_700), stamp(millis(1_700)));
@@ -295,7 +298,11 @@ mod tests {
         let mut schedule = alone(None, None);
         for n in 0..5u64 {
             let now = SECOND * n as u32;
-            schedule.tick(now, wall(now + Duration::from_micros(900 * (n % 2))));
+            schedule.tick(now, wall(now));
+            schedule.follow(now, wall(now + Duration::from_micros(900 * (n % 2))), Duration::ZERO);
+            assert_eq!(schedule.due(), now + SECOND);
+            let late = Duration::from_millis(30);
+            schedule.follow(now, wall(now + late), late);
             assert_eq!(schedule.due(), now + SECOND);
         }
     }
