@@ -1,10 +1,12 @@
 //! What one run of a pipeline costs.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mmv_archive::Archive;
+use wait4::Wait4 as _;
 
 use crate::pipeline::Pipeline;
 use crate::progress::volume;
@@ -18,13 +20,21 @@ pub(crate) struct Cost {
     values: u64,
     wakeups: u64,
     interval: Duration,
-    /// What the first volume is after compression, of one.
-    pub(crate) packed: Option<f64>,
+    /// What xz makes of the first volume.
+    pub(crate) packed: Option<Packed>,
     /// Own memory at the first record and at the last, in bytes.
     pub(crate) memory: (u64, u64),
     /// Of each record after the first, in order of size; empty for what is no
     /// archive.
     lateness: Vec<Duration>,
+}
+
+/// What compression of a volume costs, and leaves.
+pub(crate) struct Packed {
+    /// Bytes after it, of one.
+    share: f64,
+    /// Processor time of a byte before it, in nanoseconds.
+    nanos: f64,
 }
 
 impl Cost {
@@ -77,7 +87,11 @@ impl Cost {
     }
 
     pub(crate) fn packed_bytes_per_value(&self) -> f64 {
-        self.bytes_per_value() * self.packed.unwrap_or(1.0)
+        self.bytes_per_value() * self.packed.as_ref().map_or(f64::NAN, |packed| packed.share)
+    }
+
+    pub(crate) fn packing_nanos_per_value(&self) -> f64 {
+        self.bytes_per_value() * self.packed.as_ref().map_or(f64::NAN, |packed| packed.nanos)
     }
 
     pub(crate) fn wakeups_per_record(&self) -> f64 {
@@ -109,13 +123,17 @@ fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     Some(late)
 }
 
-/// How much of a file is left by xz.
-fn packed(file: &Path) -> Option<f64> {
+/// Has xz compress a file, as the agent does with closed volumes.
+fn packed(file: &Path) -> Option<Packed> {
+    let bytes = fs::metadata(file).ok()?.len() as f64;
+    let output = tempfile::NamedTempFile::new().ok()?;
     let mut xz = Command::new("xz");
     xz.args(["--stdout", "--threads=1", "-1"]).arg(file).stderr(Stdio::null());
-    let output = xz.output().ok().filter(|output| output.status.success())?;
-    let bytes = std::fs::metadata(file).ok()?.len();
-    Some(output.stdout.len() as f64 / bytes as f64)
+    let used = xz.stdout(output.reopen().ok()?).spawn().ok()?.wait4().ok()?;
+    let cpu = used.rusage.utime + used.rusage.stime;
+    let left = output.as_file().metadata().ok()?.len() as f64;
+    let packed = Packed { share: left / bytes, nanos: cpu.as_nanos() as f64 / bytes };
+    used.status.success().then_some(packed)
 }
 
 /// The middle one.

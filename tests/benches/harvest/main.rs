@@ -106,6 +106,7 @@ impl Costs {
         self.row("archive, bytes a value", "B", Cost::bytes_per_value);
         if self.pcp.as_ref().is_some_and(|cost| cost.packed.is_some()) {
             self.row("the same after xz -1", "B", Cost::packed_bytes_per_value);
+            self.row("xz -1 of a volume, CPU a value", "ns", Cost::packing_nanos_per_value);
         }
         self.row("wake-ups a record", "", Cost::wakeups_per_record);
     }
