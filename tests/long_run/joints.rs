@@ -24,16 +24,18 @@ pub(super) struct Gaps<'r> {
     marked: bool,
     /// The wide ones between an archive of a run and the next.
     between: Vec<(usize, String)>,
-    /// How many samples are missing, by run, where no mark says so: ticks that came
-    /// too late, and no others.
-    unmarked: HashMap<usize, u64>,
+    /// Where no mark says that samples are missing: run, the archive that begins there
+    /// (0: none does), and how many. They are ticks that came too late, and no others,
+    /// unless that archive has another prologue than the one before: what could not be
+    /// written there.
+    unmarked: Vec<(usize, usize, u64)>,
     complaints: Vec<String>,
 }
 
 impl<'r> Gaps<'r> {
     /// None yet; `interval` in nanoseconds.
     pub(super) fn new(runs: &'r [Run], interval: u64) -> Self {
-        let (unmarked, complaints) = (HashMap::new(), Vec::new());
+        let (unmarked, complaints) = (Vec::new(), Vec::new());
         Self { runs, interval, last: None, marked: false, between: vec![], unmarked, complaints }
     }
 
@@ -54,7 +56,8 @@ impl<'r> Gaps<'r> {
             // Due at multiples of the interval; an eighth is for a clock that drifts.
             let tick = |stamp: u64| (stamp + self.interval / 8) / self.interval;
             let missing = tick(*stamp).saturating_sub(tick(last)).saturating_sub(1);
-            *self.unmarked.entry(run).or_default() += missing;
+            let begins = archive != last_archive;
+            self.unmarked.push((run, if begins { archive } else { 0 }, missing));
             if stamp - last > allowed(self.interval) {
                 if archive == last_archive {
                     self.complaints.push(format!("{what} without a mark"));
@@ -67,7 +70,14 @@ impl<'r> Gaps<'r> {
 
     /// Those that nothing tells of.
     pub(super) fn finish(mut self, volumes: &[Volume]) -> Vec<String> {
-        for (run, missing) in self.unmarked {
+        // Nobody joins archives with different prologues without a mark.
+        let is_told =
+            |archive: usize| archive > 0 && volumes[archive - 1].server != volumes[archive].server;
+        let mut missing_of: HashMap<usize, u64> = HashMap::new();
+        for (run, _, missing) in self.unmarked.into_iter().filter(|(_, at, _)| !is_told(*at)) {
+            *missing_of.entry(run).or_default() += missing;
+        }
+        for (run, missing) in missing_of {
             let known = self.runs[run].missed().unwrap_or(u64::MAX);
             if missing > known {
                 let what = format!("run {run} lacks {missing} samples, and knows of {known}");
