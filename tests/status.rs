@@ -88,3 +88,25 @@ fn an_agent_that_cannot_write_says_why() {
     let text = String::from_utf8_lossy(&status(&scratch, &[]).stdout).into_owned();
     assert!(text.contains("last error, at 20"), "{text}");
 }
+
+#[test]
+fn a_group_that_is_sampled_seldom_says_what_it_comes_to_between_its_samples() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[hindsight]\ninterval = \"20ms\"\nspan = \"1m\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8"), "--own-metrics", "true"];
+    let agent = Agent::start_with(&scratch, &options);
+    // By then hindsight has seen other values of the agent's own metrics, which are
+    // logged each tenth second.
+    let told = wait::until("some records", || {
+        let told: Value = serde_json::from_slice(&status(&scratch, &["--json"]).stdout).ok()?;
+        (told["archive"]["written"].as_u64()? > 10).then_some(told)
+    });
+    let groups = told["groups"].as_array().expect("groups");
+    assert_eq!(groups[0]["name"], "mmv-agent");
+    assert!(groups[0]["values"].as_u64() > Some(20), "{groups:?}");
+    assert!(groups[0]["bytes-a-day"].as_u64() > Some(1_000_000), "{groups:?}");
+    drop(agent);
+}

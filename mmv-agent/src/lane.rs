@@ -20,6 +20,8 @@ use crate::seldom::{Changes, Seldom};
 pub(crate) struct Lane {
     layout: Layout,
     recorder: Option<Recorder>,
+    /// Values and bytes of the last record.
+    size: (usize, usize),
     seldom: Seldom,
     /// Which sources have values of it.
     sources: Vec<bool>,
@@ -76,17 +78,14 @@ impl Lane {
 
     /// How many values its last record had, and how many bytes it was.
     pub(crate) fn size(&self) -> (usize, usize) {
-        self.recorder.as_ref().map_or((0, 0), |made| (made.values(), made.bytes()))
+        self.size
     }
 
     /// The same of its first record, once.
     pub(crate) fn first_size(&mut self) -> Option<(usize, usize)> {
-        if self.sized {
-            return None;
-        }
-        let size = self.recorder.as_ref().map(|made| (made.values(), made.bytes()));
-        self.sized = size.is_some();
-        size
+        let first = !self.sized && self.size != (0, 0);
+        self.sized |= first;
+        first.then_some(self.size)
     }
 
     /// What is logged seldom.
@@ -107,6 +106,7 @@ impl Lane {
         values: &[Option<&Values>],
         outlet: &mut Outlet,
     ) -> Option<(RecordBuffer, usize)> {
+        self.size = (0, 0);
         let kept = self.recorder.take();
         let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
         let recorder = match kept {
@@ -124,6 +124,7 @@ impl Lane {
         let fits = recorder.record(stamp, values, &mut record);
         debug_assert!(fits, "a string changed its length without being noticed");
         let count = recorder.values();
+        self.size = (count, recorder.bytes());
         self.recorder = Some(recorder);
         fits.then_some((record, count))
     }
