@@ -237,7 +237,11 @@ impl Keeper {
             closed.iter().map(|(end, found)| Closed { bytes: found.bytes(), end: *end }).collect();
         let free = free_bytes(&folder).unwrap_or(u64::MAX);
         let rules = &self.rules.retention;
-        let (doomed, rest) = retention::doomed(&sizes, current, free, now, rules);
+        let (mut doomed, rest) = retention::doomed(&sizes, current, free, now, rules);
+        if writing.is_none() {
+            // Room that others use up is no reason to be left with nothing at all.
+            doomed.retain(|(number, reason)| number + 1 < sizes.len() || !reason.is_room());
+        }
         let (mut archives, mut bytes) = (sizes.len() as u64 + u64::from(current > 0), current);
         bytes += sizes.iter().map(|one| one.bytes).sum::<u64>();
         for (number, reason) in doomed {

@@ -27,6 +27,13 @@ pub(super) enum Reason {
     Free { found: u64, wanted: u64 },
 }
 
+impl Reason {
+    /// Whether others have a share in it.
+    pub(super) const fn is_room(self) -> bool {
+        matches!(self, Self::Free { .. })
+    }
+}
+
 /// The archives that have to go, by their number in `closed`, which is in the
 /// order of their ends. `current` are the bytes of the one that is being
 /// written, `free` those that the file system has left. Also what still is too

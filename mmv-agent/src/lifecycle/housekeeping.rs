@@ -124,6 +124,27 @@ fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
 }
 
 #[test]
+fn where_others_have_filled_the_disk_the_newest_archive_stays_when_the_agent_ends() {
+    let (mut rig, _count, _published) = counting(|settings| {
+        settings.retention.free = Some(u64::MAX);
+        settings.retention.age = Some(2 * DAY);
+    });
+    for _ in 0..3 {
+        rig.tick();
+        rig.order(Order::NewArchive);
+    }
+    rig.tidy();
+    let is_newest =
+        |names: &[String]| names.iter().all(|name| name.starts_with("20231114.22.13-02."));
+    let left = names(&rig.host_folder());
+    assert!(left.len() == 3 && is_newest(&left), "{left:?}");
+    // For its age it goes, as any other.
+    rig.skip(9 * DAY);
+    rig.tidy();
+    assert_eq!(names(&rig.host_folder()), [""; 0]);
+}
+
+#[test]
 fn files_of_others_are_neither_counted_nor_deleted() {
     let (mut rig, _count, _published) = counting(|settings| settings.retention.size = Some(1));
     rig.tick();
