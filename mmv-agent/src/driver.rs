@@ -296,9 +296,10 @@ impl Driver {
             ("archive-version", settings.archive_version != now.archive_version),
         ];
         for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
-            warn!(key, "has changed, and will at the next start");
+            warn!(key, "has changed, and takes effect at the next start");
         }
         settings.archive_version = now.archive_version;
+        settings.events = now.events;
         if intervals(&settings) != intervals(now) {
             self.schedule.change(&intervals(&settings), self.start.elapsed());
         }
