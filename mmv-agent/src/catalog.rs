@@ -6,11 +6,12 @@
 //! result goes to the writer with each record, as one shared immutable value,
 //! so an archive can be started at any record.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use mmv_archive::{Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
@@ -133,6 +134,8 @@ pub(crate) struct Merged {
     pub catalog: Catalog,
     /// Where the values come from.
     pub layout: Layout,
+    /// The names of its metrics, and those that no file may have.
+    pub names: NameSpace,
     /// What was left out, at most [`NOTED`] conflicts a file.
     pub conflicts: Vec<(String, Conflict)>,
     /// How many more conflicts there were.
@@ -143,6 +146,7 @@ pub(crate) struct Merged {
 /// catalog number `id`.
 pub(crate) fn merge(id: u64, members: &[Member<'_>], host: &Host) -> Merged {
     let mut merger = Merger { owners: owners(members), ..Merger::default() };
+    merger.names.reserve(members.iter().map(|member| member.translation.metrics.len()).sum());
     merger.reserve();
     for (source, member) in members.iter().enumerate() {
         merger.add(source, member);
@@ -230,20 +234,29 @@ impl Merger {
                 merged.places.push(Place { instance: key.instance, source, value });
             }
         }
-        let taken: HashSet<Pmid> = member
-            .translation
-            .metrics
-            .iter()
-            .zip(&taken)
-            .filter_map(|(metric, taken)| metric.as_ref().filter(|_| *taken))
-            .map(|metric| metric.desc.pmid)
-            .collect();
-        for label in &member.translation.labels {
+        self.add_labels(member, &taken, &misnamed);
+    }
+
+    /// `taken` says which of the metrics are the file's, by their index.
+    fn add_labels(
+        &mut self,
+        member: &Member<'_>,
+        taken: &[bool],
+        misnamed: &HashSet<(InDom, InstanceId)>,
+    ) {
+        let Translation { cluster, metrics, labels, .. } = member.translation;
+        if labels.is_empty() {
+            return;
+        }
+        let metrics = metrics.iter().zip(taken);
+        let taken = metrics.filter_map(|(metric, taken)| metric.as_ref().filter(|_| *taken));
+        let taken: HashSet<Pmid> = taken.map(|metric| metric.desc.pmid).collect();
+        for label in labels {
             // What was left out may be another file's: its labels are not.
             let attached = match (label.target, label.instance) {
                 (LabelTarget::Item(pmid), _) => taken.contains(&pmid),
                 (LabelTarget::InDom(indom) | LabelTarget::Instances(indom), _)
-                    if self.foreign_owner(indom, cluster).is_some() =>
+                    if self.foreign_owner(indom, *cluster).is_some() =>
                 {
                     false
                 }
@@ -394,6 +407,7 @@ impl Merger {
             merged.layout.push(ValueSetLayout { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }
+        merged.names = self.names;
         merged.conflicts = self.conflicts;
         merged.unsaid = self.unsaid;
         merged

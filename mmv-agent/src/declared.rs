@@ -1,8 +1,8 @@
 //! What an archive was told of the metrics in it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use mmv_archive::{ArchiveWriter, Error, MetricDesc};
 use pcp_types::Pmid;
 

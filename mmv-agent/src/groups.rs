@@ -4,9 +4,9 @@
 //! for each group of the configuration, in its order, and a last one for what
 //! no group has.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use mmv_archive::scan::glob;
 use pcp_types::{InDom, InstanceId, Semantics};
 

@@ -6,10 +6,11 @@
 //! in a row and then every few minutes, and until they may again, such metrics are
 //! left out.
 
-use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::{HashMap, HashSet};
 use mmv_archive::MetricDesc;
 use pcp_types::{NameSpace, Pmid};
 
@@ -45,6 +46,10 @@ impl Meanings {
         owner: impl Fn(usize) -> u32,
         now: Duration,
     ) -> Vec<String> {
+        if self.metrics.is_empty() {
+            self.learn(merged);
+            return Vec::new();
+        }
         let changed: HashSet<Pmid> = merged
             .catalog
             .metrics
@@ -76,6 +81,14 @@ impl Meanings {
             }
         }
         out
+    }
+
+    /// Takes the first catalog of an archive as it is: merging it has shown already
+    /// that its names go together.
+    fn learn(&mut self, merged: &mut Merged) {
+        self.names = mem::take(&mut merged.names);
+        let metrics = merged.catalog.metrics.iter();
+        self.metrics = metrics.map(|(desc, name)| (desc.pmid, (*desc, Arc::clone(name)))).collect();
     }
 
     /// Whether a metric is what it was; one that is new becomes known.
@@ -122,6 +135,7 @@ mod tests {
                 semantics: Semantics::Counter,
                 units: Units::NONE,
             };
+            merged.names.take(name, desc.pmid).unwrap();
             merged.catalog.metrics.push((desc, (*name).into()));
             merged.layout.push(ValueSetLayout {
                 pmid: desc.pmid,

@@ -80,7 +80,8 @@ pub(crate) fn complete_name(
     if part_start == name.len() {
         return Err(NameError::EmptyPart { name: lossy(), at: part_start });
     }
-    Ok(lossy())
+    // All of it is ASCII: there is nothing to lose.
+    Ok(String::from_utf8(name).unwrap_or_default())
 }
 
 impl NameError {

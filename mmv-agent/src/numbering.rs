@@ -11,9 +11,11 @@
 //! | the same, but that number is another name's | the lowest that no name has, nor gets from the file |
 //! | the same, but names have all numbers | that of the name which has been gone for the longest |
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use pcp_types::Pmid;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -55,7 +57,7 @@ impl Numbers {
     pub(crate) fn number(&mut self, items: &Items) -> Renumbered {
         let mut renumbered = Renumbered::new();
         let mut new = Vec::new();
-        let mut given = HashSet::new();
+        let mut given = HashSet::with_capacity(items.len());
         for (&item, metric) in items.iter().filter(|(item, _)| **item <= Pmid::MAX_ITEM) {
             // A second metric of the same name is left out later on.
             if !given.insert(&*metric.name) {
@@ -68,19 +70,26 @@ impl Numbers {
                 None => new.push((item, &metric.name)),
             }
         }
-        let mut taken: BTreeSet<u32> = self.numbers.values().copied().collect();
+        let mut taken = [false; Pmid::MAX_ITEM as usize + 1];
+        for number in self.numbers.values() {
+            // A state file may say anything.
+            if let Some(taken) = taken.get_mut(*number as usize) {
+                *taken = true;
+            }
+        }
         let mut others = Vec::new();
+        self.numbers.reserve(new.len());
         for (item, name) in new {
-            if taken.insert(item) {
-                self.numbers.insert(Arc::clone(name), item);
-            } else {
+            if mem::replace(&mut taken[item as usize], true) {
                 others.push((item, name));
+            } else {
+                self.numbers.insert(Arc::clone(name), item);
             }
         }
         if others.is_empty() {
             return renumbered;
         }
-        let unused = (1..=Pmid::MAX_ITEM).filter(|item| !taken.contains(item));
+        let unused = (1..=Pmid::MAX_ITEM).filter(|item| !taken[*item as usize]);
         let mut unused = unused.collect::<Vec<_>>().into_iter();
         let mut gone: Vec<(i64, Arc<str>)> =
             self.gone.iter().map(|(name, seen)| (*seen, Arc::clone(name))).collect();

@@ -1,13 +1,14 @@
 //! Which name is whose, in a tree of names.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 
 use crate::Pmid;
 
 /// The names of metrics (PMNS): each belongs to one metric, and is a leaf or a
 /// folder (pmns(5)). A name may have several leaves to one metric.
 ///
-/// Taking a name costs two or three look-ups, however many there are; giving one
+/// Taking a name costs a look-up or a few, however many there are; giving one
 /// back looks at all of them.
 ///
 /// ```
@@ -61,30 +62,45 @@ impl NameSpace {
     ///
     /// [`NameConflict`]; then all is as before.
     pub fn take(&mut self, name: &str, pmid: Pmid) -> Result<bool, NameConflict> {
-        match self.nodes.get(name) {
-            Some(Node::Leaf(holder)) if *holder == pmid => return Ok(false),
-            Some(Node::Leaf(holder)) => return Err(NameConflict::Taken { holder: *holder }),
-            Some(Node::Folder(example)) => {
-                return Err(NameConflict::LeafAndFolder { other: example.to_string() });
-            }
-            None => {}
-        }
-        if let Some(folder) = folders(name).next().filter(|folder| **folder != *self.recent) {
-            // Those above a folder that is there are there, too.
-            let known = folders(name).find_map(|folder| Some((folder, self.nodes.get(folder)?)));
-            if let Some((leaf, Node::Leaf(_))) = known {
-                return Err(NameConflict::LeafAndFolder { other: leaf.to_owned() });
-            }
-            let new =
-                folders(name).take_while(|folder| known.is_none_or(|(top, _)| *folder != top));
-            let new: Vec<&str> = new.collect();
-            for folder in new {
-                self.nodes.insert(folder.into(), Node::Folder(name.into()));
-            }
+        if let Some(folder) = folders(name).next()
+            && *folder != *self.recent
+            && !self.nodes.contains_key(name)
+        {
+            self.make_folders(name)?;
             self.recent = folder.into();
         }
-        self.nodes.insert(name.into(), Node::Leaf(pmid));
-        Ok(true)
+        match self.nodes.entry_ref(name) {
+            EntryRef::Vacant(entry) => {
+                entry.insert_with_key(name.into(), Node::Leaf(pmid));
+                Ok(true)
+            }
+            EntryRef::Occupied(entry) => match entry.get() {
+                Node::Leaf(holder) if *holder == pmid => Ok(false),
+                Node::Leaf(holder) => Err(NameConflict::Taken { holder: *holder }),
+                Node::Folder(example) => {
+                    Err(NameConflict::LeafAndFolder { other: example.to_string() })
+                }
+            },
+        }
+    }
+
+    /// Makes those folders of a name that are not there.
+    fn make_folders(&mut self, name: &str) -> Result<(), NameConflict> {
+        // Those above a folder that is there are there, too.
+        let known = folders(name).find_map(|folder| Some((folder, self.nodes.get(folder)?)));
+        if let Some((leaf, Node::Leaf(_))) = known {
+            return Err(NameConflict::LeafAndFolder { other: leaf.to_owned() });
+        }
+        let top = known.map(|(top, _)| top);
+        for folder in folders(name).take_while(|folder| Some(*folder) != top) {
+            self.nodes.insert(folder.into(), Node::Folder(name.into()));
+        }
+        Ok(())
+    }
+
+    /// Makes room for so many names more.
+    pub fn reserve(&mut self, names: usize) {
+        self.nodes.reserve(names);
     }
 
     /// The metric that has a name.

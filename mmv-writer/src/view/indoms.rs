@@ -1,7 +1,6 @@
 //! Instance domains and their instances.
 
-use std::collections::{HashMap, HashSet};
-
+use hashbrown::{HashMap, HashSet};
 use pcp_types::InstanceId;
 
 use super::sections::Section;
@@ -104,7 +103,7 @@ pub(super) fn parse<S: Source + ?Sized>(parser: &mut Parser<'_, S>) -> Result<In
         numbers: raw.iter().map(|instance| instance.id).collect(),
         instance_bytes: SectionKind::Instances.entry_bytes(parser.version()),
     };
-    let mut members: HashSet<(usize, InstanceId)> = HashSet::new();
+    let mut members: HashSet<(usize, InstanceId)> = HashSet::with_capacity(raw.len());
     let mut claimed = 0;
     for (index, offset, entry) in sections.get(SectionKind::Indoms).entries::<IndomEntry>() {
         let range = check_domain(parser, &entry, indoms.instance_bytes, &mut claimed);

@@ -1,7 +1,6 @@
 //! Metric descriptors.
 
-use std::collections::HashSet;
-
+use hashbrown::HashSet;
 use pcp_types::{Semantics, Units, ValueType};
 
 use super::indoms::{Indoms, NameField};
@@ -37,8 +36,9 @@ pub(super) fn parse<S: Source + ?Sized>(
         by_entry: Vec::new(),
         entry_bytes: SectionKind::Metrics.entry_bytes(parser.version()),
     };
-    let mut taken = Taken::default();
-    for (index, offset, name, raw) in raw_metrics(section, parser.version()) {
+    let raw_metrics = raw_metrics(section, parser.version());
+    let mut taken = Taken::with_capacity(raw_metrics.len());
+    for (index, offset, name, raw) in raw_metrics {
         let metric = read_metric(parser, &name, &raw, indoms, &mut taken);
         let metric = parser.settle(SectionKind::Metrics, index, offset, metric)?;
         metrics.by_entry.push(metric.as_ref().map(|_| metrics.all.len()));
@@ -52,10 +52,15 @@ pub(super) fn parse<S: Source + ?Sized>(
 }
 
 /// Names and items of the metrics so far.
-#[derive(Default)]
 struct Taken {
     names: HashSet<String>,
     items: HashSet<u32>,
+}
+
+impl Taken {
+    fn with_capacity(metrics: usize) -> Self {
+        Self { names: HashSet::with_capacity(metrics), items: HashSet::with_capacity(metrics) }
+    }
 }
 
 /// Entries of any version, as version 2 ones with the name apart.

@@ -1,7 +1,6 @@
 //! Where the values are.
 
-use std::collections::HashSet;
-
+use hashbrown::HashSet;
 use pcp_types::InstanceId;
 
 use super::indoms::Indoms;
@@ -20,16 +19,26 @@ pub(super) fn parse<S: Source + ?Sized>(
 ) -> Vec<ValueEntry> {
     let section = parser.sections.get(SectionKind::Values);
     let mut values = Vec::new();
-    let mut seen: HashSet<(usize, Option<InstanceId>)> = HashSet::new();
+    // Most files list them in ascending order: then a look at the last one tells
+    // that there was none like this.
+    let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
+    let key = |value: &ValueEntry| (value.metric, value.instance);
     for (index, offset, raw) in section.entries::<ValueBytes>() {
         if raw.metric == 0 {
             continue;
         }
         match read_value(parser, indoms, metrics, offset, &raw) {
-            Ok(Some(value)) if seen.insert((value.metric, value.instance)) => values.push(value),
-            Ok(Some(_)) => {
-                let problem = Problem::ValueTwice { metric: raw.metric, instance: raw.instance };
-                parser.skip(SectionKind::Values, index, offset, problem);
+            Ok(Some(value)) => {
+                if seen.is_none() && values.last().is_some_and(|last| key(last) >= key(&value)) {
+                    seen = Some(values.iter().map(key).collect());
+                }
+                if seen.as_mut().is_none_or(|seen| seen.insert(key(&value))) {
+                    values.push(value);
+                } else {
+                    let problem =
+                        Problem::ValueTwice { metric: raw.metric, instance: raw.instance };
+                    parser.skip(SectionKind::Values, index, offset, problem);
+                }
             }
             Ok(None) => {}
             Err(problem) => parser.skip(SectionKind::Values, index, offset, problem),
