@@ -1,7 +1,10 @@
 //! A histogram from a program to a quantile: writer, agent, archive, replay.
 
-use mmv_archive::Archive;
+use std::time::Duration;
+
+use metrics::{Unit, describe_histogram, histogram, with_local_recorder};
 use mmv_archive::replay::{Replay, Sample};
+use mmv_archive::{Archive, IndomHistory};
 use mmv_writer::{Buckets, Registry, Units};
 
 use crate::harness::agent::Agent;
@@ -65,6 +68,79 @@ fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
         assert!(error <= ERROR, "{name}: {found} instead of {expected}");
     }
     assert_eq!(found.last(), Some(&5_000.0), "the stripes add up");
+}
+
+/// Each set of labels has a histogram of its own; what another path takes, and what
+/// the process did without a path, are not in it.
+#[test]
+fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
+    let scratch = Scratch::new();
+    let file = Registry::builder("web").directory(scratch.mmv_dir()).live().pace(Duration::ZERO);
+    let recorder = mmv_metrics::Recorder::on(file).unwrap();
+    let record = |number: u64| {
+        histogram!("latency", "path" => "/").record(latency(number) as f64);
+        histogram!("latency", "path" => "/slow", "code" => "500").record(3e6);
+        histogram!("size").record(0.25 * number as f64);
+    };
+    let mut agent = with_local_recorder(&recorder, || {
+        describe_histogram!("latency", Unit::Microseconds, "how long requests take");
+        record(0);
+        let agent = Agent::start(&scratch);
+        agent.wait_for("the first values", |base| newest(base, "size.sum") == Some(0.0));
+        (1..=1_000).for_each(record);
+        agent
+    });
+    let sum = (1..=1_000).sum::<u64>() as f64 * 250_000.0;
+    agent.wait_for("the last values", |base| newest(base, "size.sum") == Some(sum));
+    assert!(agent.terminate().success());
+    let mut values: Vec<u64> = (1..=1_000).map(latency).collect();
+    values.sort_unstable();
+
+    let archive = Archive::open(agent.archive()).unwrap();
+    let mut selection = Replay::open(&archive);
+    selection.select("mmv.web");
+    assert_eq!(selection.quantiles(&[0.5, 0.99]), 2);
+    selection.select("mmv.web.size.sum");
+    let replay = selection.load().unwrap();
+    let first = replay.observations().find(|sample| !sample.is_mark).unwrap().timestamp;
+    let sample = replay.at_since(replay.end(), first).unwrap();
+    let mut found = Vec::new();
+    for (metric, values) in replay.metrics().zip(&sample.values).skip(1) {
+        let indom = metric.desc.indom.and_then(|indom| archive.metadata().indom_history(indom));
+        let names = indom.map(IndomHistory::union).unwrap_or_default();
+        for (instance, value) in values {
+            let name = names.iter().find(|one| Some(one.id) == *instance);
+            let name = name.map_or("", |one| &one.name).to_owned();
+            let units = metric.desc.units.to_string();
+            found.push((metric.name.clone(), name, units, value.as_f64().unwrap()));
+        }
+    }
+    found.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    let expected = [
+        ("mmv.web.latency.p50", "code=500,path=/slow", "nanosec", 3e9),
+        ("mmv.web.latency.p50", "path=/", "nanosec", values[499] as f64 * 1e3),
+        ("mmv.web.latency.p99", "code=500,path=/slow", "nanosec", 3e9),
+        ("mmv.web.latency.p99", "path=/", "nanosec", values[989] as f64 * 1e3),
+        ("mmv.web.size.p50", "", "count x 10^-6", 125e6),
+        ("mmv.web.size.p99", "", "count x 10^-6", 247.5e6),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, (metric, instance, units, value)) in found.iter().zip(expected) {
+        let error = (found.3 - value).abs() / value;
+        let names = (found.0.as_str(), found.1.as_str(), found.2.as_str());
+        assert_eq!(names, (metric, instance, units));
+        assert!(error <= ERROR, "{found:?} instead of {value}");
+    }
+}
+
+/// The last value of a metric without instances.
+fn newest(base: &std::path::Path, metric: &str) -> Option<f64> {
+    let archive = Archive::open(base).ok()?;
+    let mut selection = Replay::open(&archive);
+    selection.select(&format!("mmv.web.{metric}"));
+    let replay = selection.load().ok()?;
+    let sample = replay.at(replay.end())?;
+    sample.values.first()?.first()?.1.as_f64()
 }
 
 /// The sum of the histogram, its quantiles, and the sum over all stripes.

@@ -250,7 +250,7 @@ impl Replay<'_> {
         };
         match derived.map(|derived| &derived.rule) {
             Some(Rule::Expression(bound)) => bound.instances(&of),
-            Some(Rule::Quantile(_)) => BTreeSet::from([None]),
+            Some(Rule::Quantile(quantile)) => quantile.instances(),
             None => BTreeSet::new(),
         }
     }

@@ -21,15 +21,26 @@
 //!
 //! There is no quantile where nothing was counted, over a mark, and where the
 //! histogram was set back.
+//!
+//! Buckets of a domain without those two labels are known by their instances'
+//! names, as `path=/,bucket=96..103`. Such a metric has a histogram, and so each
+//! quantile an instance, for each instance of the sum, which is named `path=/`.
 
-use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
+mod buckets;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
+
+use self::buckets::{Bucket, Buckets, Numbered};
 use super::derived::{Pair, Rule};
 use super::expression::Values;
 use super::rate::value_of;
 use super::{SelectedMetric, Selection};
 use crate::format::labelset::LabelTarget;
-use crate::{MetricDesc, Source, Value};
+use crate::{IndomHistory, Instance, MetricDesc, Source, Value};
 
 /// The label of the counter of buckets, with the units of the values.
 const UNITS: &str = "histogram";
@@ -37,19 +48,25 @@ const UNITS: &str = "histogram";
 const PRECISION: &str = "bucket_precision";
 /// The highest value that is not counted with all higher ones.
 const MAX: &str = "bucket_max";
-/// More than any writer splits.
-const MOST_PRECISION: u32 = 32;
 
 /// A quantile of a histogram's values, as a derived metric.
 #[derive(Debug, Clone)]
 pub(super) struct Quantile {
     /// From 0 to 1.
     rank: f64,
-    buckets: Buckets,
+    sorted: Arc<Sorted>,
     /// The operand that counts values by bucket.
     counts: usize,
     /// The operand that adds the values up, if it was logged.
     sum: Option<usize>,
+}
+
+/// How the values of a metric are sorted.
+#[derive(Debug)]
+struct Sorted {
+    buckets: Buckets,
+    /// The instance of each histogram, in order; `None` for one that is alone.
+    histograms: Vec<Option<InstanceId>>,
 }
 
 impl Selection<'_> {
@@ -71,8 +88,8 @@ impl Selection<'_> {
             let sum = histogram.sum.map(|_| self.operand(&histogram.sum_name()));
             for &rank in quantiles {
                 let name = format!("{}.p{}", histogram.name(), percent(rank));
-                let buckets = histogram.buckets;
-                let rule = Rule::Quantile(Quantile { rank, buckets, counts, sum });
+                let sorted = Arc::clone(&histogram.sorted);
+                let rule = Rule::Quantile(Quantile { rank, sorted, counts, sum });
                 self.add(name, |pmid| histogram.desc(pmid), rule);
             }
         }
@@ -85,12 +102,12 @@ fn percent(quantile: f64) -> f64 {
     (quantile * 1e8).round() / 1e6
 }
 
-/// What is known of a histogram.
+/// What is known of a histogram, or of those of a metric with labels.
 struct Histogram {
     counts: SelectedMetric,
     sum: Option<MetricDesc>,
     units: Units,
-    buckets: Buckets,
+    sorted: Arc<Sorted>,
 }
 
 impl Histogram {
@@ -98,20 +115,28 @@ impl Histogram {
     fn of(source: Source<'_>, metric: &SelectedMetric) -> Option<Self> {
         let MetricDesc { pmid, indom, semantics, .. } = metric.desc;
         let units = text_label(source, LabelTarget::Item(pmid), UNITS)?;
-        let number = |name| label(source, LabelTarget::InDom(indom?), name)?.parse::<u64>().ok();
-        let precision = u32::try_from(number(PRECISION)?).ok()?;
-        let buckets = Buckets::new(precision, number(MAX)?)?;
-        let is_counter = semantics == Semantics::Counter && metric.has_numbers();
         let units = Units::parse(&units).ok()?.units;
-        let mut histogram = Self { counts: metric.clone(), sum: None, units, buckets };
-        let sum = source.metadata().metric_by_name(&histogram.sum_name());
-        histogram.sum = sum.map(|metric| metric.desc).filter(|desc| desc.indom.is_none());
-        is_counter.then_some(histogram)
+        if semantics != Semantics::Counter || !metric.has_numbers() {
+            return None;
+        }
+        let sum = source.metadata().metric_by_name(&format!("{}.sum", shared_name(metric)));
+        let sum = sum.map(|metric| metric.desc);
+        let number = |name| label(source, LabelTarget::InDom(indom?), name)?.parse::<u64>().ok();
+        let (sum, sorted) = match number(PRECISION).zip(number(MAX)) {
+            Some((precision, max)) => {
+                let numbered = Numbered::new(u32::try_from(precision).ok()?, max)?;
+                let buckets = Buckets::Numbered(numbered);
+                let sorted = Sorted { buckets, histograms: vec![None] };
+                (sum.filter(|desc| desc.indom.is_none()), sorted)
+            }
+            None => (sum, Sorted::by_name(source, indom?, sum.and_then(|desc| desc.indom))?),
+        };
+        Some(Self { counts: metric.clone(), sum, units, sorted: Arc::new(sorted) })
     }
 
     /// The name that the metrics of the histogram share.
     fn name(&self) -> &str {
-        self.counts.name.strip_suffix(".bucket").unwrap_or(&self.counts.name)
+        shared_name(&self.counts)
     }
 
     fn sum_name(&self) -> String {
@@ -119,8 +144,41 @@ impl Histogram {
     }
 
     fn desc(&self, pmid: Pmid) -> MetricDesc {
+        let indom = self.sum.and_then(|desc| desc.indom);
         let (value_type, semantics) = (ValueType::Double, Semantics::Instant);
-        MetricDesc { pmid, value_type, indom: None, semantics, units: self.units }
+        MetricDesc { pmid, value_type, indom, semantics, units: self.units }
+    }
+}
+
+/// The name of a histogram, by that of the counter of its buckets.
+fn shared_name(counts: &SelectedMetric) -> &str {
+    counts.name.strip_suffix(".bucket").unwrap_or(&counts.name)
+}
+
+impl Sorted {
+    /// The buckets of a domain by their names, of histograms that are the instances
+    /// of another domain, or of one alone. `None` if they are no buckets.
+    fn by_name(source: Source<'_>, buckets: InDom, histograms: Option<InDom>) -> Option<Self> {
+        let named = |indom| {
+            let history = source.metadata().indom_history(indom);
+            history.map(IndomHistory::union).unwrap_or_default()
+        };
+        // By number, as values are.
+        let owners: Vec<Instance> = histograms.map(named).unwrap_or_default();
+        let (places, histograms): (HashMap<&str, usize>, Vec<_>) = match histograms {
+            Some(_) => {
+                let all = owners.iter().enumerate();
+                all.map(|(place, one)| ((&*one.name, place), Some(one.id))).unzip()
+            }
+            None => (HashMap::from([("", 0)]), vec![None]),
+        };
+        let buckets = Buckets::named(&named(buckets), |labels| places.get(labels).copied());
+        let any = matches!(&buckets, Buckets::Named(named) if !named.is_empty());
+        any.then_some(Self { buckets, histograms })
+    }
+
+    fn bucket(&self, instance: Option<InstanceId>) -> Option<Bucket> {
+        self.buckets.get(instance?)
     }
 }
 
@@ -137,103 +195,88 @@ fn text_label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<Str
     Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned())
 }
 
+/// What is known of one histogram between two moments.
+#[derive(Debug, Clone, Default)]
+struct Grown {
+    was_there: bool,
+    /// It, or a part of it, was begun anew.
+    is_anew: bool,
+    /// By how much each bucket grew.
+    counted: Vec<(Bucket, f64)>,
+}
+
 impl Quantile {
+    /// The instances of the quantile.
+    pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
+        self.sorted.histograms.iter().copied().collect()
+    }
+
     /// The quantile of what was counted between two moments; `places` are those
     /// of the operands.
     pub(super) fn values<'r>(&self, places: &[usize], pair: &Pair<'r>) -> Values<'r> {
-        self.value(places, pair).map(|value| (None, Value::Double(value))).into_iter().collect()
+        let all = self.grown(places, pair).unwrap_or_default();
+        let all = self.sorted.histograms.iter().zip(all);
+        let value = |(instance, grown): (&Option<InstanceId>, Grown)| {
+            let is_known = grown.was_there && !grown.is_anew;
+            let value = quantile(grown.counted, self.rank).filter(|_| is_known)?;
+            Some((*instance, Value::Double(value)))
+        };
+        all.filter_map(value).collect()
     }
 
-    fn value(&self, places: &[usize], pair: &Pair<'_>) -> Option<f64> {
+    fn grown(&self, places: &[usize], pair: &Pair<'_>) -> Option<Vec<Grown>> {
         let place = *places.get(self.counts)?;
         let seconds = pair.at.seconds_since(pair.since);
         let before = pair.before.as_ref()?;
-        let sum = self.sum.and_then(|sum| places.get(sum).copied());
         let (was, is) = (before.get(place)?, pair.now.get(place)?);
-        let was_there = !was.is_empty()
-            || sum.and_then(|sum| before.get(sum)).is_some_and(|sum| !sum.is_empty());
-        // A bucket that had a value and has none was begun anew, and so was a sum
-        // without a rate.
-        let is_whole = was.iter().all(|(bucket, _)| value_of(is, *bucket).is_some());
-        let is_growing = sum.is_none_or(|sum| {
-            let has_value = |list: &[Values<'_>]| list.get(sum).is_some_and(|one| !one.is_empty());
-            !has_value(before) || has_value(&pair.rates)
-        });
-        if !was_there || !is_whole || !is_growing {
-            return None;
+        let rates = pair.rates.get(place)?;
+        let mut all = vec![Grown::default(); self.sorted.histograms.len()];
+        for (instance, _) in was {
+            let Some(bucket) = self.sorted.bucket(*instance) else { continue };
+            let Some(grown) = all.get_mut(bucket.histogram) else { continue };
+            grown.was_there = true;
+            // A bucket that had a value and has none was begun anew.
+            grown.is_anew |= value_of(is, *instance).is_none();
         }
-        let mut grown = Vec::with_capacity(is.len());
-        for (bucket, value) in is {
-            let growth = match value_of(was, *bucket) {
-                Some(_) => value_of(pair.rates.get(place)?, *bucket)?.as_f64()? * seconds,
-                None => value.as_f64()?,
+        for (instance, value) in is {
+            let Some(bucket) = self.sorted.bucket(*instance) else { continue };
+            let Some(grown) = all.get_mut(bucket.histogram) else { continue };
+            let growth = match value_of(was, *instance) {
+                Some(_) => value_of(rates, *instance)
+                    .and_then(|rate| rate.as_f64())
+                    .map(|rate| rate * seconds),
+                None => value.as_f64(),
             };
-            grown.push((bucket.as_ref()?.get(), growth));
+            grown.is_anew |= growth.is_none();
+            grown.counted.push((bucket, growth.unwrap_or_default()));
         }
-        self.buckets.quantile(&grown, self.rank)
+        let sum = self.sum.and_then(|sum| places.get(sum).copied());
+        for (grown, histogram) in all.iter_mut().zip(&self.sorted.histograms) {
+            let has = |list: &[Values<'_>]| {
+                let sums = sum.and_then(|sum| list.get(sum));
+                sums.is_some_and(|sums| value_of(sums, *histogram).is_some())
+            };
+            grown.was_there |= has(before);
+            // And so was a sum without a rate.
+            grown.is_anew |= has(before) && !has(&pair.rates);
+        }
+        Some(all)
     }
 }
 
-/// What the buckets of a domain are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Buckets {
-    precision: u32,
-    /// The bucket of all values that are higher than the domain's largest.
-    last: u64,
-}
-
-impl Buckets {
-    /// `None` for a precision that nobody can mean.
-    fn new(precision: u32, max: u64) -> Option<Self> {
-        if precision > MOST_PRECISION {
-            return None;
-        }
-        let of_max = match max.checked_ilog2().and_then(|log| log.checked_sub(precision)) {
-            Some(shift) => (u64::from(shift) << precision) + (max >> shift),
-            None => max,
-        };
-        Some(Self { precision, last: of_max + 1 })
-    }
-
-    /// The lowest value of a bucket; `None` for numbers that none has.
-    fn start(self, bucket: u64) -> Option<f64> {
-        let each = 1u64 << self.precision;
-        if bucket < each {
-            return Some(bucket as f64);
-        }
-        let shift = bucket / each - 1;
-        // Up to 2^64, where the one behind the last bucket begins.
-        let shift = i32::try_from(shift).ok().filter(|shift| *shift <= 64)?;
-        Some((each + bucket % each) as f64 * 2f64.powi(shift))
-    }
-
-    /// What a value in a bucket is taken for: the middle of the values that fall
-    /// into it, of the last bucket, which has no end, the least.
-    fn middle(self, bucket: i32) -> Option<f64> {
-        let bucket = u64::try_from(bucket).ok().filter(|bucket| *bucket <= self.last)?;
-        let first = self.start(bucket)?;
-        if bucket == self.last {
-            return Some(first);
-        }
-        let highest = self.start(bucket + 1)? - 1.0;
-        Some(f64::midpoint(first, highest.max(first)))
-    }
-
-    /// The quantile of values of which each bucket, in order, has so many.
-    fn quantile(self, grown: &[(i32, f64)], quantile: f64) -> Option<f64> {
-        let total: f64 = grown.iter().map(|(_, growth)| growth).sum();
-        let rank = (quantile * total).min(total);
-        let mut so_far = 0.0;
-        let mut found = None;
-        for &(bucket, growth) in grown.iter().filter(|(_, growth)| *growth > 0.0) {
-            so_far += growth;
-            found = Some(bucket);
-            if so_far >= rank {
-                break;
-            }
-        }
-        self.middle(found?)
-    }
+/// The quantile of values of which each bucket has so many.
+fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
+    counted.retain(|(_, growth)| *growth > 0.0);
+    counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));
+    let total: f64 = counted.iter().map(|(_, growth)| growth).sum();
+    let rank = (rank * total).min(total);
+    let mut so_far = 0.0;
+    let mut reached = counted.iter().skip_while(|(_, growth)| {
+        so_far += growth;
+        so_far < rank
+    });
+    let (bucket, _) = reached.next().or(counted.last())?;
+    Some(bucket.middle)
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@
 //! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
 //! in millionths (`count x 10^-6`). A bucket is named by its first and last
 //! value, and made when it is first hit. Negative values count as 0, NaN does not
-//! count.
+//! count. `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of
+//! labels, for any window of an archive.
 //!
 //! **Limits** are those of a [`LiveRegistry`](mmv_writer::LiveRegistry), 65 536
 //! instances for instance, unless the builder given to [`Recorder::on`] says

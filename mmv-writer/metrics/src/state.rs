@@ -50,6 +50,8 @@ struct Kind<'a, H> {
     /// What is appended to the name.
     suffix: &'static str,
     units: Units,
+    /// The units of the values, of the counter of a histogram's buckets.
+    histogram: Option<Units>,
     help: &'a str,
 }
 
@@ -77,7 +79,8 @@ impl State {
         let (unit, help) = self.described(key);
         let units = unit.map_or(Units::count(), |unit| units::of(Some(unit)));
         let registry = self.registry.as_ref()?;
-        let kind = Kind { registry, make: LiveRegistry::counter, suffix: "", units, help: &help };
+        let make = LiveRegistry::counter;
+        let kind = Kind { registry, make, suffix: "", units, histogram: None, help: &help };
         Some(kind.handle(&mut self.counters, key))
     }
 
@@ -85,7 +88,8 @@ impl State {
     pub(crate) fn gauge(&mut self, key: &Key) -> Option<Result<Gauge<f64>, Error>> {
         let (unit, help) = self.described(key);
         let (registry, units) = (self.registry.as_ref()?, units::of(unit));
-        let kind = Kind { registry, make: LiveRegistry::gauge, suffix: "", units, help: &help };
+        let make = LiveRegistry::gauge;
+        let kind = Kind { registry, make, suffix: "", units, histogram: None, help: &help };
         Some(kind.handle(&mut self.gauges, key))
     }
 
@@ -95,9 +99,9 @@ impl State {
         let registry = self.registry.as_ref()?;
         let (units, factor) = units::of_histogram(unit);
         let make = LiveRegistry::counter;
+        let sum = Kind { registry, make, suffix: ".sum", units, histogram: None, help: &help };
         let buckets =
-            Kind { registry, make, suffix: ".bucket", units: Units::count(), help: &help };
-        let sum = Kind { registry, make, suffix: ".sum", units, help: &help };
+            Kind { suffix: ".bucket", units: Units::count(), histogram: Some(units), ..sum };
         let metric = self.histograms.entry(key.name().to_owned()).or_default();
         Some(buckets.family(metric, key).and_then(|(family, _)| {
             let sum = sum.handle(&mut self.sums, key)?;
@@ -159,7 +163,10 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         let registered = |name| {
             let builder = (self.make)(self.registry, name).units(self.units);
             let builder = if self.help.is_empty() { builder } else { builder.help(self.help) };
-            build(builder)
+            build(match self.histogram {
+                Some(units) => builder.label(Label::new("histogram", units.to_string())),
+                None => builder,
+            })
         };
         match registered(name) {
             Err(Error::LeafAndBranch { .. }) => registered(flat),

@@ -11,7 +11,7 @@ use metrics::{
     with_local_recorder,
 };
 use mmv_metrics::Recorder;
-use mmv_writer::view::{Contents, Limits, Refusal};
+use mmv_writer::view::{Contents, LabelClass, Limits, Refusal};
 use mmv_writer::{Buckets, LiveBuilder, Registry, Semantics};
 use tempfile::TempDir;
 
@@ -157,6 +157,12 @@ fn a_histogram_has_a_counter_for_each_bucket_that_was_hit() {
             ])
         );
     });
+    let (_, contents) = contents(&directory.path().join("app"));
+    let labels = contents.labels.iter().filter(|label| label.class == LabelClass::Item);
+    let labels: BTreeMap<&str, &str> =
+        labels.map(|label| (&*label.json_value, &*label.name)).collect();
+    let expected = [("\"count x 10^-6\"", "histogram"), ("\"nanosec\"", "histogram")];
+    assert_eq!(labels, BTreeMap::from(expected));
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Which values fall into a bucket, and whose histogram it is of.
+
+use hashbrown::HashMap;
+use pcp_types::InstanceId;
+
+use crate::Instance;
+
+/// More than any writer splits.
+const MOST_PRECISION: u32 = 32;
+
+/// One bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bucket {
+    /// The place of its histogram among those of the metric.
+    pub(super) histogram: usize,
+    /// The least value that falls into it.
+    pub(super) first: f64,
+    /// What a value in it is taken for: the middle of those that fall into it, of
+    /// the last bucket, which has no end, the least.
+    pub(super) middle: f64,
+}
+
+/// The buckets of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Buckets {
+    /// Of one histogram, their instances' numbers.
+    Numbered(Numbered),
+    /// Of any number of histograms, their instances' names.
+    Named(HashMap<InstanceId, Bucket>),
+}
+
+impl Buckets {
+    /// The buckets that these instances are by their names, `96..103` behind
+    /// `bucket=` and the labels of the histogram; `place` says which that is.
+    pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
+        let bucket = |instance: &Instance| {
+            let (labels, first, last) = parts(&instance.name)?;
+            let middle = last.map_or(first, |last| f64::midpoint(first, last));
+            Some((instance.id, Bucket { histogram: place(labels)?, first, middle }))
+        };
+        Self::Named(instances.iter().filter_map(bucket).collect())
+    }
+
+    /// The bucket that an instance is.
+    pub(super) fn get(&self, id: InstanceId) -> Option<Bucket> {
+        match self {
+            Self::Numbered(numbered) => numbered.bucket(id.get()),
+            Self::Named(named) => named.get(&id).copied(),
+        }
+    }
+}
+
+/// The labels in a bucket's name, and its bounds: `path=/,bucket=96..103`, and
+/// `bucket=120..` for the last one of a histogram without labels.
+fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
+    let (labels, range) = name.rsplit_once("bucket=")?;
+    let labels = if labels.is_empty() { labels } else { labels.strip_suffix(',')? };
+    let (first, last) = range.split_once("..")?;
+    let number = |text: &str| Some(text.parse::<u64>().ok()? as f64);
+    let last = if last.is_empty() { None } else { Some(number(last)?) };
+    Some((labels, number(first)?, last))
+}
+
+/// Buckets that are told by a formula: `docs/mmv-format.md` has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Numbered {
+    precision: u32,
+    /// The bucket of all values that are higher than the domain's largest.
+    last: u64,
+}
+
+impl Numbered {
+    /// `None` for a precision that nobody can mean.
+    pub(super) fn new(precision: u32, max: u64) -> Option<Self> {
+        if precision > MOST_PRECISION {
+            return None;
+        }
+        let of_max = match max.checked_ilog2().and_then(|log| log.checked_sub(precision)) {
+            Some(shift) => (u64::from(shift) << precision) + (max >> shift),
+            None => max,
+        };
+        Some(Self { precision, last: of_max + 1 })
+    }
+
+    fn bucket(self, number: i32) -> Option<Bucket> {
+        let number = u64::try_from(number).ok().filter(|number| *number <= self.last)?;
+        let first = self.start(number)?;
+        if number == self.last {
+            return Some(Bucket { histogram: 0, first, middle: first });
+        }
+        let highest = self.start(number + 1)? - 1.0;
+        let middle = f64::midpoint(first, highest.max(first));
+        Some(Bucket { histogram: 0, first, middle })
+    }
+
+    /// The lowest value of a bucket; `None` for numbers that none has.
+    fn start(self, bucket: u64) -> Option<f64> {
+        let each = 1u64 << self.precision;
+        if bucket < each {
+            return Some(bucket as f64);
+        }
+        let shift = bucket / each - 1;
+        // Up to 2^64, where the one behind the last bucket begins.
+        let shift = i32::try_from(shift).ok().filter(|shift| *shift <= 64)?;
+        Some((each + bucket % each) as f64 * 2f64.powi(shift))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_begin_where_the_formula_says() {
+        // The names that the writer gives to the buckets of precision 1 up to 10:
+        // 0..0 1..1 2..2 3..3 4..5 6..7 8..11 12..
+        let buckets = Numbered::new(1, 10).unwrap();
+        let starts: Vec<_> = (0..8).map(|bucket| buckets.start(bucket).unwrap()).collect();
+        assert_eq!(starts, [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]);
+        let middle = |bucket| buckets.bucket(bucket).map(|bucket| bucket.middle);
+        let middles: Vec<_> = (0..9).map(middle).collect();
+        let known = [0.0, 1.0, 2.0, 3.0, 4.5, 6.5, 9.5, 12.0].map(Some);
+        assert_eq!((&middles[..8], middles[8]), (&known[..], None));
+        assert_eq!(buckets.bucket(-1), None);
+    }
+
+    #[test]
+    fn the_largest_numbers_have_buckets_too() {
+        for precision in [0, 1, 8, 32] {
+            let buckets = Numbered::new(precision, u64::MAX).unwrap();
+            let highest = i32::try_from(buckets.last - 1);
+            if let Ok(highest) = highest {
+                let middle = buckets.bucket(highest).unwrap().middle;
+                assert!(middle > 2f64.powi(63) && middle < 2f64.powi(64), "{precision}: {middle}");
+            }
+        }
+        assert_eq!(Numbered::new(33, 0), None);
+        assert_eq!(Numbered::new(0, u64::MAX).unwrap().start(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_name_has_labels_and_both_bounds() {
+        for (name, found) in [
+            ("bucket=96..103", Some(("", 96.0, Some(103.0)))),
+            ("bucket=120..", Some(("", 120.0, None))),
+            ("path=/,bucket=0..0", Some(("path=/", 0.0, Some(0.0)))),
+            ("bucket=7,bucket=1..2", Some(("bucket=7", 1.0, Some(2.0)))),
+            ("path=/bucket=1..2", None),
+            ("96..103", None),
+            ("bucket=", None),
+            ("bucket=1..x", None),
+            ("bucket=-1..2", None),
+        ] {
+            assert_eq!(parts(name), found, "{name}");
+        }
+    }
+}
