@@ -21,6 +21,8 @@ pub struct Histogram {
 #[must_use]
 pub struct OwnedHistogram {
     cells: Cells,
+    /// What the cell of the sum says. To load it would wait for the last store.
+    sum: u64,
 }
 
 /// The cells of a histogram.
@@ -105,17 +107,19 @@ impl OwnedHistogram {
     }
 
     pub(crate) fn new(cells: Cells) -> Self {
-        Self { cells }
+        let sum = cells.sum.load();
+        Self { cells, sum }
     }
 
     /// Counts a value, in the unit that the metric was registered with.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        let cells = &self.cells;
+        let Self { cells, sum } = self;
         let count = cells.count_of(value);
         let (more, was_absent) = count.load().overflowing_add(1);
         count.store(more + u64::from(was_absent));
-        cells.sum.store(cells.sum.load().wrapping_add(value));
+        *sum = sum.wrapping_add(value);
+        cells.sum.store(*sum);
     }
 
     /// How many values were recorded: adds the buckets up.
