@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mmv_writer::view::{Contents, Limits, Refusal};
+use mmv_writer::view::{Contents, Flags, Limits, Refusal};
 use mmv_writer::{Buckets, Error, Label, LiveRegistry, Published, Registry, RegistryBuilder};
 
 /// Kills of each kind.
@@ -62,6 +62,37 @@ fn check_sealed(file: &File) {
         } else if name == "length" {
             assert_eq!(found, [round; QUEUES.len()]);
         }
+    }
+}
+
+/// More counters than one file holds: the last seven are in a further one.
+const MANY: u64 = 1030;
+const ONE_FILE: u64 = 1023;
+
+/// Files whose names and values all say which round they are of.
+fn publish_many(directory: &Path, round: u64) -> Result<Published, Error> {
+    let registry = builder(directory).further_cluster(10).build()?;
+    for index in 0..MANY {
+        registry.counter::<u64>(format!("r{round}.c{index}")).build()?.add(round + index);
+    }
+    registry.publish()
+}
+
+/// Checks that a file is one of [`publish_many`], and whole.
+fn check_one_of_many(file: &File) {
+    let contents = Contents::read(file, &Limits::default()).unwrap();
+    assert_eq!(contents.skipped, []);
+    let is_further = contents.header.flags.contains(Flags::NO_PREFIX);
+    let (first, count) = if is_further { (ONE_FILE, MANY - ONE_FILE) } else { (0, ONE_FILE) };
+    assert_eq!(contents.metrics.len() as u64, count);
+    let prefix = if is_further { "app.r" } else { "r" };
+    let number = |name: &str| name.strip_prefix(prefix)?.split_once(".c")?.0.parse::<u64>().ok();
+    let round = number(&contents.metrics[0].name).unwrap();
+    for (metric, index) in contents.metrics.iter().zip(first..) {
+        assert_eq!(metric.name, format!("{prefix}{round}.c{index}"));
+        let place = (index - first) as usize;
+        let found: Vec<u64> = contents.values_of(place).map(|at| word(file, at.cell)).collect();
+        assert_eq!(found, [round + index], "{}", metric.name);
     }
 }
 
@@ -125,32 +156,38 @@ fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
 struct Found {
     files: u32,
     none: u32,
-    /// Kills that left a file under a hidden name, too.
+    /// Kills that left the further file alone.
+    further: u32,
+    /// Kills that left something under a hidden name, too.
     hidden: u32,
 }
 
 /// Kills a child that runs `mode` again and again, `check`s what is left, and
-/// starts anew.
+/// starts anew. It has the file `app`, and perhaps a further one.
 fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> Found {
     let mut found = Found::default();
     for kill in 0..kills() {
         let mut child = start(directory, mode);
         // Moments that are spread evenly, and as the machine will have it.
         let moment = f64::from(kill) * 0.618_033_988_749_895 % 1.0;
-        std::thread::sleep(Duration::from_secs_f64(moment * 4e-3));
+        let longest = if mode == "further" { 40e-3 } else { 4e-3 };
+        std::thread::sleep(Duration::from_secs_f64(moment * longest));
         child.kill().unwrap();
         child.wait().unwrap();
 
         let (seen, hidden) = names(directory);
-        assert!(seen.is_empty() || seen == ["app"], "{seen:?}");
-        if seen.is_empty() {
-            found.none += 1;
-        } else {
-            check(&File::open(directory.join("app")).unwrap());
-            found.files += 1;
+        let most = if mode == "further" { 2 } else { 1 };
+        let is_known = |name: &String| ["app", "app.2"][..most].contains(&&**name);
+        assert!(seen.iter().all(is_known), "{seen:?}");
+        assert!(most == 1 || seen != ["app"], "the first file without the further one");
+        found.none += u32::from(seen.is_empty());
+        found.files += seen.len() as u32;
+        found.further += u32::from(seen == ["app.2"]);
+        for name in &seen {
+            check(&File::open(directory.join(name)).unwrap());
         }
-        assert!(hidden.len() <= 1, "what the kill before left was not removed: {hidden:?}");
-        found.hidden += hidden.len() as u32;
+        assert!(hidden.len() <= most, "what the kill before left was not removed: {hidden:?}");
+        found.hidden += u32::from(!hidden.is_empty());
     }
     // Without publishing anything.
     drop(builder(directory).build().unwrap());
@@ -184,6 +221,11 @@ fn publishes_until_it_is_killed() {
             "withdraw" => drop(publish(directory, round).unwrap()),
             // The new one takes the place of the old one, which goes after that.
             "replace" => last = Some(publish(directory, round).unwrap()),
+            "further" => {
+                let published = publish_many(directory, round).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                drop(published);
+            }
             "grow" => drop(grow(directory, round).unwrap()),
             other => panic!("{other}"),
         }
@@ -205,6 +247,18 @@ fn a_program_killed_while_it_replaces_a_file_leaves_the_old_or_the_new_one() {
     std::mem::forget(publish(directory.path(), 0).unwrap());
     let found = kill_again_and_again(directory.path(), "replace", check_sealed);
     assert!(found.none == 0 && found.hidden > 0, "{found:?}");
+}
+
+/// The further file comes before the first and goes after it: whoever finds the first
+/// finds all metrics.
+#[test]
+fn a_program_killed_between_its_files_leaves_whole_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let found = kill_again_and_again(directory.path(), "further", check_one_of_many);
+    assert!(found.files > 0 && found.hidden > 0, "{found:?}");
+    // The next one under the name, which needs one file, takes the other away.
+    drop(publish(directory.path(), 0).unwrap());
+    assert_eq!(names(directory.path()), (Vec::new(), Vec::new()));
 }
 
 #[test]
