@@ -50,8 +50,16 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
     let scratch = Scratch::new();
     let missing = mmv_agent(&["check-config"], &scratch.path().join("none.toml"));
     assert_eq!(missing.status.code(), Some(WRONG));
-    let good = mmv_agent(&["check-config"], &config(&scratch, "interval = \"2s\"\n"));
-    assert!(good.status.success(), "{good:?}");
+    assert!(missing.stdout.is_empty(), "{missing:?}");
+    let text = "interval = \"2s\"\nmmv-dir = \"/m\"\narchive-dir = \"/a\"\n\
+                [[group]]\nname = \"slow\"\nmetrics = [\"mmv.b\"]\ninterval = \"1m\"\n";
+    let file = config(&scratch, text);
+    let good = mmv_agent(&["check-config"], &file);
+    assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
+    let groups = "slow each 60s, mmv-agent each 10s, the rest each 2s";
+    let expected =
+        format!("{}: fine: MMV files in /m, archives in /a; groups: {groups}\n", file.display());
+    assert_eq!(String::from_utf8_lossy(&good.stdout), expected);
 }
 
 #[test]

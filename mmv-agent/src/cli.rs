@@ -35,7 +35,8 @@ enum Command {
     /// Exit status: 0 stopped as told, 74 the system refused something, 75
     /// another agent writes there, 77 without permission, 78 the configuration is wrong.
     Run(RunOptions),
-    /// Read a configuration as `run` would, and do nothing.
+    /// Read a configuration as `run` would, and say in a line what it comes to:
+    /// directories, groups and their intervals.
     ///
     /// Exit status: 0 fine, 78 wrong: file, line and key are told.
     CheckConfig(CheckOptions),
@@ -270,8 +271,15 @@ fn run_command(options: RunOptions) -> ExitCode {
 
 fn check_command(options: CheckOptions) -> ExitCode {
     let CheckOptions { config, pmlogger_config } = options;
-    match (Invocation { config, pmlogger_config, ..Invocation::default() }).settings() {
-        Ok(_) => ExitCode::from(EXIT_OK),
+    let invocation = Invocation { config, pmlogger_config, ..Invocation::default() };
+    match invocation.settings() {
+        Ok(settings) => {
+            let files = [&invocation.config, &invocation.pmlogger_config].into_iter().flatten();
+            let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+            // The exit status says it to whoever does not read.
+            let _ = writeln!(io::stdout(), "{}: fine: {}", files.join(", "), settings.summary());
+            ExitCode::from(EXIT_OK)
+        }
         Err(error) => {
             say(&error.to_string());
             ExitCode::from(EXIT_CONFIG)

@@ -300,6 +300,22 @@ impl Settings {
 }
 
 impl Settings {
+    /// What they come to, in a line.
+    pub fn summary(&self) -> String {
+        let archives = match &self.destination {
+            Destination::Folder(folder) => format!("archives in {}", folder.display()),
+            Destination::Base(base) => format!("the archive {}", base.display()),
+        };
+        let groups = self.groups.iter().map(|group| match group.log {
+            LogMode::Never => format!("{} never", group.name),
+            _ => format!("{} each {:?}", group.name, group.interval.unwrap_or(self.interval)),
+        });
+        let rest = format!("the rest each {:?}", self.interval);
+        let groups: Vec<String> = groups.chain([rest]).collect();
+        let groups = groups.join(", ");
+        format!("MMV files in {}, {archives}; groups: {groups}", self.mmv_dir.display())
+    }
+
     /// The socket where a running agent says what it is doing: in systemd's
     /// `$RUNTIME_DIRECTORY`, else beside the archives; `None` if the user has
     /// named the archive.
@@ -344,6 +360,29 @@ fn from_systemd(variable: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_has_directories_and_groups() {
+        let group = |name: &str, interval, log| Group {
+            name: name.into(),
+            metrics: Vec::new(),
+            instances: Vec::new(),
+            interval,
+            log,
+        };
+        let mut settings = Settings::new("/m".into(), Destination::Folder("/a".into()));
+        let expected = "MMV files in /m, archives in /a; groups: the rest each 1s";
+        assert_eq!(settings.summary(), expected);
+        settings.destination = Destination::Base("/b".into());
+        settings.groups = vec![
+            group("slow", Some(Duration::from_secs(60)), LogMode::OnChange),
+            group("group 2", None, LogMode::Every),
+            group("secret", None, LogMode::Never),
+        ];
+        let expected = "MMV files in /m, the archive /b; \
+                        groups: slow each 60s, group 2 each 1s, secret never, the rest each 1s";
+        assert_eq!(settings.summary(), expected);
+    }
 
     #[test]
     fn an_instance_is_meant_by_pattern_name_or_number() {
