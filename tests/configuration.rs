@@ -141,6 +141,91 @@ fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
     assert!(!facts.records.iter().any(|record| record.mark), "a mark");
 }
 
+/// Has an agent read its configuration again, the `times`-th time.
+#[track_caller]
+fn reload(agent: &Agent, times: usize) {
+    agent.signal(Signal::SIGHUP);
+    wait::until_true("the new file to be taken", || {
+        agent.log().matches("was read again").count() == times
+    });
+}
+
+#[test]
+fn on_sighup_events_go_on_as_they_began() {
+    for [before, later] in [[true, false], [false, true]] {
+        let scratch = Scratch::new();
+        scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+        let text =
+            |events| format!("interval = \"20ms\"\nown-metrics = false\nevents = {events}\n");
+        let file = config(&scratch, &text(before));
+        let mut agent = Agent::start_configured(&scratch, &file);
+        agent.wait_for("a sample", |base| account::so_far(base).is_some());
+        config(&scratch, &text(later));
+        reload(&agent, 1);
+        let told = "has changed, and takes effect at the next start key=\"events\"";
+        assert!(agent.log().contains(told), "{}", agent.log());
+        // The sampler has the events about files, and the writer that of a loss.
+        agent.limit_files(agent.data_bytes());
+        wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+        scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "late");
+        wait::until_true("the file to be seen", || agent.log().contains("file=late"));
+        agent.lift_limit();
+        wait::until_true("writing to go on", || agent.log().contains("writing again"));
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let facts = account::of_mmv_archive(&agent.archive());
+        let known = |name: &str| facts.metrics.values().any(|metric| metric.names.contains(name));
+        assert!(known("mmv.late.steady"));
+        assert_eq!(known("mmv.agent.events"), before);
+        let types = crate::told::types(&agent.archive());
+        let expected: &[&str] = match before {
+            true => &["started", "appeared app", "appeared late", "lost", "stopped"],
+            false => &[],
+        };
+        assert_eq!(types, expected);
+    }
+}
+
+#[test]
+fn on_sighup_the_agents_own_metrics_follow_the_interval_and_nothing_else() {
+    for [before, later] in [[true, false], [false, true]] {
+        let scratch = Scratch::new();
+        let text = |interval, own| format!("interval = \"{interval}\"\nown-metrics = {own}\n");
+        let file = config(&scratch, &text("7s", before));
+        let agent = Agent::start_configured(&scratch, &file);
+        let groups = || {
+            let told = crate::status::told(&scratch)?;
+            let groups = told["groups"].as_array()?.iter();
+            let each = |group: &serde_json::Value| {
+                format!("{} {}", group["name"].as_str().unwrap(), group["interval"])
+            };
+            Some(groups.map(each).collect::<Vec<_>>())
+        };
+        let expected = |own: &str, rest: &str| {
+            let own = before.then(|| format!("mmv-agent {own}"));
+            own.into_iter().chain([format!("the rest {rest}")]).collect::<Vec<_>>()
+        };
+        // Each tenth second at most, with samples that are taken anyway.
+        let come_to = |own, rest| {
+            // An answer may be a little old.
+            wait::until_true("these groups", || groups() == Some(expected(own, rest)));
+        };
+        come_to("14.0", "7.0");
+        config(&scratch, &text("4s", before));
+        reload(&agent, 1);
+        come_to("12.0", "4.0");
+        let told = "key=\"own-metrics\"";
+        assert!(!agent.log().contains(told), "{}", agent.log());
+        // Twice: what is told is how the agent runs, not what was read before.
+        for times in 2..=3 {
+            config(&scratch, &text("1s", later));
+            reload(&agent, times);
+            come_to("10.0", "1.0");
+            assert_eq!(agent.log().matches(told).count(), times - 1, "{}", agent.log());
+        }
+        assert_eq!(scratch.mmv_dir().join("agent").exists(), before);
+    }
+}
+
 #[test]
 fn files_of_pmlogger_are_accepted_and_refused_as_by_pmlogger() {
     let Some(oracle) = Oracle::find() else { return };

@@ -16,6 +16,11 @@ fn status(scratch: &Scratch, options: &[&str]) -> Output {
     command.output().expect("run mmv-agent")
 }
 
+/// What a running agent tells; `None` while it does not answer.
+pub(crate) fn told(scratch: &Scratch) -> Option<Value> {
+    serde_json::from_slice(&status(scratch, &["--json"]).stdout).ok()
+}
+
 #[test]
 fn a_running_agent_tells_of_files_groups_losses_and_its_archive() {
     let scratch = Scratch::new();

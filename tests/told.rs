@@ -67,6 +67,13 @@ fn events(base: &Path) -> Option<Vec<Event>> {
     Some(events)
 }
 
+/// The types of an archive's events with their files.
+pub(crate) fn types(base: &Path) -> Vec<String> {
+    let events = events(base).expect("a whole archive");
+    let of_one = |event: &Event| format!("{} {}", event.kind, event.file).trim_end().to_owned();
+    events.iter().map(of_one).collect()
+}
+
 impl Event {
     fn put(&mut self, name: &str, value: Value<'_>) {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");

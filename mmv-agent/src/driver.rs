@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use crate::config::{Destination, Retention, Settings};
 use crate::keeper::{Note, Rules};
 use crate::notify;
+use crate::own;
 use crate::pace::Pace;
 use crate::queue::Order;
 use crate::sampler::{Sampler, SamplerReport};
@@ -298,6 +299,18 @@ impl Driver {
         for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
             warn!(key, "has changed, and takes effect at the next start");
         }
+        if settings.own_metrics != now.own_metrics {
+            // Their file stays as it is, and so does their group.
+            if now.own_metrics {
+                settings.groups.push(own::group(settings.interval));
+            } else {
+                settings.groups.pop();
+            }
+        }
+        settings.own_metrics = now.own_metrics;
+        settings.mmv_dir.clone_from(&now.mmv_dir);
+        settings.destination.clone_from(&now.destination);
+        settings.state_dir.clone_from(&now.state_dir);
         settings.archive_version = now.archive_version;
         settings.events = now.events;
         if intervals(&settings) != intervals(now) {

@@ -38,6 +38,14 @@ impl Agent {
         Self::spawn(Command::new(binaries::mmv_agent()), scratch, options)
     }
 
+    /// Starts one that does what a configuration file says, also in what it tells of
+    /// itself.
+    pub(crate) fn start_configured(scratch: &Scratch, config: &Path) -> Self {
+        let config = config.to_str().expect("a UTF-8 path");
+        let command = Command::new(binaries::mmv_agent());
+        Self::spawn_as_told(command, scratch, &["--config", config])
+    }
+
     /// Starts one whose files may not grow beyond so many bytes, as on a disk
     /// that is full; [`lift_limit`](Self::lift_limit) makes room.
     pub(crate) fn start_limited(scratch: &Scratch, bytes: u64) -> Self {
@@ -84,17 +92,22 @@ impl Agent {
 
     /// Starts one by a command that ends in the agent's path, which may be in an
     /// environment of its own.
-    pub(crate) fn spawn(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
+    pub(crate) fn spawn(command: Command, scratch: &Scratch, options: &[&str]) -> Self {
+        let mut options = options.to_vec();
+        // Most tests know each metric of their archives.
+        for option in ["--own-metrics", "--events"] {
+            if !options.contains(&option) {
+                options.extend([option, "false"]);
+            }
+        }
+        Self::spawn_as_told(command, scratch, &options)
+    }
+
+    fn spawn_as_told(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let log = scratch.path().join("agent.log");
         let archives = scratch.archives();
         command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
         command.arg("--archive-dir").arg(&archives).args(options);
-        // Most tests know each metric of their archives.
-        for option in ["--own-metrics", "--events"] {
-            if !options.contains(&option) {
-                command.args([option, "false"]);
-            }
-        }
         // Nothing of a PCP that may be installed, or of the caller's shell, has a say.
         for name in ["PCP_CONF", "PCP_DIR", "PCP_TMP_DIR", "NOTIFY_SOCKET"] {
             command.env_remove(name);
