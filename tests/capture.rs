@@ -51,7 +51,7 @@ fn capture(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Output)
 
 /// Captures, and returns what is in the archive, which must be sound.
 #[track_caller]
-fn captured(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Facts) {
+pub(crate) fn captured(scratch: &Scratch, name: &str, options: &[&str]) -> (PathBuf, Facts) {
     let (base, output) = capture(scratch, name, options);
     assert!(output.status.success(), "{}", told(&output));
     if let Some(oracle) = Oracle::find() {

@@ -177,11 +177,8 @@ fn on_sighup_events_go_on_as_they_began() {
         assert!(known("mmv.late.steady"));
         assert_eq!(known("mmv.agent.events"), before);
         let types = crate::told::types(&agent.archive());
-        let expected: &[&str] = match before {
-            true => &["started", "appeared app", "appeared late", "lost", "stopped"],
-            false => &[],
-        };
-        assert_eq!(types, expected);
+        let expected = ["started", "appeared app", "appeared late", "lost", "stopped"];
+        assert_eq!(types, if before { &expected[..] } else { &[] });
     }
 }
 

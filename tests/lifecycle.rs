@@ -1,10 +1,12 @@
 //! Programs that restart, grow, appear and vanish while the agent runs, and the
 //! end of the agent itself.
 
+use std::fs;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
 
+use crate::capture;
 use crate::compliance;
 use crate::harness::account;
 use crate::harness::agent::Agent;
@@ -36,6 +38,55 @@ fn a_program_killed_and_restarted_is_logged_again_under_its_pmid_without_a_mark(
     let facts = finished(&mut agent);
     assert_steps(&facts, counter, &[FIRST, FIRST + 1000, FIRST, FIRST + 7]);
     assert_no_mark(&facts);
+}
+
+#[test]
+fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
+    let Some(oracle) = Oracle::find() else { return };
+    for wanted in [false, true] {
+        let scratch = Scratch::new();
+        scratch.install_bytes(&image(9, 1, &[("requests", 1)]), "app");
+        scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
+        let config = scratch.path().join("agent.toml");
+        let text = format!("interval = \"50ms\"\nmark-on-restart = {wanted}\n[hindsight]\n");
+        fs::write(&config, text).expect("write the configuration");
+        let options = ["--config", config.to_str().expect("UTF-8")];
+        let mut agent = Agent::start_with(&scratch, &options);
+        // Ten samples of each life.
+        let wait_for = |times: usize| {
+            agent.wait_for("more samples", |base| {
+                account::so_far(base)
+                    .is_some_and(|facts| samples(&facts, "mmv.app.requests").len() >= times)
+            });
+        };
+        wait_for(10);
+        scratch.install_bytes(&image(9, 1, &[("requests", 3_000)]), "app");
+        wait_for_last_value(&agent, "mmv.app.requests", 3_000);
+        wait_for(20);
+        let (_, captured) = capture::captured(&scratch, "captured", &[]);
+        let facts = finished(&mut agent);
+        assert_steps(&facts, "mmv.app.requests", &[1, 3_000]);
+        assert_in_every_sample(&facts, "mmv.other.steady");
+        let marks = |facts: &Facts| facts.records.iter().filter(|record| record.mark).count();
+        assert_eq!(marks(&facts), usize::from(wanted));
+        assert_eq!(marks(&captured), usize::from(wanted));
+        // The new program has counted more already than the old one had, so nothing else
+        // tells a reader. It costs the other program's readers two rates as well.
+        let base = agent.archive();
+        let base = base.to_str().expect("UTF-8");
+        let rates = |metric| oracle.run("pmval", &["-z", "-t", "0.05", "-a", base, metric]);
+        for (metric, restarts) in [("mmv.app.requests", true), ("mmv.other.steady", false)] {
+            let printed = rates(metric);
+            // A time, and a rate or "No values available", of which the first have none.
+            let lines = printed.lines().skip_while(|line| !line.starts_with("interval:")).skip(1);
+            let rates =
+                lines.map(|line| line.split_whitespace().nth(1).and_then(|word| word.parse().ok()));
+            let rates: Vec<Option<f64>> = rates.skip_while(Option::is_none).collect();
+            let most = rates.iter().flatten().copied().fold(0.0, f64::max);
+            assert_eq!(most > 0.0, restarts && !wanted, "{printed}");
+            assert_eq!(rates.contains(&None), wanted, "{printed}");
+        }
+    }
 }
 
 #[test]

@@ -68,6 +68,9 @@ pub struct Settings {
     /// Labels of the host, beside those that every archive has: name and JSON
     /// value.
     pub labels: Vec<(String, String)>,
+    /// A program that restarts is marked in the archive, as samples are that are
+    /// missing: no reader takes the rate of a counter over it.
+    pub mark_on_restart: bool,
     /// The agent publishes metrics of its own, `mmv.agent.*`, in a file beside the
     /// others.
     pub own_metrics: bool,
@@ -293,6 +296,7 @@ impl Settings {
             limits: Limits::default(),
             hindsight: None,
             labels: Vec::new(),
+            mark_on_restart: false,
             own_metrics: false,
             events: false,
         }

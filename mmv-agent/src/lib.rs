@@ -19,8 +19,8 @@
 //! The thread "signals" and the schedule in `driver` tell the sampler when; the
 //! thread "keeper" does what may take long.
 //!
-//! Read the modules in the order of the data: [`config`]; `directory` and
-//! `roster` (which files there are), `source` (one file), `plan` and `harvest`
+//! Read the modules in the order of the data: [`config`]; `directory`,
+//! `roster` and `restarts` (which files there are), `source` (one file), `plan` and `harvest`
 //! (its values), `names`, `identity`, `numbering` and `translate` (its metadata in PCP's
 //! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
@@ -35,7 +35,7 @@
 //! | one file's trouble never touches another's values | `sources` |
 //! | sampling never waits for the disk | `queue` |
 //! | a PMID means one thing within an archive | `identity`, `sink` |
-//! | a mark is written only where samples of all sources are missing | `schedule`, `sampler`, `sink` |
+//! | a mark is written only where samples of all sources are missing, or where it was asked for | `schedule`, `sampler`, `sink` |
 
 #![forbid(unsafe_code)]
 
@@ -79,6 +79,7 @@ mod prologue;
 mod queue;
 mod record;
 pub mod recording;
+mod restarts;
 mod review;
 mod roster;
 pub mod run;

@@ -5,6 +5,7 @@ mod events;
 mod groups;
 mod hostile;
 mod housekeeping;
+mod marks;
 mod restarts;
 mod rig;
 

@@ -44,8 +44,9 @@ pub(crate) struct Sample {
     pub standing: Standing,
     /// What happened since the sample before.
     pub events: Events,
-    /// Whether samples were lost before this one.
-    pub after_loss: bool,
+    /// Whether a mark belongs before this one: samples were lost, or a program began
+    /// anew and that is to be marked.
+    pub mark: bool,
     /// Whether a file was replaced while no agent ran.
     pub unobserved: bool,
 }
@@ -234,7 +235,7 @@ mod tests {
             changes: Changes::default(),
             standing: Standing::default(),
             events: Events::default(),
-            after_loss: false,
+            mark: false,
             unobserved: false,
         }
     }

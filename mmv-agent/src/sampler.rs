@@ -82,7 +82,8 @@ pub(crate) struct Sampler {
     /// What was left out and has been said.
     conflicts: Vec<(String, Conflict)>,
     unsaid: usize,
-    after_loss: bool,
+    /// A mark belongs before the next sample.
+    mark: bool,
     /// What the next tick has to tell of the agent.
     to_tell: Vec<Kind>,
     dropping: u64,
@@ -128,6 +129,7 @@ impl Sampler {
         if settings.events {
             sources.journal().log();
         }
+        sources.restarts().want(settings.mark_on_restart);
         Self {
             host,
             sources,
@@ -148,7 +150,7 @@ impl Sampler {
             outdated: settings.events,
             conflicts: Vec::new(),
             unsaid: 0,
-            after_loss: false,
+            mark: false,
             to_tell: vec![Kind::Started],
             dropping: 0,
             dropping_since: (Timestamp::EPOCH, 0),
@@ -170,6 +172,7 @@ impl Sampler {
             (hindsight, settings) => *hindsight = settings.map(Hindsight::new),
         }
         self.sources.set_limits(settings.limits);
+        self.sources.restarts().want(settings.mark_on_restart);
         self.host.labels.clone_from(&settings.labels);
         self.outdated = true;
     }
@@ -192,7 +195,7 @@ impl Sampler {
 
     /// Says that samples of all sources are missing before the next one.
     pub(crate) fn note_gap(&mut self) {
-        self.after_loss = true;
+        self.mark = true;
         self.to_tell.push(Kind::Gap);
     }
 
@@ -276,6 +279,12 @@ impl Sampler {
             self.meanings.forget();
         }
         self.sources.refresh(now);
+        if self.sources.restarts().take() {
+            self.mark = true;
+            if let Some(hindsight) = &mut self.hindsight {
+                hindsight.note_gap();
+            }
+        }
         self.update(now);
         if let Some(before) = self.harvested.take() {
             let now = self.sources.harvested(None);
@@ -467,8 +476,10 @@ impl Sampler {
         let events = self.sources.journal().due();
         let catalog = Arc::clone(&self.catalog);
         let standing = Arc::clone(&self.standing);
-        let Self { after_loss, unobserved, .. } = *self;
-        let nothing = records.is_empty() && changes.after.is_empty() && events.is_empty();
+        let Self { mark, unobserved, .. } = *self;
+        // Behind a mark all that stands is logged again, be it as before.
+        let again = mark && !standing.is_empty();
+        let nothing = records.is_empty() && changes.after.is_empty() && events.is_empty() && !again;
         (!nothing).then_some(Sample {
             stamp,
             catalog,
@@ -476,7 +487,7 @@ impl Sampler {
             changes,
             standing,
             events,
-            after_loss,
+            mark,
             unobserved,
         })
     }
@@ -499,7 +510,7 @@ impl Sampler {
                     });
                 }
                 self.dropping = 0;
-                self.after_loss = false;
+                self.mark = false;
                 self.unobserved = false;
                 self.report.records += records;
                 ledger.own().sampled.add(records);
@@ -510,7 +521,7 @@ impl Sampler {
                     self.dropping_since = (stamp, self.report.dropped);
                 }
                 self.dropping += 1;
-                self.after_loss = true;
+                self.mark = true;
                 self.report.dropped += records;
                 ledger.own().dropped.add(records);
             }

@@ -215,7 +215,7 @@ impl Sink {
 
     /// Writes a sample, or counts it as lost.
     pub(crate) fn write(&mut self, sample: &Sample) {
-        self.mark_due |= sample.after_loss;
+        self.mark_due |= sample.mark;
         self.unobserved |= sample.unobserved;
         self.events.add(&sample.events);
         let records = sample.records.len() as u64;

@@ -23,6 +23,7 @@ use crate::identity::{Claim, Collision, Identity};
 use crate::journal::Journal;
 use crate::liveness::Process;
 use crate::own;
+use crate::restarts::Restarts;
 use crate::roster::{Change, FileId, Plight, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
 use crate::state::{Fed, Feeder, Harvested, Memory};
@@ -104,6 +105,7 @@ pub(crate) struct Sources {
     reading: HashMap<OsString, Allowance>,
     voice: Voice,
     journal: Journal,
+    restarts: Restarts,
     roster: Roster,
     identity: Identity,
     live: Vec<Live>,
@@ -127,6 +129,7 @@ impl Sources {
             reading: HashMap::new(),
             voice: Voice::new(),
             journal: Journal::new(),
+            restarts: Restarts::default(),
             roster: Roster::default(),
             identity: Identity::of(memory),
             live: Vec::new(),
@@ -191,6 +194,7 @@ impl Sources {
                 }
                 Change::Vanished(name) => {
                     self.journal.vanished(&name);
+                    self.restarts.vanished(&name);
                     self.close(&name, "vanished");
                 }
             }
@@ -247,6 +251,11 @@ impl Sources {
     /// was last asked.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Programs that begin anew.
+    pub(crate) fn restarts(&mut self) -> &mut Restarts {
+        &mut self.restarts
     }
 
     /// What the next run has to know; `now` in seconds since 1970. Files that
@@ -447,6 +456,7 @@ impl Sources {
         }
         let pid = source.process().map(Process::pid);
         self.journal.admitted(name, pid, contents.values.len());
+        self.restarts.harvested(name, source.id());
         let live = Live {
             name: name.to_owned(),
             translation: translate(contents, &claim.items, &placement),

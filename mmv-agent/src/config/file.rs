@@ -41,6 +41,7 @@ struct File {
     limits: LimitsTable,
     hindsight: Option<HindsightTable>,
     labels: BTreeMap<Spanned<String>, LabelValue>,
+    mark_on_restart: Option<bool>,
     own_metrics: Option<bool>,
     events: Option<bool>,
 }
@@ -129,6 +130,7 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
         let group = group_of(table, &settings.groups);
         settings.groups.push(group.map_err(|(span, message)| wrong(Some(span), &message))?);
     }
+    replace(&mut settings.mark_on_restart, file.mark_on_restart);
     replace(&mut settings.own_metrics, file.own_metrics);
     replace(&mut settings.events, file.events);
     replace(

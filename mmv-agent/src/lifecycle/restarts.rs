@@ -57,6 +57,33 @@ fn archives_of_one_run_join_unless_samples_were_lost_between_them() {
 }
 
 #[test]
+fn a_restart_that_is_marked_parts_archives_only_where_it_is_between_them() {
+    for (wanted, between, parted) in
+        [(true, true, true), (false, true, false), (true, false, false)]
+    {
+        let mut rig = Rig::with(|settings| settings.mark_on_restart = wanted);
+        let (_count, published) = counter_file(&rig, "app", "count");
+        rig.tick();
+        if between {
+            rig.order(Order::NewArchive);
+        }
+        drop(published);
+        let (_count, _published) = counter_file(&rig, "app", "count");
+        rig.tick();
+        if !between {
+            // The first archive has the mark.
+            rig.order(Order::NewArchive);
+            rig.tick();
+        }
+        let archives = rig.archives();
+        let [first, second] = [0, 1].map(|at: usize| server_of(&archives[at]));
+        assert_eq!((first.0, first.1 + u32::from(parted)), second, "{wanted} {between}");
+        let last = rig.finish();
+        assert_eq!(last.marks(), 0, "{wanted} {between}");
+    }
+}
+
+#[test]
 fn archives_of_two_runs_join_unless_a_file_was_replaced_between_them() {
     let [first, second] = servers_around(Rig::restart);
     assert_eq!(first, second);
