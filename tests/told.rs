@@ -15,6 +15,7 @@ use crate::harness::agent::Agent;
 use crate::harness::mmv_file::{grow, image, patched, remove};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::skip::skip;
 use crate::harness::wait;
 
 const TELLING: [&str; 4] = ["--interval", "50ms", "--events", "true"];
@@ -219,6 +220,87 @@ fn the_end_of_a_process_is_told_and_who_it_was() {
             _ => {}
         }
     }
+}
+
+/// A configuration that has dead programs' files removed after so long.
+fn removing(scratch: &Scratch, after: &str) -> std::path::PathBuf {
+    let config = scratch.path().join("agent.toml");
+    let text =
+        format!("interval = \"50ms\"\nown-metrics = false\nremove-dead-after = \"{after}\"\n");
+    fs::write(&config, text).expect("write the configuration");
+    config
+}
+
+#[test]
+fn what_a_dead_program_left_is_removed_and_that_is_told() {
+    let scratch = Scratch::new();
+    let (alive, dying) = (Sleeper::new(), Sleeper::new());
+    let living = scratch.install_bytes(&alive.image(), "living");
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let lasting = scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "lasting");
+    let pid = dying.0.id();
+    let mut agent = Agent::start_configured(&scratch, &removing(&scratch, "300ms"));
+    wait_for(&agent, "left", "appeared");
+    drop(dying);
+    wait_for(&agent, "left", "removed");
+    assert!(!left.exists() && living.exists() && lasting.exists());
+    let line = format!("removed, as its process has been gone for long file=left pid={pid}");
+    assert!(agent.log().contains(&line), "{}", agent.log());
+    let events = finished(&mut agent);
+    assert_eq!(kinds(&events, "left")[..2], ["appeared", "ended"]);
+    let removed = events.iter().find(|event| event.kind == "removed").expect("told");
+    assert_eq!((removed.file.as_str(), removed.pid), ("left", pid));
+    assert_eq!(kinds(&events, "living"), ["appeared"]);
+    assert_eq!(kinds(&events, "lasting"), ["appeared"]);
+}
+
+#[test]
+fn the_next_agent_removes_what_one_before_saw_end() {
+    let scratch = Scratch::new();
+    let dying = Sleeper::new();
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let mut first = Agent::start_configured(&scratch, &removing(&scratch, "1h"));
+    wait_for(&first, "left", "appeared");
+    drop(dying);
+    wait_for(&first, "left", "ended");
+    assert!(first.terminate().success(), "{}", first.log());
+    assert!(left.exists(), "an hour is not over");
+    let mut second = Agent::start_configured(&scratch, &removing(&scratch, "100ms"));
+    wait::until_true("the file to go", || !left.exists());
+    assert!(second.terminate().success(), "{}", second.log());
+}
+
+#[test]
+fn a_removal_that_is_refused_is_told_once() {
+    let scratch = Scratch::new();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+    command.arg("mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"");
+    command.arg(scratch.mmv_dir());
+    let mut works = Command::new(command.get_program());
+    works.args(command.get_args()).arg("true");
+    if !works.output().is_ok_and(|output| output.status.success()) {
+        return skip("no mount in a namespace of one's own");
+    }
+    let dying = Sleeper::new();
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let config = removing(&scratch, "100ms");
+    let options = ["--config", config.to_str().expect("UTF-8"), "--events", "true"];
+    command.arg(crate::harness::binaries::mmv_agent());
+    let mut agent = Agent::spawn(command, &scratch, &options);
+    wait_for(&agent, "left", "appeared");
+    drop(dying);
+    let told = || agent.log().matches("cannot be removed, and stays").count();
+    wait::until_true("a word", || told() == 1);
+    assert!(agent.log().contains("Read-only file system"), "{}", agent.log());
+    // The file is tried again after 0.1, 0.2, 0.4 s and so on, its removal is not.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(told(), 1, "{}", agent.log());
+    assert!(left.exists());
+    agent.signal(Signal::SIGHUP);
+    wait::until_true("another try with other settings", || told() == 2);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    assert!(!kinds(&events(&agent.archive()).expect("whole"), "left").contains(&"removed"));
 }
 
 #[test]

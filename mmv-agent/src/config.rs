@@ -71,6 +71,9 @@ pub struct Settings {
     /// A program that restarts is marked in the archive, as samples are that are
     /// missing: no reader takes the rate of a counter over it.
     pub mark_on_restart: bool,
+    /// A file with the PROCESS flag is removed when its process has been gone for so
+    /// long; `None`: never.
+    pub remove_dead_after: Option<Duration>,
     /// The agent publishes metrics of its own, `mmv.agent.*`, in a file beside the
     /// others.
     pub own_metrics: bool,
@@ -297,6 +300,7 @@ impl Settings {
             hindsight: None,
             labels: Vec::new(),
             mark_on_restart: false,
+            remove_dead_after: None,
             own_metrics: false,
             events: false,
         }

@@ -50,11 +50,13 @@ pub(crate) enum Kind {
     Started,
     /// The agent was stopped.
     Stopped,
+    /// A file whose process had ended was removed by the agent.
+    Removed,
 }
 
 impl Kind {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Appeared,
         Self::Restarted,
         Self::Grew,
@@ -68,6 +70,7 @@ impl Kind {
         Self::Gap,
         Self::Started,
         Self::Stopped,
+        Self::Removed,
     ];
 
     /// How it is called in archives.
@@ -86,6 +89,7 @@ impl Kind {
             Self::Gap => "gap",
             Self::Started => "started",
             Self::Stopped => "stopped",
+            Self::Removed => "removed",
         }
     }
 }

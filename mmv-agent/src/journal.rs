@@ -127,6 +127,14 @@ impl Journal {
         self.of_file(Kind::Ended, name, |happening| happening.pid = Some(pid));
     }
 
+    /// A file whose process had ended was removed.
+    pub(crate) fn removed(&mut self, name: &OsStr, pid: i32) {
+        if self.said.get(name) == Some(&Said::Left) {
+            self.said.remove(name);
+        }
+        self.of_file(Kind::Removed, name, |happening| happening.pid = Some(pid));
+    }
+
     /// A file is not harvested, for a reason that was not said yet.
     pub(crate) fn refused(&mut self, name: &OsStr, kind: Kind, reason: &impl ToString) {
         self.said.insert(name.to_owned(), Said::Left);
@@ -203,6 +211,9 @@ mod tests {
         journal.ended(name, 8);
         journal.vanished(name);
         journal.admitted(name, None, 3);
+        journal.ended(name, 8);
+        journal.removed(name, 8);
+        journal.vanished(name);
         let expected = [
             "appeared",
             "grew",
@@ -212,6 +223,8 @@ mod tests {
             "ended",
             "vanished",
             "appeared",
+            "ended",
+            "removed",
         ];
         assert_eq!(take(&mut journal), expected);
         assert_eq!(journal.counts()[..2], [2, 1]);

@@ -6,6 +6,7 @@
 //! | repairs what an earlier run left open | at the start |
 //! | deletes closed archives ([`retention`]) | one was closed, and every ten seconds |
 //! | compresses closed volumes, one at a time | they are old enough |
+//! | removes what dead programs left ([`removal`](crate::removal)) | the sampler says so |
 //!
 //! It is the last of the agent's threads for the scheduler, and never touches what
 //! is being written ([`Ledger`]).
@@ -30,6 +31,7 @@ use tracing::{info, warn};
 
 use crate::config::{CompressionPolicy, Retention, Settings};
 use crate::ledger::Ledger;
+use crate::removal::{self, Stays};
 use crate::spread::micros;
 use crate::state::{Memory, Store};
 use folder::{Found, Kind, Member};
@@ -54,6 +56,8 @@ pub(crate) enum Note {
     Remember,
     /// A volume or an archive was closed.
     Closed,
+    /// Files are to be removed; they are in the ledger.
+    Remove,
     /// Other rules from now on.
     Change(Rules),
 }
@@ -163,6 +167,7 @@ impl Keeper {
         match note {
             Note::Closed => {}
             Note::Change(rules) => self.rules = rules,
+            Note::Remove => self.remove_dead(),
             Note::Remember => {
                 let Some(memory) = self.ledger.take_memory() else { return };
                 let known = self.store.memory();
@@ -173,6 +178,17 @@ impl Keeper {
                     self.save();
                 }
             }
+        }
+    }
+
+    fn remove_dead(&self) {
+        for dead in self.ledger.take_dead() {
+            let stays = removal::remove(&dead).err();
+            if let Some(Stays::Refused(error)) = &stays {
+                let file = dead.directory.join(&dead.name);
+                self.ledger.note_error(format!("{}: cannot be removed: {error}", file.display()));
+            }
+            self.ledger.put_removed(dead, stays);
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pcp_types::Timestamp;
 
 use crate::own::Own;
+use crate::removal::{Dead, Stays};
 use crate::state::Memory;
 use crate::status::{ArchiveStatus, Kept, LastError};
 
@@ -15,6 +16,8 @@ use crate::status::{ArchiveStatus, Kept, LastError};
 pub(crate) struct Ledger {
     writing: Mutex<Option<(PathBuf, u32)>>,
     memory: Mutex<Option<Memory>>,
+    dead: Mutex<Vec<Dead>>,
+    removed: Mutex<Vec<(Dead, Option<Stays>)>>,
     written: Mutex<(u64, u64, Option<String>)>,
     bytes: AtomicU64,
     kept: Mutex<Kept>,
@@ -30,6 +33,8 @@ impl Ledger {
         Self {
             writing: Mutex::new(None),
             memory: Mutex::new(None),
+            dead: Mutex::default(),
+            removed: Mutex::default(),
             written: Mutex::new((0, 0, None)),
             bytes: AtomicU64::new(0),
             kept: Mutex::new(Kept::default()),
@@ -60,6 +65,26 @@ impl Ledger {
     /// What the sampler has to remember since this was last asked.
     pub(crate) fn take_memory(&self) -> Option<Memory> {
         lock(&self.memory).take()
+    }
+
+    /// These files are to be removed.
+    pub(crate) fn put_dead(&self, dead: Vec<Dead>) {
+        lock(&self.dead).extend(dead);
+    }
+
+    /// The files that are to be removed.
+    pub(crate) fn take_dead(&self) -> Vec<Dead> {
+        std::mem::take(&mut lock(&self.dead))
+    }
+
+    /// A file was removed, or stays.
+    pub(crate) fn put_removed(&self, dead: Dead, stays: Option<Stays>) {
+        lock(&self.removed).push((dead, stays));
+    }
+
+    /// What became of files since this was last asked.
+    pub(crate) fn take_removed(&self) -> Vec<(Dead, Option<Stays>)> {
+        std::mem::take(&mut lock(&self.removed))
     }
 
     /// So many records were written and lost so far, and why writing fails.

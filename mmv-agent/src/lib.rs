@@ -26,7 +26,7 @@
 //! (which group logs what, and when), `record` (a group's record), `sampler` (a
 //! tick), `queue`, `sink` and `prologue` (archives), `events` and `journal` (what
 //! happened), `hindsight` and [`capture`] (the last minutes), `state` (what is remembered),
-//! `keeper` (what may take long), [`status`], `driver` and [`run`] (the threads).
+//! `keeper` (what may take long) and `removal` (files of the dead), [`status`], `driver` and [`run`] (the threads).
 //!
 //! | invariant | kept by |
 //! |---|---|
@@ -79,6 +79,7 @@ mod prologue;
 mod queue;
 mod record;
 pub mod recording;
+mod removal;
 mod restarts;
 mod review;
 mod roster;

@@ -1,6 +1,7 @@
 //! The agent from files to archives, one tick at a time: sampler, queue and
 //! sink on one thread, real files, and a clock that the test moves.
 
+mod buried;
 mod events;
 mod groups;
 mod hostile;

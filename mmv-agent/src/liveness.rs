@@ -1,11 +1,16 @@
 //! Whether the process that feeds an MMV file is still there.
+//!
+//! A file has the number that its program has in the program's own PID namespace. One
+//! in a container is nobody to an agent outside of it, and then its file is not
+//! harvested, or by chance another process. So a number that is nobody's proves no
+//! death: [`may_be_elsewhere`].
 
 use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 
 /// A process that was alive when asked for.
 ///
@@ -55,6 +60,42 @@ impl Process {
         // Readable means ended; a poll that fails says nothing.
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(1)
     }
+}
+
+/// Whether the process with a number that was started then has ended for certain.
+/// Where the system shows us nothing of it, that is not certain.
+pub(crate) fn has_ended(pid: i32, started: u64) -> bool {
+    if let Some(process) = Process::find(pid) {
+        return process.started() != started;
+    }
+    let number = Pid::from_raw(pid.max(0));
+    stat(pid).is_some_and(Stat::is_over)
+        || number.is_none_or(|number| test_kill_process(number) == Err(Errno::SRCH))
+}
+
+/// Whether a process may have that number in a PID namespace other than ours: one
+/// that lives there and says its own number in its file. Looks at all processes that
+/// there are, and knows nothing of namespaces beside or above ours.
+pub(crate) fn may_be_elsewhere(pid: i32) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    numbers.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).any(|number| {
+        match fs::read(format!("/proc/{number}/status")) {
+            Ok(status) => numbers_elsewhere(&status).contains(&pid),
+            // It has ended meanwhile, or may not be looked at.
+            Err(error) => Errno::from_io_error(&error)
+                .is_none_or(|errno| !matches!(errno, Errno::NOENT | Errno::SRCH)),
+        }
+    })
+}
+
+/// The numbers that a process has in namespaces below ours, by `/proc/<pid>/status`
+/// (`proc_pid_status(5)`, `NSpid`: ours first).
+fn numbers_elsewhere(status: &[u8]) -> Vec<i32> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let numbers = lines.find_map(|line| line.strip_prefix(b"NSpid:")).unwrap_or_default();
+    let numbers = str::from_utf8(numbers).unwrap_or_default().split_ascii_whitespace();
+    numbers.skip(1).filter_map(|number| number.parse().ok()).collect()
 }
 
 /// What `/proc/<pid>/stat` says of a process (`proc_pid_stat(5)`).
@@ -120,6 +161,28 @@ mod tests {
         assert!(Process::find(child.id() as i32).is_none(), "found before it is reaped");
         child.wait().unwrap();
         assert!(Process::find(child.id() as i32).is_none());
+    }
+
+    #[test]
+    fn a_process_has_ended_when_it_is_gone_or_its_number_is_anothers() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id() as i32;
+        let started = Process::find(pid).unwrap().started();
+        assert!(!has_ended(pid, started));
+        assert!(has_ended(pid, started + 1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(has_ended(pid, started));
+    }
+
+    #[test]
+    fn a_number_in_a_namespace_below_ours_is_elsewhere() {
+        let status = b"Name:\tNSpid: 9\nPid:\t812\nNSpid:\t812\t31\t7\nNSpgid:\t812\t5\n";
+        assert_eq!(numbers_elsewhere(status), [31, 7]);
+        assert_eq!(numbers_elsewhere(b"NSpid:\t812\n"), [0; 0]);
+        assert_eq!(numbers_elsewhere(b"Name:\tx\n"), [0; 0]);
+        let own = std::process::id() as i32;
+        assert!(!may_be_elsewhere(own));
     }
 
     #[test]

@@ -148,6 +148,11 @@ impl Roster {
         }
     }
 
+    /// Which file a name was when it was last listed.
+    pub(crate) fn id(&self, name: &OsStr) -> Option<FileId> {
+        self.entries.get(name).map(|entry| entry.id)
+    }
+
     /// Since when a file has been harvested or not.
     pub(crate) fn since(&self, name: &OsStr) -> Duration {
         self.entries.get(name).map_or(Duration::ZERO, |entry| entry.since)

@@ -130,6 +130,7 @@ impl Sampler {
             sources.journal().log();
         }
         sources.restarts().want(settings.mark_on_restart);
+        sources.removal().change(settings.remove_dead_after);
         Self {
             host,
             sources,
@@ -173,6 +174,7 @@ impl Sampler {
         }
         self.sources.set_limits(settings.limits);
         self.sources.restarts().want(settings.mark_on_restart);
+        self.sources.removal().change(settings.remove_dead_after);
         self.host.labels.clone_from(&settings.labels);
         self.outdated = true;
     }
@@ -285,6 +287,7 @@ impl Sampler {
                 hindsight.note_gap();
             }
         }
+        self.bury();
         self.update(now);
         if let Some(before) = self.harvested.take() {
             let now = self.sources.harvested(None);
@@ -354,6 +357,18 @@ impl Sampler {
                 happening.pid = Some(std::process::id().cast_signed());
                 happening.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
             });
+        }
+    }
+
+    /// Has files removed that are due, and tells of those that were.
+    fn bury(&mut self) {
+        for (dead, stays) in self.links.ledger.take_removed() {
+            self.sources.removed(&dead, stays.as_ref());
+        }
+        let dead = self.sources.removal().take();
+        if !dead.is_empty() {
+            self.links.ledger.put_dead(dead);
+            self.tell(Note::Remove);
         }
     }
 

@@ -23,6 +23,7 @@ use crate::identity::{Claim, Collision, Identity};
 use crate::journal::Journal;
 use crate::liveness::Process;
 use crate::own;
+use crate::removal::{Dead, Removal, Stays};
 use crate::restarts::Restarts;
 use crate::roster::{Change, FileId, Plight, Roster};
 use crate::source::{Fault, MOST_DESCRIPTORS, Source, Unfit};
@@ -73,7 +74,7 @@ fn cost(contents: &Contents) -> f64 {
 fn feeder(source: &Source) -> Option<Feeder> {
     let process = source.process()?;
     let (pid, started) = (process.pid(), process.started());
-    Some(Feeder { pid, generation: source.generation(), started })
+    Some(Feeder { pid, generation: source.generation(), started, ended: false })
 }
 
 /// One file with its metadata and the values of the last pass.
@@ -112,6 +113,8 @@ pub(crate) struct Sources {
     /// The process of each file that has one and was harvested: another process
     /// with its number does not bring the file back.
     fed: HashMap<FileId, Feeder>,
+    /// What dead processes left, if that is to be removed.
+    removal: Removal,
     /// What is in the directory besides files, and has been said.
     others: HashSet<OsString>,
     changed: bool,
@@ -134,6 +137,7 @@ impl Sources {
             identity: Identity::of(memory),
             live: Vec::new(),
             fed: memory.fed.iter().map(Fed::parts).collect(),
+            removal: Removal::default(),
             others: HashSet::new(),
             changed: false,
         }
@@ -201,6 +205,7 @@ impl Sources {
         }
         let listed: HashSet<FileId> = listing.files.iter().map(|listed| listed.id).collect();
         self.fed.retain(|id, _| listed.contains(id));
+        self.removal.keep(&listed);
         for (name, kind) in &listing.others {
             if !self.others.contains(name) && self.voice.may_speak() {
                 warn!(file = %name.display(), reason = %kind, "not harvested");
@@ -251,6 +256,29 @@ impl Sources {
     /// was last asked.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Files that are to be removed.
+    pub(crate) fn removal(&mut self) -> &mut Removal {
+        &mut self.removal
+    }
+
+    /// What became of a file that was to be removed.
+    pub(crate) fn removed(&mut self, dead: &Dead, stays: Option<&Stays>) {
+        let (file, pid) = (dead.name.display(), dead.process.pid);
+        if stays.is_none() {
+            self.journal.removed(&dead.name, pid);
+        }
+        if !self.voice.may_speak() {
+            return;
+        }
+        match stays {
+            None => info!(%file, pid, "removed, as its process has been gone for long"),
+            Some(Stays::Refused(error)) => {
+                warn!(%file, pid, %error, "cannot be removed, and stays");
+            }
+            Some(reason) => info!(%file, pid, %reason, "is not removed"),
+        }
     }
 
     /// Programs that begin anew.
@@ -557,6 +585,9 @@ impl Sources {
             let unfit = Unfit::NoProcess { pid };
             self.roster.wait(&name, unfit.plight(), &unfit.to_string(), now);
             self.journal.ended(&name, pid);
+            if let Some(feeder) = self.fed.get_mut(&live.source.id()) {
+                feeder.ended = true;
+            }
             if self.voice.may_speak() {
                 info!(file = %name.display(), reason = %unfit, "no longer harvested");
             }
@@ -582,6 +613,9 @@ impl Sources {
         let key = if passing { "being written".to_owned() } else { unfit.to_string() };
         let plight = unfit.plight();
         let tries = self.roster.wait(name, plight, &key, now);
+        if let Unfit::NoProcess { .. } = unfit {
+            self.note_dead(name, now);
+        }
         if tries != if passing { PATIENCE } else { 1 } {
             return;
         }
@@ -589,6 +623,16 @@ impl Sources {
         if self.voice.may_speak() {
             warn!(file = %name.display(), reason = %unfit, "not harvested");
         }
+    }
+
+    /// A file's process is gone: it may be time to remove it, if it was ours to see
+    /// it end.
+    fn note_dead(&mut self, name: &OsStr, now: Duration) {
+        let Some(id) = self.roster.id(name) else { return };
+        let Some(process) = self.fed.get(&id).filter(|process| process.ended) else { return };
+        let (directory, name) = (self.directory.path().to_owned(), name.to_owned());
+        let gone = now.saturating_sub(self.roster.since(&name));
+        self.removal.note(Dead { directory, name, id, process: *process }, gone);
     }
 
     fn reject(&mut self, name: &OsStr, collision: &Collision, now: Duration) {

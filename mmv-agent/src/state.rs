@@ -78,6 +78,9 @@ pub(crate) struct Feeder {
     pub generation: u64,
     /// When the process was started, in clock ticks after the system was.
     pub started: u64,
+    /// It has ended, and the last values were taken.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 impl Feeder {
@@ -334,7 +337,7 @@ mod tests {
             used: vec![1, 2, 321],
             numbers: ByCluster::from([(1, Arc::default())]),
             harvested: vec![Harvested::new(OsStr::new("app"), id)],
-            fed: vec![Fed::new(id, Feeder { pid: 5, generation: 6, started: 7 })],
+            fed: vec![Fed::new(id, Feeder { pid: 5, generation: 6, started: 7, ended: true })],
         }
     }
 

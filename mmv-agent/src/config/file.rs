@@ -42,6 +42,7 @@ struct File {
     hindsight: Option<HindsightTable>,
     labels: BTreeMap<Spanned<String>, LabelValue>,
     mark_on_restart: Option<bool>,
+    remove_dead_after: Option<OrNone<Duration>>,
     own_metrics: Option<bool>,
     events: Option<bool>,
 }
@@ -131,6 +132,7 @@ fn apply_text(file: &Path, text: &str, settings: &mut Settings) -> Result<(), Co
         settings.groups.push(group.map_err(|(span, message)| wrong(Some(span), &message))?);
     }
     replace(&mut settings.mark_on_restart, file.mark_on_restart);
+    replace(&mut settings.remove_dead_after, file.remove_dead_after.map(|OrNone(time)| time));
     replace(&mut settings.own_metrics, file.own_metrics);
     replace(&mut settings.events, file.events);
     replace(
@@ -349,6 +351,15 @@ mod tests {
         let labels: Vec<(&str, &str)> =
             settings.labels.iter().map(|(name, json)| (name.as_str(), json.as_str())).collect();
         assert_eq!(labels, [("rack", "4"), ("site", "\"no\\\"rth\""), ("spare", "false")]);
+    }
+
+    #[test]
+    fn what_becomes_of_programs_that_end_is_as_is_said() {
+        let settings = read("mark-on-restart = true\nremove-dead-after = \"1h\"\n").unwrap();
+        assert!(settings.mark_on_restart);
+        assert_eq!(settings.remove_dead_after, Some(Duration::from_secs(3600)));
+        let settings = read("remove-dead-after = \"none\"\n").unwrap();
+        assert_eq!(settings.remove_dead_after, None);
     }
 
     #[test]
