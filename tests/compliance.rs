@@ -1,8 +1,7 @@
 //! Our archives through PCP's programs, and PCP's archives through ours.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::Path;
 
 use crate::harness::account;
 use crate::harness::agent::Agent;
@@ -10,8 +9,8 @@ use crate::harness::facts::Facts;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
+use crate::harness::pmlogger::Pmlogger;
 use crate::harness::scratch::Scratch;
-use crate::harness::wait;
 use crate::producers::Producer;
 
 /// What every archive that any test writes must satisfy: `pmlogcheck` finds nothing
@@ -101,7 +100,8 @@ fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
     let _running =
         [1, 2, 3].map(|version| Producer::c(&oracle, &scratch, &format!("c_v{version}"), version));
     let pmcd = Pmcd::start(&oracle, &scratch);
-    let archive = Pmlogger::log(&oracle, &scratch, &pmcd);
+    let archive = scratch.path().join("pmlogger");
+    Pmlogger::start(&oracle, &scratch, &pmcd, &archive, Some(4)).ended();
     assert_same_account(&oracle, &archive);
 }
 
@@ -109,34 +109,4 @@ fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
 fn values_of(facts: &Facts) -> Vec<String> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.map(|record| format!("{record:?}")).collect()
-}
-
-/// PCP's logger; killed on drop.
-struct Pmlogger(Child);
-
-impl Pmlogger {
-    /// Logs a few samples of all that a pmcd serves.
-    fn log(oracle: &Oracle, scratch: &Scratch, pmcd: &Pmcd) -> PathBuf {
-        let config = scratch.path().join("pmlogger.conf");
-        std::fs::write(&config, "log mandatory on 100 msec { mmv }\n").expect("write it");
-        let archive = scratch.path().join("pmlogger");
-        let mut command = oracle.command("pmlogger");
-        command.args(["-V", "3", "-h", &pmcd.host(), "-s", "4", "-c"]).arg(&config);
-        command.arg("-l").arg(scratch.path().join("pmlogger.log")).arg(&archive);
-        command.env("PCP_RUN_DIR", scratch.path().join("run"));
-        command.env("PCP_TMP_DIR", scratch.tmp_dir());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut logger = Self(command.spawn().expect("start pmlogger"));
-        let status =
-            wait::until("the end of pmlogger", || logger.0.try_wait().expect("its status"));
-        assert!(status.success(), "pmlogger: {status}");
-        archive
-    }
-}
-
-impl Drop for Pmlogger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -12,6 +12,8 @@ pub(crate) mod mmv_file;
 pub(crate) mod oracle;
 pub(crate) mod pmcd;
 pub(crate) mod pminfo;
+pub(crate) mod pmlogger;
+pub(crate) mod pmproxy;
 pub(crate) mod scratch;
 pub(crate) mod skip;
 pub(crate) mod wait;

@@ -194,8 +194,9 @@ fn a_full_disk_costs_samples_and_one_mark() {
     let scratch = Scratch::new();
     let metrics = [("requests", 3), ("errors", 1), ("retries", 2)];
     scratch.install_bytes(&image(9, 1, &metrics), "app");
-    // Room for five records, and behind them for four marks but no record.
-    let mut agent = Agent::start_limited(&scratch, LABEL + 5 * RECORD + 4 * 24);
+    // Room for the metadata, and for some records; behind them rather for marks than
+    // for another record.
+    let mut agent = Agent::start_limited(&scratch, LABEL + 20 * RECORD + 4 * 24);
     wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
     // Each of these is noticed in a later sample than the one before.
     for late in ["second", "third"] {

@@ -10,6 +10,7 @@
 //! | `serving` | files of ours are served by pmcd with pmdammv as registered |
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
+//! | `discovered` | pmproxy finds what the agent writes, and follows it |
 //! | `copied` | archives copied by our writer are as good as before |
 //! | `crashed` | what a writer that died left behind is as good after a repair |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
@@ -49,6 +50,7 @@ mod configuration;
 mod copied;
 mod crashed;
 mod demo;
+mod discovered;
 mod dumped;
 mod expressions;
 mod failures;

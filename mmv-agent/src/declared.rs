@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use mmv_archive::{ArchiveWriter, Error, MetricDesc};
+use mmv_archive::{ArchiveWriter, Error, LabelTarget, MetricDesc};
 use pcp_types::Pmid;
 
 use crate::catalog::Catalog;
@@ -33,8 +33,15 @@ impl Declared {
     }
 
     /// Tells the archive what it does not know yet; nothing if it was told of this
-    /// catalog last. Descriptors come first: they are what may not fit, and then
-    /// nothing else has been said.
+    /// catalog last. The order is one that pmproxy understands, which reads an
+    /// archive as it grows:
+    ///
+    /// | first | since |
+    /// |---|---|
+    /// | labels of the host | by them it tells sources apart; what it read before them is another's |
+    /// | descriptors | they are what may not fit, and then nothing else has been said |
+    /// | other labels | those it knows then are part of the identity of an instance |
+    /// | instances, texts | |
     ///
     /// # Errors
     ///
@@ -47,15 +54,19 @@ impl Declared {
         if self.catalog == Some(catalog.id) {
             return Ok(());
         }
+        let of_host = |target: &LabelTarget| *target == LabelTarget::Context;
+        for (target, sets) in catalog.labels.iter().filter(|(target, _)| of_host(target)) {
+            writer.declare_labels(*target, sets)?;
+        }
         for (desc, name) in &catalog.metrics {
             writer.declare_metric(desc, &[name])?;
             self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
+        for (target, sets) in catalog.labels.iter().filter(|(target, _)| !of_host(target)) {
+            writer.declare_labels(*target, sets)?;
+        }
         for (indom, instances) in &catalog.indoms {
             writer.declare_indom(*indom, instances)?;
-        }
-        for (target, sets) in &catalog.labels {
-            writer.declare_labels(*target, sets)?;
         }
         for (target, kind, text) in &catalog.texts {
             writer.declare_text(*target, *kind, text)?;

@@ -377,7 +377,7 @@ impl Sink {
         };
         let current = self.current.insert(current);
         if current.writer.last_stamp().is_none() {
-            self.begin(sample.stamp)?;
+            self.begin(sample)?;
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         let last = current.writer.last_stamp();
@@ -414,18 +414,20 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the prologue. A mark separates what is before it from what is
-    /// after in one archive; what was lost since the archive before shows by
-    /// another sequence number.
-    fn begin(&mut self, stamp: Timestamp) -> Result<(), Error> {
+    /// Writes the prologue, and all metadata before it: a reader that finds a
+    /// record in a new archive knows what pmproxy will not learn later. A mark
+    /// separates what is before it from what is after in one archive; what was lost
+    /// since the archive before shows by another sequence number.
+    fn begin(&mut self, sample: &Sample) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
+        current.declared.declare(&sample.catalog, &mut current.writer)?;
         let lost = self.mark_due && !self.report.archives.is_empty();
         if lost || self.unobserved {
             self.links.store.count_loss();
             (self.mark_due, self.unobserved) = (false, false);
         }
         let server = self.links.store.server();
-        prologue::write(&mut current.writer, &current.base, &self.label, server, stamp)?;
+        prologue::write(&mut current.writer, &current.base, &self.label, server, sample.stamp)?;
         info!(archive = %current.base.display(), "writing");
         self.report.archives.push(current.base.clone());
         Ok(())

@@ -70,7 +70,8 @@ impl Drop for Pmcd {
     }
 }
 
-fn free_port() -> u16 {
+/// A port of the loopback interface that nobody has now.
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its number").port()
 }
