@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use mmv_writer::{Label, Registry};
 use nix::sys::signal::Signal;
 
 use crate::compliance;
@@ -104,6 +105,41 @@ fn pmlogextract_merges_archives_of_before_and_after_a_program_was_built_anew() {
     let names = ["mmv.app.requests", "mmv.app.errors", "mmv.app.retries"];
     assert_eq!(names.map(pmid), ["70.1.1", "70.1.2", "70.1.3"]);
     compliance::check(&oracle, &merged);
+}
+
+#[test]
+fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let config = scratch.path().join("agent.toml");
+    let configure = |site| {
+        let text = format!("interval = \"20ms\"\n[labels]\nsite = \"{site}\"\n");
+        std::fs::write(&config, text).expect("write the configuration");
+    };
+    configure("north");
+    let mut agent = Agent::start_with(&scratch, &["--config", config.to_str().expect("UTF-8")]);
+    wait_for_archive(&agent, 1);
+    let application = Registry::builder("web").directory(scratch.mmv_dir()).cluster(77).live();
+    let application = application.build().expect("a registry");
+    application.label(Label::new("team", "blue")).expect("a label");
+    application.announce();
+    configure("south");
+    agent.signal(Signal::SIGHUP);
+    wait_for_archive(&agent, 2);
+    application.label(Label::new("shift", "late")).expect("a label");
+    application.announce();
+    wait::until_true("the labels of the program", || {
+        agent.log().contains("its metadata changed file=web")
+    });
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let bases = agent.archives();
+    let labels = bases.iter().map(|base| format!("{:?}", account::of_mmv_archive(base).labels));
+    let labels: Vec<_> = labels.collect();
+    assert_eq!(labels.len(), 2, "{labels:?}");
+    for (labels, site, other) in [(&labels[0], "north", "south"), (&labels[1], "south", "north")] {
+        assert!(labels.contains(site) && !labels.contains(other), "{labels}");
+    }
+    assert!(labels[1].contains("late"), "{}", labels[1]);
 }
 
 #[test]

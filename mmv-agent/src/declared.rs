@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use mmv_archive::{ArchiveWriter, Error, LabelTarget, MetricDesc};
+use mmv_archive::{ArchiveWriter, Error, LabelSet, LabelTarget, MetricDesc};
 use pcp_types::Pmid;
 
 use crate::catalog::Catalog;
@@ -15,6 +15,8 @@ pub(crate) struct Declared {
     catalog: Option<u64>,
     /// The name each metric has.
     names: HashMap<Pmid, Arc<str>>,
+    /// The labels of the host.
+    host: Option<Vec<LabelSet>>,
 }
 
 impl Declared {
@@ -25,6 +27,13 @@ impl Declared {
             self.names.get(&desc.pmid).is_some_and(|known| known != name)
         };
         self.catalog != Some(catalog.id) && catalog.metrics.iter().any(renamed)
+    }
+
+    /// Whether the host has other labels in `catalog`. By them pmproxy tells whose
+    /// values an archive has: of a host with others it knows no metric.
+    pub(crate) fn relabels(&self, catalog: &Catalog) -> bool {
+        let differ = || self.host.is_some() && self.host.as_ref() != labels_of_host(catalog);
+        self.catalog != Some(catalog.id) && differ()
     }
 
     /// Whether there is such a metric.
@@ -54,15 +63,16 @@ impl Declared {
         if self.catalog == Some(catalog.id) {
             return Ok(());
         }
-        let of_host = |target: &LabelTarget| *target == LabelTarget::Context;
-        for (target, sets) in catalog.labels.iter().filter(|(target, _)| of_host(target)) {
-            writer.declare_labels(*target, sets)?;
+        if let Some(sets) = labels_of_host(catalog) {
+            writer.declare_labels(LabelTarget::Context, sets)?;
+            self.host.get_or_insert_with(|| sets.clone());
         }
         for (desc, name) in &catalog.metrics {
             writer.declare_metric(desc, &[name])?;
             self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
-        for (target, sets) in catalog.labels.iter().filter(|(target, _)| !of_host(target)) {
+        for (target, sets) in &catalog.labels {
+            // Those of the host again, which makes no difference.
             writer.declare_labels(*target, sets)?;
         }
         for (indom, instances) in &catalog.indoms {
@@ -74,6 +84,11 @@ impl Declared {
         self.catalog = Some(catalog.id);
         Ok(())
     }
+}
+
+fn labels_of_host(catalog: &Catalog) -> Option<&Vec<LabelSet>> {
+    let mut all = catalog.labels.iter();
+    all.find(|(target, _)| *target == LabelTarget::Context).map(|(_, sets)| sets)
 }
 
 /// Whether a metric means something else than it did: within an archive it cannot.

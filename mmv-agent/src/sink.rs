@@ -361,6 +361,11 @@ impl Sink {
         if self.current.as_ref().is_some_and(renames) {
             self.close_for_change();
         }
+        let relabels = |current: &Current| current.declared.relabels(&sample.catalog);
+        if self.current.as_ref().is_some_and(relabels) {
+            info!("the labels of the host changed: a new archive begins");
+            self.close();
+        }
         match self.try_append(sample) {
             Err(error) if is_other_meaning(&error) => {
                 self.close_for_change();
