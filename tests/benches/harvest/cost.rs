@@ -20,13 +20,12 @@ pub(crate) struct Cost {
     values: u64,
     wakeups: u64,
     interval: Duration,
-    /// What xz makes of the first volume.
+    /// What xz makes of the first volume, if that was asked.
     pub(crate) packed: Option<Packed>,
     /// Own memory at the first record and at the last, in bytes.
     pub(crate) memory: (u64, u64),
-    /// Of each record after the first, in order of size; empty for what is no
-    /// archive.
-    lateness: Vec<Duration>,
+    /// Of each record after the first; empty for what is no archive.
+    pub(crate) lateness: Vec<Duration>,
 }
 
 /// What compression of a volume costs, and leaves.
@@ -46,6 +45,7 @@ impl Cost {
         values: u64,
         interval: Duration,
         records: u64,
+        pack: bool,
     ) -> Result<Self, String> {
         let running = pipeline.start(directory, interval)?;
         let wait_for = |wanted: u64| {
@@ -68,7 +68,7 @@ impl Cost {
             values,
             wakeups,
             interval,
-            packed: packed(&volume(&written.base, 0)),
+            packed: pack.then(|| packed(&volume(&written.base, 0))).flatten(),
             memory,
             lateness: lateness(&written.base, interval).unwrap_or_default(),
         })
@@ -97,18 +97,10 @@ impl Cost {
     pub(crate) fn wakeups_per_record(&self) -> f64 {
         self.wakeups as f64 / self.records as f64
     }
-
-    /// How many milliseconds after its due time a pass begins, for this share of
-    /// them.
-    pub(crate) fn lateness(&self, share: f64) -> f64 {
-        let last = self.lateness.len().saturating_sub(1);
-        let at = (last as f64 * share).ceil() as usize;
-        self.lateness.get(at).map_or(0.0, |late| late.as_secs_f64() * 1e3)
-    }
 }
 
-/// How long after the multiples of the interval the records were taken, in order
-/// of size; the first one comes when it can.
+/// How long after the multiples of the interval the records were taken. The first
+/// comes when it can, the last when the agent is told to stop.
 fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     let archive = Archive::open(base).ok()?;
     let mut late = Vec::new();
@@ -119,7 +111,7 @@ fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     }
     // Prologue, first record, and what was due while that was made.
     late.drain(..late.len().min(3));
-    late.sort();
+    late.pop();
     Some(late)
 }
 
@@ -134,6 +126,13 @@ fn packed(file: &Path) -> Option<Packed> {
     let left = output.as_file().metadata().ok()?.len() as f64;
     let packed = Packed { share: left / bytes, nanos: cpu.as_nanos() as f64 / bytes };
     used.status.success().then_some(packed)
+}
+
+/// The one that this share of them does not exceed; 0 of none.
+pub(crate) fn quantile(mut times: Vec<Duration>, share: f64) -> Duration {
+    times.sort();
+    let at = (times.len().saturating_sub(1) as f64 * share).ceil() as usize;
+    times.get(at).copied().unwrap_or_default()
 }
 
 /// The middle one.

@@ -22,7 +22,7 @@ mod shape;
 use std::path::Path;
 use std::time::Duration;
 
-use cost::{Cost, median};
+use cost::{Cost, median, quantile};
 use pipeline::{Agent, Limit, Pcp, Pipeline};
 use shape::{Producer, SHAPES, Shape};
 
@@ -69,7 +69,8 @@ impl Costs {
         let producer = Producer::publish(shape, options.interval)?;
         let measure = |pipeline: &dyn Pipeline| {
             let values = shape.values();
-            Cost::measure(pipeline, producer.directory(), values, options.interval, options.records)
+            let (directory, pack) = (producer.directory(), shape.with_pcp);
+            Cost::measure(pipeline, directory, values, options.interval, options.records, pack)
         };
         let mut costs = Self { pcp: None, ours: Vec::new(), limit: Vec::new() };
         for _ in 0..options.rounds.max(1) {
@@ -113,7 +114,9 @@ impl Costs {
 
     /// What has a bound of its own.
     fn print_agents(&self, shape: &Shape) {
-        let lateness = |share| median(self.ours.iter().map(|cost| cost.lateness(share)));
+        // All rounds together: a round has too few for one of a hundred.
+        let all: Vec<Duration> = self.ours.iter().flat_map(|cost| cost.lateness.clone()).collect();
+        let lateness = |share| quantile(all.clone(), share).as_secs_f64() * 1e3;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let first = median(self.ours.iter().map(|cost| megabytes(cost.memory.0)));
         let last = median(self.ours.iter().map(|cost| megabytes(cost.memory.1)));
