@@ -231,6 +231,31 @@ fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
 }
 
 #[test]
+fn the_last_values_of_a_process_that_grew_before_it_ended_are_logged() {
+    let mut rig = Rig::new();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let file = file_of(&rig, child.id());
+    rig.tick();
+    let workshop = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
+    let count: Counter<u64> = registry.counter("count").build().unwrap();
+    let second: Counter<u64> = registry.counter("second").build().unwrap();
+    let published = registry.publish().unwrap();
+    count.add(11);
+    second.add(3);
+    overwrite(&rig.mmv_dir().join("app"), &published);
+    file.write_all_at(&child.id().to_ne_bytes(), PID_AT).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for _ in 0..4 {
+        rig.tick();
+    }
+    let log = rig.finish();
+    assert_eq!(log.series("mmv.app.count"), u64s(&[9, 11, 11]));
+    assert_eq!(log.series("mmv.app.second").into_iter().flatten().count(), 2);
+}
+
+#[test]
 fn processes_that_share_a_cluster_are_merged_and_the_first_wins_a_duplicate() {
     let mut rig = Rig::new();
     let publish = |name: &str, instances: &[(i32, &str)], value: u64| {

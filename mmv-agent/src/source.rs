@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use mmv_writer::mapping::ReadMapping;
 use mmv_writer::view::{Contents, Flags, Limits, Refusal};
@@ -136,7 +137,11 @@ pub(crate) enum Fault {
 
 /// A file that is open and not read yet.
 #[derive(Debug)]
-pub(crate) struct Opened(File);
+pub(crate) struct Opened {
+    file: File,
+    /// The process that it counted with when it was read before.
+    process: Option<Arc<Process>>,
+}
 
 impl Opened {
     /// Reads its metadata and maps it.
@@ -145,7 +150,7 @@ impl Opened {
     ///
     /// Any [`Unfit`].
     pub(crate) fn resolve(self, limits: Limits) -> Result<(Source, Contents), Unfit> {
-        Source::resolve(self.0, limits)
+        Source::resolve(self.file, self.process, limits)
     }
 }
 
@@ -159,7 +164,7 @@ pub(crate) struct Source {
     sentinel: bool,
     mapping: ReadMapping,
     plan: Plan,
-    process: Option<Process>,
+    process: Option<Arc<Process>>,
 }
 
 impl Source {
@@ -170,7 +175,7 @@ impl Source {
     /// Any [`Unfit`].
     pub(crate) fn open(path: &Path, limits: Limits) -> Result<(Self, Contents), Unfit> {
         let file = directory::open(path).map_err(Unfit::Open)?;
-        Self::resolve(file, limits)
+        Self::resolve(file, None, limits)
     }
 
     /// The same file, to be read again after its metadata changed.
@@ -179,10 +184,15 @@ impl Source {
     ///
     /// [`Unfit::Open`].
     pub(crate) fn again(&self) -> Result<Opened, Unfit> {
-        self.file.try_clone().map(Opened).map_err(Unfit::Open)
+        let file = self.file.try_clone().map_err(Unfit::Open)?;
+        Ok(Opened { file, process: self.process.clone() })
     }
 
-    fn resolve(file: File, limits: Limits) -> Result<(Self, Contents), Unfit> {
+    fn resolve(
+        file: File,
+        known: Option<Arc<Process>>,
+        limits: Limits,
+    ) -> Result<(Self, Contents), Unfit> {
         let metadata = file.metadata().map_err(Unfit::Open)?;
         let contents = Contents::read(&file, &limits)?;
         let header = contents.header;
@@ -194,7 +204,11 @@ impl Source {
         let plan = Plan::resolve(&contents, mapping.len()).ok_or(resized)?;
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
-                Some(Process::find(pid).ok_or(Unfit::NoProcess { pid })?)
+                // One that grew and has ended since has last values.
+                Some(match known.filter(|known| known.pid() == pid) {
+                    Some(known) => known,
+                    None => Arc::new(Process::find(pid).ok_or(Unfit::NoProcess { pid })?),
+                })
             }
             _ => None,
         };
@@ -238,12 +252,12 @@ impl Source {
 
     /// The process that it counts with, if any.
     pub(crate) fn process(&self) -> Option<&Process> {
-        self.process.as_ref()
+        self.process.as_deref()
     }
 
     /// Whether its values may still change: the process it counts with lives.
     pub(crate) fn is_fed(&self) -> bool {
-        self.process.as_ref().is_none_or(Process::is_alive)
+        self.process.as_deref().is_none_or(Process::is_alive)
     }
 
     /// One pass over its values; see [`Values::read`]. They may be used only
