@@ -73,7 +73,8 @@ impl Selection<'_> {
     /// Replaces each selected histogram, its buckets and its sum, by quantiles
     /// of the values that it counted since the moment before, from 0 for the
     /// least value to 1 for the largest. They are metrics called `NAME.p50`,
-    /// `NAME.p99.9`. Returns how many histograms there were.
+    /// `NAME.p99.9`, with an instance for each where one metric has the buckets of
+    /// several. Returns how many metrics of buckets there were.
     ///
     /// A value is known as well as its bucket is narrow: with a precision of 3
     /// within 6.3 %.
