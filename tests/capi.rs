@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use mmv_writer::layout::{Header, LabelEntry, NO_VALUE, SectionKind, TocEntry, until_nul};
-use mmv_writer::view::{Contents, Limits};
+use mmv_format::layout::{Header, LabelEntry, NO_VALUE, SectionKind, TocEntry, until_nul};
+use mmv_format::view::{Contents, Limits};
 use zerocopy::FromBytes as _;
 
 use crate::harness::binaries::workspace;
@@ -19,6 +19,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
 use crate::harness::pminfo;
 use crate::harness::scratch::Scratch;
+use crate::harness::skip;
 use crate::producers::{Producer, sources};
 
 /// What `families make PATH` publishes.
@@ -142,19 +143,57 @@ fn every_function_works_from_c_without_pcp() {
     assert_eq!(cell(&of("f.registry"), "elapsed", None), 30);
 }
 
-#[test]
-fn the_header_is_valid_in_every_standard() {
-    let include = format!("-I{}", library().join("include").display());
-    let header = library().join("include/pcp/mmv_stats.h");
-    for (language, standard) in [("c", "-std=c99"), ("c", "-std=c17"), ("c++", "-std=c++11")] {
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
-        gcc.args([standard, &include, "-x", language]);
-        if language == "c++" && Command::new("g++").arg("--version").output().is_err() {
+/// Standards of C and C++ that gcc of Debian 12 and later knows.
+const STANDARDS: [(&str, &[&str]); 2] = [
+    ("c", &["c89", "c99", "c11", "c17", "c2x", "gnu89", "gnu17"]),
+    ("c++", &["c++11", "c++14", "c++17", "c++20", "c++23", "gnu++17"]),
+];
+
+/// Compiles and runs `units.c` in each standard, with `pmUnits` of one origin.
+fn initialize_units(compiler: impl Fn(&str) -> Command, shape: u32) {
+    let include = library().join("include");
+    let program = Scratch::new();
+    let program = program.path().join("units");
+    for (language, standards) in STANDARDS {
+        let gcc = if language == "c" { "gcc" } else { "g++" };
+        if Command::new(gcc).arg("--version").output().is_err() {
+            skip::skip("the header in C++ needs g++");
             continue;
         }
-        succeed(gcc.arg(&header));
+        for standard in standards {
+            let mut gcc = compiler(gcc);
+            gcc.args(["-Wall", "-Wextra", "-Werror", "-pedantic-errors"]);
+            gcc.args([format!("-std={standard}"), format!("-DSHAPE={shape}")]);
+            gcc.arg("-I").arg(&include).args(["-x", language, "-o"]).arg(&program);
+            succeed(gcc.arg(sources().join("units.c")));
+            succeed(&mut Command::new(&program));
+        }
     }
+}
+
+#[test]
+fn the_header_compiles_in_every_standard() {
+    initialize_units(|gcc| Command::new(gcc), 1);
+}
+
+#[test]
+fn the_header_takes_units_of_pcp_7() {
+    initialize_units(|gcc| Command::new(gcc), 3);
+}
+
+#[test]
+fn the_header_compiles_after_pcps_own_in_every_standard() {
+    let Some(oracle) = Oracle::find() else { return };
+    let headers = oracle.root().join("usr/include");
+    // System headers: what their own standard allows is theirs.
+    let compiler = |gcc: &str| {
+        let mut gcc = oracle.command(gcc);
+        gcc.arg("-isystem").arg(&headers).env_remove("C_INCLUDE_PATH");
+        // They need `struct timespec` in the standards without it.
+        gcc.arg("-D_DEFAULT_SOURCE");
+        gcc
+    };
+    initialize_units(compiler, 2);
 }
 
 #[test]
@@ -253,9 +292,9 @@ fn threads_lose_nothing_through_the_c_interface() {
         assert_eq!(cell(&scratch.mmv_dir().join("f.registry"), "u64", None), all);
         if let Some(oracle) = Oracle::find() {
             let left = counted(families_of_pcp(&oracle), threads);
-            let said = format!("of {all} each, {threads} threads of libpcp_mmv kept: {left}");
+            let line = format!("of {all} each, {threads} threads of libpcp_mmv kept: {left}");
             // Not `eprintln!`: the test runner swallows what it prints in a test that passes.
-            let _ = writeln!(io::stderr(), "{said}");
+            let _ = writeln!(io::stderr(), "{line}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::facts::Facts;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
@@ -26,11 +26,11 @@ pub(crate) fn check(oracle: &Oracle, archive: &Path) {
 pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
     // -w: that a counter went down is a fact about a program, not about the archive.
     let output = oracle.output("pmlogcheck", &[OsStr::new("-w"), archive.as_os_str()]);
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
     assert!(
-        output.status.success() && said.is_empty(),
-        "pmlogcheck {}: {}\n{said}",
+        output.status.success() && text.is_empty(),
+        "pmlogcheck {}: {}\n{text}",
         archive.display(),
         output.status
     );
@@ -39,8 +39,8 @@ pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
 /// Part by part, so that a failure does not print the whole archive.
 #[track_caller]
 fn assert_same_account(oracle: &Oracle, archive: &Path) {
-    let theirs = account::of_pmdumplog(oracle, archive);
-    let ours = account::of_mmv_archive(archive);
+    let theirs = archive_facts::of_pmdumplog(oracle, archive);
+    let ours = archive_facts::of_mmv_archive(archive);
     let name = archive.display();
     assert_eq!(ours.label, theirs.label, "label of {name}: ours left, pmdumplog's right");
     assert_eq!(ours.metrics, theirs.metrics, "metrics of {name}");
@@ -70,8 +70,8 @@ fn pmval_pmrep_pmlogsummary_and_pmlogextract_work_on_our_archives() {
     let extract = scratch.path().join("extract");
     oracle.run("pmlogextract", &[archive, extract.to_str().expect("a UTF-8 path")]);
     check(&oracle, &extract);
-    let whole = account::of_pmdumplog(&oracle, Path::new(archive));
-    let extracted = account::of_pmdumplog(&oracle, &extract);
+    let whole = archive_facts::of_pmdumplog(&oracle, Path::new(archive));
+    let extracted = archive_facts::of_pmdumplog(&oracle, &extract);
     assert_eq!(values_of(&extracted), values_of(&whole), "all that was logged is extracted");
 }
 
@@ -105,7 +105,7 @@ fn an_archive_of_pmlogger_is_read_by_us_as_pmdumplog_reads_it() {
     assert_same_account(&oracle, &archive);
 }
 
-/// Metric by PMID and value, in order, with stamps.
+/// Metric by PMID and value, in order, with timestamps.
 fn values_of(facts: &Facts) -> Vec<String> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.map(|record| format!("{record:?}")).collect()

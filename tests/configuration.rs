@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::compliance;
-use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::mmv_file::{grow, image};
 use crate::harness::oracle::Oracle;
@@ -20,7 +20,7 @@ use crate::harness::wait;
 /// `EX_CONFIG`.
 const WRONG: i32 = 78;
 
-/// A configuration file of a scratch folder.
+/// A configuration file of a scratch directory.
 fn config(scratch: &Scratch, text: &str) -> PathBuf {
     let file = scratch.path().join("agent.toml");
     fs::write(&file, text).expect("write the configuration");
@@ -39,9 +39,9 @@ fn a_wrong_file_is_refused_alike_by_run_and_check_config_with_line_and_key() {
     for arguments in [&["check-config"][..], &["run", "--config"]] {
         let output = mmv_agent(arguments, &file);
         assert_eq!(output.status.code(), Some(WRONG), "{arguments:?}");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let expected = format!("{}:3: limits.queu: unknown field", file.display());
-        assert!(told.contains(&expected), "{arguments:?}: {told}");
+        assert!(stderr.contains(&expected), "{arguments:?}: {stderr}");
     }
 }
 
@@ -56,9 +56,9 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
     let file = config(&scratch, text);
     let good = mmv_agent(&["check-config"], &file);
     assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
-    let groups = "slow each 60s, mmv-agent each 10s, the rest each 2s";
+    let groups = "slow each 60s, mmv-agent each 10s, default each 2s";
     let expected =
-        format!("{}: fine: MMV files in /m, archives in /a; groups: {groups}\n", file.display());
+        format!("{}: valid: MMV files in /m, archives in /a; groups: {groups}\n", file.display());
     assert_eq!(String::from_utf8_lossy(&good.stdout), expected);
 }
 
@@ -71,11 +71,11 @@ fn archives_of_version_2_are_written_when_asked_for() {
     let options = ["--config", file.to_str().expect("UTF-8")];
     let mut agent = Agent::start_with(&scratch, &options);
     let samples = |base: &Path| {
-        account::so_far(base)
+        archive_facts::so_far(base)
             .map_or(0, |facts| facts.records.iter().filter(|record| record.has_samples()).count())
     };
     agent.wait_for("some samples", |base| samples(base) > 3);
-    // Instances and metrics that come later are told in whole domains.
+    // Instances and metrics that come later are logged as whole domains.
     grow(&path, &image(9, 2, &[("requests", 4), ("errors", 1)]));
     agent.wait_for("more samples", |base| samples(base) > 10);
     assert!(agent.terminate().success(), "{}", agent.log());
@@ -83,7 +83,7 @@ fn archives_of_version_2_are_written_when_asked_for() {
     compliance::check(&oracle, &base);
     let label = oracle.run("pmdumplog", &["-l", base.to_str().expect("UTF-8")]);
     assert!(label.contains("(Log Format Version 2)"), "{label}");
-    let facts = account::of_mmv_archive(&base);
+    let facts = archive_facts::of_mmv_archive(&base);
     assert!(facts.metrics.values().any(|metric| metric.names.contains("mmv.app.errors")));
 }
 
@@ -95,7 +95,7 @@ fn labels_and_interval_of_the_file_are_those_of_the_archive() {
     let options = ["--config", file.to_str().expect("a UTF-8 path"), "--samples", "5"];
     let mut agent = Agent::start_with(&scratch, &options);
     agent.ended();
-    let facts = account::of_mmv_archive(&agent.archive());
+    let facts = archive_facts::of_mmv_archive(&agent.archive());
     let labels = format!("{:?}", facts.labels);
     assert!(labels.contains("site") && labels.contains("north"), "{labels}");
 }
@@ -119,16 +119,16 @@ fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
 
     config(&scratch, "interval = 7\n");
     agent.signal(Signal::SIGHUP);
-    wait::until_true("the error to be told", || agent.log().contains("stays as it was"));
+    wait::until_true("the error in the log", || agent.log().contains("configuration unchanged"));
     assert!(agent.log().contains(&format!("{}:1: interval: ", file.display())), "{}", agent.log());
     grows(&agent);
 
     config(&scratch, &text("other"));
     agent.signal(Signal::SIGHUP);
-    wait::until_true("the new file to be taken", || agent.log().contains("was read again"));
+    wait::until_true("the new file to be taken", || agent.log().contains("configuration reloaded"));
     grows(&agent);
     assert!(agent.terminate().success(), "{}", agent.log());
-    let facts = account::of_mmv_archive(&agent.archive());
+    let facts = archive_facts::of_mmv_archive(&agent.archive());
     let samples = |name: &str| {
         let (pmid, _) =
             facts.metrics.iter().find(|(_, metric)| metric.names.contains(name)).expect(name);
@@ -146,7 +146,7 @@ fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
 fn reload(agent: &Agent, times: usize) {
     agent.signal(Signal::SIGHUP);
     wait::until_true("the new file to be taken", || {
-        agent.log().matches("was read again").count() == times
+        agent.log().matches("configuration reloaded").count() == times
     });
 }
 
@@ -159,11 +159,11 @@ fn on_sighup_events_go_on_as_they_began() {
             |events| format!("interval = \"20ms\"\nown-metrics = false\nevents = {events}\n");
         let file = config(&scratch, &text(before));
         let mut agent = Agent::start_configured(&scratch, &file);
-        agent.wait_for("a sample", |base| account::so_far(base).is_some());
+        agent.wait_for("a sample", |base| archive_facts::so_far(base).is_some());
         config(&scratch, &text(later));
         reload(&agent, 1);
-        let told = "has changed, and takes effect at the next start key=\"events\"";
-        assert!(agent.log().contains(told), "{}", agent.log());
+        let line = "changed; takes effect at the next start key=\"events\"";
+        assert!(agent.log().contains(line), "{}", agent.log());
         // The sampler has the events about files, and the writer that of a loss.
         agent.limit_files(agent.data_bytes());
         wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
@@ -172,52 +172,52 @@ fn on_sighup_events_go_on_as_they_began() {
         agent.lift_limit();
         wait::until_true("writing to go on", || agent.log().contains("writing again"));
         assert!(agent.terminate().success(), "{}", agent.log());
-        let facts = account::of_mmv_archive(&agent.archive());
+        let facts = archive_facts::of_mmv_archive(&agent.archive());
         let known = |name: &str| facts.metrics.values().any(|metric| metric.names.contains(name));
         assert!(known("mmv.late.steady"));
         assert_eq!(known("mmv.agent.events"), before);
-        let types = crate::told::types(&agent.archive());
+        let types = crate::self_monitoring::types(&agent.archive());
         let expected = ["started", "appeared app", "appeared late", "lost", "stopped"];
         assert_eq!(types, if before { &expected[..] } else { &[] });
     }
 }
 
 #[test]
-fn on_sighup_the_agents_own_metrics_follow_the_interval_and_nothing_else() {
+fn on_sighup_only_the_interval_of_the_agents_own_metrics_changes() {
     for [before, later] in [[true, false], [false, true]] {
         let scratch = Scratch::new();
         let text = |interval, own| format!("interval = \"{interval}\"\nown-metrics = {own}\n");
         let file = config(&scratch, &text("7s", before));
         let agent = Agent::start_configured(&scratch, &file);
         let groups = || {
-            let told = crate::status::told(&scratch)?;
-            let groups = told["groups"].as_array()?.iter();
+            let status = crate::status_command::status_json(&scratch)?;
+            let groups = status["groups"].as_array()?.iter();
             let each = |group: &serde_json::Value| {
                 format!("{} {}", group["name"].as_str().unwrap(), group["interval"])
             };
             Some(groups.map(each).collect::<Vec<_>>())
         };
-        let expected = |own: &str, rest: &str| {
+        let expected = |own: &str, default: &str| {
             let own = before.then(|| format!("mmv-agent {own}"));
-            own.into_iter().chain([format!("the rest {rest}")]).collect::<Vec<_>>()
+            own.into_iter().chain([format!("default {default}")]).collect::<Vec<_>>()
         };
         // Each tenth second at most, with samples that are taken anyway.
-        let come_to = |own, rest| {
+        let wait_for_groups = |own, default| {
             // An answer may be a little old.
-            wait::until_true("these groups", || groups() == Some(expected(own, rest)));
+            wait::until_true("these groups", || groups() == Some(expected(own, default)));
         };
-        come_to("14.0", "7.0");
+        wait_for_groups("14.0", "7.0");
         config(&scratch, &text("4s", before));
         reload(&agent, 1);
-        come_to("12.0", "4.0");
-        let told = "key=\"own-metrics\"";
-        assert!(!agent.log().contains(told), "{}", agent.log());
-        // Twice: what is told is how the agent runs, not what was read before.
+        wait_for_groups("12.0", "4.0");
+        let line = "key=\"own-metrics\"";
+        assert!(!agent.log().contains(line), "{}", agent.log());
+        // Twice: the log compares with how the agent runs, not with what was read before.
         for times in 2..=3 {
             config(&scratch, &text("1s", later));
             reload(&agent, times);
-            come_to("10.0", "1.0");
-            assert_eq!(agent.log().matches(told).count(), times - 1, "{}", agent.log());
+            wait_for_groups("10.0", "1.0");
+            assert_eq!(agent.log().matches(line).count(), times - 1, "{}", agent.log());
         }
         assert_eq!(scratch.mmv_dir().join("agent").exists(), before);
     }
@@ -279,7 +279,7 @@ fn systemd_hears_of_start_reload_and_end_and_that_the_agent_is_not_stuck() {
     let file = config(&scratch, "interval = \"1h\"\n");
     let options = ["--config", file.to_str().expect("UTF-8")];
     let mut agent = Agent::start_notifying(&scratch, &options, &socket, 100_000);
-    // Waits for a line, and says what came before it.
+    // Waits for a line and returns what came before it.
     let wait_for = |line: &str| {
         let mut before = Vec::new();
         loop {
@@ -296,7 +296,7 @@ fn systemd_hears_of_start_reload_and_end_and_that_the_agent_is_not_stuck() {
         }
     };
     wait_for("READY=1");
-    // With an hour between samples nothing else than this wakes it.
+    // With an hour between samples only this wakes it.
     wait_for("WATCHDOG=1");
     wait_for("WATCHDOG=1");
     agent.signal(Signal::SIGHUP);

@@ -1,9 +1,9 @@
 //! What may go wrong around the agent, one thing at a time. `docs/operators.md` has
 //! the table with what holds then.
 
-mod preloaded;
-mod reused;
-mod start;
+mod clock_and_disk;
+mod reused_pid;
+mod startup;
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::compliance;
-use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::facts::{Facts, Record, number};
 use crate::harness::mmv_file::{image, set};
@@ -31,7 +31,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The records with samples of an archive that is being written.
 fn samples_so_far(base: &Path) -> usize {
-    account::so_far(base).map_or(0, |facts| samples(&facts).count())
+    archive_facts::so_far(base).map_or(0, |facts| samples(&facts).count())
 }
 
 fn samples(facts: &Facts) -> impl Iterator<Item = &Record> {
@@ -53,11 +53,11 @@ fn finished(agent: &mut Agent) -> Facts {
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &base);
     }
-    account::of_mmv_archive(&base)
+    archive_facts::of_mmv_archive(&base)
 }
 
 fn nanos(record: &Record) -> i64 {
-    record.stamp.0 * 1_000_000_000 + i64::from(record.stamp.1)
+    record.timestamp.0 * 1_000_000_000 + i64::from(record.timestamp.1)
 }
 
 /// Stops the agent for some time, in which its file changes twice; then the values
@@ -110,23 +110,23 @@ fn an_agent_stopped_for_some_intervals_counts_them_and_needs_no_mark() {
 }
 
 #[test]
-fn what_is_no_mmv_file_and_comes_while_the_agent_runs_harms_no_one() {
+fn an_invalid_file_that_appears_while_the_agent_runs_is_harmless() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
     let mut agent = Agent::start(&scratch);
     wait_for_samples(&agent, 3);
-    let folder = scratch.mmv_dir();
-    // A good file, but not in this folder.
+    let directory = scratch.mmv_dir();
+    // A good file, but not in this directory.
     let outside = scratch.path().join("outside");
     fs::write(&outside, image(9, 1, &[("secret", 7)])).expect("a file outside");
-    symlink(&outside, folder.join("link")).expect("a link");
-    symlink("/dev/zero", folder.join("zeros")).expect("a link to a device");
-    nix::unistd::mkfifo(&folder.join("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    symlink(&outside, directory.join("link")).expect("a link");
+    symlink("/dev/zero", directory.join("zeros")).expect("a link to a device");
+    nix::unistd::mkfifo(&directory.join("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
     let path = scratch.install_bytes(&image(11, 1, &[("hidden", 5)]), "sparse");
     let sparse = File::options().write(true).open(path).expect("open it");
     // Some file systems cannot hold such a file; then the others must do.
     let _ = sparse.set_len(1 << 40);
-    File::create(folder.join("nothing")).expect("a file").set_len(1 << 40).unwrap_or_default();
+    File::create(directory.join("nothing")).expect("a file").set_len(1 << 40).unwrap_or_default();
     for name in ["link", "zeros", "fifo", "nothing"] {
         let explained =
             || agent.log().lines().any(|line| line.contains(&format!("file={name} reason=")));
@@ -141,13 +141,13 @@ fn what_is_no_mmv_file_and_comes_while_the_agent_runs_harms_no_one() {
     assert!(!facts.records.iter().any(|record| record.mark));
 }
 
-/// A command that mounts an empty file system that nobody can write to at a folder,
-/// and is then the agent; `None`, in the open, where that cannot be done.
-fn read_only_at(folder: &Path) -> Option<Command> {
+/// A command that mounts an empty file system that is read-only at a directory,
+/// and then becomes the agent; `None`, with a message, where that is impossible.
+fn read_only_at(directory: &Path) -> Option<Command> {
     let command = |then: &str| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-        unshare.arg(format!("mount -t tmpfs -o ro none \"$0\" && exec {then}")).arg(folder);
+        unshare.arg(format!("mount -t tmpfs -o ro none \"$0\" && exec {then}")).arg(directory);
         unshare
     };
     let works = command("true").output().is_ok_and(|output| output.status.success());
@@ -161,28 +161,28 @@ fn read_only_at(folder: &Path) -> Option<Command> {
 }
 
 #[test]
-fn folders_that_archives_cannot_be_written_to_are_told_with_an_exit_status() {
+fn an_unwritable_archive_directory_ends_the_agent_with_an_exit_status() {
     let scratch = Scratch::new();
-    let said = |agent: &mut Agent| (agent.gone().code(), agent.log());
+    let outcome = |agent: &mut Agent| (agent.gone().code(), agent.log());
     if let Some(command) = read_only_at(&scratch.archives()) {
-        let (status, log) = said(&mut Agent::spawn(command, &scratch, &[]));
+        let (status, log) = outcome(&mut Agent::spawn(command, &scratch, &[]));
         assert_eq!(status, Some(77), "EX_NOPERM: {log}");
         assert!(log.contains("archives cannot be written here: Read-only file system"), "{log}");
     }
-    fs::remove_dir(scratch.archives()).expect("an empty folder");
+    fs::remove_dir(scratch.archives()).expect("an empty directory");
     fs::write(scratch.archives(), "").expect("a file in its place");
-    let (status, log) = said(&mut Agent::start(&scratch));
+    let (status, log) = outcome(&mut Agent::start(&scratch));
     assert_eq!(status, Some(74), "EX_IOERR: {log}");
-    let folder = scratch.archives();
-    assert!(log.contains(folder.to_str().expect("UTF-8")), "{log}");
+    let directory = scratch.archives();
+    assert!(log.contains(directory.to_str().expect("UTF-8")), "{log}");
     assert!(log.contains("archives cannot be written here: Not a directory"), "{log}");
 }
 
 #[test]
-fn a_state_on_a_read_only_file_system_is_told_and_harvesting_goes_on() {
+fn a_state_directory_on_a_read_only_file_system_is_reported_and_harvesting_continues() {
     let scratch = Scratch::new();
     let state = scratch.path().join("state");
-    fs::create_dir(&state).expect("a folder");
+    fs::create_dir(&state).expect("a directory");
     let Some(command) = read_only_at(&state) else { return };
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
@@ -192,7 +192,7 @@ fn a_state_on_a_read_only_file_system_is_told_and_harvesting_goes_on() {
     let mut agent = Agent::spawn(command, &scratch, &options);
     agent.ended();
     assert_eq!(agent.log().matches("the state cannot be written").count(), 1, "{}", agent.log());
-    let facts = account::of_mmv_archive(&agent.archive());
+    let facts = archive_facts::of_mmv_archive(&agent.archive());
     assert_eq!(samples(&facts).count(), 5);
 }
 
@@ -206,7 +206,7 @@ fn a_log_that_cannot_be_written_costs_nothing_but_its_lines() {
     let options = ["--interval", "20ms", "--samples", "5"];
     let mut agent = Agent::spawn(command, &scratch, &options);
     agent.ended();
-    assert_eq!(samples(&account::of_mmv_archive(&agent.archive())).count(), 5);
+    assert_eq!(samples(&archive_facts::of_mmv_archive(&agent.archive())).count(), 5);
 }
 
 /// As often as the issue has it, but ten times as fast.

@@ -14,13 +14,13 @@ use crate::harness::skip::skip;
 /// Where the small disk is, for the test within.
 const DISK: &str = "MMV_SMALL_DISK";
 
-/// A disk of 256 KB needs a mount of its own, and that a namespace: the rest
-/// happens in a process within.
+/// A disk of 256 KB needs a mount of its own, and that a namespace: the test itself
+/// runs in a process within.
 #[test]
 fn a_full_disk_is_an_error_of_publication_and_growth() {
     let scratch = Scratch::new();
     let disk = scratch.path().join("disk");
-    std::fs::create_dir(&disk).expect("make a folder");
+    std::fs::create_dir(&disk).expect("make a directory");
     let within = |command: &str| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
@@ -33,8 +33,8 @@ fn a_full_disk_is_an_error_of_publication_and_growth() {
     }
     let run = "exec \"$1\" --ignored --exact full_disk::registrations_on_a_small_disk";
     let output = within(run).expect("start unshare");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn registrations_on_a_small_disk() {
     recording(&disk);
 }
 
-/// The old file stays, and nothing else is left behind.
+/// The old file stays, and no other file is left.
 fn publication(disk: &Path) {
     let registry = |count: usize| {
         let registry = Registry::builder("app").directory(disk).build().unwrap();
@@ -87,7 +87,7 @@ fn growth(disk: &Path) {
     assert!(family.get("/1").is_some());
 }
 
-/// What the recorder cannot write it does not keep to itself.
+/// The recorder reports what it cannot write.
 fn recording(disk: &Path) {
     let image = disk.with_file_name("image");
     std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
@@ -96,12 +96,12 @@ fn recording(disk: &Path) {
     command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
     command.args(["sh", "-c", "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1"]).arg(&image);
     let output = command.output().expect("start mmv-agent");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the command's own status: {said}");
-    assert!(said.contains("records could not be written"), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the command's own status: {text}");
+    assert!(text.contains("records could not be written"), "{text}");
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("list the disk");
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("list the disk");
     entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect()
 }

@@ -1,10 +1,11 @@
-//! What the tests share: scratch folders, our binaries, the agent as a process,
+//! What the tests share: scratch directories, our binaries, the agent as a process,
 //! PCP's programs, and parsers of what those print.
 
-pub(crate) mod account;
 pub(crate) mod agent;
+pub(crate) mod archive_facts;
 pub(crate) mod binaries;
 pub(crate) mod capi;
+pub(crate) mod cargo;
 pub(crate) mod corpus;
 pub(crate) mod dump_text;
 pub(crate) mod facts;

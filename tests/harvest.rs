@@ -1,26 +1,26 @@
-//! MMV files of other producers, logged by our agent: PCP's `pminfo` must say of
-//! the archive what it says of pmdammv serving the same file.
+//! MMV files of other producers, logged by our agent: PCP's `pminfo` must print
+//! the same for the archive as for pmdammv serving the same file.
 
+mod committed_files;
 mod corpus;
-mod data;
-mod further;
-mod live;
+mod overflow_files;
+mod running_programs;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::harness::account;
+use crate::harness::archive_facts;
 use crate::harness::oracle::Oracle;
 use crate::harness::pminfo::{self, Metric};
 
-/// What pminfo says of the metrics in an archive.
+/// What pminfo prints of the metrics in an archive.
 ///
 /// The pminfo of 6.0.3 shows labels of clusters for pmcd, but not for an archive,
 /// not even one of pmlogger: those come from pmdumplog.
 #[track_caller]
 fn logged(oracle: &Oracle, archive: &Path) -> BTreeMap<String, Metric> {
     let mut metrics = pminfo::ask(oracle, ["-a", archive.to_str().expect("a UTF-8 path")]);
-    let facts = account::of_pmdumplog(oracle, archive);
+    let facts = archive_facts::of_pmdumplog(oracle, archive);
     for (_, owner, json) in &facts.labels {
         let Some(cluster) = owner.strip_prefix("Cluster ") else { continue };
         let cluster = format!("{cluster}.");
@@ -42,6 +42,6 @@ fn assert_same(what: &str, ours: &BTreeMap<String, Metric>, theirs: &BTreeMap<St
         let found = ours.get(name).unwrap_or_else(|| panic!("{what}: {name} is not logged"));
         assert_eq!(found, metric, "{what}: {name}: ours left, pmdammv's right");
     }
-    let surplus: Vec<_> = ours.keys().filter(|name| !theirs.contains_key(*name)).collect();
-    assert!(surplus.is_empty(), "{what}: logged, but not served by pmdammv: {surplus:?}");
+    let extra: Vec<_> = ours.keys().filter(|name| !theirs.contains_key(*name)).collect();
+    assert!(extra.is_empty(), "{what}: logged, but not served by pmdammv: {extra:?}");
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use crate::capture;
 use crate::compliance;
-use crate::harness::account;
+use crate::flight_recorder;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::facts::{Facts, number};
 use crate::harness::mmv_file::{grow, image, remove, set};
 use crate::harness::oracle::Oracle;
@@ -55,7 +55,7 @@ fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
         // Ten samples of each life.
         let wait_for = |times: usize| {
             agent.wait_for("more samples", |base| {
-                account::so_far(base)
+                archive_facts::so_far(base)
                     .is_some_and(|facts| samples(&facts, "mmv.app.requests").len() >= times)
             });
         };
@@ -63,15 +63,15 @@ fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
         scratch.install_bytes(&image(9, 1, &[("requests", 3_000)]), "app");
         wait_for_last_value(&agent, "mmv.app.requests", 3_000);
         wait_for(20);
-        let (_, captured) = capture::captured(&scratch, "captured", &[]);
+        let (_, captured) = flight_recorder::captured(&scratch, "captured", &[]);
         let facts = finished(&mut agent);
         assert_steps(&facts, "mmv.app.requests", &[1, 3_000]);
         assert_in_every_sample(&facts, "mmv.other.steady");
         let marks = |facts: &Facts| facts.records.iter().filter(|record| record.mark).count();
         assert_eq!(marks(&facts), usize::from(wanted));
         assert_eq!(marks(&captured), usize::from(wanted));
-        // The new program has counted more already than the old one had, so nothing else
-        // tells a reader. It costs the other program's readers two rates as well.
+        // The new program has counted more already than the old one had, so only the mark
+        // shows the restart to a reader. It costs the other program's readers two rates as well.
         let base = agent.archive();
         let base = base.to_str().expect("UTF-8");
         let rates = |metric| oracle.run("pmval", &["-z", "-t", "0.05", "-a", base, metric]);
@@ -194,8 +194,8 @@ fn a_full_disk_costs_samples_and_one_mark() {
     let scratch = Scratch::new();
     let metrics = [("requests", 3), ("errors", 1), ("retries", 2)];
     scratch.install_bytes(&image(9, 1, &metrics), "app");
-    // Room for the metadata, and for some records; behind them rather for marks than
-    // for another record.
+    // Room for the metadata and some records; after them for marks, but not for
+    // another record.
     let mut agent = Agent::start_limited(&scratch, LABEL + 20 * RECORD + 4 * 24);
     wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
     // Each of these is noticed in a later sample than the one before.
@@ -231,9 +231,9 @@ fn ends_with_a_last_sample(signal: Signal) {
     agent.signal(signal);
     agent.ended();
     let base = agent.archive();
-    let facts = account::of_mmv_archive(&base);
+    let facts = archive_facts::of_mmv_archive(&base);
     assert_steps(&facts, "mmv.app.requests", &[3, 4]);
-    let last = facts.records.last().expect("records").stamp;
+    let last = facts.records.last().expect("records").timestamp;
     assert_eq!(facts.label.end, last, "the end that the index knows");
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &base);
@@ -253,7 +253,7 @@ fn finished(agent: &mut Agent) -> Facts {
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &base);
     }
-    account::of_mmv_archive(&base)
+    archive_facts::of_mmv_archive(&base)
 }
 
 /// The samples of a singular counter: `None` where a sample has no value of it.
@@ -266,14 +266,14 @@ fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
 
 /// Whether the newest sample in a growing archive lacks a metric that it knows.
 fn vanished(base: &Path, metric: &str) -> bool {
-    account::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
+    archive_facts::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
 }
 
 #[track_caller]
 fn wait_for_value(agent: &Agent, metric: &str, value: u64) {
     let value = number(&value.to_string());
     agent.wait_for(&format!("{metric} = {value}"), |base: &Path| {
-        account::so_far(base)
+        archive_facts::so_far(base)
             .is_some_and(|facts| samples(&facts, metric).contains(&Some(value.as_str())))
     });
 }
@@ -282,7 +282,7 @@ fn wait_for_value(agent: &Agent, metric: &str, value: u64) {
 fn wait_for_last_value(agent: &Agent, metric: &str, value: u64) {
     let value = number(&value.to_string());
     agent.wait_for(&format!("{metric} = {value} at last"), |base| {
-        account::so_far(base)
+        archive_facts::so_far(base)
             .is_some_and(|facts| samples(&facts, metric).last() == Some(&Some(value.as_str())))
     });
 }

@@ -1,28 +1,28 @@
-//! Fifty programs that die, come back changed and grow, an agent that is killed and
-//! started again, a disk that is full and has room again: and afterwards each value
-//! logged is one that its program had at that time, each gap is marked or the end of
-//! a run, all archives are sound, and PCP's programs join them.
+//! Fifty programs that die, restart changed and grow, an agent that is killed and
+//! restarted, a disk that fills up and has room again: afterwards each logged value
+//! is one that its program had at that time, each gap is marked or the end of a run,
+//! all archives are sound, and PCP's programs join them.
 //!
 //! | | |
 //! |---|---|
-//! | `shape` | what a program publishes in which of its lives |
+//! | `shape` | what a program publishes in each of its lives |
 //! | `program` | the program itself: sets its values to the time |
-//! | `crowd` | the programs from outside |
-//! | `runs` | the agent from outside |
+//! | `programs` | starts and kills the programs |
+//! | `agent_runs` | starts and kills the agent |
 //! | `disk` | the disk that fills |
-//! | `reading` | what was logged |
+//! | `archives` | reads what was logged |
 //! | `verdict` | whether each value was true |
-//! | `joints` | where samples are missing, and what joins |
+//! | `archive_boundaries` | where samples are missing, and which archives join |
 //!
-//! Some forty seconds; with `MMV_LONG` as many minutes as `MMV_SOAK_MINUTES` says (60).
-//! `MMV_SEED` repeats what a run did, as far as a machine ever does the same again.
+//! Some forty seconds; with `MMV_LONG`, `MMV_SOAK_MINUTES` minutes (60).
+//! `MMV_SEED` repeats a run, as far as timing permits.
 
-mod crowd;
+mod agent_runs;
+mod archive_boundaries;
+mod archives;
 mod disk;
-mod joints;
 mod program;
-mod reading;
-mod runs;
+mod programs;
 mod shape;
 mod verdict;
 
@@ -37,11 +37,11 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
-use crowd::Crowd;
+use agent_runs::{Runs, Usage};
+use archive_boundaries::Gaps;
 use disk::{Disk, NAMESPACE};
-use joints::Gaps;
 use program::micros;
-use runs::{Runs, Usage};
+use programs::Crowd;
 use shape::{Dice, PROGRAMS, STEADY};
 use verdict::Verdict;
 
@@ -55,7 +55,7 @@ struct Plan {
     interval: Duration,
     /// With an agent that is killed.
     chaos: Duration,
-    /// And with one that is not.
+    /// With an agent that is not.
     quiet: Duration,
     /// How long an agent lives among others, in steps.
     life: u64,
@@ -90,16 +90,16 @@ fn fifty_programs_and_an_agent_under_all_mishaps_leave_no_false_value_and_no_hid
     if probe.output().is_ok_and(|output| output.status.success()) {
         command.arg(std::env::current_exe().expect("this program")).env(NAMESPACE, "1");
     } else {
-        skip::say("no mount in a namespace of one's own: the disk is never full");
+        skip::report("no mount in an own namespace: the disk is never full");
         command = Command::new(std::env::current_exe().expect("this program"));
     }
     command.args(["--ignored", "--exact", "--nocapture", "long_run::run"]);
-    // The programs are built before any of it is asked for its time.
+    // Build the programs before anything is timed.
     let _ = (binaries::mmv_agent(), binaries::mmv_archive());
     let output = command.env("MMV_PROGRAMS", "built").output().expect("start unshare");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaints}");
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}\n{complaints}");
     println!("{complaints}");
 }
 
@@ -238,9 +238,9 @@ impl World<'_> {
     }
 }
 
-/// The second half takes no more than the first, but for what varies anyway.
+/// The second half takes no more than the first, within the usual variation.
 fn assert_flat(usage: &[Usage]) {
-    // What comes after a start is not what lasts.
+    // Start-up does not count.
     let usage = &usage[usage.len() / 5..];
     let (first, second) = usage.split_at(usage.len() / 2);
     let median = |usage: &[Usage], of: fn(&Usage) -> u64| {
@@ -270,7 +270,7 @@ fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
     let mut volumes = Vec::new();
     for (number, base) in bases.iter().enumerate() {
         assert_sound(oracle.as_ref(), base);
-        volumes.push(reading::read(base, |entry| {
+        volumes.push(archives::read(base, |entry| {
             gaps.take(&entry, number);
             verdict.take(entry);
         }));
@@ -283,8 +283,8 @@ fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
         complaints.push(format!("only {seen} of {all_lives} lives were seen"));
     }
     complaints.extend(gaps.finish(&volumes));
-    complaints.extend(joints::agree(&volumes));
-    let groups = joints::groups(&volumes);
+    complaints.extend(archive_boundaries::agree(&volumes));
+    let groups = archive_boundaries::groups(&volumes);
     eprintln!(
         "{} runs, {} archives, {samples} records, {values} values, {marks} marks; \
          {seen} of {all_lives} lives seen; values {oldest} us old at most, {latest} us new; \
@@ -297,7 +297,7 @@ fn judge(scratch: &Scratch, plan: &Plan, runs: &Runs, crowd: Crowd) {
     eprintln!("{}", last.log.lines().last().unwrap_or_default());
     if let Some(oracle) = &oracle {
         for (number, group) in groups.iter().enumerate().filter(|(_, group)| group.len() > 1) {
-            let merged = joints::join(oracle, scratch.path(), number, group);
+            let merged = archive_boundaries::join(oracle, scratch.path(), number, group);
             assert_sound(Some(oracle), &merged);
         }
     }
@@ -312,6 +312,6 @@ fn assert_sound(oracle: Option<&Oracle>, base: &std::path::Path) {
     }
     let output = Command::new(binaries::mmv_archive()).arg("check").arg(base).output();
     let output = output.expect("start mmv-archive");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.is_empty(), "{}: {said}", base.display());
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && stdout.is_empty(), "{}: {stdout}", base.display());
 }

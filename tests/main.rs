@@ -1,76 +1,85 @@
-//! Tests across the crates, with Performance Co-Pilot's own programs as the
-//! oracle.
+//! Tests across the crates, with Performance Co-Pilot's own programs as the oracle.
 //!
-//! One binary, so that there is one link step. `harness` is what the tests share;
-//! every other module is one promise of the project:
+//! One binary, so that there is one link step. Each module tests one promise of the
+//! project; [`harness`] is shared.
 //!
 //! | module | promise |
 //! |---|---|
-//! | `harvest` | files of other producers, and several of one of ours, are logged as pmdammv would serve them |
-//! | `serving` | files of ours are served by pmcd with pmdammv as registered |
-//! | `compliance` | PCP's programs read our archives as our own command does |
-//! | `dumped` | `dump` prints of foreign archives what pmdumplog prints |
-//! | `discovered` | pmproxy finds what the agent writes, and follows it |
-//! | `copied` | archives copied by our writer are as good as before |
-//! | `crashed` | what a writer that died left behind is as good after a repair |
+//! | **Writer** | |
+//! | `pmdammv_serving` | pmcd with pmdammv serves our MMV files as registered |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
-//! | `capture` | what an agent keeps in memory comes out as an archive |
-//! | `malformed` | a bad file is treated by its verdict and harms nobody else |
-//! | `growing` | a file that grows is read right by PCP and by us, at any moment |
-//! | `failures` | what goes wrong around the agent costs what the table says, and no more |
+//! | `file_growth` | PCP and we read a growing file correctly at any moment |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
-//! | `lifecycle` | restart, growth, appearing, vanishing, signals |
-//! | `rotation` | one archive follows the other, and PCP's programs join them |
-//! | `recorded` | a command is logged while it runs |
-//! | `written` | whatever the library writes, PCP reads back |
-//! | `paper` | the worked examples of the paper on interpolation come out |
-//! | `sets` | several archives are one timeline, and extracts and conversions say the same |
-//! | `status` | a running agent says what it does |
-//! | `summaries` | summaries of the corpus are those of pmlogsummary |
-//! | `clusters` | files that ask for the same PMIDs are kept apart, or merged, by the rule |
-//! | `commands` | `info`, `metrics`, `report` and `inspect` say what PCP says |
-//! | `configuration` | what a configuration file says is done, and a wrong one is refused |
-//! | `expressions` | expressions of metrics have the numbers of PCP's derived metrics |
-//! | `quantiles` | what a histogram recorded comes out as quantiles |
-//! | `manual` | manual pages, unit and installation are whole |
-//! | `told` | an agent tells of itself in its archive: events, and metrics of its own |
-//! | `soak` | the same mishap again and again |
-//! | `long_run` | all mishaps at once, and afterwards each value is a true one |
-//! | `demo` | the one command of the README works |
+//! | **Agent** | |
+//! | `demo` | the first command of the README works |
+//! | `harvest` | the agent logs MMV files of any producer as pmdammv serves them |
+//! | `configuration` | a configuration file has its documented effect, a wrong one is rejected |
+//! | `cluster_conflicts` | files with the same PMIDs are separated or merged by the documented rule |
+//! | `malformed_files` | a malformed file is rejected or read in part, without harm to others |
+//! | `lifecycle` | restart, growth, appearance and removal of programs; signals |
+//! | `rotation` | archives follow each other, and PCP's programs join them |
+//! | `failures` | a failure around the agent costs what `docs/operators.md` states, and no more |
+//! | `flight_recorder` | `capture` writes the samples in memory as an archive |
+//! | `self_monitoring` | the archive has the agent's own events and metrics |
+//! | `status_command` | `mmv-agent status` reports the state of a running agent |
+//! | `record_command` | `mmv-agent record` logs a command while it runs |
+//! | `pmproxy_discovery` | pmproxy finds the agent's archives and follows them |
+//! | `soak` | one failure, repeated |
+//! | `long_run` | all failures at once; afterwards every logged value is a true one |
+//! | **Archives** | |
+//! | `archive_writer` | PCP reads back everything the library writes |
+//! | `archive_copies` | copies by our writer are as sound as the originals |
+//! | `archive_commands` | `info`, `metrics`, `report` and `inspect` agree with PCP's programs |
+//! | `dump_command` | `dump` prints foreign archives as pmdumplog does |
+//! | `summary_command` | `summary` agrees with pmlogsummary |
+//! | `multiple_archives` | several archives read, extract and convert as one timeline |
+//! | `crash_repair` | an archive of a writer that died is sound after a repair |
+//! | `interpolation_examples` | the worked examples of the paper on interpolation hold |
+//! | `derived_metrics` | expressions have the values of PCP's derived metrics |
+//! | `quantiles` | a recorded histogram reads back as quantiles |
+//! | **Workspace** | |
+//! | `compliance` | PCP's programs read our archives as our own command does |
+//! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
+//! | `manual_pages` | manual pages, unit and installation are complete |
+//! | `dependencies` | licenses and sources of dependencies are those in `deny.toml` |
+//! | `structure` | modules depend on each other in one direction |
 //!
-//! A test that needs what the machine lacks says `skipped: ...` on standard error
-//! and passes; with `PCP=require` in the environment it fails instead.
+//! A test that needs a program or a permission this machine lacks prints
+//! `skipped: ...` on standard error and passes; with `PCP=require` in the
+//! environment it fails instead.
 
+mod archive_commands;
+mod archive_copies;
+mod archive_writer;
 mod capi;
-mod capture;
-mod clusters;
-mod commands;
+mod cluster_conflicts;
 mod compliance;
 mod configuration;
-mod copied;
-mod crashed;
+mod crash_repair;
 mod demo;
-mod discovered;
-mod dumped;
-mod expressions;
+mod dependencies;
+mod derived_metrics;
+mod dump_command;
 mod failures;
+mod file_growth;
+mod flight_recorder;
 mod full_disk;
-mod growing;
 mod harness;
 mod harvest;
+mod interpolation_examples;
 mod lifecycle;
 mod long_run;
-mod malformed;
-mod manual;
-mod paper;
+mod malformed_files;
+mod manual_pages;
+mod multiple_archives;
+mod pmdammv_serving;
+mod pmproxy_discovery;
 mod producers;
 mod quantiles;
-mod recorded;
+mod record_command;
 mod rotation;
-mod serving;
-mod sets;
+mod self_monitoring;
 mod soak;
-mod status;
-mod summaries;
-mod told;
-mod written;
+mod status_command;
+mod structure;
+mod summary_command;

@@ -11,7 +11,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 
-/// A running program with its MMV file in a scratch folder; killed on drop.
+/// A running program with its MMV file in a scratch directory; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Producer {
     process: Child,
@@ -37,7 +37,7 @@ impl Producer {
         let mut command = oracle.command(compiled(oracle));
         command.arg(scratch.mmv_dir().join(file));
         command.args([cluster, flags, version].map(|number| number.to_string()));
-        Self::start(command).expect("the C program says that it is ready")
+        Self::start(command).expect("the C program is ready")
     }
 
     /// The Perl program; `None`, in the open, where Perl cannot load the module.
@@ -55,7 +55,7 @@ impl Producer {
         let mut command = capi::on_ours(oracle.command(compiled(oracle)));
         command.arg(scratch.mmv_dir().join(file));
         command.args([320 + version, 0, version].map(|number| number.to_string()));
-        Self::start(command).expect("the C program says that it is ready")
+        Self::start(command).expect("the C program is ready")
     }
 
     /// The Python program on our library; `None`, in the open, where Python cannot
@@ -93,7 +93,7 @@ impl Producer {
         producer
     }
 
-    /// Starts a program and waits until it says `ready`.
+    /// Starts a program and waits until it prints `ready`.
     fn start(mut command: Command) -> Option<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().ok()?;
@@ -134,15 +134,15 @@ pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("producers")
 }
 
-/// The C program, compiled once a run.
+/// The C program, compiled once per run.
 fn compiled(oracle: &Oracle) -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let folder = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("producer-")
             .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-            .expect("a folder for the program");
-        let program = folder.keep().join("everything");
+            .expect("a directory for the program");
+        let program = directory.keep().join("everything");
         let mut gcc = oracle.command("gcc");
         gcc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program);
         gcc.arg(sources().join("everything.c")).args(["-lpcp_mmv", "-lpcp"]);

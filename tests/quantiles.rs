@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use metrics::{Unit, describe_histogram, histogram, with_local_recorder};
-use mmv_archive::replay::{Replay, Sample};
-use mmv_archive::{Archive, IndomHistory};
 use mmv_writer::{Buckets, Registry, Units};
+use pcp_archive::replay::{Replay, Sample};
+use pcp_archive::{Archive, IndomHistory};
 
 use crate::harness::agent::Agent;
 use crate::harness::scratch::Scratch;
@@ -75,7 +75,10 @@ fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
 #[test]
 fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
     let scratch = Scratch::new();
-    let file = Registry::builder("web").directory(scratch.mmv_dir()).live().pace(Duration::ZERO);
+    let file = Registry::builder("web")
+        .directory(scratch.mmv_dir())
+        .live()
+        .announce_interval(Duration::ZERO);
     let recorder = mmv_metrics::Recorder::on(file).unwrap();
     let record = |number: u64| {
         histogram!("latency", "path" => "/").record(latency(number) as f64);

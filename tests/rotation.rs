@@ -7,8 +7,8 @@ use mmv_writer::{Label, Registry};
 use nix::sys::signal::Signal;
 
 use crate::compliance;
-use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
@@ -16,7 +16,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
 fn samples(base: &Path) -> usize {
-    account::so_far(base)
+    archive_facts::so_far(base)
         .map_or(0, |facts| facts.records.iter().filter(|record| record.has_samples()).count())
 }
 
@@ -52,7 +52,7 @@ fn extract(oracle: &Oracle, scratch: &Scratch, bases: &[PathBuf]) -> (Output, Pa
 }
 
 fn marks(base: &Path) -> usize {
-    account::of_mmv_archive(base).records.iter().filter(|record| record.mark).count()
+    archive_facts::of_mmv_archive(base).records.iter().filter(|record| record.mark).count()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn pmlogextract_puts_a_mark_where_a_program_restarted_while_no_agent_ran() {
 }
 
 #[test]
-fn pmlogextract_merges_archives_of_before_and_after_a_program_was_built_anew() {
+fn pmlogextract_merges_archives_from_before_and_after_a_program_was_rebuilt() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("requests", 3), ("errors", 1)]), "app");
@@ -97,7 +97,7 @@ fn pmlogextract_merges_archives_of_before_and_after_a_program_was_built_anew() {
     });
     let (output, merged) = extract(&oracle, &scratch, &bases);
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let facts = account::of_mmv_archive(&merged);
+    let facts = archive_facts::of_mmv_archive(&merged);
     let pmid = |name: &str| {
         let known = facts.metrics.iter().find(|(_, metric)| metric.names.iter().any(|n| n == name));
         known.expect(name).0.clone()
@@ -133,7 +133,8 @@ fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not()
     });
     assert!(agent.terminate().success(), "{}", agent.log());
     let bases = agent.archives();
-    let labels = bases.iter().map(|base| format!("{:?}", account::of_mmv_archive(base).labels));
+    let labels =
+        bases.iter().map(|base| format!("{:?}", archive_facts::of_mmv_archive(base).labels));
     let labels: Vec<_> = labels.collect();
     assert_eq!(labels.len(), 2, "{labels:?}");
     for (labels, site, other) in [(&labels[0], "north", "south"), (&labels[1], "south", "north")] {
@@ -143,10 +144,10 @@ fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not()
 }
 
 #[test]
-fn a_state_that_cannot_be_written_is_told_and_harvesting_goes_on() {
+fn a_state_file_that_cannot_be_written_is_reported_and_harvesting_continues() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
-    // A file where the folder should be: that stops root, too.
+    // A file where the directory should be: that stops root, too.
     let file = scratch.path().join("file");
     std::fs::write(&file, "").expect("make a file");
     let config = scratch.path().join("agent.toml");
@@ -160,7 +161,7 @@ fn a_state_that_cannot_be_written_is_told_and_harvesting_goes_on() {
 }
 
 #[test]
-fn a_second_agent_in_the_same_folder_is_refused_and_told_of_the_first() {
+fn a_second_agent_in_the_same_directory_fails_and_names_the_first() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let first = Agent::start(&scratch);
@@ -168,13 +169,13 @@ fn a_second_agent_in_the_same_folder_is_refused_and_told_of_the_first() {
     let mut command = Command::new(binaries::mmv_agent());
     command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
     let second = command.arg("--archive-dir").arg(scratch.archives()).output().expect("run it");
-    let told = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert_eq!(second.status.code(), Some(75), "{told}");
-    assert!(told.contains(&format!("process {}", first.id())), "{told}");
+    let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(75), "{stderr}");
+    assert!(stderr.contains(&format!("process {}", first.id())), "{stderr}");
 }
 
 #[test]
-fn what_the_status_says_is_written_is_there_after_a_kill() {
+fn records_that_the_status_counts_as_written_survive_a_kill() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");
@@ -187,19 +188,19 @@ fn what_the_status_says_is_written_is_there_after_a_kill() {
         let socket = scratch.archives();
         let mut command = Command::new(binaries::mmv_agent());
         command.arg("status").arg("--archive-dir").arg(&socket).arg("--json");
-        let told = command.output().expect("run it").stdout;
+        let status = command.output().expect("run it").stdout;
         agent.signal(Signal::SIGKILL);
         agent.gone();
-        let told: serde_json::Value = serde_json::from_slice(&told).expect("a status");
-        let written = told["archive"]["written"].as_u64().expect("a number");
+        let status: serde_json::Value = serde_json::from_slice(&status).expect("a status");
+        let written = status["archive"]["written"].as_u64().expect("a number");
         let base = agent.archives().pop().expect("an archive");
-        let there = account::so_far(&base).expect("a readable archive").records.len() as u64;
+        let there = archive_facts::so_far(&base).expect("a readable archive").records.len() as u64;
         assert!(written >= 3 && there >= written, "{there} records of {written}");
     }
 }
 
 #[test]
-fn an_agent_that_was_killed_leaves_archives_that_its_successor_makes_whole() {
+fn an_agent_that_was_killed_leaves_archives_that_its_successor_repairs() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     for life in 1..=3 {
@@ -213,8 +214,8 @@ fn an_agent_that_was_killed_leaves_archives_that_its_successor_makes_whole() {
     assert!(agent.terminate().success(), "{}", agent.log());
     let oracle = Oracle::find();
     for base in agent.archives() {
-        let facts = account::of_mmv_archive(&base);
-        let last = facts.records.last().expect("records").stamp;
+        let facts = archive_facts::of_mmv_archive(&base);
+        let last = facts.records.last().expect("records").timestamp;
         assert_eq!(facts.label.end, last, "the end that the index knows");
         if let Some(oracle) = &oracle {
             compliance::check(oracle, &base);
@@ -234,13 +235,14 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
     let options = ["--config", config.to_str().expect("UTF-8")];
     let mut agent = Agent::start_with(&scratch, &options);
     let is_compressed = |path: &Path| path.extension().is_some_and(|suffix| suffix == "xz");
-    let files = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    // The keeper has the lowest priority: what is compressed may be deleted first.
+    let files = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
+    // The housekeeping thread has the lowest priority: what is compressed may be deleted
+    // first.
     wait::until_true("a compressed volume and a deleted archive", || {
         let newest = agent.archives().pop();
-        let folder = newest.as_deref().and_then(Path::parent);
-        let compressed =
-            folder.is_some_and(|folder| files(folder).any(|entry| is_compressed(&entry.path())));
+        let directory = newest.as_deref().and_then(Path::parent);
+        let compressed = directory
+            .is_some_and(|directory| files(directory).any(|entry| is_compressed(&entry.path())));
         compressed && agent.log().contains("deleted")
     });
     assert!(agent.terminate().success(), "{}", agent.log());
@@ -248,9 +250,9 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
     for base in &bases {
         assert!(samples(base) > 0, "{}", base.display());
     }
-    let folder = bases[0].parent().expect("a folder");
+    let directory = bases[0].parent().expect("a directory");
     let bytes =
-        files(folder).map(|entry| entry.metadata().map_or(0, |file| file.len())).sum::<u64>();
-    // What came since the keeper looked last is beyond the limit.
+        files(directory).map(|entry| entry.metadata().map_or(0, |file| file.len())).sum::<u64>();
+    // Files written since the last deletion may exceed the limit.
     assert!(bytes < 500_000, "{bytes} bytes");
 }

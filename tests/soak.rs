@@ -6,8 +6,8 @@ use std::fs::OpenOptions;
 use nix::sys::signal::Signal;
 
 use crate::compliance;
-use crate::harness::account;
 use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
 use crate::harness::facts::{Facts, number};
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
@@ -63,13 +63,13 @@ fn a_program_killed_and_restarted_many_times_is_logged_each_time_and_without_a_m
     for life in 0..times(10, 300) {
         let mut program = Producer::c(&oracle, &scratch, "app", 1);
         program.order(&format!("text life {life}"));
-        let said = format!("\"life {life}\"");
-        agent.wait_for(&said, |base| {
-            account::so_far(base).is_some_and(|facts| {
-                values(&facts).any(|(name, value)| name == "mmv.app.state" && value == said)
+        let value = format!("\"life {life}\"");
+        agent.wait_for(&value, |base| {
+            archive_facts::so_far(base).is_some_and(|facts| {
+                values(&facts).any(|(name, value)| name == "mmv.app.state" && value == value)
             })
         });
-        expected.push(said);
+        expected.push(value);
     }
     let status = agent.terminate();
     assert!(status.success(), "{status}\n{}", agent.log());
@@ -91,14 +91,14 @@ fn an_agent_killed_many_times_leaves_each_time_an_archive_with_all_it_had_writte
         let mut written = 0;
         wait::until_true("three records of this life", || {
             let bases = agent.archives();
-            let facts = bases.last().and_then(|base| account::so_far(base));
+            let facts = bases.last().and_then(|base| archive_facts::so_far(base));
             written = facts.map_or(0, |facts| facts.records.len());
             bases.len() as u64 == life && written >= 3
         });
         agent.signal(Signal::SIGKILL);
         agent.gone();
         let bases = agent.archives();
-        let facts = account::so_far(bases.last().expect("one")).expect("a readable archive");
+        let facts = archive_facts::so_far(bases.last().expect("one")).expect("a readable archive");
         assert!(facts.records.len() >= written, "{} of {written}", facts.records.len());
         assert!(values(&facts).all(|(_, value)| value == number("8")));
     }
@@ -121,5 +121,5 @@ fn checked(agent: &Agent) -> Facts {
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &base);
     }
-    account::of_mmv_archive(&base)
+    archive_facts::of_mmv_archive(&base)
 }

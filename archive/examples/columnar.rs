@@ -4,8 +4,8 @@
 //!
 //! Usage: `columnar ARCHIVE METRIC [INSTANCE ...]`
 
-use mmv_archive::scan::{Columns, Selection};
-use mmv_archive::{Archive, InstanceId, Timestamp};
+use pcp_archive::scan::{Columns, Selection};
+use pcp_archive::{Archive, InstanceId, Timestamp};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -43,10 +43,10 @@ fn main() -> Result<()> {
         }
         for (column, instance) in columns.iter().zip(&mut instances) {
             for (row, value) in column.numbers() {
-                let stamp = chunk.stamps()[row as usize];
-                let gap = instance.newest.map_or(0.0, |newest| stamp.seconds_since(newest));
+                let timestamp = chunk.timestamps()[row as usize];
+                let gap = instance.newest.map_or(0.0, |newest| timestamp.seconds_since(newest));
                 instance.longest_gap = instance.longest_gap.max(gap);
-                instance.newest = Some(stamp);
+                instance.newest = Some(timestamp);
                 instance.count += 1;
                 instance.sum += value;
             }

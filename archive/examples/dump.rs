@@ -3,8 +3,8 @@
 //! Usage: `dump ARCHIVE`. The command `mmv-archive dump` prints more, and as
 //! pmdumplog does; this shows how little a program needs for it.
 
-use mmv_archive::event::EventArray;
-use mmv_archive::{Archive, InstanceId, Metric, Timestamp, Value};
+use pcp_archive::event::EventArray;
+use pcp_archive::{Archive, InstanceId, Metric, Timestamp, Value};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
             if let Some(error) = set.error() {
                 println!("{time} {}: {error}", metric.display_name());
             }
-            // The record does not say of which type its values are.
+            // The type of the values is in the metadata, not in the record.
             for observed in set.values(metric.desc.value_type) {
                 let (instance, value) = observed?;
                 let name = instance_name(&archive, metric, instance, time);

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_archive::{
+use pcp_archive::{
     ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
     MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
     ValueType, WriterLabel, WriterOptions,

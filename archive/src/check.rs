@@ -1,10 +1,13 @@
-//! What is wrong with an archive.
+//! Checks an archive and reports every defect.
+//!
+//! In: the name of an archive, which need not open. Out: a [`Report`] of findings
+//! with file, offset and rule. Only files that cannot be read are errors.
 //!
 //! One pass over each file, from front to back, in the order metadata, index,
 //! data volumes. All rules of pmlogcheck 7.2.1 are applied, and those that it
-//! lacks: whether index entries keep their promise, instances are in their
-//! domain, differences fit what they change, and labels are JSON. Behind a
-//! damaged record the check goes on with the next good one, so that one broken
+//! lacks: whether index entries are true, instances are in their
+//! domain, differences fit what they change, and labels are JSON. After a
+//! damaged record the check continues with the next good one, so that one damaged
 //! place does not hide the others.
 //!
 //! | pass | in |
@@ -31,16 +34,15 @@ use hashbrown::HashMap;
 
 pub use finding::{Defect, Finding, Severity};
 
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Role};
+use crate::files::{AddExtension as _, Damage, MemberFiles, RecordFile};
+use crate::format::Role;
 use crate::progress::Progress;
-use crate::reader::{AddExtension as _, MemberFiles, RecordFile};
-use crate::salvage::Damage;
+use crate::{ArchiveLabel, Error, RecordError, Result};
 
-/// So many findings of a rule are kept for each file; more are only counted.
+/// How many findings of a rule are kept for each file; more are only counted.
 const MAX_FINDINGS: u64 = 100;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub struct Report {
     findings: Vec<Finding>,
@@ -104,7 +106,7 @@ impl Report {
         }
     }
 
-    /// Bytes that are no record. `torn` says what it is if the file ends
+    /// Adds bytes that are no record. `torn` makes the defect if the file ends
     /// within its last record.
     fn add_damage(&mut self, file: &Path, damage: Damage, torn: impl Fn(RecordError) -> Defect) {
         let defect = match damage.error {
@@ -120,7 +122,7 @@ impl Report {
     }
 }
 
-/// What all passes share.
+/// The state that all passes share.
 struct Checker {
     files: MemberFiles,
     /// The label that the others are compared with.
@@ -140,7 +142,7 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report> {
     check_watched(path, &mut |_, _| {})
 }
 
-/// The same, telling `watch` about once a megabyte how far it has come: bytes
+/// The same with progress: `watch` is called about once a megabyte with bytes
 /// of the data volumes done, and bytes in all.
 ///
 /// # Errors
@@ -156,7 +158,7 @@ pub fn check_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) ->
     let index = checker.check_index()?;
     let progress = Progress::new(&checker.files, 1, watch);
     let end = checker.check_data(&metadata.metadata, &index, progress)?;
-    checker.check_metadata_end(&metadata.stamps, end);
+    checker.check_metadata_end(&metadata.timestamps, end);
     Ok(checker.report)
 }
 
@@ -174,7 +176,7 @@ fn report_missing(files: &MemberFiles, report: &mut Report) {
 }
 
 impl Checker {
-    /// A file for the passes behind the labels; `None` if it is of another
+    /// A file for the passes after the labels; `None` if it is of another
     /// version, or ends within its label.
     fn open(&self, path: &Path, role: Role) -> Result<Option<RecordFile>> {
         let mut file = RecordFile::open(path)?;

@@ -2,8 +2,8 @@
 //!
 //! Metadata and index stay as they are: they are small, and every reader needs
 //! all of them at once. The volumes are compressed in pieces, so that memory is
-//! bounded and a reader that can go to a piece (PCP's reader of xz) need not
-//! expand what is in front of it.
+//! bounded and a reader that can seek to a piece (PCP's reader of xz) need not
+//! decompress those before it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -14,19 +14,19 @@ use flate2::write::GzEncoder;
 use liblzma::write::XzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use crate::Compression;
-use crate::error::{Error, Result};
-use crate::reader::{AddExtension as _, MemberFiles, RecordFile};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile};
+use crate::{Compression, Error, Result, io_error};
 
 /// Bytes that are compressed at a time: of xz a block, of zstd a frame.
 const PIECE: usize = 8 << 20;
 
-/// How hard to try to make files small. Only xz knows the difference here.
+/// How much time to spend on making files small. Only xz has several levels
+/// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// As little as there is: `xz -1`.
     Least,
-    /// What the program of that name does without being told: `xz -6`.
+    /// The default of the program of that name: `xz -6`.
     Usual,
 }
 
@@ -39,13 +39,13 @@ impl Effort {
     }
 }
 
-/// Compresses the data volumes of an archive that nobody else writes. A volume
-/// takes its new name when it is compressed to its end; volumes that are
+/// Compresses the data volumes of an archive that is not being written. A
+/// volume takes its new name when it is compressed to its end; volumes that are
 /// compressed already stay.
 ///
 /// # Errors
 ///
-/// [`Error::Io`]; the volume at hand is then as it was.
+/// [`Error::Io`]; the volume then stays as it was.
 pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
     for volume in MemberFiles::of(base)?.volumes.values() {
         if Compression::of(volume).is_none() {
@@ -55,34 +55,30 @@ pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
     Ok(())
 }
 
-/// Compresses one data volume that nobody writes any more. It is called as
-/// before with the suffix of the compression; under that name it appears when it
-/// is whole and on disk, and then the plain one goes. Returns the new name.
+/// Compresses one data volume that is complete. The new name has the suffix of
+/// the compression; the file appears under it when it is on disk, and then the
+/// plain one is removed. Returns the new name.
 ///
-/// `go_on` is asked about every 8 MB; after `false` nothing has changed, and
-/// `None` is returned.
+/// `go_on` is called about every 8 MB; if it returns `false`, nothing changes
+/// and the result is `None`.
 ///
 /// # Errors
 ///
-/// [`Error::Io`]; the volume is then as it was. A process that is killed leaves
-/// a file behind with `.unfinished` at the end of its name, which must be removed
-/// before the volume can be compressed.
+/// [`Error::Io`]; the volume is then as it was. A process that is killed leaves a
+/// file whose name ends in `.unfinished`, which must be removed before the volume
+/// can be compressed.
 pub fn compress_volume(
     plain: &Path,
     compression: Compression,
     effort: Effort,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<PathBuf>> {
-    let failed = |operation, file: &Path| {
-        let file = file.to_owned();
-        move |source| Error::Io { file, operation, source }
-    };
     let name = plain.with_extension_added(compression.suffix());
     // No archive has a member with this ending.
     let unfinished = name.with_extension_added("unfinished");
-    let input = File::open(plain).map_err(failed("open", plain))?;
+    let input = File::open(plain).map_err(io_error("open", plain))?;
     let output = OpenOptions::new().write(true).create_new(true).open(&unfinished);
-    let output = output.map_err(failed("create", &unfinished))?;
+    let output = output.map_err(io_error("create", &unfinished))?;
     let poured = pour(&input, &output, compression, effort, go_on);
     let done = poured.and_then(|whole| {
         if whole {
@@ -94,20 +90,20 @@ pub fn compress_volume(
     match done {
         Ok(true) => {}
         Ok(false) => {
-            fs::remove_file(&unfinished).map_err(failed("remove", &unfinished))?;
+            fs::remove_file(&unfinished).map_err(io_error("remove", &unfinished))?;
             return Ok(None);
         }
         Err(error) => {
             let _ = fs::remove_file(&unfinished);
-            return Err(failed("compress", plain)(error));
+            return Err(io_error("compress", plain)(error));
         }
     }
-    fs::remove_file(plain).map_err(failed("remove", plain))?;
+    fs::remove_file(plain).map_err(io_error("remove", plain))?;
     Ok(Some(name))
 }
 
-/// Whether a compressed volume has what a plain one has, to the last byte. One that
-/// does not expand to its end has not.
+/// Whether a compressed volume has the same bytes as a plain one. One that cannot
+/// be decompressed to its end has not.
 ///
 /// # Errors
 ///
@@ -134,13 +130,12 @@ pub fn is_same(compressed: &Path, plain: &Path) -> Result<bool> {
         Ok(packed.available(len, 1, 1)? == 0)
     };
     match same() {
-        Err(Error::Expand { .. }) => Ok(false),
+        Err(Error::Decompress { .. }) => Ok(false),
         same => same,
     }
 }
 
-/// Everything from a plain file into a compressed one; `false` if that was not
-/// to go on.
+/// Compresses a plain file into another; `false` if `go_on` ended it.
 fn pour(
     input: &File,
     output: &File,
@@ -186,7 +181,7 @@ fn pour(
     Ok(whole)
 }
 
-/// The bytes of a file, so many at a time, as long as that is to go on.
+/// Passes a file on in pieces, as long as `go_on` allows.
 fn each_piece(
     input: &File,
     go_on: &mut dyn FnMut() -> bool,
@@ -274,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_given_up_is_as_it_was() {
+    fn an_abandoned_compression_leaves_the_volume_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let plain = directory.path().join("a.0");
         fs::write(&plain, bytes()).unwrap();

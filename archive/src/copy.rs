@@ -1,7 +1,7 @@
-//! Copying an archive into a writer.
+//! Copies an archive into a writer.
 //!
-//! An archive holds its metadata apart from its records; a writer wants both
-//! in the order of time. [`Changes`] is the metadata in that order, and
+//! An archive stores metadata and records in separate files; a writer needs
+//! both in the order of time. [`Changes`] is the metadata in that order, and
 //! [`copy`] the loop that takes turns:
 //!
 //! ```text
@@ -10,24 +10,21 @@
 //! written   desc  text   indom 10:00  10:05 indom 10:07 labels 10:07  10:10
 //! ```
 //!
-//! What is copied keeps its time. Values are stored anew, as the types of
-//! their metrics demand.
+//! Everything keeps its time. Values are stored again, as the types of their
+//! metrics require.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::vec;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, Timestamp};
 
-use crate::error::Result;
-use crate::format::indom::Instance;
-use crate::format::labelset::{LabelSet, LabelTarget};
-use crate::format::text::{TextKind, TextTarget};
-use crate::reader::{Archive, Metadata, Metric, Roster};
-use crate::writer::ArchiveWriter;
+use crate::{
+    Archive, ArchiveWriter, InDom, IndomCursor, Instance, LabelSet, LabelTarget, Metadata, Metric,
+    Result, TextKind, TextTarget, Timestamp,
+};
 
-/// Something that an archive says of its metrics from some time on.
+/// A piece of metadata that is valid from some time on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<'m> {
     /// There is this metric.
@@ -41,7 +38,7 @@ pub enum Change<'m> {
 }
 
 impl Change<'_> {
-    /// Makes it known to a writer.
+    /// Declares it to a writer.
     ///
     /// # Errors
     ///
@@ -59,7 +56,7 @@ impl Change<'_> {
     }
 }
 
-/// All that an archive's metadata says, in the order of time.
+/// All metadata of an archive, in the order of time.
 ///
 /// Metrics and help texts, which have no time, come first, with that of the
 /// start. So do the domains and labels that held then: what they were before
@@ -69,11 +66,11 @@ impl Change<'_> {
 pub struct Changes<'m> {
     rest: Peekable<vec::IntoIter<(Timestamp, Item<'m>)>>,
     /// The domains as they are after the changes so far.
-    rosters: HashMap<InDom, Roster<'m>>,
+    cursors: HashMap<InDom, IndomCursor<'m>>,
 }
 
-/// A change, or a domain after so many of its steps: its instances are put
-/// together only when it is its turn.
+/// A change, or a domain after a number of its steps: its instances are built
+/// when it is returned.
 #[derive(Debug)]
 enum Item<'m> {
     Ready(Change<'m>),
@@ -81,50 +78,52 @@ enum Item<'m> {
 }
 
 impl<'m> Changes<'m> {
-    /// What the metadata says from `start` on.
+    /// The changes from `start` on.
     pub fn new(metadata: &'m Metadata, start: Timestamp) -> Self {
-        let (mut all, mut rosters) = (Vec::new(), HashMap::new());
+        let (mut all, mut cursors) = (Vec::new(), HashMap::new());
         let ready = |change| (start, Item::Ready(change));
         all.extend(metadata.metrics().iter().map(|metric| ready(Change::Metric(metric))));
         let texts = metadata.texts();
         all.extend(texts.map(|(target, kind, text)| ready(Change::Text(target, kind, text))));
         let first_dated = all.len();
         for (indom, history) in metadata.indoms() {
-            rosters.insert(indom, Roster::new(history));
-            let same = history.steps().chunk_by(|a, b| a.stamp.max(start) == b.stamp.max(start));
+            cursors.insert(indom, history.cursor());
+            let same =
+                history.steps().chunk_by(|a, b| a.timestamp.max(start) == b.timestamp.max(start));
             let mut count = 0;
             // Of two with one time the later in the file holds.
             all.extend(same.filter_map(|steps| {
                 count += steps.len();
-                Some((steps.last()?.stamp.max(start), Item::Domain(indom, count)))
+                Some((steps.last()?.timestamp.max(start), Item::Domain(indom, count)))
             }));
         }
         for (target, history) in metadata.labels() {
-            let same = history.states().chunk_by(|a, b| a.stamp.max(start) == b.stamp.max(start));
+            let same =
+                history.states().chunk_by(|a, b| a.timestamp.max(start) == b.timestamp.max(start));
             // Here it is the earlier one.
             let held = same.filter_map(|states| {
-                let stamp = states.last()?.stamp;
-                states.iter().find(|state| state.stamp == stamp)
+                let timestamp = states.last()?.timestamp;
+                states.iter().find(|state| state.timestamp == timestamp)
             });
             all.extend(held.map(|state| {
-                (state.stamp.max(start), Item::Ready(Change::Labels(target, &state.sets)))
+                (state.timestamp.max(start), Item::Ready(Change::Labels(target, &state.sets)))
             }));
         }
         if let Some(dated) = all.get_mut(first_dated..) {
-            dated.sort_by_key(|(stamp, _)| *stamp);
+            dated.sort_by_key(|(timestamp, _)| *timestamp);
         }
-        Self { rest: all.into_iter().peekable(), rosters }
+        Self { rest: all.into_iter().peekable(), cursors }
     }
 
-    /// The next change, if its time is `stamp` or earlier; and its time.
-    pub fn next_until(&mut self, stamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
-        let (from, item) = self.rest.next_if(|(from, _)| *from <= stamp)?;
+    /// The next change, if its time is `timestamp` or earlier; and its time.
+    pub fn next_until(&mut self, timestamp: Timestamp) -> Option<(Timestamp, Change<'m>)> {
+        let (from, item) = self.rest.next_if(|(from, _)| *from <= timestamp)?;
         let change = match item {
             Item::Ready(change) => change,
             Item::Domain(indom, count) => {
-                let roster = self.rosters.get_mut(&indom)?;
-                roster.apply(count);
-                Change::Indom(indom, roster.instances())
+                let cursor = self.cursors.get_mut(&indom)?;
+                cursor.apply(count);
+                Change::Indom(indom, cursor.instances())
             }
         };
         Some((from, change))
@@ -142,9 +141,9 @@ impl<'m> Changes<'m> {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use mmv_archive::copy::copy;
-/// use mmv_archive::{Archive, ArchiveWriter, WriterOptions};
-/// # use mmv_archive::*;
+/// use pcp_archive::copy::copy;
+/// use pcp_archive::{Archive, ArchiveWriter, WriterOptions};
+/// # use pcp_archive::*;
 /// # let directory = tempfile::tempdir()?;
 /// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
 /// # let label = WriterLabel {
@@ -180,8 +179,8 @@ pub fn copy(archive: &Archive, writer: &mut ArchiveWriter) -> Result<()> {
     let mut volume = None;
     let mut records = archive.records()?;
     while let Some(record) = records.next()? {
-        let stamp = record.timestamp();
-        while let Some((from, change)) = changes.next_until(stamp) {
+        let timestamp = record.timestamp();
+        while let Some((from, change)) = changes.next_until(timestamp) {
             change.declare(writer)?;
             writer.date_metadata(from)?;
         }
@@ -189,12 +188,12 @@ pub fn copy(archive: &Archive, writer: &mut ArchiveWriter) -> Result<()> {
             writer.switch_volume();
         }
         if record.is_mark() {
-            writer.write_mark(stamp)?;
+            writer.write_mark(timestamp)?;
             continue;
         }
         let sets = record.value_sets().map(|set| (set.pmid(), set));
-        writer.write_sets(stamp, sets).map_err(|error| {
-            // Whose fault is it? The record's, if it cannot be read.
+        writer.write_sets(timestamp, sets).map_err(|error| {
+            // If the record cannot be read, that is the error.
             match record.to_owned(archive.metadata()) {
                 Err(source) => archive.damaged(&record, source),
                 Ok(_) => error,

@@ -1,556 +1,305 @@
-//! What can be wrong, in two layers.
+//! Errors, in two layers.
 //!
-//! [`RecordError`] speaks of bytes alone: it is what the parsers of
-//! [`format`](crate::format) return, and it knows neither file nor offset.
-//! [`Error`] is what an archive returns; [`Error::Corrupt`] puts the file and
-//! the offset of the record in front.
+//! [`RecordError`] describes bytes: the parsers of [`format`](crate::format)
+//! return it, without file and offset. [`Error`] is what an archive returns;
+//! [`Error::Corrupt`] puts the file and the offset of the record in front.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pcp_types::{InDom, Pmid, Timestamp, ValueType};
+use crate::{InDom, Pmid, Timestamp, ValueType};
 
-/// A record's bytes do not make sense.
+/// The bytes of a record are malformed.
 ///
 /// Where PCP has a code for it, it is `PM_ERR_LOGREC`, or `PM_ERR_LABEL` in a
 /// label record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum RecordError {
     /// A field, or a table whose length an earlier field gives, ends after
     /// the record does. Found before anything is allocated for it.
     #[error("{field}: {needed} bytes needed, {left} left")]
-    Truncated {
-        /// The field or table.
-        field: &'static str,
-        /// Bytes it needs.
-        needed: u64,
-        /// Bytes there are.
-        left: u64,
-    },
+    Truncated { field: &'static str, needed: u64, left: u64 },
     /// The record is longer than its fields.
-    #[error("{left} bytes left behind the last field")]
-    Surplus {
-        /// Bytes behind the last field.
-        left: u64,
-    },
-    /// The length word in front of a record is too small for any record.
+    #[error("{left} bytes after the last field")]
+    TrailingBytes { left: u64 },
+    /// The length word before a record is too small for any record.
     #[error("record length {found} is less than {least}")]
-    FrameLength {
-        /// The length word.
-        found: u32,
-        /// The smallest length that is possible there.
-        least: u32,
-    },
-    /// The length words before and behind a record differ.
+    FrameLength { found: u32, least: u32 },
+    /// The length words before and after a record differ.
     #[error("trailer length {trailer} differs from header length {header}")]
-    Trailer {
-        /// The word in front.
-        header: u32,
-        /// The word behind.
-        trailer: u32,
-    },
-    /// A record of fixed length has another length.
+    Trailer { header: u32, trailer: u32 },
+    /// A record of fixed length has another length. Lengths include the framing.
     #[error("{record}: length {found}, expected {expected}")]
-    Length {
-        /// The kind of record.
-        record: &'static str,
-        /// The length found, framing included.
-        found: u64,
-        /// The length of this kind.
-        expected: u64,
-    },
+    Length { record: &'static str, found: u64, expected: u64 },
     /// Not the magic number of an archive (`PM_ERR_LABEL`).
     #[error("magic number {found:#010x}, expected 0x500526nn")]
-    Magic {
-        /// The word found.
-        found: u32,
-    },
+    Magic { found: u32 },
     /// An archive version that is neither 2 nor 3 (`PM_ERR_LABEL`).
     #[error("archive version {found}, expected 2 or 3")]
-    UnknownVersion {
-        /// The version found.
-        found: u32,
-    },
+    UnknownVersion { found: u32 },
     /// A feature bit that is not known here (`PM_ERR_FEATURE`).
     #[error("unknown feature bits {unknown:#010x}")]
-    Features {
-        /// The unknown ones of the bits that are set.
-        unknown: u32,
-    },
+    Features { unknown: u32 },
     /// A metadata record of no kind that this version has (`PM_ERR_RECTYPE`).
     #[error("metadata record type {found} does not exist in version {version}")]
-    RecordType {
-        /// The type word.
-        found: u32,
-        /// The archive's version.
-        version: u32,
-    },
+    RecordType { found: u32, version: u32 },
     /// A number outside the values that the field has.
-    #[error("{field} {found} is not among its values")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// The number found.
-        found: i64,
-    },
+    #[error("invalid {field} {found}")]
+    Field { field: &'static str, found: i64 },
     /// A negative count or index.
     #[error("{field} {found} is negative")]
-    Negative {
-        /// The field.
-        field: &'static str,
-        /// The number found.
-        found: i64,
-    },
-    /// An offset that leads out of the bytes that it counts in.
-    #[error("{field} {found} lies beyond {end}")]
-    Offset {
-        /// The field.
-        field: &'static str,
-        /// The offset found.
-        found: u64,
-        /// The first offset that is too large.
-        end: u64,
-    },
+    Negative { field: &'static str, found: i64 },
+    /// An offset that leads out of the bytes that it counts in. `end` is the first
+    /// offset that is too large.
+    #[error("{field} {found} is beyond {end}")]
+    Offset { field: &'static str, found: u64, end: u64 },
     /// A string without a NUL before its end.
     #[error("{field} is not terminated within {len} bytes")]
-    Unterminated {
-        /// The field.
-        field: &'static str,
-        /// The bytes searched.
-        len: u64,
-    },
-    /// Text that has to be UTF-8 and is not.
+    Unterminated { field: &'static str, len: u64 },
+    /// Text that has to be UTF-8 and is not. `at` counts from the start of the text.
     #[error("{field} is not UTF-8 from byte {at}")]
-    NotUtf8 {
-        /// The field.
-        field: &'static str,
-        /// The first bad byte, counted from the start of the text.
-        at: u64,
-    },
-    /// Strings of a table overlap: together they are longer than the table.
+    NotUtf8 { field: &'static str, at: u64 },
+    /// Strings of a table overlap: together they are longer than the table. NULs
+    /// count, and each string once.
     #[error("{field}: {found} bytes in a table of {room}")]
-    Overlap {
-        /// The strings.
-        field: &'static str,
-        /// Their bytes, NULs included, each string counted once.
-        found: u64,
-        /// Bytes of the table.
-        room: u64,
-    },
-    /// Value blocks overlap, or leave a gap between the last value set and
-    /// the trailer.
+    Overlap { field: &'static str, found: u64, room: u64 },
+    /// Value blocks overlap, or leave a gap between the last value set and the
+    /// trailer. `found` is the offset of the block, or of the end of the record;
+    /// `expected` is where the previous block ends.
     #[error("value block at {found}, expected at {expected}")]
-    BlockOrder {
-        /// Where the block, or the end of the record, is.
-        found: u64,
-        /// Where the previous block ends.
-        expected: u64,
-    },
-    /// A value is stored in a way that its metric's type does not have.
-    #[error("metric {pmid}: value of format {format}, {len} bytes, is no {value_type}")]
-    ValueEncoding {
-        /// The metric.
-        pmid: Pmid,
-        /// 0 in place, 1 and 2 in a block.
-        format: u32,
-        /// Bytes of the value, without a block's header.
-        len: u64,
-        /// The metric's type.
-        value_type: ValueType,
-    },
+    BlockOrder { found: u64, expected: u64 },
+    /// A value is stored in a way that its metric's type does not have. `format` is 0
+    /// in place, 1 and 2 in a block; `len` does not include the header of a block.
+    #[error("metric {pmid}: {len} bytes of format {format} are not a value of type {value_type}")]
+    ValueEncoding { pmid: Pmid, format: u32, len: u64, value_type: ValueType },
     /// A value is no event array (`PM_ERR_TYPE`).
-    #[error("the value is no event array")]
+    #[error("the value is not an event array")]
     NotEvents,
     /// Data of a metric that has no descriptor (`PM_ERR_PMID_LOG`).
     #[error("metric {pmid} has no descriptor")]
-    UnknownMetric {
-        /// The metric.
-        pmid: Pmid,
-    },
+    UnknownMetric { pmid: Pmid },
 }
 
 /// Why a record cannot be encoded: a limit of the format is exceeded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum EncodeError {
-    /// Something is longer or more than its field can say.
+    /// A length or count exceeds its field.
     #[error("{field}: {found} is more than {max}")]
-    TooLarge {
-        /// What is too large.
-        field: &'static str,
-        /// Its size.
-        found: u64,
-        /// The largest size that can be stored.
-        max: u64,
-    },
+    TooLarge { field: &'static str, found: u64, max: u64 },
     /// A metric without a name; readers refuse such an archive.
     #[error("metric {pmid} has no name")]
-    NoName {
-        /// The metric.
-        pmid: Pmid,
-    },
+    NoName { pmid: Pmid },
     /// A metric name that a name space cannot have (`lex` in
-    /// `src/libpcp/src/pmns.c`).
+    /// `src/libpcp/src/pmns.c`). `at` is the first byte that does not belong, or
+    /// where one is missing.
     #[error(
-        "metric name \"{name}\", byte {at}: a letter first, then letters, digits and _, \
-         single dots between the parts"
+        "metric name \"{name}\", byte {at}: expected a letter, then letters, digits and _, \
+         with single dots between the parts"
     )]
-    MetricName {
-        /// The name.
-        name: String,
-        /// The first byte that does not belong, or where one is missing.
-        at: u64,
-    },
+    MetricName { name: String, at: u64 },
     /// A value without a value set to belong to, or a record without any.
     #[error("no value set was begun")]
     NoSet,
     /// A NUL inside a text that a NUL ends.
     #[error("{field} contains a NUL at byte {at}")]
-    Nul {
-        /// The text.
-        field: &'static str,
-        /// Where.
-        at: u64,
-    },
+    Nul { field: &'static str, at: u64 },
     /// A label name that is not a letter followed by letters, digits and `_`.
     #[error("label name \"{name}\" is not a letter and then letters, digits or _")]
-    LabelName {
-        /// The name.
-        name: String,
-    },
+    LabelName { name: String },
     /// A label value that is not JSON.
     #[error("value of label {name} is not JSON: {value}")]
-    LabelValue {
-        /// The label.
-        name: String,
-        /// Its value.
-        value: String,
-    },
+    LabelValue { name: String, value: String },
     /// Two labels of one set have the same name.
     #[error("label {name} occurs twice in one set")]
-    RepeatedLabel {
-        /// The name.
-        name: String,
-    },
+    RepeatedLabel { name: String },
     /// Two instances of one domain have the same number.
     #[error("instance {id} occurs twice in one instance domain")]
-    RepeatedInstance {
-        /// The number.
-        id: i32,
-    },
+    RepeatedInstance { id: i32 },
     /// A value of an event metric that readers could not unpack.
     #[error("metric {pmid}: event array: {source}")]
-    EventArray {
-        /// The metric.
-        pmid: Pmid,
-        /// What is wrong with it.
-        source: RecordError,
-    },
-    /// The flag of lost event records stands for itself.
-    #[error("event flags {flags:#x} are those of lost records")]
-    EventFlags {
-        /// The flags.
-        flags: u32,
-    },
-    /// An event parameter without an event record to belong to.
+    EventArray { pmid: Pmid, source: RecordError },
+    /// The flag of lost event records cannot be combined with others.
+    #[error("event flags {flags:#x} are reserved for lost records")]
+    EventFlags { flags: u32 },
+    /// An event parameter without an event record to belong to. `pmid` is the metric
+    /// of the parameter.
     #[error("metric {pmid}: no event record was begun")]
-    NoEventRecord {
-        /// The metric of the parameter.
-        pmid: Pmid,
-    },
-    /// The parameter of an event record is an event array.
+    NoEventRecord { pmid: Pmid },
+    /// The parameter of an event record is an event array. `pmid` is the metric of
+    /// the parameter.
     #[error("metric {pmid}: event arrays do not contain event arrays")]
-    NestedEvents {
-        /// The metric of the parameter.
-        pmid: Pmid,
-    },
+    NestedEvents { pmid: Pmid },
     /// Version 2 has no records of differences: an instance domain is always
     /// written whole.
     #[error("instance domain {indom}: version 2 has no difference records")]
-    DeltaInV2 {
-        /// The domain.
-        indom: InDom,
-    },
+    DeltaInV2 { indom: InDom },
     /// A prepared record of another version than the archive's.
     #[error("a record of version {found} in an archive of version {expected}")]
-    Version {
-        /// The record's version.
-        found: u32,
-        /// The archive's.
-        expected: u32,
-    },
+    Version { found: u32, expected: u32 },
     /// A moment that version 2 cannot store: its seconds have 32 bits.
-    #[error("{stamp} is outside the years that version 2 can say")]
-    TimeRange {
-        /// The moment.
-        stamp: Timestamp,
-    },
+    #[error("{timestamp} is outside the range of version 2 timestamps")]
+    TimeRange { timestamp: Timestamp },
+}
+
+impl EncodeError {
+    /// [`TooLarge`](Self::TooLarge) if a size is more than its limit.
+    pub(crate) fn check_size(field: &'static str, found: usize, max: usize) -> Result<(), Self> {
+        if found > max {
+            return Err(Self::TooLarge { field, found: found as u64, max: max as u64 });
+        }
+        Ok(())
+    }
+
+    /// [`Nul`](Self::Nul) if a text that a NUL ends contains one.
+    pub(crate) fn check_nul(field: &'static str, text: &[u8]) -> Result<(), Self> {
+        match text.iter().position(|byte| *byte == 0) {
+            Some(at) => Err(Self::Nul { field, at: at as u64 }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What opening, reading or writing an archive can fail with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum Error {
-    /// The system refused an operation on a file.
+    /// The system refused an operation on a file. `operation` is "open", "read",
+    /// "write", ...
     #[error("{}: {operation}: {source}", file.display())]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// What was tried: "open", "read", "write", ...
-        operation: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A record is damaged.
+    Io { file: PathBuf, operation: &'static str, source: io::Error },
+    /// A record is damaged. `offset` is where the record starts, in bytes from the
+    /// start of the file.
     #[error("{}: offset {offset}: {source}", file.display())]
-    Corrupt {
-        /// The file.
-        file: PathBuf,
-        /// Where the record starts, bytes from the start of the file.
-        offset: u64,
-        /// What is wrong with it.
-        source: RecordError,
-    },
+    Corrupt { file: PathBuf, offset: u64, source: RecordError },
     /// No file of an archive has this name (`PM_ERR_LOGFILE`).
     #[error("{}: no archive of this name", path.display())]
-    NotFound {
-        /// The name given.
-        path: PathBuf,
-    },
+    NotFound { path: PathBuf },
     /// The directory holds several archives.
-    #[error("{}: {count} archives in this directory, name one", path.display())]
-    Ambiguous {
-        /// The directory.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-    },
-    /// A file that an archive must have is missing (`PM_ERR_LOGFILE`).
+    #[error("{}: {count} archives in this directory; name one", path.display())]
+    Ambiguous { path: PathBuf, count: usize },
+    /// A file that an archive must have is missing (`PM_ERR_LOGFILE`). `file` is the
+    /// file, or the pattern of the data volumes.
     #[error("{}: missing", file.display())]
-    Missing {
-        /// The file, or the pattern of the data volumes.
-        file: PathBuf,
-    },
+    Missing { file: PathBuf },
+    /// A directory, FIFO, socket or device has the name of a member.
+    #[error("{}: not a regular file", file.display())]
+    NotRegular { file: PathBuf },
     /// A member is compressed, and this library was built without the feature
     /// `compression`.
-    #[error("{}: compressed, expand it first", file.display())]
-    Compressed {
-        /// The file.
-        file: PathBuf,
-    },
+    #[error("{}: compressed; decompress it first", file.display())]
+    Compressed { file: PathBuf },
     /// The data of a compressed member is damaged (`PM_ERR_LOGREC`).
-    #[error("{}: cannot be expanded: {source}", file.display())]
-    Expand {
-        /// The file.
-        file: PathBuf,
-        /// What the decoder says.
-        source: io::Error,
-    },
-    /// The archive has to be repaired before this can be done.
+    #[error("{}: cannot be decompressed: {source}", file.display())]
+    Decompress { file: PathBuf, source: io::Error },
+    /// The archive has to be repaired before this can be done. `offset` is where the
+    /// damage starts.
     #[error("{}: offset {offset}: damaged: {reason}", file.display())]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// Where the damage starts.
-        offset: u64,
-        /// What is wrong there.
-        reason: String,
-    },
-    /// The labels of two files of the archive contradict each other
-    /// (`PM_ERR_LABEL`).
+    Damaged { file: PathBuf, offset: u64, reason: String },
+    /// The labels of two files of the archive contradict each other (`PM_ERR_LABEL`).
+    /// `field` is "version", "pid" or "host name".
     #[error("{}: label: {field} differs from that of {}", file.display(), other.display())]
-    LabelMismatch {
-        /// The file.
-        file: PathBuf,
-        /// The file it is compared with.
-        other: PathBuf,
-        /// The field: "version", "pid" or "host name".
-        field: &'static str,
-    },
-    /// A file's label says that it is another volume (`PM_ERR_LABEL`).
+    LabelMismatch { file: PathBuf, other: PathBuf, field: &'static str },
+    /// A file's label is that of another volume (`PM_ERR_LABEL`). -1 is the metadata,
+    /// -2 the index; `expected` is the volume in the name of the file.
     #[error("{}: label of volume {found}, expected {expected}", file.display())]
-    VolumeMismatch {
-        /// The file.
-        file: PathBuf,
-        /// The label's volume: -1 metadata, -2 index.
-        found: i32,
-        /// The volume that the file's name says.
-        expected: i32,
-    },
-    /// A metric's second descriptor contradicts the first
-    /// (`PM_ERR_LOGCHANGETYPE`, `SEM`, `INDOM`, `UNITS`).
+    VolumeMismatch { file: PathBuf, found: i32, expected: i32 },
+    /// A metric's second descriptor contradicts the first (`PM_ERR_LOGCHANGETYPE`,
+    /// `SEM`, `INDOM`, `UNITS`). `offset` is where the second descriptor starts;
+    /// `field` is "type", "semantics", "instance domain" or "units".
     #[error("{}: offset {offset}: metric {pmid} changes its {field}", file.display())]
-    DescChanged {
-        /// The metadata file.
-        file: PathBuf,
-        /// Where the second descriptor starts.
-        offset: u64,
-        /// The metric.
-        pmid: Pmid,
-        /// "type", "semantics", "instance domain" or "units".
-        field: &'static str,
-    },
-    /// Archives that are to be one timeline are of different hosts
-    /// (`PM_ERR_LOGHOST`).
+    DescChanged { file: PathBuf, offset: u64, pmid: Pmid, field: &'static str },
+    /// Archives for one timeline are of different hosts (`PM_ERR_LOGHOST`). `other`
+    /// is the archive before `file`.
     #[error("{}: of host {found}, but {} is of {expected}", file.display(), other.display())]
-    HostDiffers {
-        /// An archive.
-        file: PathBuf,
-        /// Its host.
-        found: String,
-        /// The archive before it.
-        other: PathBuf,
-        /// The host of that.
-        expected: String,
-    },
-    /// Archives that are to be one timeline overlap (`PM_ERR_LOGOVERLAP`).
+    HostDiffers { file: PathBuf, found: String, other: PathBuf, expected: String },
+    /// Archives for one timeline overlap (`PM_ERR_LOGOVERLAP`). `file` starts at
+    /// `start`; `other` is the archive before it.
     #[error("{}: begins at {start}, before {} ends at {end}", file.display(), other.display())]
-    Overlap {
-        /// An archive.
-        file: PathBuf,
-        /// Its first moment.
-        start: Timestamp,
-        /// The archive before it.
-        other: PathBuf,
-        /// The last moment of that.
-        end: Timestamp,
-    },
-    /// A metric has another descriptor in a later archive of a timeline.
+    Overlap { file: PathBuf, start: Timestamp, other: PathBuf, end: Timestamp },
+    /// A metric has another descriptor in a later archive of a timeline. `file` is
+    /// the later archive, with `name`; `field` is "type", "semantics", "instance
+    /// domain" or "units".
     #[error(
-        "{}: metric {name} ({pmid}) has another {field} than in {}: tell the two apart first, \
+        "{}: metric {name} ({pmid}) has another {field} than in {}: make them two metrics first, \
          with convert --rename and --pmid",
         file.display(), other.display()
     )]
-    DescDiffers {
-        /// The later archive.
-        file: PathBuf,
-        /// The metric's name there.
-        name: String,
-        /// The metric.
-        pmid: Pmid,
-        /// The earlier archive.
-        other: PathBuf,
-        /// "type", "semantics", "instance domain" or "units".
-        field: &'static str,
-    },
-    /// A name belongs to another metric in a later archive of a timeline.
+    DescDiffers { file: PathBuf, name: String, pmid: Pmid, other: PathBuf, field: &'static str },
+    /// A name belongs to another metric in a later archive of a timeline. `file` is
+    /// the later archive, where the name belongs to `pmid`; in `other` it belongs to
+    /// `expected`.
     #[error(
         "{}: metric {name} is {pmid}, but {expected} in {}: if they are the same, use \
          convert --pmid {name}={expected} first, else convert --rename",
         file.display(), other.display()
     )]
-    PmidDiffers {
-        /// The later archive.
-        file: PathBuf,
-        /// The name.
-        name: String,
-        /// The metric that has it there.
-        pmid: Pmid,
-        /// The earlier archive.
-        other: PathBuf,
-        /// The metric that has it there.
-        expected: Pmid,
-    },
+    PmidDiffers { file: PathBuf, name: String, pmid: Pmid, other: PathBuf, expected: Pmid },
     /// No metric of the archive has this name, or one below it.
     #[error("{name}: no metric of this name")]
-    NoMetric {
-        /// The name.
-        name: String,
-    },
-    /// A metric cannot get the PMID of another one.
-    #[error("metric {owner} has PMID {pmid} already: {name} cannot")]
-    PmidTaken {
-        /// The metric that wants it.
-        name: String,
-        /// The PMID.
-        pmid: Pmid,
-        /// The metric that has it.
-        owner: String,
-    },
+    NoMetric { name: String },
+    /// A metric cannot get the PMID of another one. `name` wants it, `owner` has it.
+    #[error("PMID {pmid} of {name} belongs to metric {owner}")]
+    PmidTaken { name: String, pmid: Pmid, owner: String },
     /// The values of a metric are events, whose parameters are metrics named
     /// by PMIDs: those cannot change.
-    #[error("metric {name} has events, which name other metrics by PMID: no PMID can change")]
-    EventParameters {
-        /// The metric with the events.
-        name: String,
-    },
-    /// The archive has no record (`PM_ERR_NODATA`).
+    #[error("metric {name} has events, which refer to metrics by PMID: PMIDs cannot change")]
+    EventParameters { name: String },
+    /// The archive has no record (`PM_ERR_NODATA`). `path` is the base name of the
+    /// archive.
     #[error("{}: no records", path.display())]
-    NoData {
-        /// The archive's base name.
-        path: PathBuf,
-    },
+    NoData { path: PathBuf },
     /// An archive of this name exists; a writer never overwrites one.
     #[error("{}: exists", file.display())]
-    Exists {
-        /// The file in the way.
-        file: PathBuf,
-    },
-    /// What is to be written cannot be stored.
+    Exists { file: PathBuf },
+    /// A record or its metadata cannot be encoded.
     #[error("{source}")]
     Encode {
-        /// Which limit is exceeded.
         #[from]
         source: EncodeError,
     },
-    /// A metric was declared before with another descriptor: this needs a
-    /// new archive.
+    /// A metric was declared before with another descriptor: this needs a new
+    /// archive. `field` is "type", "semantics", "instance domain" or "units".
     #[error("metric {pmid} changes its {field}")]
-    MetricChanged {
-        /// The metric.
-        pmid: Pmid,
-        /// "type", "semantics", "instance domain" or "units".
-        field: &'static str,
-    },
-    /// A name was declared before for another metric.
+    MetricChanged { pmid: Pmid, field: &'static str },
+    /// A name was declared before for another metric. `pmid` wants the name, `owner`
+    /// has it.
     #[error("metric name {name} belongs to {owner}, not to {pmid}")]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// The metric that has it.
-        owner: Pmid,
-        /// The metric that wants it.
-        pmid: Pmid,
-    },
-    /// The name of one metric goes on where another's ends: a name space
-    /// cannot have both.
-    #[error("metric name {name} cannot stand beside {other}")]
-    LeafAndFolder {
-        /// The name.
-        name: String,
-        /// The name that was declared before.
-        other: String,
-    },
+    NameTaken { name: String, owner: Pmid, pmid: Pmid },
+    /// The name of one metric is a prefix of another's: a name space cannot have
+    /// both. `other` was declared before.
+    #[error("metric name {name} cannot exist together with {other}")]
+    LeafAndBranch { name: String, other: String },
     /// Values of a metric that was not declared.
     #[error("metric {pmid} was not declared")]
-    Undeclared {
-        /// The metric.
-        pmid: Pmid,
-    },
+    Undeclared { pmid: Pmid },
     /// A value is not of its metric's type, has an instance although the
     /// metric has no instance domain, or the reverse.
-    #[error("metric {pmid} ({value_type}, indom {indom:?}): a value of another kind")]
-    ValueMismatch {
-        /// The metric.
-        pmid: Pmid,
-        /// Its type.
-        value_type: ValueType,
-        /// Its instance domain.
-        indom: Option<InDom>,
-    },
-    /// A record is older than the one before it, or of the same time although
-    /// one of the two is a mark.
-    #[error("record of {stamp} after one of {last}: it must be later, next to a mark at any rate")]
-    TimeBackwards {
-        /// The record's time.
-        stamp: Timestamp,
-        /// The time of the last record written.
-        last: Timestamp,
-    },
-    /// A mark or a result without value sets cannot begin an archive.
-    #[error("the first record has no values")]
-    EmptyStart,
+    #[error(
+        "metric {pmid} ({value_type}, indom {indom:?}): the value does not match the declaration"
+    )]
+    ValueMismatch { pmid: Pmid, value_type: ValueType, indom: Option<InDom> },
+    /// A record is older than the one before it, or of the same time although one of
+    /// the two is a mark. `last` is the time of the last record written.
+    #[error(
+        "record of {timestamp} after one of {last}: timestamps never decrease, and differ next to a mark"
+    )]
+    TimeBackwards { timestamp: Timestamp, last: Timestamp },
+    /// An archive cannot begin with a mark.
+    #[error("a mark cannot be the first record of an archive")]
+    LeadingMark,
+    /// A result without value sets: in a file it would be a mark.
+    #[error("the record of {timestamp} has no value sets")]
+    EmptyRecord { timestamp: Timestamp },
+}
+
+/// The error of a failed operation on a file, for `map_err`.
+pub(crate) fn io_error(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { file: file.to_owned(), operation, source }
 }
 
 /// The result of this crate's fallible functions.

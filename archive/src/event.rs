@@ -4,12 +4,12 @@
 //! A metric of type [`ValueType::Event`](crate::ValueType::Event) or
 //! [`HighresEvent`](crate::ValueType::HighresEvent) has such arrays as values:
 //! all that happened from one sample to the next. [`EventArray::unpack`] reads
-//! one where it lies, [`EventArrayBuilder`] makes one for
+//! one in place, [`EventArrayBuilder`] makes one for
 //! [`write_result`](crate::ArchiveWriter::write_result).
 //!
 //! ```
-//! use mmv_archive::event::{EventArray, EventArrayBuilder, EventFlags, FLAGS_PMID};
-//! use mmv_archive::{Pmid, Timestamp, Value};
+//! use pcp_archive::event::{EventArray, EventArrayBuilder, EventFlags, FLAGS_PMID};
+//! use pcp_archive::{Pmid, Timestamp, Value};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let path = Pmid::new(70, 1, 1)?;

@@ -1,4 +1,7 @@
-//! Part of an archive, or several archives as one, written anew.
+//! Part of an archive, or several archives as one, written as a new archive.
+//!
+//! In: a selection of a source, a window and new names. Out: records and metadata
+//! for a writer, in the order of time.
 //!
 //! What is left is a window of time and a selection of metrics and instances.
 //! Everything else goes: records without any of the metrics, descriptors,
@@ -14,32 +17,28 @@
 //!                                        a     mark      a
 //! ```
 //!
-//! Of an event metric the metrics go along that its events have as parameters,
+//! With an event metric go the metrics that its events have as parameters,
 //! though not their own values.
 //!
 //! It is one pass over the records of the window, in the memory of one record
-//! and of the metadata. A record of version 3 of which all is wanted is copied
-//! as bytes.
+//! and of the metadata. A record of version 3 that is wanted completely is
+//! copied as bytes.
 
-mod heirs;
-mod joint;
+mod label_inheritance;
+mod mapping;
+mod needs_mark;
 mod parameters;
-mod plan;
 
 use std::ops::RangeInclusive;
 
-use pcp_types::{Pmid, Timestamp};
-
-use crate::Record;
 use crate::copy::Changes;
-use crate::error::Result;
-use crate::reader::Source;
 use crate::scan::Selection;
-use crate::writer::{ArchiveWriter, Copied};
-use joint::Joint;
-use plan::Plan;
+use crate::writer::CopiedSet;
+use crate::{ArchiveWriter, Pmid, Record, Result, Source, Timestamp};
+use mapping::Mapping;
+use needs_mark::NeedsMark;
 
-/// What becomes another archive.
+/// The part of an archive to extract.
 #[derive(Debug)]
 pub struct Extract<'a> {
     selection: Selection<'a>,
@@ -74,16 +73,15 @@ impl<'a> Extract<'a> {
     }
 
     /// The metric that was called `name` has another PMID. The labels of its
-    /// cluster and domain go with it, unless other metrics stay where it comes
-    /// to; they are kept besides if any metric stays where it was.
+    /// cluster and domain go with it, unless other metrics stay where it goes;
+    /// they are also kept if any metric stays where it was.
     #[must_use]
     pub fn renumber(mut self, name: &str, pmid: Pmid) -> Self {
         self.renumbered.push((name.to_owned(), pmid));
         self
     }
 
-    /// A new data volume begins where one did, besides where the writer wants
-    /// one.
+    /// A new data volume also begins where one did in the source.
     #[must_use]
     pub fn keep_volumes(mut self) -> Self {
         self.keeps_volumes = true;
@@ -94,7 +92,7 @@ impl<'a> Extract<'a> {
     ///
     /// Marks are kept. Between two archives of the source there is a mark,
     /// unless the first and last records that pmlogger writes into an archive
-    /// say that the metrics came from one pmcd that never stopped.
+    /// show that the metrics came from one pmcd that never stopped.
     ///
     /// The new archive starts when the old one did, or with its first record
     /// if the window begins later. If no record has a metric of the selection
@@ -113,11 +111,11 @@ impl<'a> Extract<'a> {
         mut watch: impl FnMut(&Record<'_>),
     ) -> Result<()> {
         let source = self.selection.source();
-        let plan = Plan::new(&self.selection, &self.renames, &self.renumbered)?;
+        let mapping = Mapping::new(&self.selection, &self.renames, &self.renumbered)?;
         let (start, end) = (*self.window.start(), *self.window.end());
-        let (changes, joint) = (None, Joint::default());
-        let has_events = plan.has_events();
-        let mut pass = Pass { source, plan, has_events, start, changes, joint, writer };
+        let (changes, needs_mark) = (None, NeedsMark::default());
+        let has_events = mapping.has_events();
+        let mut pass = Pass { source, mapping, has_events, start, changes, needs_mark, writer };
         let mut volume = None;
         let mut records = source.records_from(start)?;
         while let Some(record) = records.next()?
@@ -137,61 +135,61 @@ impl<'a> Extract<'a> {
 /// What goes from the source into the writer.
 struct Pass<'p, 'a> {
     source: Source<'a>,
-    plan: Plan,
+    mapping: Mapping,
     has_events: bool,
     /// Of the window.
     start: Timestamp,
     /// What of the metadata was not written yet; from the first record on.
     changes: Option<Changes<'a>>,
-    joint: Joint,
+    needs_mark: NeedsMark,
     writer: &'p mut ArchiveWriter,
 }
 
 impl Pass<'_, '_> {
     fn mark(&mut self, record: &Record<'_>) -> Result<()> {
         if self.source.is_between(record) {
-            self.joint.gap(record.timestamp());
+            self.needs_mark.gap(record.timestamp());
             return Ok(());
         }
         self.write_mark(record.timestamp())
     }
 
-    /// A mark with nothing in front of it says nothing. Metadata keeps its time
-    /// only in front of what is later, and that is a mark, too.
-    fn write_mark(&mut self, stamp: Timestamp) -> Result<()> {
-        match self.writer.last_stamp() {
-            Some(last) if last < stamp => {
-                self.declare_until(stamp)?;
-                self.writer.write_mark(stamp)
+    /// A mark before the first record has no effect. Metadata has to be written
+    /// before a later record to keep its time, and a mark is one.
+    fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
+        match self.writer.last_timestamp() {
+            Some(last) if last < timestamp => {
+                self.declare_until(timestamp)?;
+                self.writer.write_mark(timestamp)
             }
             _ => Ok(()),
         }
     }
 
     fn result(&mut self, record: &Record<'_>) -> Result<()> {
-        self.joint.pass(record);
-        let stamp = record.timestamp();
-        let count = record.value_sets().filter(|set| self.plan.has(set.pmid())).count();
+        self.needs_mark.pass(record);
+        let timestamp = record.timestamp();
+        let count = record.value_sets().filter(|set| self.mapping.has(set.pmid())).count();
         if count == 0 {
             return Ok(());
         }
-        if let Some(mark) = self.joint.take().filter(|mark| *mark < stamp) {
+        if let Some(mark) = self.needs_mark.take().filter(|mark| *mark < timestamp) {
             self.write_mark(mark)?;
         }
-        self.declare_until(stamp)?;
+        self.declare_until(timestamp)?;
         if self.has_events {
-            parameters::declare(&mut self.plan, record, self.source.metadata(), self.writer)?;
+            parameters::declare(&mut self.mapping, record, self.source.metadata(), self.writer)?;
         }
-        let is_whole = count == record.len() as usize && self.plan.keeps_sets();
+        let is_whole = count == record.len() as usize && self.mapping.keeps_sets();
         if is_whole && self.source.version_of(record) == self.writer.version() {
             return self.writer.write_whole(record);
         }
         let sets = record.value_sets().filter_map(|set| {
-            let (pmid, instances) = self.plan.wanted(set.pmid())?;
-            Some(Copied { pmid, set, instances })
+            let (pmid, instances) = self.mapping.wanted(set.pmid())?;
+            Some(CopiedSet { pmid, set, instances })
         });
-        self.writer.write_copied(stamp, sets).map_err(|error| {
-            // Whose fault is it? The record's, if it cannot be read.
+        self.writer.write_copied(timestamp, sets).map_err(|error| {
+            // If the record cannot be read, that is the error.
             match record.to_owned(self.source.metadata()) {
                 Err(source) => self.source.damaged(record, source),
                 Ok(_) => error,
@@ -200,14 +198,14 @@ impl Pass<'_, '_> {
     }
 
     /// Metadata up to the time of a record that follows.
-    fn declare_until(&mut self, stamp: Timestamp) -> Result<()> {
+    fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
         let changes = self.changes.get_or_insert_with(|| {
             let is_whole = self.start <= self.source.start();
-            let start = if is_whole { self.source.start().min(stamp) } else { stamp };
+            let start = if is_whole { self.source.start().min(timestamp) } else { timestamp };
             Changes::new(self.source.metadata(), start)
         });
-        while let Some((from, change)) = changes.next_until(stamp) {
-            if self.plan.declare(change, self.writer)? {
+        while let Some((from, change)) = changes.next_until(timestamp) {
+            if self.mapping.declare(change, self.writer)? {
                 self.writer.date_metadata(from)?;
             }
         }

@@ -1,9 +1,9 @@
-//! Reading an archive while it is written.
+//! Reading an archive that is still being written.
 //!
 //! ```no_run
-//! use mmv_archive::follow::Follower;
+//! use pcp_archive::follow::Follower;
 //!
-//! # fn main() -> Result<(), mmv_archive::Error> {
+//! # fn main() -> Result<(), pcp_archive::Error> {
 //! let mut follower = Follower::open("20261120.12.00")?;
 //! loop {
 //!     while let Some(followed) = follower.next()? {
@@ -29,14 +29,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use pcp_types::Timestamp;
-
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Role};
-use crate::format::result::Record;
-use crate::reader::{
-    Archive, Members, Metadata, Next, RecordFile, Window, check_labels, load_whole_metadata,
-};
+use crate::files::{Members, Next, RecordFile, Window, check_labels};
+use crate::format::Role;
+use crate::reader::load_whole_metadata;
+use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
 
 /// Follows an archive that grows, record by record.
 ///
@@ -72,7 +68,7 @@ pub struct Followed<'f> {
 
 impl Followed<'_> {
     /// The error for a value of the record that its metric's type cannot have,
-    /// with file and offset: what [`Values`](crate::Values) returns knows neither.
+    /// with file and offset: an error of [`Values`](crate::Values) has neither.
     pub fn damaged(&self, source: RecordError) -> Error {
         Error::Corrupt { file: self.file.to_owned(), offset: self.record.offset(), source }
     }
@@ -113,7 +109,7 @@ impl Follower {
     }
 
     /// Moves to the first record whose time is `from` or later, of those there
-    /// are now; or behind all of them, if none is.
+    /// are now; or after all of them, if none is.
     ///
     /// # Errors
     ///
@@ -239,8 +235,8 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reads the metadata anew if there is more of it, or less: a writer cuts
-    /// off what it could not write whole.
+    /// Reads the metadata again if its length has changed: a writer also cuts
+    /// off what it could not write completely.
     fn update_metadata(&mut self) -> Result<()> {
         self.metadata_file.refresh()?;
         let len = self.metadata_file.len()?;
@@ -253,8 +249,8 @@ impl Follower {
     }
 }
 
-/// When an archive starts, as its metadata's label says. Nothing else is read;
-/// the path is as for [`Archive::open`].
+/// The start of an archive, from the label of its metadata, which is all that
+/// is read. The path is as for [`Archive::open`].
 ///
 /// # Errors
 ///

@@ -1,9 +1,13 @@
 //! The bytes of an archive, one kind of record a file.
 //!
+//! In: the bytes of one record, from any file. Out: its fields, or a
+//! [`RecordError`](crate::RecordError) with the numbers that are wrong; and the
+//! reverse. Nothing here opens a file or knows another record.
+//!
 //! | file | record | in |
 //! |---|---|---|
 //! | [`frame`] | length words around every record | all files |
-//! | [`stamp`] | times | nearly all records |
+//! | [`timestamp`] | times | nearly all records |
 //! | [`archive_label`] | who, where, when | start of every file |
 //! | [`result`] | values of many metrics at one time; marks | data volumes |
 //! | [`value_block`] | values that do not fit a word | data volumes |
@@ -21,6 +25,8 @@
 //!
 //! **Source**: LOGARCHIVE(5); `src/libpcp/src/{e_*,logmeta,p_result}.c`.
 
+#![allow(clippy::big_endian_bytes, reason = "archives are big-endian")]
+
 pub(crate) mod archive_label;
 pub(crate) mod bytes;
 pub(crate) mod desc;
@@ -29,18 +35,30 @@ pub(crate) mod event_builder;
 pub(crate) mod frame;
 pub(crate) mod index;
 pub(crate) mod indom;
-pub(crate) mod json;
 pub(crate) mod labelset;
-pub(crate) mod layout;
 pub(crate) mod metadata_record;
 pub(crate) mod number;
+mod record_type;
 pub(crate) mod result;
 pub(crate) mod result_builder;
-pub(crate) mod stamp;
 pub(crate) mod text;
+pub(crate) mod timestamp;
 pub(crate) mod value_block;
+pub(crate) mod version;
 
-pub use archive_label::{ArchiveLabel, Version};
+pub use archive_label::ArchiveLabel;
+pub(crate) use archive_label::Role;
+pub(crate) use bytes::Bytes;
+pub(crate) use desc::DescRecord;
+pub(crate) use event_array::{EventArray, EventFlags};
+pub(crate) use indom::Kind;
+pub(crate) use labelset::LabelRecord;
+pub(crate) use metadata_record::MetadataRecord;
+pub(crate) use record_type::RecordType;
+pub(crate) use result::{RecordPlace, ShapeId};
+pub(crate) use result_builder::{ResultBuilder, encode_mark};
+pub(crate) use text::TextRecord;
+pub use version::Version;
 
 /// The null word of PMIDs, instance domains and instances in files.
 pub(crate) const NULL: u32 = u32::MAX;

@@ -28,7 +28,7 @@ pub fn metadata_record(version: Version, record: &[u8]) {
 ///
 /// # Panics
 ///
-/// If there are fewer value sets than it says.
+/// If there are fewer value sets than it states.
 pub fn result(version: Version, record: &[u8]) {
     let Ok(record) = Record::parse(version, record, 0, 0) else { return };
     let mut sets = 0;

@@ -1,19 +1,19 @@
-//! Archives of Performance Co-Pilot: write, read and replay them.
+//! Read, write and replay archives of Performance Co-Pilot.
 //!
-//! An archive is what many metrics of one host were over some time, in files
-//! that every PCP tool reads. This crate reads and writes versions 2 and 3 of the
-//! format. Compressed files are read as they are, if the feature
-//! `compression` is on. It is not a PMAPI client: it speaks with no daemon.
+//! An archive holds the values of metrics of one host over time, in files that
+//! every PCP tool reads. This crate reads and writes versions 2 and 3 of the
+//! format, and reads compressed files with the feature `compression`. It is not a
+//! PMAPI client: it connects to no daemon.
 //!
 //! ```text
-//! base.meta    label | desc  indom  labels  text ...     what there is to know
-//! base.0       label | result  result  mark  result ...  what was measured
-//! base.1       label | result ...                        further volumes
-//! base.index   label | (time, volume, offsets) ...       where a time is
+//! base.meta    label | desc  indom  labels  text ...     metadata
+//! base.0       label | result  result  mark  result ...  values
+//! base.1       label | result ...                        the next volume
+//! base.index   label | (time, volume, offsets) ...       offsets by time
 //! ```
 //!
 //! ```
-//! use mmv_archive::{
+//! use pcp_archive::{
 //!     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
 //!     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 //! };
@@ -56,49 +56,64 @@
 //! # }
 //! ```
 //!
-//! Read the modules in the order of the data: `format` (one record a file),
-//! `writer` and [`prepared`] (records whose shape stays the same), `reader`
-//! ([`Archive`], [`ArchiveSet`], and [`Source`], which is either of the two),
-//! [`event`] (values that are several events), [`follow`] (an archive that
-//! grows), [`scan`] (values as columns), [`summary`] (in a few numbers),
-//! [`replay`] (values at any time), [`check`] (what is wrong), [`salvage`] and
-//! [`repair`] (what can be saved), [`extract`] with [`staging`] (parts of
-//! archives as new ones). The bytes are described in `docs/archive-format.md`.
+//! The modules, in the order of the data:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `format` | the bytes of each record (`docs/archive-format.md`) |
+//! | `files`, `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`RecordBatch`] for other threads |
+//! | `writer`, [`prepared`] | [`ArchiveWriter`], and records with a fixed shape |
+//! | `fast` | what only makes reading fast; skip it at first |
+//! | [`event`] | arrays of event records |
+//! | [`follow`] | an archive that grows |
+//! | [`scan`] | values as columns |
+//! | [`summary`] | averages, minima and maxima of a window |
+//! | [`replay`] | values and rates at any time, derived metrics, quantiles |
+//! | [`check`] | errors and warnings about an archive |
+//! | [`salvage`], [`repair`] | what can be read of a damaged archive, and a new one from it |
+//! | [`extract`], [`copy`], [`staging`] | parts of archives as new ones |
+//! | [`parallel`] | jobs on several threads, with results in order |
+//! | `fast` | what only makes reading faster; skip it at first |
 //!
 //! What always holds:
 //!
 //! | | |
 //! |---|---|
-//! | parsing | never panics; allocates nothing that the record at hand does not justify |
-//! | opening | takes memory in proportion to the metadata: of a domain the changes are kept, not the states |
-//! | a record that was parsed | is whole: lengths, blocks and instances were checked once |
-//! | a failed write | leaves the files as they were, and can be tried again |
-//! | metadata of ours | lies before the first data that needs it, has its time, is written once |
-//! | times of ours | never decrease; nothing is later than the last record |
+//! | parsing | never panics; allocates no more than the record at hand justifies |
+//! | opening | takes memory in proportion to the metadata: the changes of a domain are kept, not its states |
+//! | a parsed record | is complete: lengths, blocks and instances are checked once |
+//! | a failed write | leaves the files unchanged and can be retried |
+//! | written metadata | precedes the first data that needs it, has its timestamp, is written once |
+//! | written timestamps | never decrease; none is after the last record |
 
 #![forbid(unsafe_code)]
+// Archives are hostile input: what comes from one is looked up, never indexed.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+// Files are big-endian, and only `format` turns bytes into numbers.
+#![cfg_attr(
+    not(test),
+    deny(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
+)]
 
-pub mod chart;
 pub mod check;
-#[cfg(feature = "cli")]
-pub mod cli;
+mod column;
 #[cfg(feature = "compression")]
 pub mod compress;
 pub mod copy;
 mod error;
 pub mod event;
 pub mod extract;
+mod fast;
+mod files;
 pub mod follow;
 mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(feature = "picture")]
-pub mod picture;
+pub mod parallel;
 pub mod prepared;
 mod progress;
 mod reader;
-mod recurrent;
 pub mod repair;
 pub mod replay;
 pub mod salvage;
@@ -110,9 +125,14 @@ mod test_support;
 mod value;
 mod writer;
 
-pub use pcp_types::*;
+pub use pcp_types::{
+    ErrorCode, InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units,
+    ValueType,
+};
 
+pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
+pub use files::{Compression, RawFile, RawPiece, member_files};
 pub use format::desc::MetricDesc;
 pub use format::index::IndexEntry;
 pub use format::indom::Instance;
@@ -121,8 +141,8 @@ pub use format::result::{Record, ValueSetView, ValueSets, Values};
 pub use format::text::{TextKind, TextTarget};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
-    Archive, ArchiveSet, Compression, IndomHistory, IndomState, LabelHistory, LabelState, Metadata,
-    Metric, Records, Source, TemporalIndex, TornTail,
+    Archive, ArchiveSet, IndomCursor, IndomHistory, IndomRecord, IndomState, LabelHistory,
+    LabelState, Metadata, Metric, RecordBatch, Records, Source, TemporalIndex, TornTail,
 };
-pub use value::{FetchResult, OwnedValue, Value, ValueSet};
+pub use value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

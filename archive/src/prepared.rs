@@ -2,8 +2,8 @@
 //! the next is laid out once, and then only its time and values are patched.
 //!
 //! ```
-//! use mmv_archive::prepared::TemplateBuilder;
-//! use mmv_archive::{Pmid, Timestamp, ValueType};
+//! use pcp_archive::prepared::TemplateBuilder;
+//! use pcp_archive::{Pmid, Timestamp, ValueType};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut builder = TemplateBuilder::new();
@@ -23,21 +23,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+use zerocopy::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::error::EncodeError;
-use crate::format::Version;
-use crate::format::event_array::EventArray;
 use crate::format::frame::LENGTH_WORD;
 use crate::format::result::head_size;
-use crate::format::result_builder::{Place, ResultBuilder, format_of};
-use crate::format::stamp::{StampV2, StampV3};
-use crate::format::value_block::{self, HEADER, PADDING};
-use crate::format::{WORD, padded};
-use crate::value::Value;
+use crate::format::result_builder::{Place, format_of};
+use crate::format::timestamp::{TimestampV2, TimestampV3};
+use crate::format::value_block::HEADER;
+use crate::format::{EventArray, ResultBuilder, WORD, padded, value_block};
+use crate::{EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueType, Version};
 
-/// Numbers templates, so that a buffer can tell which one it is of.
+/// Numbers templates, so that a buffer names the one it belongs to.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// What a template holds of one metric: the writer compares it with what was
@@ -184,7 +181,7 @@ impl Template {
     /// A record of this layout, all values 0 and all strings empty bytes.
     pub fn new_buffer(&self) -> RecordBuffer {
         let (layout, bytes) = (Arc::clone(&self.0), self.0.bytes.clone());
-        RecordBuffer { layout, stamp: Timestamp::EPOCH, bytes }
+        RecordBuffer { layout, timestamp: Timestamp::EPOCH, bytes }
     }
 }
 
@@ -196,19 +193,18 @@ impl Template {
 #[derive(Debug, Clone)]
 pub struct RecordBuffer {
     layout: Arc<Layout>,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     bytes: Vec<u8>,
 }
 
 impl RecordBuffer {
-    /// Sets the record's time. Whether version 2 can say it is found out by the
-    /// writer.
-    pub fn set_timestamp(&mut self, stamp: Timestamp) {
-        self.stamp = stamp;
+    /// Sets the record's time. The writer checks whether version 2 can hold it.
+    pub fn set_timestamp(&mut self, timestamp: Timestamp) {
+        self.timestamp = timestamp;
         match self.layout.version {
-            Version::V3 => self.store(LENGTH_WORD, &StampV3::new(stamp)),
+            Version::V3 => self.store(LENGTH_WORD, &TimestampV3::new(timestamp)),
             Version::V2 => {
-                if let Ok(stored) = StampV2::new(stamp) {
+                if let Ok(stored) = TimestampV2::new(timestamp) {
                     self.store(LENGTH_WORD, &stored);
                 }
             }
@@ -219,14 +215,14 @@ impl RecordBuffer {
     /// [`ValueType::Float`].
     #[inline]
     pub fn put_u32(&mut self, slot: Slot, value: u32) {
-        self.store(slot.0 as usize, &value.to_be_bytes());
+        self.store(slot.0 as usize, &U32::new(value));
     }
 
     /// Stores a [`ValueType::I64`], [`ValueType::U64`] or the bits of a
     /// [`ValueType::Double`].
     #[inline]
     pub fn put_u64(&mut self, slot: Slot, value: u64) {
-        self.store(slot.0 as usize, &value.to_be_bytes());
+        self.store(slot.0 as usize, &U64::new(value));
     }
 
     /// Stores a string (without NUL), an aggregate or an event array; false, and
@@ -234,31 +230,12 @@ impl RecordBuffer {
     /// has for it, or is no event array.
     pub fn put_bytes(&mut self, slot: Slot, value: &[u8]) -> bool {
         let at = slot.0 as usize;
-        let Some(header) = at.checked_sub(HEADER).and_then(|at| self.bytes.get(at..at + HEADER))
-        else {
-            return false;
-        };
-        let [code, high, mid, low] = *header else { return false };
-        let room = padded(u32::from_be_bytes([0, high, mid, low]) as usize);
-        let value_type = ValueType::from_code(i32::from(code)).unwrap_or(ValueType::Aggregate);
-        if !can_store(value_type, value) {
-            return false;
-        }
-        let nul = usize::from(value_type == ValueType::String);
-        let len = HEADER + value.len() + nul;
-        if padded(len) != room {
-            return false;
-        }
-        let Some(block) = self.bytes.get_mut(at - HEADER..at - HEADER + room) else { return false };
-        block.fill(PADDING);
-        let (head, rest) = block.split_at_mut(HEADER);
-        head.copy_from_slice(&(u32::from(code) << 24 | len as u32).to_be_bytes());
-        let (payload, padding) = rest.split_at_mut(value.len());
-        payload.copy_from_slice(value);
-        if let (Some(first), 1) = (padding.first_mut(), nul) {
-            *first = 0;
-        }
-        true
+        let start = at.checked_sub(HEADER);
+        let Some(block) = start.and_then(|start| self.bytes.get_mut(start..)) else { return false };
+        let Some((code, len)) = value_block::parse_header(block) else { return false };
+        let value_type = ValueType::from_code(code).unwrap_or(ValueType::Aggregate);
+        let Some(block) = block.get_mut(..padded(len)) else { return false };
+        can_store(value_type, value) && value_block::replace(block, code, value)
     }
 
     /// The record, framing included.
@@ -273,7 +250,7 @@ impl RecordBuffer {
 
     /// The record's time.
     pub const fn timestamp(&self) -> Timestamp {
-        self.stamp
+        self.timestamp
     }
 
     /// The version of the archives that the record fits.
@@ -370,11 +347,11 @@ mod tests {
     fn the_time_that_was_set_is_the_records() {
         let (template, _) = template(ValueType::U32, 0);
         let mut buffer = template.new_buffer();
-        let stamp = Timestamp::new(0x1_6553_f100, 999_999_999).unwrap();
-        buffer.set_timestamp(stamp);
-        assert_eq!(buffer.timestamp(), stamp);
+        let timestamp = Timestamp::new(0x1_6553_f100, 999_999_999).unwrap();
+        buffer.set_timestamp(timestamp);
+        assert_eq!(buffer.timestamp(), timestamp);
         let record = Record::parse(Version::V3, buffer.as_bytes(), 0, 0).unwrap();
-        assert_eq!(record.timestamp(), stamp);
+        assert_eq!(record.timestamp(), timestamp);
     }
 
     #[test]

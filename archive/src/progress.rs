@@ -1,12 +1,12 @@
-//! How far a long walk through the data volumes has come.
+//! Progress of a pass over the data volumes.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::format::result::Record;
-use crate::reader::MemberFiles;
+use crate::Record;
+use crate::files::MemberFiles;
 
-/// So many bytes go by between two reports.
+/// Bytes between two reports.
 const STEP: u64 = 1 << 20;
 
 /// Reports bytes done, of bytes in all, about once a megabyte.
@@ -22,11 +22,11 @@ pub(crate) struct Progress<'w> {
     passes: u64,
     /// What the passes before this one have done.
     before: u64,
-    told: u64,
+    reported: u64,
 }
 
 impl<'w> Progress<'w> {
-    /// For so many passes over the data volumes of an archive.
+    /// For a number of passes over the data volumes of an archive.
     pub(crate) fn new(
         files: &MemberFiles,
         passes: u64,
@@ -40,24 +40,24 @@ impl<'w> Progress<'w> {
             volumes.insert(*number, (size, own));
             size += own;
         }
-        Self { watch, volumes, size, passes, before: 0, told: 0 }
+        Self { watch, volumes, size, passes, before: 0, reported: 0 }
     }
 
-    /// The walk has come to this record.
+    /// The walk has reached this record.
     pub(crate) fn at(&mut self, record: &Record<'_>) {
         let Some((start, size)) = self.volumes.get(&record.volume()) else { return };
-        self.tell(self.before + start + record.offset().min(*size), STEP);
+        self.report(self.before + start + record.offset().min(*size), STEP);
     }
 
-    /// A pass is over.
+    /// Ends a pass.
     pub(crate) fn end_pass(&mut self) {
         self.before += self.size;
-        self.tell(self.before, 0);
+        self.report(self.before, 0);
     }
 
-    fn tell(&mut self, done: u64, step: u64) {
-        if done >= self.told + step {
-            self.told = done;
+    fn report(&mut self, done: u64, step: u64) {
+        if done >= self.reported + step {
+            self.reported = done;
             (self.watch)(done, self.size * self.passes);
         }
     }

@@ -1,57 +1,48 @@
 //! Reading an archive: its label, metadata, index and records.
+//!
+//! In: the name of an archive. Out: an [`Archive`], its [`Metadata`] over time,
+//! and [`Records`] in both directions from any time. An [`ArchiveSet`] is several
+//! archives of one host, and a [`Source`] either. A record that is returned was
+//! checked; after an error the position is unchanged.
 
-#[cfg(feature = "compression")]
-mod expanded;
+mod archive_records;
+mod indom_cursor;
 mod indom_history;
-#[cfg(feature = "cli")]
 mod indom_records;
+mod indom_step;
 mod label_history;
-mod members;
 mod merge;
 mod metadata;
 mod metadata_loader;
-#[cfg(feature = "cli")]
-mod raw_file;
-mod record_file;
+mod owned;
+mod record_batch;
 mod records;
-mod roster;
-mod run;
 mod set;
 mod source;
 mod temporal_index;
-mod timeline;
-mod trail;
 
 use std::path::{Path, PathBuf};
 
-use pcp_types::Timestamp;
-
-pub(crate) use indom_history::Change;
+pub use archive_records::TornTail;
+pub use indom_cursor::IndomCursor;
 #[cfg(test)]
 pub(crate) use indom_history::test_support as indom_test_support;
 pub use indom_history::{IndomHistory, IndomState};
-#[cfg(feature = "cli")]
-pub(crate) use indom_records::{IndomRecord, each_indom_record};
+pub use indom_records::IndomRecord;
+pub(crate) use indom_step::Change;
 pub use label_history::{LabelHistory, LabelState};
-pub use members::Compression;
-pub(crate) use members::{MemberFiles, Members};
 pub use metadata::{Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
-#[cfg(feature = "cli")]
-pub(crate) use raw_file::{Piece, RawFile};
-pub(crate) use record_file::{Next, RecordFile, Window};
-pub use records::TornTail;
-pub(crate) use roster::Roster;
-pub(crate) use run::Run;
+pub use record_batch::RecordBatch;
+pub use records::Records;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::TemporalIndex;
-pub use timeline::Records;
 
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Role, Version};
-use crate::format::result::Record;
-use records::{ArchiveRecords, Position};
+use crate::files::{AddExtension as _, Members, RecordFile, check_labels};
+use crate::format::Role;
+use crate::{ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version};
+use archive_records::{ArchiveRecords, Position};
 
 /// An archive, open for reading.
 ///
@@ -92,7 +83,7 @@ impl Archive {
     ///
     /// [`Error::NotFound`], [`Error::Ambiguous`], [`Error::Missing`] and
     /// [`Error::Compressed`] if the files are not there or not readable here;
-    /// [`Error::Expand`] if the compressed data is damaged;
+    /// [`Error::Decompress`] if the compressed data is damaged;
     /// [`Error::LabelMismatch`] and [`Error::VolumeMismatch`] if they do not
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
@@ -194,7 +185,7 @@ impl Archive {
         Source::from(self).records_from(from)
     }
 
-    /// A position behind all records whose time is `from` or earlier:
+    /// A position after all records whose timestamp is `from` or earlier:
     /// [`Records::previous`] returns the newest of them.
     ///
     /// # Errors
@@ -204,12 +195,12 @@ impl Archive {
         Source::from(self).records_back_from(from)
     }
 
-    /// The position in front of the first record.
+    /// The position before the first record.
     fn at_start(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, Position::start(self.version()))
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     fn at_end(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, self.end_position)
     }
@@ -220,8 +211,9 @@ impl Archive {
         (volume.map_or(0, |volume| volume.number), self.end_position.offset)
     }
 
-    /// The error for a value of a record that its metric's type cannot have.
-    pub(crate) fn damaged(&self, record: &Record<'_>, source: RecordError) -> Error {
+    /// The error for a value of a record that its metric's type cannot have,
+    /// with the file and the offset of the record.
+    pub fn damaged(&self, record: &Record<'_>, source: RecordError) -> Error {
         let file = self.volume_path(record.volume()).unwrap_or(&self.base).to_owned();
         Error::Corrupt { file, offset: record.offset(), source }
     }
@@ -251,7 +243,7 @@ impl Archive {
     }
 
     /// The last whole record, searched from the back of the last volume, and
-    /// how far reading goes: as far, or up to the end of the damage behind it.
+    /// where reading ends: there, or at the end of the damage after it.
     fn find_end(&mut self) -> Result<()> {
         let mut damage = None;
         for at in (0..self.volumes.len()).rev() {
@@ -262,56 +254,12 @@ impl Archive {
             if end.damaged {
                 damage.get_or_insert(end.position);
             }
-            if let Some(stamp) = end.stamp {
-                self.end = stamp;
+            if let Some(timestamp) = end.timestamp {
+                self.end = timestamp;
                 self.end_position = damage.unwrap_or(end.position);
                 return Ok(());
             }
         }
         Err(Error::NoData { path: self.base.clone() })
-    }
-}
-
-/// Two files of one archive: version, process and host must agree.
-pub(crate) fn check_labels(
-    label: &ArchiveLabel,
-    file: &Path,
-    first: &ArchiveLabel,
-    other: &Path,
-) -> Result<()> {
-    match label_difference(label, first) {
-        None => Ok(()),
-        Some(field) => {
-            Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
-        }
-    }
-}
-
-/// The field in which the labels of two files of one archive must not differ
-/// and do. Their start times may.
-pub(crate) fn label_difference(one: &ArchiveLabel, other: &ArchiveLabel) -> Option<&'static str> {
-    if one.version != other.version {
-        Some("version")
-    } else if one.pid != other.pid {
-        Some("pid")
-    } else if one.hostname != other.hostname {
-        Some("host name")
-    } else {
-        None
-    }
-}
-
-/// `Path::with_extension` replaces what follows the last dot; base names of
-/// archives are full of dots.
-pub(crate) trait AddExtension {
-    fn with_extension_added(&self, extension: &str) -> PathBuf;
-}
-
-impl AddExtension for Path {
-    fn with_extension_added(&self, extension: &str) -> PathBuf {
-        let mut name = self.as_os_str().to_owned();
-        name.push(".");
-        name.push(extension);
-        name.into()
     }
 }

@@ -1,13 +1,16 @@
-//! From a damaged archive to a whole one.
+//! Makes a valid archive of a damaged one.
 //!
-//! What [`Salvage`] finds is copied byte for byte into new files, with labels
-//! and an index of their own. Left out is
+//! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
+//! The old files are unchanged until the new ones are complete.
+//!
+//! The records that [`Salvage`] finds are copied byte for byte into new files
+//! with new labels and a new index. Left out are
 //!
 //! | what | why |
 //! |---|---|
 //! | damaged records | |
 //! | data records that are not in the order of time | readers search by time; the most that can be kept in order is |
-//! | values of metrics whose descriptor is lost, or that do not fit it | nobody can read them |
+//! | values of metrics whose descriptor is lost, or that do not fit it | no reader can decode them |
 //! | event arrays that do not unpack | the same; PCP refuses the whole record for one |
 //! | metadata that is later than the last data record | it describes nothing |
 //!
@@ -18,32 +21,28 @@
 //! Metadata is sorted by time. If something is earlier than the start in the
 //! label, the start is moved. The version stays what it is.
 
-mod files;
-mod gap;
+mod decisions;
 mod in_place;
 mod order;
-mod plan;
-mod values;
+mod output_files;
+mod pending_mark;
+mod value_filter;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcp_types::Timestamp;
-
-use crate::error::{Error, Result};
-use crate::format::archive_label::Role;
-use crate::format::result::Record;
-use crate::format::result_builder::encode_mark;
+use crate::files::{AddExtension as _, MemberFiles, Members, RecordFile};
+use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
-use crate::reader::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::salvage::{Lost, Salvage, Salvaged};
-use files::{DataFiles, IndexFile, OutputFile};
-use gap::Gap;
+use crate::{Error, Record, Result, Timestamp, io_error};
+use decisions::Decisions;
 use in_place::Swap;
-use plan::Plan;
-use values::Sieve;
+use output_files::{DataFiles, IndexFile, OutputFile};
+use pending_mark::PendingMark;
+use value_filter::ValueFilter;
 
-/// What a repair kept, and what it could not.
+/// What a repair kept and what it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The new archive's base name.
@@ -81,7 +80,7 @@ pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }
 
-/// The same, telling `watch` about once a megabyte how far it has come: bytes
+/// The same with progress: `watch` is called about once a megabyte with bytes
 /// of the data volumes done, and bytes in all, each counted twice, since they
 /// are read twice.
 ///
@@ -98,8 +97,8 @@ pub fn repair_watched(
     }
     let salvage = Salvage::open(path)?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
-    let plan = Plan::of(&salvage, &mut progress)?;
-    let copier = Copier::new(&salvage, &plan, output);
+    let decisions = Decisions::of(&salvage, &mut progress)?;
+    let copier = Copier::new(&salvage, &decisions, output);
     let repaired = copier.and_then(|copier| copier.copy(&mut progress));
     if repaired.is_err() {
         // None of them was there before; what cannot be removed stays.
@@ -110,9 +109,9 @@ pub fn repair_watched(
     repaired
 }
 
-/// Repairs an archive in its place: the new files are written beside the old
-/// ones and synced before they take their names. At every moment a whole
-/// archive is there, or another call makes it one (`repair/in_place.rs`).
+/// Repairs an archive in its place: the new files are written next to the old
+/// ones and synced before they take their names. At any time the archive is
+/// complete, or another call completes it (`repair/in_place.rs`).
 ///
 /// # Errors
 ///
@@ -121,7 +120,7 @@ pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
     repair_in_place_watched(path, &mut |_, _| {})
 }
 
-/// The same, telling `watch` how far it has come, as [`repair_watched`].
+/// The same with progress, as [`repair_watched`].
 ///
 /// # Errors
 ///
@@ -151,7 +150,7 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     reindex_watched(path, &mut |_, _| {})
 }
 
-/// The same, telling `watch` how far it has come, as [`repair_watched`].
+/// The same with progress, as [`repair_watched`].
 ///
 /// # Errors
 ///
@@ -159,34 +158,34 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
 pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
     let salvage = Salvage::open(path)?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
-    let plan = Plan::of(&salvage, &mut progress)?;
-    if let Some(lost) = plan.lost.first().or(salvage.lost_metadata().first()) {
+    let decisions = Decisions::of(&salvage, &mut progress)?;
+    if let Some(lost) = decisions.lost.first().or(salvage.lost_metadata().first()) {
         let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
         return Err(Error::Damaged { file, offset, reason });
     }
     let files = salvage.files();
-    let beside = files.base.with_extension_added("reindexed");
+    let sibling = files.base.with_extension_added("reindexed");
     // Of a run that was cut off.
-    for (left, _) in MemberFiles::of(&beside)?.all() {
-        fs::remove_file(left).map_err(|source| io("remove", left, source))?;
+    for (left, _) in MemberFiles::of(&sibling)?.all() {
+        fs::remove_file(left).map_err(io_error("remove", left))?;
     }
-    let index = IndexFile::create(&beside, salvage.label())?;
+    let index = IndexFile::create(&sibling, salvage.label())?;
     let file = index.path().to_owned();
-    let entries = fill_index(&salvage, &plan, index, &mut progress).inspect_err(|_| {
+    let entries = fill_index(&salvage, &decisions, index, &mut progress).inspect_err(|_| {
         let _ = fs::remove_file(&file);
     })?;
     let name = files.base.with_extension_added("index");
-    fs::rename(&file, &name).map_err(|source| io("rename", &file, source))?;
+    fs::rename(&file, &name).map_err(io_error("rename", &file))?;
     // A compressed one has another name.
     if let Some(old) = files.index.as_ref().filter(|old| old.file_name() != name.file_name()) {
-        fs::remove_file(old).map_err(|source| io("remove", old, source))?;
+        fs::remove_file(old).map_err(io_error("remove", old))?;
     }
     Ok(entries)
 }
 
 fn fill_index(
     salvage: &Salvage,
-    plan: &Plan,
+    decisions: &Decisions,
     mut index: IndexFile,
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
@@ -195,48 +194,44 @@ fn fill_index(
     while let Some(salvaged) = records.next()? {
         let Salvaged::Record(record) = salvaged else { continue };
         progress.at(&record);
-        let stamp = record.timestamp();
-        if let Some(last) = last.replace(stamp).filter(|last| stamp < *last) {
-            return Err(Error::TimeBackwards { stamp, last });
+        let timestamp = record.timestamp();
+        if let Some(last) = last.replace(timestamp).filter(|last| timestamp < *last) {
+            return Err(Error::TimeBackwards { timestamp, last });
         }
-        let metadata = plan.old_metadata_offset(stamp);
-        index.note(stamp, record.volume(), metadata, record.offset(), record.size())?;
+        let metadata = decisions.old_metadata_offset(timestamp);
+        index.note(timestamp, record.volume(), metadata, record.offset(), record.size())?;
     }
     progress.end_pass();
-    index.finish(plan.old_metadata_end())
+    index.finish(decisions.old_metadata_end())
 }
 
-fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
-    Error::Io { file: file.to_owned(), operation, source }
-}
-
-/// Copies what a plan keeps.
+/// Copies what a decisions keeps.
 struct Copier<'s> {
     salvage: &'s Salvage,
-    plan: &'s Plan,
-    sieve: Sieve<'s>,
+    decisions: &'s Decisions,
+    filter: ValueFilter<'s>,
     data: DataFiles,
-    gap: Gap,
+    mark: PendingMark,
     repaired: Repaired,
 }
 
 impl<'s> Copier<'s> {
-    fn new(salvage: &'s Salvage, plan: &'s Plan, base: &Path) -> Result<Self> {
+    fn new(salvage: &'s Salvage, decisions: &'s Decisions, base: &Path) -> Result<Self> {
         let repaired = Repaired {
             base: base.to_owned(),
             records: 0,
             thinned: 0,
-            dropped: plan.dropped(),
+            dropped: decisions.dropped(),
             marks: 0,
-            metadata_records: plan.metadata.len() as u64,
-            dropped_metadata: plan.dropped_metadata,
+            metadata_records: decisions.metadata.len() as u64,
+            dropped_metadata: decisions.dropped_metadata,
             index_entries: 0,
-            span: plan.span,
-            lost: salvage.lost_metadata().iter().chain(&plan.lost).cloned().collect(),
+            span: decisions.span,
+            lost: salvage.lost_metadata().iter().chain(&decisions.lost).cloned().collect(),
         };
-        let sieve = Sieve::new(salvage.metadata(), salvage.version());
-        let data = DataFiles::create(base, &plan.label)?;
-        Ok(Self { salvage, plan, sieve, data, gap: Gap::default(), repaired })
+        let filter = ValueFilter::new(salvage.metadata(), salvage.version());
+        let data = DataFiles::create(base, &decisions.label)?;
+        Ok(Self { salvage, decisions, filter, data, mark: PendingMark::default(), repaired })
     }
 
     fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
@@ -245,14 +240,14 @@ impl<'s> Copier<'s> {
         let mut number = 0;
         while let Some(salvaged) = records.next()? {
             let Salvaged::Record(record) = salvaged else {
-                self.gap.open();
+                self.mark.records_missing();
                 continue;
             };
             progress.at(&record);
-            if self.plan.keeps(number) {
+            if self.decisions.keeps(number) {
                 self.copy_record(&record)?;
             } else {
-                self.gap.open();
+                self.mark.records_missing();
             }
             number += 1;
         }
@@ -265,11 +260,12 @@ impl<'s> Copier<'s> {
     }
 
     fn copy_metadata(&self) -> Result<u64> {
-        let mut out = OutputFile::create(&self.repaired.base, &self.plan.label, Role::Metadata)?;
+        let mut out =
+            OutputFile::create(&self.repaired.base, &self.decisions.label, Role::Metadata)?;
         if let Some(path) = &self.salvage.files().metadata {
             let mut file = RecordFile::open(path)?;
             let mut bytes = Vec::new();
-            for place in &self.plan.metadata {
+            for place in &self.decisions.metadata {
                 bytes.resize(place.len, 0);
                 file.read_at(&mut bytes, place.offset)?;
                 out.append(&bytes)?;
@@ -279,19 +275,24 @@ impl<'s> Copier<'s> {
     }
 
     fn copy_record(&mut self, record: &Record<'_>) -> Result<()> {
-        let Some(passed) = self.sieve.pass(record)? else {
+        let Some(passed) = self.filter.pass(record)? else {
             self.repaired.dropped += 1;
-            self.gap.open();
+            self.mark.records_missing();
             return Ok(());
         };
-        let (volume, stamp) = (record.volume(), record.timestamp());
-        if let Some(at) = self.gap.close(stamp, record.is_mark()) {
+        let (volume, timestamp) = (record.volume(), record.timestamp());
+        if let Some(at) = self.mark.due_before(timestamp, record.is_mark()) {
             let mut mark = Vec::new();
             encode_mark(self.salvage.version(), at, &mut mark)?;
-            self.data.append(volume, at, self.plan.new_metadata_offset(at), &mark)?;
+            self.data.append(volume, at, self.decisions.new_metadata_offset(at), &mark)?;
             self.repaired.marks += 1;
         }
-        self.data.append(volume, stamp, self.plan.new_metadata_offset(stamp), passed.bytes)?;
+        self.data.append(
+            volume,
+            timestamp,
+            self.decisions.new_metadata_offset(timestamp),
+            passed.bytes,
+        )?;
         self.repaired.records += 1;
         self.repaired.thinned += u64::from(passed.is_thinned);
         Ok(())

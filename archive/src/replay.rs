@@ -1,15 +1,15 @@
-//! The value of any metric at any time, by the rules of PCP 7.2.1.
+//! Replay: the value of any metric at any time, by the rules of PCP 7.2.1.
 //!
-//! An archive holds observations, as often as someone chose to log. Replay
-//! answers for the moments in between, and its answers are a function of the
-//! archive and the moment alone: not of what was asked before, not of the
-//! direction, not of the step. (PCP's own depend on earlier fetches in some
-//! corners; where they do, the answer here is that of a fresh context.)
+//! An archive holds observations at the logger's intervals. Replay computes the
+//! values at the moments in between. They depend on the archive and the moment
+//! only, not on earlier calls, the direction or the step. (PCP's own depend on
+//! earlier fetches in some cases; the answer here is then that of a fresh
+//! context.)
 //!
 //! # The rules, worked by hand
 //!
 //! Let a metric be logged as 100 at 0 s, 203 at 10 s and 50 at 20 s; then the
-//! logger stopped, which a *mark* at 20.001 s says; then 60 at 40 s and 81 at
+//! logger stopped, as a *mark* at 20.001 s records; then 60 at 40 s and 81 at
 //! 50 s. What is its value at t?
 //!
 //! | t | counter | instant | discrete | why |
@@ -29,57 +29,56 @@
 //!
 //! # Reading order
 //!
-//! [`interpolate`] has the rules, each a small function; `timeline` knows
-//! records and marks; `lifetime` when an instance exists; this file puts them
-//! together, on the columns that a [scan] read; `rate` makes
-//! rates of counters; [`expression`] is what is worked out of several metrics,
-//! `histogram` has quantiles, and `derived` puts both beside the others; `seek` reads no more of an
-//! archive than answers need, and `pieces` no more at once.
+//! `interpolate` has the rules, each a small function; `timeline` knows records and marks;
+//! `lifetime` when an instance exists; this file puts them together, on the columns that a [scan]
+//! read; `rate` makes rates of counters; [`expression`] is what is worked out of several metrics,
+//! `histogram` has quantiles, and `derived` adds both to the others; `seek` reads no more of an
+//! archive than answers need, and `window` no more at once.
 //!
 //! # Cost
 //!
 //! One forward scan of the archive collects the observations of the selected
-//! metrics, 12 bytes each for a number. An answer then takes two binary
-//! searches an instance, whatever the step. Where few moments or a narrow
-//! window are asked for, [`Selection::load_moments`] and
-//! [`Selection::load_spans`] read only what decides their answers; many moments,
-//! and logged values, are had [piece by piece](Selection::window) in bounded
-//! memory, the pieces of a window on [all processors](Window::for_each).
+//! metrics, 12 bytes each for a number. An answer then takes two binary searches
+//! an instance, whatever the step. For few moments or a narrow window,
+//! [`Selection::load_moments`] and [`Selection::load_spans`] read only what
+//! decides their answers; many moments, and logged values, are read [batch by
+//! batch](Selection::window) in bounded memory, the batches of a window on [all
+//! processors](Window::for_each).
 
 mod damage;
 mod derived;
 pub mod expression;
 mod histogram;
-pub mod interpolate;
+mod interpolate;
 mod lifetime;
 mod observations;
-mod pieces;
 mod rate;
 mod seek;
 mod steps;
 mod timeline;
+mod two_moments;
+mod window;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, InstanceId, Semantics, Timestamp};
 
 use crate::salvage::Lost;
-use crate::scan::{self, Chunk, Column, Room, Taken};
-use crate::{Result, Source, Value};
+use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
+use crate::{InDom, InstanceId, Result, Semantics, Source, Timestamp, Value, scan};
 use derived::{Derivations, Derived};
-use interpolate::{Decrease, Observed, value_at};
+use interpolate::{Observed, value_at};
 use lifetime::Lifetime;
 use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
+pub use interpolate::Decrease;
 pub use observations::Observations;
-pub use pieces::{Logged, Window};
 pub use rate::rate_between;
-pub use steps::Steps;
+pub use window::{Logged, Window};
 
 /// How far before the archive's start PCP still answers, with nothing: 1 ms.
 const SLOP: f64 = 0.001;
@@ -134,13 +133,13 @@ impl<'a> Selection<'a> {
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
         let (mut records, mut lost) = (source.records()?, Vec::new());
-        while selection.fill(&mut chunk, &mut records, Room::UNBOUNDED, &mut lost)? {}
-        let end = chunk.stamps().last().copied().unwrap_or(source.start());
-        Ok(Replay { lost, ..selection.replay(chunk.into_taken(), end, None) })
+        while selection.fill(&mut chunk, &mut records, ChunkLimits::UNBOUNDED, &mut lost)? {}
+        let end = chunk.timestamps().last().copied().unwrap_or(source.start());
+        Ok(Replay { lost, ..selection.replay(chunk.into_rows(), end, None) })
     }
 
-    /// Adds what derived metrics are worked out of, behind what is shown, if
-    /// it is not selected itself.
+    /// Adds the operands of derived metrics, after what is shown, unless they
+    /// are selected themselves.
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
@@ -155,7 +154,7 @@ impl<'a> Selection<'a> {
     /// The replay of what was read.
     fn replay(
         self,
-        taken: Taken,
+        taken: ChunkRows,
         end: Timestamp,
         covered: Option<Vec<RangeInclusive<Timestamp>>>,
     ) -> Replay<'a> {
@@ -168,14 +167,14 @@ impl<'a> Selection<'a> {
         };
         let operands = self.derivations.operands.iter().filter_map(place_of).collect();
         let shown = shown.chain(derived).collect();
-        let Taken { stamps, marks, columns, backward_records } = taken;
+        let ChunkRows { timestamps, marks, columns, backward_records } = taken;
         let lives = self.lives.as_deref();
         let metrics = self.chosen.metrics().iter().cloned();
         let tracks =
             metrics.zip(columns).map(|(metric, columns)| Track::new(lives, metric, columns));
         Replay {
             source,
-            timeline: Timeline::new(source.start(), stamps, marks),
+            timeline: Timeline::new(source.start(), timestamps, marks),
             metrics: shown,
             derived: self.derivations.all,
             operands,
@@ -276,13 +275,13 @@ pub struct Sample<'r> {
     pub values: Vec<Values<'r>>,
 }
 
-/// One archive, or several as one, whose selected metrics can be asked for at
-/// any time.
+/// One archive, or several as one, whose selected metrics have values at any
+/// time.
 #[derive(Debug)]
 pub struct Replay<'a> {
     source: Source<'a>,
     timeline: Timeline,
-    /// Those that are shown: the first tracks, and behind them what is derived.
+    /// Those that are shown: the first tracks, then the derived metrics.
     metrics: Vec<SelectedMetric>,
     derived: Vec<Derived>,
     /// The tracks of the operands of derived metrics.
@@ -310,8 +309,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The selected metrics, in the order of their selection, and behind them
-    /// the derived ones.
+    /// The selected metrics, in the order of their selection, then the derived
+    /// ones.
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
         self.metrics.iter()
     }
@@ -329,8 +328,8 @@ impl<'a> Replay<'a> {
         own.chain(self.derived_instances(metric))
     }
 
-    /// Records that were left out because their stamp lies before that of the
-    /// record in front of them. Such an archive is damaged.
+    /// Records that were skipped because they are earlier than the record before
+    /// them. Such an archive is damaged.
     pub fn backward_records(&self) -> u64 {
         self.backward_records
     }
@@ -340,22 +339,22 @@ impl<'a> Replay<'a> {
     pub fn typical_interval(&self) -> Option<Duration> {
         let all = self.tracks.iter().flat_map(|track| &track.columns);
         let longest = all.max_by_key(|column| column.len())?;
-        let stamps: Vec<Timestamp> =
-            longest.rows().iter().filter_map(|record| self.timeline.stamp(record)).collect();
+        let timestamps: Vec<Timestamp> =
+            longest.rows().iter().filter_map(|record| self.timeline.timestamp(record)).collect();
         let gaps =
-            stamps.windows(2).filter_map(|pair| Some(pair.last()?.nanos_since(*pair.first()?)));
+            timestamps.windows(2).filter_map(|pair| Some(pair.last()?.nanos_since(*pair.first()?)));
         let mut gaps: Vec<i128> = gaps.collect();
         gaps.sort_unstable();
         let median = gaps.get(gaps.len() / 2)?;
         Some(Duration::from_nanos(u64::try_from(*median).ok()?))
     }
 
-    /// The stamp of the last record; no metric has a value after it.
+    /// The timestamp of the last record; no metric has a value after it.
     pub fn end(&self) -> Timestamp {
         self.end
     }
 
-    /// The values of the selected metrics at a moment, or `None` if it lies
+    /// The values of the selected metrics at a moment, or `None` if it is
     /// outside the archive (`PM_ERR_EOL`) or of what was
     /// [read](Selection::load_spans).
     pub fn at(&self, at: Timestamp) -> Option<Sample<'_>> {
@@ -382,14 +381,14 @@ impl<'a> Replay<'a> {
     }
 
     /// Samples from `start` to `end`, both included, every `step`, as far as
-    /// they lie in the archive. A step of zero gives one sample.
+    /// they are in the archive. A step of zero gives one sample.
     pub fn window(
         &self,
         start: Timestamp,
         end: Timestamp,
         step: Duration,
     ) -> impl Iterator<Item = Sample<'_>> {
-        // Steps that certainly lie before the archive are not tried.
+        // Steps before the archive are skipped.
         let before = self.source.start().nanos_since(start).max(0);
         let step_nanos = (step.as_nanos() as i128).max(1);
         let skipped = (before / step_nanos).saturating_sub(1).max(0);

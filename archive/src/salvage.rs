@@ -1,37 +1,32 @@
-//! Reading what is damaged.
+//! Reading damaged archives.
 //!
-//! A [`Salvage`] opens where [`Archive`](crate::Archive) refuses, and gives
-//! everything that is whole: metadata records one by one, and data records in
-//! file order. Behind a damaged place the next good record is looked for, byte
-//! by byte; what lies between is reported as [`Lost`].
+//! A [`Salvage`] opens where [`Archive`](crate::Archive) refuses, and returns
+//! every valid record: metadata records one by one, and data records in file
+//! order. After a damaged place the next good record is searched byte by byte;
+//! the bytes before it are reported as [`Lost`].
 //!
 //! A record counts as good if its length words agree and all its fields make
-//! sense. In compressed files, records above 8 MiB are not found again behind
-//! damage.
+//! sense. In compressed files, records above 8 MiB are not found after damage.
 
 mod records;
-mod scanner;
 
 use std::path::{Path, PathBuf};
 
-use pcp_types::Timestamp;
-
 pub use records::{Salvaged, SalvagedRecords};
-pub(crate) use scanner::{Damage, Piece, Scanner};
 
-use crate::error::{Error, Result};
-use crate::format::archive_label::{ArchiveLabel, Role, Version};
-use crate::format::metadata_record::{self, MetadataRecord};
-use crate::reader::{AddExtension as _, MemberFiles, Metadata, MetadataLoader, RecordFile};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile, Scanned, Scanner};
+use crate::format::{MetadataRecord, Role, metadata_record};
+use crate::reader::MetadataLoader;
+use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 
-/// A stretch of a file that holds nothing that can be used.
+/// A stretch of a file without usable records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
     /// The file.
     pub file: PathBuf,
     /// Where it starts, bytes from the start of the (expanded) file.
     pub offset: u64,
-    /// Its length. 0 where a compressed file cannot be expanded further.
+    /// Its length. 0 where a compressed file cannot be decompressed further.
     pub bytes: u64,
     /// What is wrong there.
     pub reason: String,
@@ -47,7 +42,7 @@ pub(crate) struct MetadataPlace {
     pub(crate) offset: u64,
     pub(crate) len: usize,
     /// The time of a domain's or of labels; others have none.
-    pub(crate) stamp: Option<Timestamp>,
+    pub(crate) timestamp: Option<Timestamp>,
 }
 
 /// A damaged archive, open for reading what is left of it.
@@ -127,11 +122,11 @@ impl Salvage {
         let mut scanner = Scanner::of_metadata(RecordFile::open(&path)?, version);
         while let Some(piece) = scanner.next()? {
             let (offset, bytes, reason) = match piece {
-                Piece::Damage(damage) => (damage.offset, damage.len, damage.error.to_string()),
-                Piece::Record { offset, len } => {
+                Scanned::Damage(damage) => (damage.offset, damage.len, damage.error.to_string()),
+                Scanned::Record { offset, len } => {
                     match use_record(&mut loader, version, scanner.bytes(offset, len)) {
-                        Ok(stamp) => {
-                            self.places.push(MetadataPlace { offset, len, stamp });
+                        Ok(timestamp) => {
+                            self.places.push(MetadataPlace { offset, len, timestamp });
                             continue;
                         }
                         Err(reason) => (offset, len as u64, reason),
@@ -153,14 +148,14 @@ fn use_record(
     bytes: &[u8],
 ) -> Result<Option<Timestamp>, String> {
     let record = metadata_record::parse(version, bytes).map_err(|error| error.to_string())?;
-    let stamp = match &record {
-        MetadataRecord::Indom(record) => Some(record.stamp),
-        MetadataRecord::Label(record) => Some(record.stamp),
+    let timestamp = match &record {
+        MetadataRecord::Indom(record) => Some(record.timestamp),
+        MetadataRecord::Label(record) => Some(record.timestamp),
         MetadataRecord::Desc(_) | MetadataRecord::Text(_) => None,
     };
     let added = loader.add(record);
     added.map_err(|(pmid, field)| format!("metric {pmid} changes its {field}"))?;
-    Ok(stamp)
+    Ok(timestamp)
 }
 
 /// The first good label; without one, what is wrong with the last.

@@ -1,10 +1,13 @@
 //! The values of chosen metrics as columns, chunk by chunk.
 //!
-//! An archive is written row by row: a record has the values of many metrics
-//! at one time. Whoever computes with a metric wants it column by column: its
-//! values one after the other, with their times. This is the one place that
-//! turns the former into the latter; replay, reports and summaries work on
-//! its columns.
+//! In: a [`Selection`] of a source and a span of time. Out: [`Chunk`]s of rows with
+//! a [`Column`] for each instance. A scan takes no more memory for a day than for
+//! a minute, apart from the list of columns.
+//!
+//! An archive is written row by row: a record has the values of many metrics at
+//! one time. Computations need a metric column by column: its values one after
+//! the other, with their timestamps. This module turns rows into columns;
+//! replay, reports and summaries work on these.
 //!
 //! # A chunk
 //!
@@ -19,23 +22,22 @@
 //!   20 s   0.1                 25                 bytes[eth1]  rows 1 3    values 20 25
 //! ```
 //!
-//! A record, or a mark, is a *row*: its place in [`Chunk::stamps`], counted
+//! A record, or a mark, is a *row*: its place in [`Chunk::timestamps`], counted
 //! from 0 in each chunk. A [`Column`] is what a chunk has of one metric and
 //! instance. Columns are sparse: a row in which the metric has no value, or an
 //! error, or lacks the instance, takes no place in them. Marks are rows
 //! without values ([`Chunk::marks`]): nothing before one may be joined to what
 //! comes after it.
 //!
-//! A chunk ends after so many values or rows that it lies in a processor's
-//! cache, and its memory is used again for the next. So a scan takes as much
-//! memory for a day as for a minute: what grows is only the list of the
-//! columns, one for each instance that had a value. A column keeps its place
-//! in [`Chunk::columns`] from chunk to chunk, which is where a sum over chunks
-//! finds its own.
+//! A chunk is small enough for a processor's cache, and its memory is used
+//! again for the next. So a scan takes as much memory for a day as for a
+//! minute: what grows is only the list of the columns, one for each instance
+//! that had a value. A column keeps its place in [`Chunk::columns`] from chunk
+//! to chunk, which is where a sum over chunks finds its own.
 //!
 //! ```
-//! use mmv_archive::scan::{Columns, Selection};
-//! # use mmv_archive::{
+//! use pcp_archive::scan::{Columns, Selection};
+//! # use pcp_archive::{
 //! #     ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
 //! #     ValueSet, ValueType, WriterLabel, WriterOptions,
 //! # };
@@ -62,7 +64,7 @@
 //! #     }
 //! # }
 //! # writer.finish()?;
-//! # let archive = mmv_archive::Archive::open(&base)?;
+//! # let archive = pcp_archive::Archive::open(&base)?;
 //! let mut selection = Selection::new(&archive);
 //! selection.select("load");
 //! let mut columns = Columns::open(&selection, ..)?;
@@ -70,7 +72,7 @@
 //! while let Some(chunk) = columns.next_chunk()? {
 //!     for column in chunk.columns(0) {
 //!         for (row, load) in column.numbers() {
-//!             println!("{}: {load}", chunk.stamps()[row as usize]);
+//!             println!("{}: {load}", chunk.timestamps()[row as usize]);
 //!             sum += load;
 //!             count += 1;
 //!         }
@@ -84,37 +86,31 @@
 //! ```
 
 mod chunk;
-mod column;
-pub mod glob;
-pub(crate) mod instances;
-pub(crate) mod parallel;
+mod instances;
 mod router;
-mod rows;
+pub(crate) mod segments;
 mod selection;
 
 use std::ops::{Bound, RangeBounds};
 
-use pcp_types::Timestamp;
+use crate::{Error, Records, Result, Source, Timestamp};
+use chunk::Extent;
+pub(crate) use chunk::{ChunkLimits, ChunkRows};
 
-use crate::error::{Error, Result};
-use crate::{Records, Source};
-use chunk::Limits;
-pub(crate) use chunk::{Room, Taken};
-
+pub use crate::column::{Column, Rows};
 pub use chunk::Chunk;
-pub use column::Column;
-pub use rows::Rows;
+pub use instances::select_instances;
 pub use selection::{SelectedMetric, Selection};
 
 /// The columns of a selection from the first record of a span to its last.
 ///
-/// Not an [`Iterator`]: a chunk lives until the next one is asked for.
+/// Not an [`Iterator`]: a chunk lives until the next call.
 #[derive(Debug)]
 pub struct Columns<'a> {
     source: Source<'a>,
     records: Records<'a>,
     last: Bound<Timestamp>,
-    room: Room,
+    limits: ChunkLimits,
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
@@ -128,7 +124,7 @@ enum Rest {
 }
 
 impl<'a> Columns<'a> {
-    /// Begins a scan of the records whose times lie in `span`: `..` is the
+    /// Begins a scan of the records with timestamps in `span`: `..` is the
     /// whole archive, `start..=end` a window. The index is used to find its
     /// first record.
     ///
@@ -163,7 +159,7 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        Ok(Self { source, records, last, room: Room::CHUNK, chunk, rest: Rest::Records })
+        Ok(Self { source, records, last, limits: ChunkLimits::CHUNK, chunk, rest: Rest::Records })
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -171,8 +167,8 @@ impl<'a> Columns<'a> {
     /// # Errors
     ///
     /// [`Error::Corrupt`] for a damaged record, or for a value that cannot be
-    /// of its metric's type, and [`Error::Io`]. All rows in front of it have
-    /// been returned before, and the scan is over.
+    /// of its metric's type, and [`Error::Io`]. All rows before it were
+    /// returned earlier, and the scan has ended.
     pub fn next_chunk(&mut self) -> Result<Option<&Chunk>> {
         self.chunk.clear();
         match std::mem::replace(&mut self.rest, Rest::Nothing) {
@@ -180,30 +176,30 @@ impl<'a> Columns<'a> {
             Rest::Error(error) => return Err(error),
             Rest::Records => {}
         }
-        let filled = self.chunk.fill(self.source, &mut self.records, self.last, self.room);
+        let filled = self.chunk.fill(self.source, &mut self.records, self.last, self.limits);
         self.rest = match filled {
             Ok(true) => Rest::Records,
             Ok(false) => Rest::Nothing,
-            Err(error) if self.chunk.stamps().is_empty() => return Err(error),
+            Err(error) if self.chunk.timestamps().is_empty() => return Err(error),
             Err(error) => Rest::Error(error),
         };
-        Ok(Some(&self.chunk).filter(|chunk| !chunk.stamps().is_empty()))
+        Ok(Some(&self.chunk).filter(|chunk| !chunk.timestamps().is_empty()))
     }
 
     /// The same with chunks of another size.
     #[cfg(test)]
-    pub(crate) fn with_room(mut self, room: Room) -> Self {
-        self.room = room;
+    pub(crate) fn with_limits(mut self, limits: ChunkLimits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// Where what was read so far lies.
-    const fn limits(&self) -> Limits {
-        self.chunk.limits()
+    /// The extent of the records read so far.
+    const fn extent(&self) -> Extent {
+        self.chunk.extent()
     }
 
-    /// Records so far that were left out because their time lies before that
-    /// of the record in front of them. Such an archive is damaged.
+    /// Records so far that were skipped because they are earlier than the
+    /// record before them. Such an archive is damaged.
     pub fn backward_records(&self) -> u64 {
         self.chunk.backward_records()
     }

@@ -1,22 +1,21 @@
-//! An archive that appears whole or not at all.
+//! An archive that appears complete or not at all.
 //!
-//! It is written under a hidden name in the directory of its own, and gets its
-//! name when it is complete: data volumes first, the metadata, without which
-//! nobody takes the files for an archive, last.
+//! It is written under a hidden name in the same directory, and is renamed when
+//! it is complete: data volumes first, and last the metadata, without which the
+//! files are no archive.
 //!
-//! A process that is killed leaves its hidden files behind
-//! (`.NAME.PID.meta` and so on). No command reads them with a directory, and
-//! nothing takes them away: they may be removed.
+//! A process that is killed leaves its hidden files (`.NAME.PID.meta` and so
+//! on). No command reads them as part of a directory, and none removes them:
+//! they may be deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::format::archive_label::Role;
-use crate::reader::{AddExtension as _, Compression, MemberFiles, Members};
+use crate::files::{AddExtension as _, MemberFiles, Members, sync_directory};
+use crate::format::Role;
+use crate::{Compression, Error, Result, io_error};
 
-/// An archive under construction. What is left of it when this is dropped is
-/// taken away.
+/// An archive under construction. Its remaining files are removed on drop.
 #[derive(Debug)]
 pub struct Staging {
     base: PathBuf,
@@ -66,14 +65,14 @@ impl Staging {
         &self.hidden
     }
 
-    /// Takes away what was written so far, to begin anew.
+    /// Removes what was written so far, to start again.
     ///
     /// # Errors
     ///
     /// [`Error::Io`].
     pub fn clear(&self) -> Result<()> {
         for (file, _) in MemberFiles::of(&self.hidden)?.all() {
-            fs::remove_file(file).map_err(io("remove", file))?;
+            fs::remove_file(file).map_err(io_error("remove", file))?;
         }
         Ok(())
     }
@@ -86,7 +85,7 @@ impl Staging {
     pub fn commit(self) -> Result<()> {
         if self.replaces {
             for (file, _) in MemberFiles::of(&self.base)?.all() {
-                fs::remove_file(file).map_err(io("remove", file))?;
+                fs::remove_file(file).map_err(io_error("remove", file))?;
             }
         } else if let Some(file) = Members::any(&self.base)? {
             return Err(Error::Exists { file });
@@ -99,7 +98,7 @@ impl Staging {
             if let Some(suffix) = compression_suffix(file) {
                 name = name.with_extension_added(suffix);
             }
-            fs::rename(file, &name).map_err(io("rename", file))?;
+            fs::rename(file, &name).map_err(io_error("rename", file))?;
         }
         sync_directory(&self.base)
     }
@@ -112,19 +111,6 @@ impl Drop for Staging {
             let _ = fs::remove_file(file);
         }
     }
-}
-
-/// Names are on disk only when their directory is.
-fn sync_directory(base: &Path) -> Result<()> {
-    let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(io("sync", directory))
-}
-
-fn io(operation: &'static str, file: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let file = file.to_owned();
-    move |source| Error::Io { file, operation, source }
 }
 
 /// Whether two base names are of one archive.
@@ -179,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_leaves_nothing() {
+    fn abandoned_files_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let staging = Staging::new(&directory.path().join("a")).unwrap();
         fill(&staging, &["meta", "0", "index"]);
@@ -188,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_begun_anew() {
+    fn what_is_cleared_is_begun_again() {
         let directory = tempfile::tempdir().unwrap();
         let staging = Staging::new(&directory.path().join("a")).unwrap();
         staging.clear().unwrap();

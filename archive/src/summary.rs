@@ -1,14 +1,14 @@
-//! What metrics were over a stretch of time, in a few numbers.
+//! Statistics of metrics over a span of time.
 //!
 //! One pass over the columns of a [scan](crate::scan), in memory that grows
 //! with the number of instances and not with the length of the archive. The
 //! numbers are those of PCP's pmlogsummary; where they are not, the table
-//! below says why.
+//! below states why.
 //!
 //! # Worked by hand
 //!
 //! A metric was logged as 100 at 0 s, 150 at 10 s, 160 at 30 s; then the
-//! logger stopped, which a mark at 31 s says; then 7 at 60 s and 27 at 70 s,
+//! logger stopped, as a mark at 31 s records; then 7 at 60 s and 27 at 70 s,
 //! which is where the archive ends.
 //!
 //! | | counter | instant | discrete |
@@ -34,7 +34,7 @@
 //! |---|---|---|---|
 //! | the first rate of a counter being the least or the greatest | its time is that of the first value | that of the second, as of all other rates | the time of a rate is the end of its interval |
 //! | discrete, stochastic average | the last value counts again at each mark and at the end | each value counts once | its manual: each observation has an equal weighting |
-//! | discrete, between two marks and behind the last one | the value from before the first mark goes on | no value | the mark hides it |
+//! | discrete, between two marks and after the last one | the value from before the first mark goes on | no value | the mark hides it |
 //! | one value, or all at one time: time average | 0 | the stochastic average | its own comment: "just report the one value" |
 //! | 64-bit counters above 2^53 | differences of rounded values | exact differences | |
 //! | a first value that is NaN | everything is NaN | passed over like others | |
@@ -47,12 +47,11 @@ mod tally;
 use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
-use pcp_types::{InstanceId, Timestamp, Units};
 
-use crate::error::Result;
-use crate::replay::interpolate::Decrease;
-use crate::scan::parallel::by_time;
+use crate::replay::Decrease;
+use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
+use crate::{InstanceId, Result, Timestamp, Units};
 use tally::Tally;
 
 /// A metric and the summaries of its instances.
@@ -112,9 +111,9 @@ pub struct Extreme {
 /// are not numbers, are left out.
 ///
 /// ```
-/// use mmv_archive::replay::interpolate::Decrease;
-/// use mmv_archive::{scan::Selection, summary::summarize};
-/// # use mmv_archive::{
+/// use pcp_archive::replay::Decrease;
+/// use pcp_archive::{scan::Selection, summary::summarize};
+/// # use pcp_archive::{
 /// #     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
 /// #     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 /// # };
@@ -192,7 +191,7 @@ impl<'s> Segment<'s> {
                 tallies.add(chunk, metric, &clock, segment.mark);
             }
             let mut marks = chunk.marks().iter();
-            let mark = || marks.find_map(|row| chunk.stamps().get(*row as usize)).copied();
+            let mark = || marks.find_map(|row| chunk.timestamps().get(*row as usize)).copied();
             segment.mark = segment.mark.or_else(mark);
         }
         Ok(segment)
@@ -212,9 +211,9 @@ impl<'s> Segment<'s> {
     }
 }
 
-/// How many seconds before each row of a chunk the row in front of it was: the
-/// same for all columns, and most values follow one in the row in front. NaN
-/// for a row at the same time, and for the first.
+/// The seconds from the row before to each row of a chunk: the same for all
+/// columns, and most values follow one in the row before. NaN for a row at the
+/// same time, and for the first.
 #[derive(Debug, Default)]
 struct Clock {
     seconds: Vec<f64>,
@@ -224,7 +223,7 @@ impl Clock {
     fn set(&mut self, chunk: &Chunk) {
         self.seconds.clear();
         self.seconds.push(f64::NAN);
-        let pairs = chunk.stamps().iter().zip(chunk.stamps().iter().skip(1));
+        let pairs = chunk.timestamps().iter().zip(chunk.timestamps().iter().skip(1));
         self.seconds.extend(pairs.map(|(before, after)| {
             let seconds = after.seconds_since(*before);
             if seconds > 0.0 { seconds } else { f64::NAN }
@@ -245,11 +244,11 @@ impl<'s> Tallies<'s> {
         Self { metric, decrease, instances: Vec::new() }
     }
 
-    /// Adds what a chunk has. `mark` is the first one in front of the chunk.
+    /// Adds the values of a chunk. `mark` is the first one before the chunk.
     fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock, mark: Option<Timestamp>) {
         let columns = chunk.columns(metric);
         let new = columns.iter().skip(self.instances.len());
-        // Most metrics have one instance for good.
+        // Most metrics have one instance forever.
         self.instances.reserve_exact(new.len());
         for column in new {
             let tally = Tally::new(self.metric, self.decrease, mark);

@@ -2,15 +2,14 @@
 
 pub(crate) mod logger;
 
-use pcp_types::{ErrorCode, InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use crate::event::{EventArrayBuilder, EventFlags};
-use crate::format::desc::MetricDesc;
-use crate::reader::Metadata;
-use crate::value::{OwnedValue, Value, ValueSet};
-use crate::writer::WriterLabel;
+use crate::{
+    ErrorCode, InDom, InstanceId, Metadata, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
+    Units, Value, ValueSet, ValueType, WriterLabel,
+};
 
 /// The label of all test archives.
 pub(crate) fn label() -> WriterLabel {
@@ -41,7 +40,7 @@ pub(crate) fn descs() -> Vec<MetricDesc> {
     (0..2 * types.len() as u32).map(desc).collect()
 }
 
-/// Metadata with [`descs`] and nothing else.
+/// Metadata of [`descs`] only.
 pub(crate) fn metadata() -> Metadata {
     Metadata::of_metrics(&descs())
 }
@@ -82,10 +81,10 @@ fn events(empty: EventArrayBuilder) -> impl Strategy<Value = OwnedValue> {
     vec((any::<u32>(), 0u32..32), 0..3).prop_map(move |records| {
         let mut builder = empty.clone();
         for (number, flags) in records {
-            let stamp = Timestamp::new(i64::from(number >> 1), 5000).unwrap();
-            builder.record(stamp, EventFlags::from_bits(flags)).unwrap();
+            let timestamp = Timestamp::new(i64::from(number >> 1), 5000).unwrap();
+            builder.record(timestamp, EventFlags::from_bits(flags)).unwrap();
             builder.parameter(Pmid::from_raw(number), Value::U32(number)).unwrap();
-            builder.missed(stamp, flags).unwrap();
+            builder.missed(timestamp, flags).unwrap();
         }
         builder.finish()
     })

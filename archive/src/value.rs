@@ -1,10 +1,19 @@
 //! Values of metrics, and the results they come in.
 
-use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+use crate::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
+use zerocopy::FromBytes as _;
+use zerocopy::big_endian::U32;
 
-/// One value, borrowed from the bytes of a record (`pmAtomValue`).
+/// One value (`pmAtomValue`), borrowed from the bytes of a record.
+pub type Value<'a> = AnyValue<&'a [u8]>;
+
+/// One value with its own bytes.
+pub type OwnedValue = AnyValue<Vec<u8>>;
+
+/// One value, with the bytes `B` of what is not a number: a [`Value`] or an
+/// [`OwnedValue`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value<'a> {
+pub enum AnyValue<B> {
     /// [`ValueType::I32`].
     I32(i32),
     /// [`ValueType::U32`].
@@ -18,49 +27,44 @@ pub enum Value<'a> {
     /// [`ValueType::Double`].
     Double(f64),
     /// [`ValueType::String`]: the bytes before the NUL, in no known encoding.
-    String(&'a [u8]),
+    String(B),
     /// [`ValueType::Aggregate`] and [`ValueType::AggregateStatic`]: opaque
     /// bytes.
-    Aggregate(&'a [u8]),
-    /// [`ValueType::Event`]: the packed array behind its block header,
+    Aggregate(B),
+    /// [`ValueType::Event`]: the packed array after its block header,
     /// starting with the number of event records.
-    Event(&'a [u8]),
+    Event(B),
     /// [`ValueType::HighresEvent`]: the same, with times of 16 bytes.
-    HighresEvent(&'a [u8]),
+    HighresEvent(B),
 }
 
 impl Value<'_> {
     /// A copy that owns its bytes.
     pub fn to_owned(&self) -> OwnedValue {
-        match *self {
-            Self::I32(v) => OwnedValue::I32(v),
-            Self::U32(v) => OwnedValue::U32(v),
-            Self::I64(v) => OwnedValue::I64(v),
-            Self::U64(v) => OwnedValue::U64(v),
-            Self::Float(v) => OwnedValue::Float(v),
-            Self::Double(v) => OwnedValue::Double(v),
-            Self::String(bytes) => OwnedValue::String(bytes.to_vec()),
-            Self::Aggregate(bytes) => OwnedValue::Aggregate(bytes.to_vec()),
-            Self::Event(bytes) => OwnedValue::Event(bytes.to_vec()),
-            Self::HighresEvent(bytes) => OwnedValue::HighresEvent(bytes.to_vec()),
+        self.with_bytes(|bytes| bytes.to_vec())
+    }
+
+    /// The type; of an aggregate always [`ValueType::Aggregate`].
+    pub const fn value_type(&self) -> ValueType {
+        match self {
+            Self::I32(_) => ValueType::I32,
+            Self::U32(_) => ValueType::U32,
+            Self::I64(_) => ValueType::I64,
+            Self::U64(_) => ValueType::U64,
+            Self::Float(_) => ValueType::Float,
+            Self::Double(_) => ValueType::Double,
+            Self::String(_) => ValueType::String,
+            Self::Aggregate(_) => ValueType::Aggregate,
+            Self::Event(_) => ValueType::Event,
+            Self::HighresEvent(_) => ValueType::HighresEvent,
         }
     }
 
     /// Whether this is how values of a type are represented.
     pub const fn is_of(&self, value_type: ValueType) -> bool {
-        matches!(
-            (self, value_type),
-            (Self::I32(_), ValueType::I32)
-                | (Self::U32(_), ValueType::U32)
-                | (Self::I64(_), ValueType::I64)
-                | (Self::U64(_), ValueType::U64)
-                | (Self::Float(_), ValueType::Float)
-                | (Self::Double(_), ValueType::Double)
-                | (Self::String(_), ValueType::String)
-                | (Self::Aggregate(_), ValueType::Aggregate | ValueType::AggregateStatic)
-                | (Self::Event(_), ValueType::Event)
-                | (Self::HighresEvent(_), ValueType::HighresEvent)
-        )
+        let is_static = matches!(value_type, ValueType::AggregateStatic);
+        let stored_as = if is_static { ValueType::Aggregate } else { value_type };
+        self.value_type().code() == stored_as.code()
     }
 
     /// The number as a double; `None` for values that are no number. Integers
@@ -82,43 +86,33 @@ impl Value<'_> {
     pub fn event_count(&self) -> Option<u32> {
         match self {
             Self::Event(bytes) | Self::HighresEvent(bytes) => {
-                bytes.first_chunk().map(|word| u32::from_be_bytes(*word))
+                U32::read_from_prefix(bytes).ok().map(|(word, _)| word.get())
             }
             _ => None,
         }
     }
 }
 
-/// One value with its own bytes; see [`Value`].
-#[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the variants are those of Value")]
-pub enum OwnedValue {
-    I32(i32),
-    U32(u32),
-    I64(i64),
-    U64(u64),
-    Float(f32),
-    Double(f64),
-    String(Vec<u8>),
-    Aggregate(Vec<u8>),
-    Event(Vec<u8>),
-    HighresEvent(Vec<u8>),
-}
-
 impl OwnedValue {
     /// The value, borrowed.
     pub fn as_value(&self) -> Value<'_> {
+        self.with_bytes(Vec::as_slice)
+    }
+}
+
+impl<B> AnyValue<B> {
+    fn with_bytes<'s, C>(&'s self, convert: impl FnOnce(&'s B) -> C) -> AnyValue<C> {
         match self {
-            Self::I32(v) => Value::I32(*v),
-            Self::U32(v) => Value::U32(*v),
-            Self::I64(v) => Value::I64(*v),
-            Self::U64(v) => Value::U64(*v),
-            Self::Float(v) => Value::Float(*v),
-            Self::Double(v) => Value::Double(*v),
-            Self::String(bytes) => Value::String(bytes),
-            Self::Aggregate(bytes) => Value::Aggregate(bytes),
-            Self::Event(bytes) => Value::Event(bytes),
-            Self::HighresEvent(bytes) => Value::HighresEvent(bytes),
+            Self::I32(v) => AnyValue::I32(*v),
+            Self::U32(v) => AnyValue::U32(*v),
+            Self::I64(v) => AnyValue::I64(*v),
+            Self::U64(v) => AnyValue::U64(*v),
+            Self::Float(v) => AnyValue::Float(*v),
+            Self::Double(v) => AnyValue::Double(*v),
+            Self::String(bytes) => AnyValue::String(convert(bytes)),
+            Self::Aggregate(bytes) => AnyValue::Aggregate(convert(bytes)),
+            Self::Event(bytes) => AnyValue::Event(convert(bytes)),
+            Self::HighresEvent(bytes) => AnyValue::HighresEvent(convert(bytes)),
         }
     }
 }

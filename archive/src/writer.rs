@@ -1,5 +1,8 @@
 //! Writing an archive.
 //!
+//! In: declared metadata, and records in the order of time. Out: the files of an
+//! archive that is valid after every call.
+//!
 //! Metadata is declared whenever it becomes known, and goes to disk right
 //! before the next record, with that record's time; what did not change is
 //! not written again. Each record is one write call. If a write fails, the
@@ -7,36 +10,29 @@
 //! again later: the metadata is still waiting.
 
 mod append_file;
-mod catalog;
-mod copied;
+mod copied_set;
+mod declared;
 #[cfg(test)]
 pub(crate) mod fault;
 mod file_set;
+mod index_policy;
 mod indom_change;
 mod options;
-mod temporal_index;
 
 use std::path::{Path, PathBuf};
 
-use pcp_types::{InDom, Pmid, Timestamp};
-
-use crate::error::{EncodeError, Error, Result};
-use crate::format::archive_label::{self, ArchiveLabel, Role, Version};
-use crate::format::desc::MetricDesc;
-use crate::format::event_array::EventArray;
-use crate::format::indom::Instance;
-use crate::format::labelset::{LabelSet, LabelTarget};
-use crate::format::result_builder::{ResultBuilder, encode_mark};
-use crate::format::stamp;
-use crate::format::text::{TextKind, TextTarget};
+use crate::files::Members;
+use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
 use crate::prepared::{RecordBuffer, SetShape};
-use crate::reader::Members;
-use crate::value::{FetchResult, Value, ValueSet};
-use catalog::Catalog;
-pub(crate) use copied::Copied;
+use crate::{
+    ArchiveLabel, EncodeError, Error, FetchResult, InDom, Instance, LabelSet, LabelTarget,
+    MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value, ValueSet, Version,
+};
+pub(crate) use copied_set::CopiedSet;
+use declared::DeclaredMetadata;
 use file_set::FileSet;
+use index_policy::IndexPolicy;
 pub use options::{WriterLabel, WriterOptions};
-use temporal_index::IndexPolicy;
 
 /// What a finished archive consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +71,7 @@ pub struct ArchiveWriter {
     base: PathBuf,
     label: WriterLabel,
     options: WriterOptions,
-    catalog: Catalog,
+    declared: DeclaredMetadata,
     /// None before the first record.
     files: Option<FileSet>,
     switch_due: bool,
@@ -111,7 +107,7 @@ impl ArchiveWriter {
             base: base.to_owned(),
             label,
             options,
-            catalog: Catalog::new(version),
+            declared: DeclaredMetadata::new(version),
             files: None,
             switch_due: false,
             first: None,
@@ -132,11 +128,11 @@ impl ArchiveWriter {
     ///
     /// [`Error::MetricChanged`] if the metric is known with another
     /// descriptor, which needs a new archive; [`Error::NameTaken`] and
-    /// [`Error::LeafAndFolder`] for names that do not fit those of other
+    /// [`Error::LeafAndBranch`] for names that do not fit those of other
     /// metrics; [`Error::Encode`] for a metric that has no name, or one that
     /// no name space can have. Then none of the names is known.
     pub fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
-        self.catalog.declare_metric(desc, names)
+        self.declared.declare_metric(desc, names)
     }
 
     /// Makes the instances of a domain known, all of them, in any order. What
@@ -148,7 +144,7 @@ impl ArchiveWriter {
     ///
     /// [`Error::Encode`] for a number that occurs twice and a name with a NUL.
     pub fn declare_indom(&mut self, indom: InDom, instances: &[Instance]) -> Result<()> {
-        self.catalog.declare_indom(indom, instances)
+        self.declared.declare_indom(indom, instances)
     }
 
     /// Makes the labels of a target known, replacing what it had. Of several
@@ -159,7 +155,7 @@ impl ArchiveWriter {
     ///
     /// [`Error::Encode`] for sets beyond the format's limits.
     pub fn declare_labels(&mut self, target: LabelTarget, sets: &[LabelSet]) -> Result<()> {
-        self.catalog.declare_labels(target, sets)
+        self.declared.declare_labels(target, sets)
     }
 
     /// Makes a help text known. Readers use the last one of the archive.
@@ -168,10 +164,10 @@ impl ArchiveWriter {
     ///
     /// [`Error::Encode`] for a text with a NUL.
     pub fn declare_text(&mut self, target: TextTarget, kind: TextKind, text: &str) -> Result<()> {
-        self.catalog.declare_text(target, kind, text)
+        self.declared.declare_text(target, kind, text)
     }
 
-    /// Gives what was declared since the last record the time `stamp`, in
+    /// Gives what was declared since the last record the time `timestamp`, in
     /// place of that of the next record. Before the first record it becomes
     /// the start in the archive's label, too.
     ///
@@ -179,15 +175,15 @@ impl ArchiveWriter {
     ///
     /// [`Error::TimeBackwards`] for a time before that of the last record or
     /// the last call; [`Error::Encode`].
-    pub fn date_metadata(&mut self, stamp: Timestamp) -> Result<()> {
-        let stamp = self.stored(stamp)?;
-        self.check_time(stamp, false)?;
+    pub fn date_metadata(&mut self, timestamp: Timestamp) -> Result<()> {
+        let timestamp = self.stored(timestamp)?;
+        self.check_time(timestamp, false)?;
         self.metadata.truncate(self.dated.len);
-        self.dated.changed |= self.catalog.encode(stamp, &mut self.metadata)?;
+        self.dated.changed |= self.declared.encode(timestamp, &mut self.metadata)?;
         self.dated.len = self.metadata.len();
-        self.catalog.written(stamp);
-        self.dated.start.get_or_insert(stamp);
-        self.dated.last = Some(stamp);
+        self.declared.written(timestamp);
+        self.dated.start.get_or_insert(timestamp);
+        self.dated.last = Some(timestamp);
         Ok(())
     }
 
@@ -197,29 +193,32 @@ impl ArchiveWriter {
     ///
     /// [`Error::TimeBackwards`] for a time before that of the last record, or
     /// for the same time if that is a mark;
-    /// [`Error::EmptyStart`] without value sets;
+    /// [`Error::EmptyRecord`] without value sets;
     /// [`Error::Undeclared`] and [`Error::ValueMismatch`] for values that do
     /// not fit what was declared; [`Error::Encode`]; [`Error::Io`], after
     /// which the archive is as before the call.
     pub fn write_result(&mut self, result: &FetchResult) -> Result<()> {
-        if result.value_sets.is_empty() {
-            return Err(Error::EmptyStart);
-        }
         self.builder.clear();
         for set in &result.value_sets {
-            let desc = self.catalog.desc(set.pmid)?;
+            let desc = self.declared.desc(set.pmid)?;
             check_set(desc, set)?;
             self.builder.put_set(set, desc.value_type)?;
         }
-        let stamp = self.stored(result.timestamp)?;
-        self.check_time(stamp, self.ends_in_mark)?;
+        self.write_built(result.timestamp)
+    }
+
+    /// Writes the record that the builder holds.
+    fn write_built(&mut self, timestamp: Timestamp) -> Result<()> {
+        if self.builder.is_empty() {
+            return Err(Error::EmptyRecord { timestamp });
+        }
+        let timestamp = self.stored(timestamp)?;
+        self.check_time(timestamp, self.ends_in_mark)?;
         let mut record = std::mem::take(&mut self.record);
         record.clear();
-        let written = self
-            .builder
-            .encode(self.options.version, stamp, &mut record)
-            .map_err(Error::from)
-            .and_then(|()| self.write_record(stamp, &record));
+        let encoded = self.builder.encode(self.options.version, timestamp, &mut record);
+        let written =
+            encoded.map_err(Error::from).and_then(|()| self.write_record(timestamp, &record));
         self.record = record;
         written
     }
@@ -239,31 +238,31 @@ impl ArchiveWriter {
         }
         if self.checked_template != Some(buffer.template_id()) {
             for shape in buffer.shapes() {
-                check_shape(self.catalog.desc(shape.pmid)?, shape)?;
+                check_shape(self.declared.desc(shape.pmid)?, shape)?;
             }
             self.checked_template = Some(buffer.template_id());
         }
-        let stamp = self.stored(buffer.timestamp())?;
-        self.check_time(stamp, self.ends_in_mark)?;
-        self.write_record(stamp, buffer.as_bytes())
+        let timestamp = self.stored(buffer.timestamp())?;
+        self.check_time(timestamp, self.ends_in_mark)?;
+        self.write_record(timestamp, buffer.as_bytes())
     }
 
     /// Writes a mark: readers do not join values before and after it.
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyStart`] before the first record;
+    /// [`Error::LeadingMark`] before the first record;
     /// [`Error::TimeBackwards`] unless the time is after that of the last
     /// record; [`Error::Io`] as for results.
-    pub fn write_mark(&mut self, stamp: Timestamp) -> Result<()> {
+    pub fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
         if self.last.is_none() {
-            return Err(Error::EmptyStart);
+            return Err(Error::LeadingMark);
         }
-        let stamp = self.stored(stamp)?;
-        self.check_time(stamp, true)?;
+        let timestamp = self.stored(timestamp)?;
+        self.check_time(timestamp, true)?;
         let mut record = Vec::new();
-        encode_mark(self.options.version, stamp, &mut record)?;
-        self.write_record(stamp, &record)?;
+        encode_mark(self.options.version, timestamp, &mut record)?;
+        self.write_record(timestamp, &record)?;
         self.ends_in_mark = true;
         Ok(())
     }
@@ -294,7 +293,7 @@ impl ArchiveWriter {
     }
 
     /// The time of the last record.
-    pub const fn last_stamp(&self) -> Option<Timestamp> {
+    pub const fn last_timestamp(&self) -> Option<Timestamp> {
         self.last
     }
 
@@ -340,46 +339,46 @@ impl ArchiveWriter {
     /// A time as the archive will have it: records that are too close for
     /// version 2 have one time there.
     fn stored(&self, time: Timestamp) -> Result<Timestamp> {
-        Ok(stamp::stored(self.options.version, time)?)
+        Ok(timestamp::stored(self.options.version, time)?)
     }
 
-    fn check_time(&self, stamp: Timestamp, later: bool) -> Result<()> {
+    fn check_time(&self, timestamp: Timestamp, later: bool) -> Result<()> {
         match self.last {
-            Some(last) if stamp < last || (later && stamp == last) => {
-                return Err(Error::TimeBackwards { stamp, last });
+            Some(last) if timestamp < last || (later && timestamp == last) => {
+                return Err(Error::TimeBackwards { timestamp, last });
             }
             _ => {}
         }
         match self.dated.last {
-            Some(last) if stamp < last => Err(Error::TimeBackwards { stamp, last }),
+            Some(last) if timestamp < last => Err(Error::TimeBackwards { timestamp, last }),
             _ => Ok(()),
         }
     }
 
     /// Metadata, record and index entry: all of them or nothing.
-    fn write_record(&mut self, stamp: Timestamp, record: &[u8]) -> Result<()> {
+    fn write_record(&mut self, timestamp: Timestamp, record: &[u8]) -> Result<()> {
         self.metadata.truncate(self.dated.len);
-        let changed = self.catalog.encode(stamp, &mut self.metadata)? || self.dated.changed;
+        let changed = self.declared.encode(timestamp, &mut self.metadata)? || self.dated.changed;
         if let Some(files) = &mut self.files {
             let limit = self.options.volume_bytes.unwrap_or(u64::MAX);
             let switch = self.switch_due || files.would_exceed(limit, record.len());
-            files.write(stamp, &self.metadata, changed, record, switch)?;
+            files.write(timestamp, &self.metadata, changed, record, switch)?;
         } else {
-            let start = self.dated.start.unwrap_or(stamp);
+            let start = self.dated.start.unwrap_or(timestamp);
             let label = self.label.at(self.options.version, start);
             let WriterOptions { index_bytes, index_interval, .. } = self.options;
             let policy = IndexPolicy::new(index_bytes, index_interval);
             let mut files = FileSet::create(&self.base, label, policy)?;
-            let written = files.write(stamp, &self.metadata, changed, record, false);
+            let written = files.write(timestamp, &self.metadata, changed, record, false);
             written.inspect_err(|_| files.remove())?;
             self.files = Some(files);
         }
-        self.catalog.written(stamp);
+        self.declared.written(timestamp);
         (self.dated.len, self.dated.changed) = (0, false);
         self.switch_due = false;
         self.ends_in_mark = false;
-        self.first.get_or_insert(stamp);
-        self.last = Some(stamp);
+        self.first.get_or_insert(timestamp);
+        self.last = Some(timestamp);
         self.records += 1;
         Ok(())
     }
@@ -437,7 +436,7 @@ fn mismatch(desc: &MetricDesc) -> Result<()> {
     Err(Error::ValueMismatch { pmid, value_type, indom })
 }
 
-/// For error messages and look-ups by the catalog.
+/// For error messages and look-ups by the declared metadata.
 fn undeclared(pmid: Pmid) -> Error {
     Error::Undeclared { pmid }
 }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use archives::at;
-use mmv_archive::{Archive, Error, OwnedValue, Timestamp, ValueType, WriterOptions};
+use pcp_archive::{Archive, Error, OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORDS: i64 = 300;
@@ -123,7 +123,10 @@ fn a_damaged_compressed_volume_gives_its_whole_records_and_then_an_error() {
             }
         };
         assert!((100..=200).contains(&n), "{suffix} {n}");
-        assert!(matches!(&error, Error::Expand { file: found, .. } if *found == file), "{error}");
+        assert!(
+            matches!(&error, Error::Decompress { file: found, .. } if *found == file),
+            "{error}"
+        );
     }
 }
 
@@ -135,5 +138,5 @@ fn compressed_metadata_that_is_damaged_is_an_error() {
     let last = bytes.len() - 5;
     bytes[last] ^= 1;
     fs::write(&file, bytes).unwrap();
-    assert!(matches!(Archive::open(&base), Err(Error::Expand { .. })));
+    assert!(matches!(Archive::open(&base), Err(Error::Decompress { .. })));
 }

@@ -9,13 +9,13 @@ mod workload;
 
 use std::path::Path;
 
-use mmv_archive::check::{Severity, check};
-use mmv_archive::follow::{Followed, Follower};
-use mmv_archive::repair::repair;
-use mmv_archive::{Archive, Timestamp, Version};
+use pcp_archive::check::{Severity, check};
+use pcp_archive::follow::{Followed, Follower};
+use pcp_archive::repair::repair;
+use pcp_archive::{Archive, Timestamp, Version};
 use workload::{State, Workload, archives};
 
-/// What `check` may say of what is left.
+/// The findings that `check` may have on the remaining files.
 const TAIL: [&str; 3] = ["torn-tail", "metadata-after-end", "no-records"];
 /// And before the first record, while the files are created.
 const BEGINNING: [&str; 3] = ["file-missing", "index-missing", "label"];
@@ -53,7 +53,7 @@ fn assert_survives(version: Version) {
         let whole = &all[..state.records];
         assert_only_tail(&base, &state);
         assert_readable(&base, &state, whole);
-        // A repair takes longer than all the rest.
+        // A repair takes longer than all other steps.
         if is_long || state.torn.is_none() || n.is_multiple_of(11) {
             assert_repairable(&base, &state, whole);
         }
@@ -84,7 +84,7 @@ fn who_follows_the_writer_sees_each_record_when_it_is_whole() {
     }
 }
 
-/// Without a record there is nothing to read or repair, and the reason is said.
+/// Without a record there is nothing to read or repair, and the reason is reported.
 fn assert_nothing(base: &Path, state: &State) {
     let report = check(base).unwrap();
     assert!(!report.findings().is_empty(), "{state:?}");
@@ -93,9 +93,9 @@ fn assert_nothing(base: &Path, state: &State) {
         assert!(TAIL.contains(&rule) || BEGINNING.contains(&rule), "{finding} {state:?}");
     }
     assert!(Archive::open(base).is_err(), "{state:?}");
-    let mended = base.with_file_name("mended");
-    assert!(repair(base, &mended).is_err(), "{state:?}");
-    assert!(Archive::open(&mended).is_err());
+    let repaired = base.with_file_name("repaired");
+    assert!(repair(base, &repaired).is_err(), "{state:?}");
+    assert!(Archive::open(&repaired).is_err());
 }
 
 /// Half a record at the end of a file, or metadata whose record is missing.
@@ -108,8 +108,8 @@ fn assert_only_tail(base: &Path, state: &State) {
     assert!(state.torn.is_none() || !report.findings().is_empty(), "{state:?}");
 }
 
-/// All records that were whole are read, and nothing else; half a record is
-/// told of.
+/// Exactly the complete records are read; half a record is
+/// reported.
 fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
     let archive = Archive::open(base).unwrap_or_else(|error| panic!("{error} {state:?}"));
     assert_eq!(read(&archive), whole, "{state:?}");
@@ -122,11 +122,11 @@ fn assert_readable(base: &Path, state: &State, whole: &[Seen]) {
 
 /// A repair keeps them all, and nothing is wrong with what it makes.
 fn assert_repairable(base: &Path, state: &State, whole: &[Seen]) {
-    let mended = base.with_file_name("mended");
-    repair(base, &mended).unwrap();
-    let report = check(&mended).unwrap();
+    let repaired = base.with_file_name("repaired");
+    repair(base, &repaired).unwrap();
+    let report = check(&repaired).unwrap();
     assert!(report.worst() < Some(Severity::Warning), "{state:?} {:?}", report.findings());
-    assert_eq!(read(&Archive::open(&mended).unwrap()), whole, "{state:?}");
+    assert_eq!(read(&Archive::open(&repaired).unwrap()), whole, "{state:?}");
 }
 
 fn read(archive: &Archive) -> Vec<Seen> {
@@ -153,7 +153,7 @@ fn the_workload_has_all_that_an_archive_can_have() {
             (5, 1),  // a metric came
             (9, 1),  // bytes
             (40, 1), // time
-            (41, 1), // all instances went; version 2 cannot say so
+            (41, 1), // all instances went; version 2 has no empty domains
             (42, 1), // one came
             (43, 2), // the volume was full
             (44, 2), // bytes
@@ -162,7 +162,8 @@ fn the_workload_has_all_that_an_archive_can_have() {
         let expected =
             expected.into_iter().filter(|(second, _)| version == Version::V3 || *second != 41);
         let entries = archive.index().entries().iter();
-        let entries = entries.map(|entry| (entry.stamp.seconds() - 1_700_000_000, entry.volume));
+        let entries =
+            entries.map(|entry| (entry.timestamp.seconds() - 1_700_000_000, entry.volume));
         assert_eq!(entries.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{version:?}");
         let (_, history) = archive.metadata().indoms().next().unwrap();
         let found: Vec<_> = history.states().map(|state| state.instances.len()).collect();

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use archives::at;
-use mmv_archive::{Archive, Error, MetricDesc, OwnedValue, RecordError, ValueType, WriterOptions};
+use pcp_archive::{Archive, Error, MetricDesc, OwnedValue, RecordError, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORDS: i64 = 4;
@@ -78,7 +78,7 @@ fn a_record_that_claims_more_bytes_than_are_left_is_no_torn_tail_if_others_follo
 }
 
 #[test]
-fn a_last_record_that_is_damaged_is_an_error_behind_all_others() {
+fn a_last_record_that_is_damaged_is_an_error_after_all_others() {
     let (_directory, base) = archive();
     let (start, end) = (offsets(&base)[3], offsets(&base)[4]);
     let volume = fs::OpenOptions::new().write(true).open(base.with_extension("0")).unwrap();
@@ -125,7 +125,7 @@ fn last_metadata(base: &Path) -> (usize, usize) {
 }
 
 #[test]
-fn half_a_metadata_record_is_a_torn_tail_if_nothing_tells_of_more() {
+fn half_a_metadata_record_is_a_torn_tail_if_nothing_refers_to_more() {
     let (_directory, base) = archive();
     let path = base.with_extension("meta");
     let whole = fs::read(&path).unwrap();
@@ -143,7 +143,7 @@ fn half_a_metadata_record_is_a_torn_tail_if_nothing_tells_of_more() {
     let torn = archive.torn_tail().map(|torn| (torn.file.clone(), torn.offset, torn.bytes));
     assert_eq!(torn, Some((path.clone(), last as u64, (whole.len() - 1 - last) as u64)));
     assert_eq!(archive.end(), at(RECORDS - 1));
-    // A record that claims more than there is, and one behind it.
+    // A record that claims more than there is, and one after it.
     let mut bytes = whole;
     bytes[before] = 0x7f;
     fs::write(&path, bytes).unwrap();
@@ -151,7 +151,7 @@ fn half_a_metadata_record_is_a_torn_tail_if_nothing_tells_of_more() {
 }
 
 #[test]
-fn zeros_behind_the_last_record_are_a_torn_tail() {
+fn zeros_after_the_last_record_are_a_torn_tail() {
     for zeros in [1, 3, 4, 4096, 300_000] {
         let (_directory, base) = archive();
         let end = *offsets(&base).last().unwrap() as u64;
@@ -193,7 +193,7 @@ fn a_missing_index_costs_nothing_but_time() {
 }
 
 #[test]
-fn a_damaged_index_is_not_used_and_says_why() {
+fn a_damaged_index_is_not_used_and_the_reason_is_reported() {
     let (_directory, base) = archive();
     let path = base.with_extension("index");
     let mut bytes = fs::read(&path).unwrap();
@@ -227,4 +227,35 @@ fn a_volume_under_another_number_is_refused() {
     fs::rename(base.with_extension("0"), base.with_extension("3")).unwrap();
     let error = Archive::open(&base).unwrap_err();
     assert!(matches!(error, Error::VolumeMismatch { found: 0, expected: 3, .. }));
+}
+
+/// Runs `work` and fails if it takes ten seconds: opening a FIFO could wait forever.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    result.recv_timeout(std::time::Duration::from_secs(10)).expect("an answer within ten seconds")
+}
+
+#[test]
+fn a_member_that_is_not_a_regular_file_is_refused_at_once() {
+    for suffix in ["meta", "0", "index"] {
+        let (_directory, base) = archive();
+        let member = base.with_extension(suffix);
+        fs::remove_file(&member).unwrap();
+        nix::unistd::mkfifo(&member, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let is_refused = |error: Option<Error>| match error {
+            Some(Error::NotRegular { file }) => file == member,
+            // An archive can be read without its index.
+            other => other.is_none() && suffix == "index",
+        };
+        let place = base.clone();
+        assert!(is_refused(in_time(move || read(&place).err())), "{suffix}: read");
+        let place = base.clone();
+        let checked = in_time(move || {
+            pcp_archive::check::check(&place).map(|report| report.findings().len())
+        });
+        assert!(!matches!(checked, Ok(0)), "{suffix}: check: {checked:?}");
+        let place = base.clone();
+        in_time(move || pcp_archive::salvage::Salvage::open(&place).map(|_| ()).ok());
+    }
 }

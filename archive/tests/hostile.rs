@@ -12,10 +12,10 @@ mod archives;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mmv_archive::check::{Severity, check};
-use mmv_archive::repair::repair;
-use mmv_archive::salvage::{Salvage, Salvaged};
-use mmv_archive::{Archive, Error, FetchResult, Record};
+use pcp_archive::check::{Severity, check};
+use pcp_archive::repair::repair;
+use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::{Archive, Error, FetchResult, Record};
 use tempfile::TempDir;
 
 /// Memory for buffers of fixed sizes: of no file more than a few are held.
@@ -32,7 +32,7 @@ struct Specimen {
     /// For each volume the ends of its records.
     ends: Vec<Vec<u64>>,
     label: usize,
-    /// Every so many of its bits are flipped.
+    /// The distance between the bits that are flipped.
     stride: usize,
 }
 
@@ -158,7 +158,7 @@ fn assert_cut(specimen: &Specimen, file: usize, len: usize, base: &Path, what: &
     let report = check(base).unwrap();
     if let Ok(archive) = Archive::open(base) {
         let (records, error) = read_all(&archive);
-        // Of a volume that is not the last one, what is behind it follows.
+        // Of a volume that is not the last one, the next one follows.
         let is_inner = specimen.is_data(file) && file + 1 < specimen.files.len();
         let prefix = records.iter().zip(&specimen.records).take_while(|(a, b)| a == b).count();
         assert!(prefix == records.len() || is_inner, "{what}: another record {prefix}");
@@ -243,7 +243,7 @@ fn differences(found: &FetchResult, expected: &FetchResult) -> usize {
     usize::from(found.timestamp != expected.timestamp) + sets + more
 }
 
-/// Every time is found, whatever the index says.
+/// Every time is found, whatever the index contains.
 fn assert_times(specimen: &Specimen, archive: &Archive, what: &str) {
     for from in specimen.records.iter().map(|record| record.timestamp) {
         let mut records = archive.records_from(from).unwrap();

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mmv_archive::replay::Replay;
-use mmv_archive::{
+use pcp_archive::replay::Replay;
+use pcp_archive::{
     Archive, ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics,
     Timestamp, Value, ValueSet, ValueType, WriterOptions,
 };
@@ -42,8 +42,8 @@ fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
     }
 }
 
-/// 14 000 records, one a second, each counting its milliseconds; behind every
-/// so many a mark.
+/// 14 000 records, one a second, each counting its milliseconds; a mark after
+/// every so many.
 fn counted(marked: usize, volumes: i64) -> (TempDir, PathBuf) {
     let (directory, base, mut writer, desc) = writer(None);
     for second in 0..14_000 {

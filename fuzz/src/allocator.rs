@@ -2,12 +2,12 @@
 
 /// Memory that any input may take, for buffers of fixed sizes.
 const BASE: u64 = 4 << 20;
-/// And so much for each byte of it. The worst is a name of one letter, of
+/// Additional memory per byte of input. The worst is a name of one letter, of
 /// which four bytes of file become two strings and a node of a tree.
 const PER_BYTE: u64 = 64;
 
-/// Does something with an input of so many bytes, which must not take more
-/// memory than such an input justifies.
+/// Runs a function on an input of this length; it must not take more memory
+/// than such an input justifies.
 pub fn within(len: usize, work: impl FnOnce()) {
     let peak = allocation_counter::measure(work).bytes_max;
     let bound = BASE + PER_BYTE * len as u64;

@@ -1,22 +1,22 @@
-//! A whole archive, and everything that can be done with it.
+//! An archive of several files, through all functions of the library.
 //!
 //! | | |
 //! |---|---|
-//! | `Archive` | what is read forwards to the end is read backwards too, and from any time, whatever the index says |
-//! | `Salvage` | finds whatever `Archive` reads |
-//! | `Replay` | says the same again; the observations end |
-//! | `check` | ends, and finds something where an archive does not open |
-//! | `repair`, `reindex` | what they make has no errors, and the records they say |
+//! | `Archive` | records read forwards to the end are also read backwards, and from any time, with any index |
+//! | `Salvage` | finds all records that `Archive` reads |
+//! | `Replay` | two runs agree; the observations end |
+//! | `check` | ends, and has a finding where an archive does not open |
+//! | `repair`, `reindex` | the result has no errors, and the reported records |
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use mmv_archive::check::{self, Severity};
-use mmv_archive::repair::{reindex, repair};
-use mmv_archive::replay::Replay;
-use mmv_archive::salvage::{Salvage, Salvaged};
-use mmv_archive::{Archive, Error, Record, Timestamp};
+use pcp_archive::check::{self, Severity};
+use pcp_archive::repair::{reindex, repair};
+use pcp_archive::replay::Replay;
+use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::{Archive, Error, Record, Timestamp};
 
 use crate::allocator;
 use crate::seeds::archives;

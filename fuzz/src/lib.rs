@@ -1,27 +1,26 @@
-//! What the fuzz targets do with their bytes.
+//! The fuzz targets: functions of bytes, and what must hold for each.
 //!
-//! | target | bytes | besides that nothing panics |
+//! | target | bytes | holds in addition to the absence of panics |
 //! |---|---|---|
 //! | `label` | a label record | what is read and written is read as the same |
 //! | `metadata` | version and framing, then a record of `.meta` | |
-//! | `result` | version and framing, then a data record | it has as many sets and values as it says |
-//! | `index` | version, then index entries | an entry is written as it was |
-//! | `event` | resolution, then an event array | it has as many records as it says; see [`event`] |
-//! | `archive` | four files, see `split.rs` | what `archive.rs` says |
+//! | `result` | version and framing, then a data record | it has the stated number of sets and values |
+//! | `index` | version, then index entries | an entry is encoded to the same bytes |
+//! | `event` | resolution, then an event array | it has the stated number of records; see [`event`] |
+//! | `archive` | four files, see `split.rs` | see `archive.rs` |
 //! | `mmv` | an MMV file | |
 //!
-//! Each also keeps to a bound of memory that follows from the length of its
-//! input ([`allocator`]). They are run in two ways: `tests/mutated.rs` changes
-//! the [`seeds`] at random, without knowing what that does; `ci/fuzz` builds
-//! them with libFuzzer, which keeps what reaches new code.
+//! Memory is bounded by the length of the input ([`allocator`]). There are two
+//! drivers: `tests/mutated.rs` mutates the [`seeds`] at random; `ci/fuzz` builds the
+//! targets with libFuzzer, which is guided by coverage.
 
 pub mod allocator;
 mod archive;
 pub mod seeds;
 mod split;
 
-use mmv_archive::event::{EventArray, EventArrayBuilder};
-use mmv_archive::{OwnedValue, Value, Version, fuzzing};
+use pcp_archive::event::{EventArray, EventArrayBuilder};
+use pcp_archive::{OwnedValue, Value, Version, fuzzing};
 
 pub use archive::archive;
 
@@ -38,14 +37,14 @@ pub const TARGETS: [(&str, fn(&[u8])); 7] = [
 
 /// A first byte with this bit means version 2, or high resolution.
 const OTHER: u8 = 1;
-/// With this one the rest gets its length words from us.
+/// With this bit the target adds the length words.
 const FRAME: u8 = 2;
 
 fn version(head: u8) -> Version {
     if head & OTHER == 0 { Version::V3 } else { Version::V2 }
 }
 
-/// A record as it is, or with length words around it, so that not every
+/// A record unchanged, or with length words around it, so that not every
 /// mutation that changes its length breaks it.
 fn framed(head: u8, bytes: &[u8]) -> Vec<u8> {
     if head & FRAME == 0 {
@@ -117,7 +116,7 @@ fn rebuilt(array: EventArray<'_>) -> Option<OwnedValue> {
 /// The metadata of a foreign MMV file.
 pub fn mmv(bytes: &[u8]) {
     allocator::within(bytes.len(), || {
-        let Ok(contents) = mmv_writer::view::Contents::parse(bytes) else { return };
+        let Ok(contents) = mmv_format::view::Contents::parse(bytes) else { return };
         for metric in 0..contents.metrics.len().min(100) {
             contents.values_of(metric).for_each(drop);
         }

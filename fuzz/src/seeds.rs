@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mmv_archive::event::{EventArrayBuilder, EventFlags};
-use mmv_archive::{Archive, OwnedValue, Pmid, Value};
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{Archive, OwnedValue, Pmid, Value};
 
 use crate::split;
 use crate::{FRAME, OTHER};
@@ -19,7 +19,7 @@ pub(crate) mod archives;
 
 /// Longer ones are left out: many short inputs show more.
 const MOST_BYTES: usize = 16 << 10;
-/// No more than so many records of one file.
+/// At most this many records of one file.
 const MOST_RECORDS: usize = 20;
 
 /// All seeds, each with the name of its target.
@@ -32,11 +32,11 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
         seeds.event(&event_array(highres));
     }
     if let Some(corpus) = std::env::var_os("MMV_CORPUS").map(PathBuf::from) {
-        for folder in ["archives", "badarchives"] {
-            seeds.archives(&corpus.join(folder));
+        for directory in ["archives", "badarchives"] {
+            seeds.archives(&corpus.join(directory));
         }
-        for folder in ["mmv", "mmv/bad"] {
-            seeds.mmv_files(&corpus.join(folder));
+        for directory in ["mmv", "mmv/bad"] {
+            seeds.mmv_files(&corpus.join(directory));
         }
     }
     seeds.0
@@ -80,10 +80,10 @@ impl Seeds {
         }
     }
 
-    /// Every archive of a folder that has a `.meta` file which is not
+    /// Every archive of a directory that has a `.meta` file which is not
     /// compressed.
-    fn archives(&mut self, folder: &Path) {
-        for path in files(folder) {
+    fn archives(&mut self, directory: &Path) {
+        for path in files(directory) {
             if path.extension().is_some_and(|extension| extension == "meta") {
                 self.archive(&path.with_extension(""));
             }
@@ -130,8 +130,8 @@ impl Seeds {
         }
     }
 
-    fn mmv_files(&mut self, folder: &Path) {
-        for path in files(folder) {
+    fn mmv_files(&mut self, directory: &Path) {
+        for path in files(directory) {
             if let Ok(bytes) = fs::read(path)
                 && bytes.starts_with(b"MMV")
             {
@@ -151,9 +151,9 @@ fn records(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What is in a folder, in the order of names; nothing if it is not there.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+/// The entries of a directory by name; none if it does not exist.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort_unstable();
     paths

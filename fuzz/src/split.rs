@@ -3,15 +3,15 @@
 //! | + | bytes | |
 //! |---|---|---|
 //! | 0 | 1 | bit 0: version 2, bit 1: the files have labels of their own |
-//! | 1 | 3 x 2 | lengths of `.meta`, `.0` and `.1`; the rest is `.index` |
-//! | 7 | .. | the files, one behind the other |
+//! | 1 | 3 x 2 | lengths of `.meta`, `.0` and `.1`; all other bytes are `.index` |
+//! | 7 | .. | the files in sequence |
 //!
 //! Unless they have their own, good labels are put in front: they are long, and
 //! most mutations of one only make the archive unreadable.
 
 use crate::OTHER;
 
-/// Behind the lengths.
+/// After the lengths.
 const HEAD: usize = 7;
 /// The files have labels.
 const LABELLED: u8 = 2;
@@ -79,7 +79,7 @@ fn label(is_v2: bool, volume: i32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use mmv_archive::{Archive, Error};
+    use pcp_archive::{Archive, Error};
 
     use super::*;
 

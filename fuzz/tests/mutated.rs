@@ -1,8 +1,8 @@
 //! The targets, on seeds that were changed at random, for `FUZZ_SECONDS` (5)
 //! each. This needs no more than a Rust compiler.
 //!
-//! The same changes in the same order every time: an input that fails is found
-//! again. It is also kept in `fuzz/artifacts/`.
+//! Changes are the same in every run, so a failing input is found again. It is also
+//! kept in `fuzz/artifacts/`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

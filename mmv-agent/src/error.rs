@@ -1,4 +1,4 @@
-//! What keeps the agent from starting or going on.
+//! Why the agent does not start or continue, and exit statuses.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,36 +6,33 @@ use std::process::ExitCode;
 
 use crate::config::ConfigError;
 
-/// Stopped as it was told to.
-pub const EXIT_OK: u8 = 0;
-/// Some entries of an inspected file had to be left out.
-pub const EXIT_FINDINGS: u8 = 1;
-/// An inspected file is refused (`EX_DATAERR`).
-pub const EXIT_DATA: u8 = 65;
-/// Something of the agent itself failed (`EX_SOFTWARE`).
-pub const EXIT_INTERNAL: u8 = 70;
-/// The system refused an operation (`EX_IOERR`).
-pub const EXIT_IO: u8 = 74;
-/// Another agent is in the way (`EX_TEMPFAIL`).
-pub const EXIT_BUSY: u8 = 75;
-/// It was a question of permission (`EX_NOPERM`).
-pub const EXIT_PERMISSION: u8 = 77;
-/// The settings make no sense (`EX_CONFIG`).
-pub const EXIT_CONFIG: u8 = 78;
+/// The command has done its work.
+pub(crate) const EXIT_OK: u8 = 0;
+/// Some entries of an inspected file are skipped.
+pub(crate) const EXIT_FINDINGS: u8 = 1;
+/// An inspected file is rejected (`EX_DATAERR`).
+pub(crate) const EXIT_DATA: u8 = 65;
+/// An internal failure (`EX_SOFTWARE`).
+pub(crate) const EXIT_INTERNAL: u8 = 70;
+/// A system call failed (`EX_IOERR`).
+pub(crate) const EXIT_IO: u8 = 74;
+/// Another agent writes there (`EX_TEMPFAIL`).
+pub(crate) const EXIT_BUSY: u8 = 75;
+/// No permission (`EX_NOPERM`).
+pub(crate) const EXIT_PERMISSION: u8 = 77;
+/// The configuration is invalid (`EX_CONFIG`).
+pub(crate) const EXIT_CONFIG: u8 = 78;
 
-/// Why the agent does not run, or no longer.
-///
-/// Nothing that a single MMV file or a full disk can do is here: the agent
-/// lives with those.
+/// Why the agent does not run. No single MMV file and no full disk is a reason.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The archive folder cannot be made or written to.
-    #[error("{}: archives cannot be written here: {source}", folder.display())]
-    ArchiveFolder {
-        /// The folder.
-        folder: PathBuf,
-        /// The system's answer.
+pub(crate) enum Error {
+    /// The directory for archives cannot be created or written to.
+    #[error("{}: archives cannot be written here: {source}", directory.display())]
+    ArchiveDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration is wrong.
@@ -44,20 +41,20 @@ pub enum Error {
     /// The interval is zero.
     #[error("the interval is zero")]
     NoInterval,
-    /// Another agent writes to the folder.
-    #[error("{}: the agent with process {holder} writes here already", folder.display())]
+    /// Another agent writes to the directory.
+    #[error("{}: the agent with process {holder} writes here already", directory.display())]
     Locked {
-        /// The folder.
-        folder: PathBuf,
+        /// The directory.
+        directory: PathBuf,
         /// The other's process number; may be empty if it has just started.
         holder: String,
     },
     /// A signal handler or a thread cannot be set up.
     #[error("{what}: {source}")]
     Setup {
-        /// What was to be set up.
+        /// The part.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A thread of the agent has panicked.
@@ -69,10 +66,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit status that says what kind of trouble it was.
-    pub fn exit_code(&self) -> ExitCode {
+    /// The exit status for this kind of error.
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::ArchiveFolder { source, .. } | Self::Setup { source, .. } => {
+            Self::ArchiveDirectory { source, .. } | Self::Setup { source, .. } => {
                 match source.kind() {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                         EXIT_PERMISSION

@@ -1,5 +1,6 @@
-//! What an archive says about the machine it was made on.
+//! What archives record about the host.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use jiff::tz::TimeZone;
@@ -16,10 +17,10 @@ pub(crate) struct Host {
     /// The zone as a plain POSIX string: abbreviation and hours west
     /// (`AEST-10`), without daylight rules.
     pub timezone: String,
-    /// The zone's name behind a colon (`:Australia/Melbourne`); may be empty.
+    /// The zone's name after a colon (`:Australia/Melbourne`); may be empty.
     pub zoneinfo: String,
     /// Labels that the configuration adds: name and JSON value.
-    pub labels: Vec<(String, String)>,
+    pub labels: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -42,7 +43,7 @@ impl Host {
                 .iana_name()
                 .filter(|name| *name != "UTC" && *name != "Etc/Unknown")
                 .map_or_else(String::new, |name| format!(":{name}")),
-            labels: Vec::new(),
+            labels: BTreeMap::new(),
         }
     }
 

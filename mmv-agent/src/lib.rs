@@ -6,101 +6,72 @@
 //! `mmv-archive`). It writes into no MMV file, serves no network, and needs no
 //! daemon of PCP.
 //!
+//! # Map
+//!
+//! In the order of the data:
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | `config` | options and configuration files |
+//! | `discovery` | which files there are: directory, file table, processes, restarts, removal |
+//! | `source` | one file: its mapping, the value plan, the harvest pass |
+//! | `metadata` | names, clusters, items, translation to PCP, labels, the catalog of all files |
+//! | `telemetry` | what the agent reports about itself: events, own metrics, status |
+//! | `logging` | records, the queue to the writer thread, the archive writer |
+//! | `housekeeping` | state file, repair, compression, retention, removal |
+//! | `flight_recorder` | the last minutes in memory, in greater detail than archives |
+//! | `sampling` | schedule, groups, a tick; the sampler thread |
+//! | `control` | signals, the sockets for status and captures, log lines |
+//! | `commands` | the command line |
+//!
+//! `run` starts the threads and connects them:
+//!
 //! ```text
-//! sampler thread                                               | writer thread
-//!                                                              |
-//! directory > roster > source +> plan > harvest ------+        |
-//!                             |                       +> record > queue > sink > archive
-//!                             +> translate > catalog -+        |
-//!                                    ^                         |
-//!                                identity                      |
+//!  signals ----+             +------------------ sampler ------------------+
+//!  status -----+> commands ->| discovery > source > metadata > record      |
+//!  capture ----+             |                         |        |          |
+//!                            +-------------------------|--------|----------+
+//!                                                      | tasks  | queue
+//!                                                      v        v
+//!                                            housekeeping <- archive writer
 //! ```
 //!
-//! The thread "signals" and the schedule in `driver` tell the sampler when; the
-//! thread "keeper" does what may take long.
-//!
-//! Read the modules in the order of the data: [`config`]; `directory`,
-//! `roster` and `restarts` (which files there are), `source` (one file), `plan` and `harvest`
-//! (its values), `names`, `identity`, `numbering` and `translate` (its metadata in PCP's
-//! terms), `catalog` and `labels` (all files together), `groups`, `lane` and `seldom`
-//! (which group logs what, and when), `record` (a group's record), `sampler` (a
-//! tick), `queue`, `sink` and `prologue` (archives), `events` and `journal` (what
-//! happened), `hindsight` and [`capture`] (the last minutes), `state` (what is remembered),
-//! `keeper` (what may take long) and `removal` (files of the dead), [`status`], `driver` and [`run`] (the threads).
+//! # Invariants
 //!
 //! | invariant | kept by |
 //! |---|---|
-//! | nothing read from a mapping is used as offset, count or length | `plan` |
-//! | no value is recorded that was not checked after the pass | `source`, `sources` |
-//! | one file's trouble never touches another's values | `sources` |
-//! | sampling never waits for the disk | `queue` |
-//! | a PMID means one thing within an archive | `identity`, `sink` |
-//! | a mark is written only where samples of all sources are missing, or where it was asked for | `schedule`, `sampler`, `sink` |
+//! | nothing read from a mapping is used as offset, count or length | `source::value_plan` |
+//! | no value is recorded that was not checked after the pass | `source`, `sampling::sources` |
+//! | one file's trouble never touches another's values | `sampling::sources` |
+//! | sampling never waits for the disk | `logging::queue` |
+//! | a PMID stands for one metric within an archive | `metadata::clusters`, `logging::archive_writer` |
+//! | a mark is written only where samples of all sources are missing, or where it is configured | `sampling`, `logging::archive_writer` |
 
 #![forbid(unsafe_code)]
+#![warn(clippy::unwrap_used)]
+// Byte orders are the business of the format crates.
+#![cfg_attr(
+    not(test),
+    warn(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
+)]
 
-mod allowance;
-mod archive_name;
-pub mod capture;
-mod catalog;
-pub mod cli;
-pub mod config;
-mod declared;
-pub mod demo;
-mod descriptors;
-mod directory;
-mod driver;
-pub mod error;
-mod events;
-mod groups;
-mod harvest;
-mod hindsight;
+mod commands;
+mod config;
+mod control;
+mod discovery;
+mod error;
+mod flight_recorder;
 mod host;
-mod identity;
-pub mod inspect;
-mod journal;
-mod keeper;
-mod labels;
-mod lane;
-mod ledger;
+mod housekeeping;
 #[cfg(test)]
 mod lifecycle;
-mod liveness;
 mod lock;
 mod logging;
-mod meanings;
-mod names;
-mod notify;
-mod numbering;
-mod own;
-mod pace;
-mod plan;
-mod prologue;
-mod queue;
-mod record;
-pub mod recording;
-mod removal;
-mod restarts;
-mod review;
-mod roster;
-pub mod run;
-mod sampler;
-mod schedule;
-mod seldom;
-mod signals;
-mod sink;
+mod metadata;
+mod moment;
+mod run;
+mod sampling;
 mod source;
-mod sources;
-mod spread;
-mod state;
-pub mod status;
-mod translate;
-mod voice;
+mod telemetry;
 
-pub use config::{
-    Destination, Group, HindsightSettings, InstancePattern, Invocation, LogMode, Settings,
-};
-pub use error::Error;
-pub use run::{RunningAgent, Summary, start};
-pub use sampler::SamplerReport;
-pub use sink::SinkReport;
+pub use commands::cli;

@@ -1,12 +1,12 @@
-//! The agent from files to archives, one tick at a time: sampler, queue and
-//! sink on one thread, real files, and a clock that the test moves.
+//! The agent from files to archives, one tick at a time: sampler, queue and archive
+//! writer on one thread, real files, and a clock that the test moves.
 
-mod buried;
 mod events;
 mod groups;
 mod hostile;
 mod housekeeping;
 mod marks;
+mod removal;
 mod restarts;
 mod rig;
 
@@ -17,9 +17,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mmv_archive::OwnedValue;
-use mmv_writer::layout::Header;
+use mmv_format::layout::Header;
 use mmv_writer::{Counter, Gauge, Label, Published, Registry, RegistryBuilder, Text, Units};
+use pcp_archive::OwnedValue;
 
 use crate::config::{Destination, Settings};
 use rig::{Rig, counter_file, entries_of};
@@ -193,7 +193,7 @@ fn publish_for(rig: &Rig, file: &Path, process: u32) -> File {
 }
 
 #[test]
-fn a_process_that_nobody_reaps_is_logged_once_more_and_never_again() {
+fn a_process_that_is_not_reaped_is_logged_once_more() {
     let mut rig = Rig::new();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let _file = file_of(&rig, child.id());
@@ -269,7 +269,7 @@ fn processes_that_share_a_cluster_are_merged_and_the_first_wins_a_duplicate() {
     };
     let _first = publish("app.1", &[(1, "one"), (3, "both")], 10);
     let _second = publish("app.2", &[(2, "two"), (3, "both")], 20);
-    // The same number with another name cannot be told apart and is left out.
+    // The same number with another name is ambiguous and left out.
     let _third = publish("app.3", &[(1, "another"), (4, "four")], 30);
     rig.tick();
     let log = rig.finish();
@@ -327,7 +327,7 @@ fn a_metric_that_changes_its_meaning_begins_a_new_archive() {
 }
 
 #[test]
-fn a_program_built_anew_keeps_the_pmids_of_its_metrics() {
+fn a_rebuilt_program_keeps_the_pmids_of_its_metrics() {
     let mut rig = Rig::new();
     for (run, names) in [&["a", "b"][..], &["new", "b", "a"], &["a"]].into_iter().enumerate() {
         let registry = builder(&rig, "app").build().unwrap();
@@ -349,7 +349,7 @@ fn a_program_built_anew_keeps_the_pmids_of_its_metrics() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_folder() {
+fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_directory() {
     let mut rig = Rig::new();
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -365,7 +365,7 @@ fn a_clock_that_is_set_back_begins_a_new_archive_in_a_sibling_folder() {
 }
 
 #[test]
-fn an_agent_that_starts_before_the_newest_archive_ends_uses_a_sibling_folder() {
+fn an_agent_that_starts_before_the_newest_archive_ends_uses_a_sibling_directory() {
     let mut rig = Rig::new();
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -376,7 +376,7 @@ fn an_agent_that_starts_before_the_newest_archive_ends_uses_a_sibling_folder() {
     rig.restart();
     rig.set_clock_back(Duration::from_secs(2));
     rig.tick();
-    assert_eq!(rig.archives()[0].parent().unwrap(), rig.host_folder().join("step-1"));
+    assert_eq!(rig.archives()[0].parent().unwrap(), rig.host_directory().join("step-1"));
     rig.finish();
 }
 
@@ -404,9 +404,9 @@ fn dropped_samples_are_counted_and_marked() {
 fn while_the_disk_refuses_sampling_goes_on_and_writing_resumes_by_itself() {
     let mut rig = Rig::new();
     let (count, _published) = counter_file(&rig, "app", "count");
-    // A file where the host's folder should be.
+    // A file where the host's directory should be.
     fs::create_dir_all(rig.archive_dir()).unwrap();
-    let obstacle = rig.host_folder();
+    let obstacle = rig.host_directory();
     File::create(&obstacle).unwrap();
     count.add(1);
     rig.tick();
@@ -423,11 +423,9 @@ fn an_agent_on_threads_stops_with_a_last_sample() {
     let rig = Rig::new();
     let (count, _published) = counter_file(&rig, "app", "count");
     let base = rig.archive_dir().join("run");
-    let settings = Settings {
-        interval: Duration::from_secs(3600),
-        ..Settings::new(rig.mmv_dir(), Destination::Base(base.clone()))
-    };
-    let agent = crate::start(&settings).unwrap();
+    let destination = Destination::Base(base.clone());
+    let settings = Settings::new(rig.mmv_dir(), destination, Duration::from_secs(3600));
+    let agent = crate::run::start(&settings).unwrap();
     // The first sample is taken at once; it shows as a file.
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     while !base.with_extension("0").exists() {
@@ -436,22 +434,22 @@ fn an_agent_on_threads_stops_with_a_last_sample() {
     }
     count.add(5);
     let summary = agent.stop().unwrap();
-    assert_eq!(summary.sink.written, 2);
-    assert_eq!(summary.sink.archives, std::slice::from_ref(&base));
+    assert_eq!(summary.archiver.written, 2);
+    assert_eq!(summary.archiver.archives, std::slice::from_ref(&base));
     let last = entries_of(&base).pop().unwrap();
     assert_eq!(last.values["mmv.app.count"], OwnedValue::U64(5));
 }
 
 #[test]
-fn an_agent_ends_by_itself_after_so_many_samples() {
+fn an_agent_ends_by_itself_after_the_requested_samples() {
     let rig = Rig::new();
+    let destination = Destination::Directory(rig.archive_dir());
     let settings = Settings {
-        interval: Duration::from_millis(5),
         samples: Some(3),
-        ..Settings::new(rig.mmv_dir(), Destination::Folder(rig.archive_dir()))
+        ..Settings::new(rig.mmv_dir(), destination, Duration::from_millis(5))
     };
     let (_count, _published) = counter_file(&rig, "app", "count");
-    let summary = crate::start(&settings).unwrap().wait().unwrap();
+    let summary = crate::run::start(&settings).unwrap().wait().unwrap();
     assert_eq!(summary.sampler.records, 3);
-    assert_eq!(summary.sink.written, 3);
+    assert_eq!(summary.archiver.written, 3);
 }

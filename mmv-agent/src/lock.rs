@@ -1,4 +1,4 @@
-//! One agent to a folder of archives.
+//! One agent per directory of archives.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, Write};
@@ -9,25 +9,25 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::Error;
 
-/// Its name begins with a dot: in folders with a file called `lock` pmproxy does
+/// Its name begins with a dot: in directories with a file called `lock` pmproxy does
 /// not look for archives.
 const NAME: &str = ".mmv-agent.lock";
 
-/// A folder that no other agent writes to, as long as this is there.
+/// A directory to which no other agent writes as long as this exists.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: Flock<std::fs::File>,
 }
 
 impl Lock {
-    /// Takes the folder, which must exist.
+    /// Locks the directory, which must exist.
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] if another agent has it; [`Error::ArchiveFolder`].
-    pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::ArchiveFolder { folder: folder.to_owned(), source };
-        let path = folder.join(NAME);
+    /// [`Error::Locked`] if another agent has it; [`Error::ArchiveDirectory`].
+    pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::ArchiveDirectory { directory: directory.to_owned(), source };
+        let path = directory.join(NAME);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(&path);
         match Flock::lock(file.map_err(failed)?, FlockArg::LockExclusiveNonblock) {
@@ -37,9 +37,12 @@ impl Lock {
             }
             Err((mut file, Errno::EWOULDBLOCK)) => {
                 let mut holder = String::new();
-                // Whoever has just taken it may not have said who it is.
+                // The holder may not have written its number yet.
                 let _ = file.read_to_string(&mut holder);
-                Err(Error::Locked { folder: PathBuf::from(folder), holder: holder.trim().into() })
+                Err(Error::Locked {
+                    directory: PathBuf::from(directory),
+                    holder: holder.trim().into(),
+                })
             }
             Err((_, error)) => Err(failed(error.into())),
         }
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_agent_is_refused_and_told_who_has_the_folder() {
+    fn a_second_agent_gets_an_error_that_names_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let first = Lock::take(dir.path()).unwrap();
         let refused = Lock::take(dir.path()).unwrap_err();

@@ -1,155 +1,21 @@
-//! One line on stderr for each thing that changed.
+//! From harvested values to archives.
 //!
-//! Under systemd a line begins with its priority (`<4>`, `sd-daemon(3)`), so
-//! that the journal files it rightly; by hand it begins with the program and,
-//! for a warning or an error, that word.
+//! In come the values of a tick, with their catalog; out go records, which wait in a
+//! queue that is bounded by bytes until the writer thread appends them to the archive,
+//! after the metadata that they need.
+//!
+//! Invariants: the sampler never waits for the disk; no record is written before the
+//! descriptors of all of its metrics.
 
-use std::env;
-use std::fmt;
+mod archive_names;
+pub(crate) mod archive_writer;
+pub(crate) mod prologue;
+mod queue;
+mod record;
+mod sample;
 
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
-
-/// Sends what is logged to stderr from now on. A subscriber that the process
-/// has already stays as it is.
-pub(crate) fn start() {
-    let journal = env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stderr(&stream));
-    // Fails only if there is a subscriber, which is then the one wanted.
-    let _ = tracing_subscriber::fmt()
-        // It would say on stderr, and panic there, that stderr cannot be written: a
-        // log on a full disk must not end the agent.
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr)
-        .with_max_level(Level::INFO)
-        .with_ansi(false)
-        .event_format(LineFormat { journal })
-        .try_init();
-}
-
-/// Whether stderr is the stream that systemd names by device and inode
-/// (`$JOURNAL_STREAM`, `systemd.exec(5)`); children inherit the variable also
-/// when their stderr goes elsewhere.
-fn is_stderr(stream: &str) -> bool {
-    nix::sys::stat::fstat(std::io::stderr())
-        .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
-}
-
-struct LineFormat {
-    journal: bool,
-}
-
-impl LineFormat {
-    fn prefix(&self, level: Level) -> &'static str {
-        match (self.journal, level) {
-            (true, Level::ERROR) => "<3>",
-            (true, Level::WARN) => "<4>",
-            (true, Level::INFO) => "<6>",
-            (true, _) => "<7>",
-            (false, Level::ERROR) => "mmv-agent: error: ",
-            (false, Level::WARN) => "mmv-agent: warning: ",
-            (false, _) => "mmv-agent: ",
-        }
-    }
-}
-
-impl<S, N> FormatEvent<S, N> for LineFormat
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        writer.write_str(self.prefix(*event.metadata().level()))?;
-        let mut line = String::new();
-        context.field_format().format_fields(Writer::new(&mut line), event)?;
-        // Names come from files that anybody may make; a line stays a line.
-        for character in line.chars() {
-            if character.is_control() {
-                write!(writer, "{}", character.escape_default())?;
-            } else {
-                writer.write_char(character)?;
-            }
-        }
-        writeln!(writer)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn logged(journal: bool, what: impl FnOnce()) -> String {
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || writer.clone())
-            .with_ansi(false)
-            .event_format(LineFormat { journal })
-            .finish();
-        tracing::subscriber::with_default(subscriber, what);
-        let bytes = sink.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
-    }
-
-    fn three_lines() {
-        tracing::info!(file = "a", "harvested");
-        tracing::warn!(file = "b", "refused");
-        tracing::error!("disk full");
-    }
-
-    #[test]
-    fn the_journal_gets_priorities() {
-        assert_eq!(
-            logged(true, three_lines),
-            "<6>harvested file=\"a\"\n<4>refused file=\"b\"\n<3>disk full\n"
-        );
-    }
-
-    #[test]
-    fn a_name_cannot_begin_a_line_of_its_own() {
-        let name = "a\n<3>disk full\x1b[2J";
-        let logged = logged(true, || tracing::info!(file = %name, "refused"));
-        assert_eq!(logged.matches('\n').count(), 1);
-        assert!(!logged.contains('\x1b'));
-    }
-
-    #[test]
-    fn the_journal_is_known_by_device_and_inode() {
-        let stat = nix::sys::stat::fstat(std::io::stderr()).unwrap();
-        assert!(is_stderr(&format!("{}:{}", stat.st_dev, stat.st_ino)));
-        assert!(!is_stderr("1:1") && !is_stderr(""));
-    }
-
-    #[test]
-    fn people_get_words() {
-        assert_eq!(
-            logged(false, three_lines),
-            "mmv-agent: harvested file=\"a\"\n\
-             mmv-agent: warning: refused file=\"b\"\n\
-             mmv-agent: error: disk full\n"
-        );
-    }
-}
+pub(crate) use archive_names::ArchiveNames;
+pub(crate) use archive_writer::{Archiver, ArchiverReport, Order, Policy, mark_timestamp};
+pub(crate) use queue::{Job, Offer, QueueReceiver, QueueSender, queue};
+pub(crate) use record::Recorder;
+pub(crate) use sample::{Changes, LastKnown, Sample};

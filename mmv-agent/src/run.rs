@@ -1,4 +1,8 @@
-//! The threads: sampler, writer, keeper and, for the command, signals.
+//! The threads of an agent, and how they are connected.
+//!
+//! In come the settings; out goes a running agent: the threads sampler, writer and
+//! housekeeper, and for the command signals, status and capture. Invariant: each thread
+//! ends after those that send to it have ended.
 
 use std::fs;
 use std::io;
@@ -7,51 +11,45 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use mmv_format::mapping::guard;
 use mmv_writer::Published;
-use mmv_writer::mapping::guard;
 use nix::unistd::{AccessFlags, access};
 use tracing::{info, warn};
 
-use crate::archive_name::ArchiveNames;
 use crate::config::{Destination, Invocation, Settings};
-use crate::descriptors;
-use crate::driver::{self, Driver};
+use crate::control::{capture_socket, signals, status_socket};
+use crate::discovery::descriptor_budget;
 use crate::error::Error;
-use crate::hindsight;
 use crate::host::Host;
-use crate::keeper::{Keeper, Rules};
-use crate::ledger::Ledger;
+use crate::housekeeping::{Housekeeper, Rules, Store};
 use crate::lock::Lock;
-use crate::notify;
-use crate::own::Own;
-use crate::queue::{Inlet, Job, queue};
-use crate::sampler::{self, Sampler, SamplerReport};
-use crate::signals::{self, Event};
-use crate::sink::{self, Policy, Sink, SinkReport};
-use crate::state::Store;
-use crate::status;
+use crate::logging::{
+    ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
+};
+use crate::sampling::{Command, Driver, Sampler, SamplerReport, driver, sampler};
+use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 
-/// What a run has done.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// What was sampled.
     pub sampler: SamplerReport,
     /// What was written.
-    pub sink: SinkReport,
+    pub archiver: ArchiverReport,
 }
 
 /// An agent that runs on threads of this process.
 ///
-/// Dropped, it stops by itself, and nobody learns what it did.
+/// Dropped, it stops by itself, and its summary is lost.
 #[derive(Debug)]
-pub struct RunningAgent {
-    events: Sender<Event>,
+pub(crate) struct RunningAgent {
+    commands: Sender<Command>,
     sampler: Worker<SamplerReport>,
-    writer: Worker<SinkReport>,
-    keeper: Worker<()>,
-    /// What prologues say.
+    writer: Worker<ArchiverReport>,
+    housekeeper: Worker<()>,
+    /// The state file.
     store: Arc<Store>,
-    /// The file of the agent's own metrics goes with it.
+    /// Dropping it removes the file of the agent's own metrics.
     _own: Option<Published>,
     _lock: Option<Lock>,
 }
@@ -62,118 +60,128 @@ impl RunningAgent {
     /// # Errors
     ///
     /// [`Error::Thread`].
-    pub fn stop(self) -> Result<Summary, Error> {
-        // It may have come to its end already.
-        let _ = self.events.send(Event::Stop);
+    pub(crate) fn stop(self) -> Result<Summary, Error> {
+        // It may have ended already.
+        let _ = self.commands.send(Command::Stop);
         self.wait()
     }
 
-    /// Waits until the agent has come to its end by itself.
+    /// Waits until the agent has ended.
     ///
     /// # Errors
     ///
     /// [`Error::Thread`].
-    pub fn wait(self) -> Result<Summary, Error> {
+    pub(crate) fn wait(self) -> Result<Summary, Error> {
         // Each ends when those before it have.
         let sampler = self.sampler.wait();
-        let sink = self.writer.wait();
-        self.keeper.wait()?;
-        Ok(Summary { sampler: sampler?, sink: sink? })
+        let archiver = self.writer.wait();
+        self.housekeeper.wait()?;
+        Ok(Summary { sampler: sampler?, archiver: archiver? })
     }
 }
 
-/// Runs as a command does: ends orderly at TERM and INT, tells systemd.
+/// Runs an agent as a command: it handles signals, answers at sockets, and notifies
+/// systemd.
 ///
 /// # Errors
 ///
 /// Any [`Error`].
-pub fn run(invocation: &Invocation) -> Result<Summary, Error> {
+pub(crate) fn run(invocation: &Invocation) -> Result<Summary, Error> {
     let settings = invocation.settings()?;
-    descriptors::raise_limit();
-    let (events, inbox) = unbounded();
+    descriptor_budget::raise_limit();
+    let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
-    signals::listen(invocation.clone(), events.clone()).map_err(setup("signals"))?;
-    let agent = start_with(&settings, events.clone(), inbox)?;
+    signals::listen(invocation.clone(), commands.clone()).map_err(setup("signals"))?;
+    let agent = start_with(&settings, commands.clone(), inbox)?;
     let host = Host::here();
-    let status = settings.socket(&host.name);
-    let capture = status.as_deref().map(hindsight::serve::socket);
+    let status = settings.fixed.destination.socket(&host.name);
+    let capture = status.as_deref().map(capture_socket::socket);
     if let Some(socket) = &status
-        && let Err(error) = status::serve(socket, events.clone())
+        && let Err(error) = status_socket::serve(socket, commands.clone())
     {
-        warn!(socket = %socket.display(), %error, "nobody can ask how it goes");
+        warn!(socket = %socket.display(), %error, "status socket unavailable");
     }
     if let Some(socket) = &capture
-        && let Err(error) = hindsight::serve::serve(socket, host, Arc::clone(&agent.store), events)
+        && let Err(error) = capture_socket::serve(socket, host, Arc::clone(&agent.store), commands)
     {
-        warn!(socket = %socket.display(), %error, "nobody can capture anything");
+        warn!(socket = %socket.display(), %error, "capture socket unavailable");
     }
     notify::ready();
     let summary = agent.wait()?;
-    // Whoever asks from now on hears that there is no agent.
+    // Clients see from now on that no agent is running.
     for socket in [status, capture].into_iter().flatten() {
         let _ = fs::remove_file(socket);
     }
     info!(
-        records = summary.sink.written,
+        records = summary.archiver.written,
         values = summary.sampler.values,
         dropped = summary.sampler.dropped,
-        lost = summary.sink.lost,
+        lost = summary.archiver.lost,
         missed = summary.sampler.missed,
         "stopped"
     );
     Ok(summary)
 }
 
-/// Starts an agent on threads of this process. Signals are left alone, but for
-/// SIGBUS, which the guard of the mappings needs.
+/// Starts an agent on threads of this process. The only signal that it handles is
+/// SIGBUS, for the guard of the mappings.
 ///
 /// # Errors
 ///
 /// Any [`Error`].
-pub fn start(settings: &Settings) -> Result<RunningAgent, Error> {
-    let (events, inbox) = unbounded();
-    start_with(settings, events, inbox)
+pub(crate) fn start(settings: &Settings) -> Result<RunningAgent, Error> {
+    let (commands, inbox) = unbounded();
+    start_with(settings, commands, inbox)
 }
 
 fn start_with(
     settings: &Settings,
-    events: Sender<Event>,
-    inbox: Receiver<Event>,
+    commands: Sender<Command>,
+    inbox: Receiver<Command>,
 ) -> Result<RunningAgent, Error> {
-    if settings.interval.is_zero() {
+    if settings.reloadable.interval.is_zero() {
         return Err(Error::NoInterval);
     }
-    let host = Host { labels: settings.labels.clone(), ..Host::here() };
-    let names = ArchiveNames::new(settings.destination.clone(), &host.name);
-    let folder = names.folder();
-    prepare(&folder).map_err(|source| Error::ArchiveFolder { folder: folder.clone(), source })?;
-    let kept = matches!(settings.destination, Destination::Folder(_)).then_some(folder);
+    let host = Host { labels: settings.reloadable.labels.clone(), ..Host::here() };
+    let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
+    let directory = names.directory();
+    prepare(&directory)
+        .map_err(|source| Error::ArchiveDirectory { directory: directory.clone(), source })?;
+    let kept = matches!(settings.fixed.destination, Destination::Directory(_)).then_some(directory);
     let lock = kept.as_deref().map(Lock::take).transpose()?;
     let setup = |what| move |source| Error::Setup { what, source };
     guard::install().map_err(setup("the SIGBUS guard"))?;
 
-    let (outlet, inlet) = queue(driver::queue_limit(settings));
-    let (notes, inbox_of_keeper) = unbounded();
+    let (sender, receiver) = queue(driver::queue_limit(&settings.reloadable));
+    let (tasks, task_inbox) = unbounded();
     let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
-    let (own, published) =
-        if settings.own_metrics { Own::publish(&settings.mmv_dir) } else { (Own::unseen(), None) };
-    let (store, ledger) = (Arc::new(store), Arc::new(Ledger::new(own)));
-    let keeper = Keeper::new(Arc::clone(&store), Arc::clone(&ledger), kept, Rules::of(settings));
-    let left = keeper.left();
-    let memory = store.memory();
-    let links = sink::Links {
-        store: Arc::clone(&store),
-        ledger: Arc::clone(&ledger),
-        keeper: notes.clone(),
+    let (own, published) = if settings.fixed.own_metrics {
+        OwnMetrics::publish(&settings.fixed.mmv_dir)
+    } else {
+        (OwnMetrics::default(), None)
     };
-    let sink = Sink::new(names, &host, Policy::of(settings), links);
-    let links = sampler::Links { keeper: notes, ledger };
-    let sampler = Sampler::new(settings, host, memory, outlet, links);
+    let (store, shared) = (Arc::new(store), Arc::new(SharedStatus::new(own)));
+    let housekeeper = Housekeeper::new(
+        Arc::clone(&store),
+        Arc::clone(&shared),
+        kept,
+        Rules::of(&settings.reloadable),
+    );
+    let left = housekeeper.leftovers();
+    let memory = store.memory();
+    let links = archive_writer::Links {
+        store: Arc::clone(&store),
+        shared: Arc::clone(&shared),
+        housekeeper: tasks.clone(),
+    };
+    let archiver = Archiver::new(names, &host, Policy::of(settings), links);
+    let links = sampler::Links { housekeeper: tasks, shared };
+    let sampler = Sampler::new(settings, host, memory, sender, links);
     let driver = Driver::new(sampler, settings.clone());
     Ok(RunningAgent {
-        events,
-        writer: spawn("writer", move || write_all(sink, &inlet))?,
-        keeper: spawn("keeper", move || keeper.run(&left, &inbox_of_keeper))?,
+        commands,
+        writer: spawn("writer", move || write_all(archiver, &receiver))?,
+        housekeeper: spawn("housekeeper", move || housekeeper.run(&left, &task_inbox))?,
         sampler: spawn("sampler", move || driver.run(&inbox))?,
         store,
         _own: published,
@@ -203,23 +211,23 @@ impl<T> Worker<T> {
     }
 }
 
-/// Makes the folder for archives, so that a wrong one is told at once and not
-/// when there is something to write.
-fn prepare(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
+/// Creates the directory for archives, so that a wrong one is an error at once, not
+/// when the first record is written.
+fn prepare(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    access(directory, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
-/// Does what comes until nothing more can come.
-fn write_all(mut sink: Sink, inlet: &Inlet) -> SinkReport {
-    while let Some(job) = inlet.next() {
+/// The archive writer thread.
+fn write_all(mut archiver: Archiver, receiver: &QueueReceiver) -> ArchiverReport {
+    while let Some(job) = receiver.next() {
         match job {
             Job::Write(sample) => {
-                sink.write(&sample);
-                inlet.done(sample);
+                archiver.write(&sample);
+                receiver.done(sample);
             }
-            Job::Do(order) => sink.obey(&order),
+            Job::Do(order) => archiver.obey(&order),
         }
     }
-    sink.finish()
+    archiver.finish()
 }

@@ -1,4 +1,16 @@
-//! One MMV file under harvest.
+//! One MMV file under harvest: its mapping and the values of the last pass.
+//!
+//! In comes the path of a file; out go its contents, checked once, and at each tick
+//! its values, copied by the [`value_plan`] into [`values`].
+//!
+//! Invariant: nothing that is read from the mapping is used as offset, count or
+//! length after the plan was made.
+
+mod value_plan;
+mod values;
+
+pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
+pub(crate) use values::Values;
 
 use std::fs::File;
 use std::io;
@@ -6,21 +18,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use mmv_writer::mapping::ReadMapping;
-use mmv_writer::view::{Contents, Flags, Limits, Refusal};
+use mmv_format::mapping::ReadMapping;
+use mmv_format::view::{Contents, Flags, Limits, Refusal};
 
-use crate::directory;
-use crate::harvest::Values;
-use crate::liveness::Process;
-use crate::plan::Plan;
-use crate::roster::{FileId, Plight};
+use crate::discovery::{FileId, FileState, Process, directory};
 
 /// The most file descriptors that a [`Source`] keeps.
-pub(crate) const MOST_DESCRIPTORS: u64 = 2;
+pub(crate) const MAX_DESCRIPTORS: u64 = 2;
 
-/// Why a file is not harvested (for now).
+/// Why a file is not harvested for now.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unfit {
+pub(crate) enum RejectReason {
     /// It cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(io::Error),
@@ -38,32 +46,32 @@ pub(crate) enum Unfit {
         /// The size when it was mapped.
         found: u64,
     },
-    /// Other files have all the descriptors that the system allows.
-    #[error("no file descriptor is left for it: other files have {used} of {room}")]
+    /// Other files use all descriptors that the system allows.
+    #[error("no file descriptor is left for it: other files have {used} of {limit}")]
     NoDescriptor {
         /// How many they have.
         used: u64,
         /// How many there are for harvested files.
-        room: u64,
+        limit: u64,
     },
-    /// As many files are harvested as may be.
-    #[error("{most} files are harvested already, which is the limit")]
+    /// The limit on files is reached.
+    #[error("{limit} files are harvested already, which is the limit")]
     Files {
         /// The limit.
-        most: usize,
+        limit: usize,
     },
     /// It would have too many values.
-    #[error("with its {values} values there would be more than the limit of {most}")]
+    #[error("with its {values} values there would be more than the limit of {limit}")]
     Values {
         /// How many it has.
         values: usize,
         /// The limit, for all files together.
-        most: usize,
+        limit: usize,
     },
-    /// It was read too often.
+    /// Its metadata was read too often.
     #[error("its metadata changes so often that reading it costs too much")]
-    Restless,
-    /// It counts only while a process lives, and that is gone.
+    MetadataChurn,
+    /// The process that feeds it has ended.
     #[error("its process {pid} is gone")]
     NoProcess {
         /// The process number in the header.
@@ -71,37 +79,28 @@ pub(crate) enum Unfit {
     },
 }
 
-impl Unfit {
-    /// What a file is in that is so.
-    pub(crate) fn plight(&self) -> Plight {
+impl RejectReason {
+    /// The state of a file that is rejected for this reason.
+    pub(crate) fn state(&self) -> FileState {
         match self {
-            _ if self.may_pass() => Plight::Waiting,
+            _ if self.is_transient() => FileState::Waiting,
             Self::NoDescriptor { .. }
             | Self::Files { .. }
             | Self::Values { .. }
-            | Self::NoProcess { .. } => Plight::Waiting,
-            Self::Open(_)
-            | Self::Refused(_)
-            | Self::Map(_)
-            | Self::Resized { .. }
-            | Self::Restless => Plight::Quarantined,
+            | Self::NoProcess { .. } => FileState::Waiting,
+            _ => FileState::Quarantined,
         }
     }
 
-    /// Whether this is how a file looks that is being written: nothing is
-    /// wrong unless it lasts.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether a file that is being written looks like this: nothing is wrong unless it
+    /// lasts.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.is_not_ready() || refusal.is_just_created(),
             Self::Resized { .. } => true,
             // Unlinked between the listing and now.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
-            Self::Map(_)
-            | Self::NoDescriptor { .. }
-            | Self::Files { .. }
-            | Self::Values { .. }
-            | Self::Restless
-            | Self::NoProcess { .. } => false,
+            _ => false,
         }
     }
 }
@@ -135,35 +134,19 @@ pub(crate) enum Fault {
     Unlinked,
 }
 
-/// A file that is open and not read yet.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    file: File,
-    /// The process that it counted with when it was read before.
-    process: Option<Arc<Process>>,
-}
-
-impl Opened {
-    /// Reads its metadata and maps it.
-    ///
-    /// # Errors
-    ///
-    /// Any [`Unfit`].
-    pub(crate) fn resolve(self, limits: Limits) -> Result<(Source, Contents), Unfit> {
-        Source::resolve(self.file, self.process, limits)
-    }
-}
-
 /// A file that is mapped and resolved.
 #[derive(Debug)]
 pub(crate) struct Source {
     file: File,
-    id: FileId,
-    owner: u32,
-    generation: u64,
+    /// Which file it is.
+    pub id: FileId,
+    /// The user who owns the file.
+    pub owner: u32,
+    /// The generation of its metadata.
+    pub generation: u64,
     sentinel: bool,
     mapping: ReadMapping,
-    plan: Plan,
+    plan: ValuePlan,
     process: Option<Arc<Process>>,
 }
 
@@ -172,9 +155,9 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Any [`Unfit`].
-    pub(crate) fn open(path: &Path, limits: Limits) -> Result<(Self, Contents), Unfit> {
-        let file = directory::open(path).map_err(Unfit::Open)?;
+    /// Any [`RejectReason`].
+    pub(crate) fn open(path: &Path, limits: Limits) -> Result<(Self, Contents), RejectReason> {
+        let file = directory::open(path).map_err(RejectReason::Open)?;
         Self::resolve(file, None, limits)
     }
 
@@ -182,32 +165,33 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Unfit::Open`].
-    pub(crate) fn again(&self) -> Result<Opened, Unfit> {
-        let file = self.file.try_clone().map_err(Unfit::Open)?;
-        Ok(Opened { file, process: self.process.clone() })
+    /// Any [`RejectReason`].
+    pub(crate) fn again(&self, limits: Limits) -> Result<(Self, Contents), RejectReason> {
+        let file = self.file.try_clone().map_err(RejectReason::Open)?;
+        Self::resolve(file, self.process.clone(), limits)
     }
 
     fn resolve(
         file: File,
         known: Option<Arc<Process>>,
         limits: Limits,
-    ) -> Result<(Self, Contents), Unfit> {
-        let metadata = file.metadata().map_err(Unfit::Open)?;
+    ) -> Result<(Self, Contents), RejectReason> {
+        let metadata = file.metadata().map_err(RejectReason::Open)?;
         let contents = Contents::read(&file, &limits)?;
         let header = contents.header;
-        let mapping = ReadMapping::map(&file).map_err(Unfit::Map)?;
-        let resized = Unfit::Resized { expected: header.file_len, found: mapping.len() as u64 };
+        let mapping = ReadMapping::map(&file).map_err(RejectReason::Map)?;
+        let resized =
+            RejectReason::Resized { expected: header.file_len, found: mapping.len() as u64 };
         if header.file_len != mapping.len() as u64 {
             return Err(resized);
         }
-        let plan = Plan::resolve(&contents, mapping.len()).ok_or(resized)?;
+        let plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
                 // One that grew and has ended since has last values.
-                Some(match known.filter(|known| known.pid() == pid) {
+                Some(match known.filter(|known| known.pid == pid) {
                     Some(known) => known,
-                    None => Arc::new(Process::find(pid).ok_or(Unfit::NoProcess { pid })?),
+                    None => Arc::new(Process::find(pid).ok_or(RejectReason::NoProcess { pid })?),
                 })
             }
             _ => None,
@@ -225,37 +209,22 @@ impl Source {
         Ok((source, contents))
     }
 
-    /// Which file it is.
-    pub(crate) fn id(&self) -> FileId {
-        self.id
-    }
-
-    /// The generation of its metadata.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// The user who owns the file.
-    pub(crate) fn owner(&self) -> u32 {
-        self.owner
-    }
-
     /// How many file descriptors it keeps.
     pub(crate) fn descriptors(&self) -> u64 {
-        if self.process.is_some() { MOST_DESCRIPTORS } else { 1 }
+        if self.process.is_some() { MAX_DESCRIPTORS } else { 1 }
     }
 
     /// Where its values are.
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &ValuePlan {
         &self.plan
     }
 
-    /// The process that it counts with, if any.
+    /// The process that feeds it, if its header names one.
     pub(crate) fn process(&self) -> Option<&Process> {
         self.process.as_deref()
     }
 
-    /// Whether its values may still change: the process it counts with lives.
+    /// Whether its values may still change: the process that feeds it is alive.
     pub(crate) fn is_fed(&self) -> bool {
         self.process.as_deref().is_none_or(Process::is_alive)
     }
@@ -271,8 +240,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The [`Fault`]. Most truncations raise no signal and show by the size
-    /// alone, so that is always asked for.
+    /// The [`Fault`]. Most truncations raise no signal and show in the size alone, so
+    /// the size is always checked.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         let (generation1, generation2) = self.mapping.generations();
         if self.mapping.is_dead() {
@@ -282,7 +251,7 @@ impl Source {
         if stat.st_nlink == 0 {
             return Err(Fault::Unlinked);
         }
-        // A longer file is one that is about to grow: what is mapped stays.
+        // A longer file is about to grow: what is mapped stays valid.
         let (expected, found) = (self.mapping.len() as u64, stat.st_size.cast_unsigned());
         if found < expected {
             return Err(Fault::Truncated { expected, found });

@@ -24,7 +24,7 @@ fn main() {
     }
 }
 
-/// Median and best of rounds that each say how long they took.
+/// Median and best of rounds that each return their duration.
 fn rounds(count: usize, mut round: impl FnMut() -> f64) -> (f64, f64) {
     let mut times: Vec<f64> = (0..count).map(|_| round()).collect();
     times.sort_by(f64::total_cmp);

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let requests: Family<Counter<u64>> =
         registry.counter("requests").units(Units::count()).build_family(&users)?;
     for session in 0..sessions {
-        // The count says which session it is, so that a reader can check it.
+        // The count is the number of the session, so that a reader can check it.
         requests.get_or_create(&format!("s{session}"))?.add(session);
         opened.inc();
         if session % 10 == 9 {

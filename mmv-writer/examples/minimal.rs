@@ -1,4 +1,4 @@
-//! The least that a program does to be seen: one counter. `ci/size` says what that
+//! The smallest instrumented program: one counter. `ci/size` measures what that
 //! adds to a program.
 
 fn main() -> Result<(), mmv_writer::Error> {

@@ -22,7 +22,7 @@ const CODES: [&str; 3] = ["200", "404", "500"];
 /// What is counted. Clones, one for each thread, count in the same places.
 #[derive(Debug, Clone)]
 struct Metrics {
-    /// By nobody but its thread, so at the price of a store.
+    /// Only by its thread, so for the cost of a store.
     bytes: Striped<u64>,
     answered: Instances<Counter<u64>>,
     busy: Gauge<i64>,

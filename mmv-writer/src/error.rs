@@ -1,24 +1,25 @@
-//! What can go wrong when metrics are registered and published.
+//! Errors of registration and publication.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::layout::{MAX_SERIAL, Version};
+use mmv_format::file::FileError;
+use mmv_format::layout::{MAX_SERIAL, Version};
 
-/// Why a registration or a publication failed; names the offender.
+/// Why a registration or a publication failed, with the name that it is about.
 ///
-/// A handle, once there, never fails.
+/// A handle never fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be created, allocated, mapped, written or renamed.
     #[error("{path}: {action}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// What failed.
         action: &'static str,
         /// The directory or file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file name that readers skip, or that spoils all metric names under it.
@@ -96,18 +97,18 @@ pub enum Error {
         name: String,
     },
     /// A number that is registered already.
-    #[error("{what} {number}, asked for by {name}, is already taken")]
+    #[error("{what} {number} of {name} is already taken")]
     NumberTaken {
         /// What kind of number.
         what: &'static str,
         /// The number.
         number: i64,
-        /// Who asked for it.
+        /// What it was requested for.
         name: String,
     },
-    /// A metric name that another one continues: in PCP's name space a name is
+    /// A metric name that is a branch of another one: in PCP's name space a name is
     /// either a leaf or a branch.
-    #[error("\"{leaf}\" cannot be a metric and a part of \"{longer}\"")]
+    #[error("\"{leaf}\" cannot be both a metric and a branch of \"{longer}\"")]
     LeafAndBranch {
         /// The shorter name.
         leaf: String,
@@ -116,7 +117,7 @@ pub enum Error {
     },
     /// A registry that was made before a fork, used in the child: it is the
     /// parent's. The child makes one of its own, under another name.
-    #[error("{path} is of process {created}, before it forked {found}", path = path.display())]
+    #[error("{path} belongs to process {created}, which forked {found}", path = path.display())]
     Forked {
         /// The file.
         path: PathBuf,
@@ -125,8 +126,8 @@ pub enum Error {
         /// This process.
         found: u32,
     },
-    /// A value that may be absent, in a file that cannot say so.
-    #[error("{name} can be without a value only in a file with the sentinel flag")]
+    /// A value that may be absent, in a file without the sentinel flag.
+    #[error("{name} can be absent only in a file with the sentinel flag")]
     NeedsSentinel {
         /// The metric.
         name: String,
@@ -140,11 +141,11 @@ pub enum Error {
     /// More than readers take from one file.
     #[error("{name} does not fit: the file has {max} {what} already")]
     Full {
-        /// Of what.
+        /// The kind of entries.
         what: &'static str,
         /// The most.
         max: u32,
-        /// What was to be added.
+        /// What does not fit.
         name: String,
     },
     /// Instance domains in a cluster for which PCP cannot number them.
@@ -180,7 +181,7 @@ pub enum Error {
         instance: String,
     },
     /// An instance domain of another registry.
-    #[error("indom {name} is not of this registry")]
+    #[error("indom {name} belongs to another registry")]
     OtherRegistry {
         /// The domain.
         name: String,
@@ -194,12 +195,38 @@ pub enum Error {
         name: String,
         /// The lowest version that can hold it.
         needed: Version,
-        /// The version that was asked for.
+        /// The pinned version.
         pinned: Version,
     },
 }
 
+impl From<FileError> for Error {
+    fn from(FileError { action, path, source }: FileError) -> Self {
+        Self::Io { action, path, source }
+    }
+}
+
 impl Error {
+    /// Checks that a number is within `min..=max`.
+    pub(crate) fn check_range(
+        what: &'static str,
+        name: &str,
+        found: u32,
+        min: u32,
+        max: u32,
+    ) -> Result<(), Self> {
+        if (min..=max).contains(&found) {
+            return Ok(());
+        }
+        let (found, min, max) = (i64::from(found), i64::from(min), i64::from(max));
+        Err(Self::OutOfRange { what, name: name.to_owned(), found, min, max })
+    }
+
+    /// `name` does not fit a file that has `max` of something.
+    pub(crate) fn full(what: &'static str, max: u32, name: &str) -> Self {
+        Self::Full { what, max, name: name.to_owned() }
+    }
+
     /// Makes an [`Error::Io`] out of a system error.
     pub(crate) fn io(
         action: &'static str,

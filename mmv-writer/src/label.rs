@@ -1,7 +1,6 @@
 //! Labels as a program states them.
 
-use crate::registry::check;
-use crate::{Error, json};
+use pcp_types::json;
 
 /// A name and a value, attached to a file, a domain, an instance or a metric.
 ///
@@ -36,17 +35,6 @@ impl Label {
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
-    }
-
-    /// `{"name":value}`, as it stands in a file, if name and value are legal.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::LabelName`], [`Error::LabelValue`], [`Error::Nul`] or, where it is
-    /// too long, [`Error::Length`].
-    pub fn to_json(&self) -> Result<String, Error> {
-        check::label(self)?;
-        Ok(self.text())
     }
 
     /// `{"name":value}`, unchecked.

@@ -12,7 +12,7 @@
 //! | metric | a named, typed quantity: `acme.products.count` |
 //! | counter | a metric that only grows; what matters is its rate |
 //! | gauge | a metric that goes up and down; what matters is its value now (PCP: "instantaneous") |
-//! | discrete | a metric that holds until it is changed: a configuration, a text |
+//! | discrete | a metric whose value holds until it is changed: a configuration, a text |
 //! | units | what the number counts: powers and scales of bytes, seconds and events ([`Units`]) |
 //! | instance domain | the set of things that a metric has a value for: the disks, the queues |
 //! | instance | one of them: a number and a name |
@@ -49,89 +49,116 @@
 //!
 //! # In a library, in an application
 //!
-//! A library takes handles, and has `Counter::noop()` and its like where it is
-//! given none. The application owns the [`Registry`] and keeps the [`Published`]
-//! file until it ends. All that can fail fails at registration or publication,
-//! with an [`Error`] that names the offender; a handle never does.
+//! A library takes handles, and uses `Counter::noop()` and the like where it gets
+//! none. The application owns the [`Registry`] and keeps the [`Published`] file until
+//! it ends. Registration and publication can fail, with an [`Error`] that names the
+//! metric, label or file; a handle never fails.
+//!
+//! | handle | semantics | methods | threads |
+//! |---|---|---|---|
+//! | [`Counter`] | counter | `add`, `inc`, `value` | shared: `Clone`, `&self` |
+//! | [`OwnedCounter`] | counter | the same | one writer: `&mut self` |
+//! | [`Gauge`] | instant | `set`, `add`, `sub`, `value` | shared |
+//! | [`OwnedGauge`] | instant | the same | one writer |
+//! | [`Discrete`] | discrete | `set`, `value` | shared |
+//! | [`Text`] | discrete | `set` | shared |
+//! | [`Optional`] of the last three | theirs | `set`, `clear`, `value` | shared |
+//! | [`Timer`] | counter | `start`, `time`, `add` | shared |
+//! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
+//! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
+//! | [`Histogram`] | counter | `record`, `count`, `sum` | shared |
+//! | [`OwnedHistogram`] | counter | the same | one writer |
+//!
+//! | operation | instructions |
+//! |---|---|
+//! | `set`, `value` | one store, one load |
+//! | `add` on a shared handle, 64-bit integers | one atomic add |
+//! | `add` on a shared handle, other types | a compare-exchange loop |
+//! | `add` on an owned handle or a claimed stripe | load, add, store |
+//!
+//! Handles stay valid when the file is withdrawn; no reader sees them then.
 //!
 //! # Metrics and instances at run time
 //!
-//! A [`Registry`] is described, then published, and stays as it is. Where
+//! A [`Registry`] is filled, then published, and does not change. Where
 //! instances come and go (connections, tenants, paths), use a [`LiveRegistry`]:
 //! it is published from the start and grows.
 //!
 //! # More than one file
 //!
 //! Readers take 1023 metrics, 255 labels and 2047 domains from one file. What does
-//! not fit goes into further files, `app.2` behind `app` and so on, which come and go
-//! with the first. Metrics have the same complete names there. See
-//! [`RegistryBuilder::further_cluster`] for their PMIDs.
+//! not fit goes into overflow files, `app.2` after `app` and so on, which are published
+//! and withdrawn with the first. Metrics have the same complete names there. See
+//! [`RegistryBuilder::overflow_cluster`] for their PMIDs.
 //!
 //! # What a reader may see
 //!
-//! Each value is whole: it is loaded and stored in one piece. Two values are
+//! A value is never torn: it is loaded and stored in one piece. Two values are
 //! not of the same instant. A text that is read while it changes may be a mixture,
-//! but ends in a NUL. A file is complete or not there: it is filled under a
-//! hidden name and renamed.
+//! but ends in a NUL. A file is complete or absent: it is filled under a hidden name
+//! and renamed.
 //!
 //! # When no file can be made
 //!
 //! By default that is an error. A [lenient](RegistryBuilder::lenient) registry
-//! goes on unseen, and says so once: an application need not fail because of its
-//! metrics.
+//! continues without a file and prints the reason once: an application need not
+//! fail because of its metrics.
 //!
 //! # Several processes of one application
 //!
-//! Each makes a file of its own by [`RegistryBuilder::per_process`]. The process
-//! is the instance; metric names are the same in all and carry no number.
+//! Each makes a file of its own with [`RegistryBuilder::per_process`]. The process
+//! is the instance; metric names are the same in all and contain no number.
 //!
 //! # Fork
 //!
-//! In a forked child all handles stay valid and count for the child alone, where
-//! nobody reads: a private copy takes the place of the mapping. The files stay the
-//! parent's. A child that wants to be seen makes a registry of its own, under
-//! another name.
+//! In a forked child all handles stay valid and count for the child alone, which no
+//! reader sees: a private copy replaces the mapping. The files stay the parent's. A
+//! child that publishes makes a registry of its own, under another name.
 //!
 //! # What this crate is not
 //!
-//! It logs nothing (but for the one line of a lenient registry) and serves
-//! nothing. It starts no thread, but for one that
-//! sleeps up to 100 ms to tell readers of a burst of changes in a
-//! [`LiveRegistry`]. It needs no PCP, but a directory to write to.
+//! It logs nothing, except for the one line of a lenient registry, and serves
+//! nothing. It starts no thread, except for one that sleeps up to 100 ms to announce
+//! a burst of changes in a [`LiveRegistry`]. It needs a directory to write to, and no
+//! installation of PCP.
 //!
 //! # Read the modules in this order
 //!
-//! [`layout`] (every byte of the format) -> [`view`] (a foreign file, checked) ->
-//! [`mapping`] (the only unsafe code) -> [`metric`] (the handles) -> `registry`
-//! (names, numbers and their checks) -> `plan` (from registrations to bytes) ->
-//! `publish` (the file's life) -> `live` (files that grow) -> [`image`] (files
-//! that others lay out).
+//! `mapping` (memory shared with readers) -> `metric` (the handles) -> `identity`,
+//! `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
+//! and their checks, for both kinds of registries) -> `options`, `builder` (what the
+//! program calls) -> `registry` (files that are written once) -> `live` (files that
+//! grow). `mmv_format::layout` has the bytes of the format.
 
-mod directory;
+#![warn(clippy::unwrap_used)]
+// MMV files have the byte order of their host.
+#![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
+
+mod builder;
 mod error;
-pub mod image;
-mod json;
+mod identity;
 mod label;
-pub mod layout;
 mod live;
-pub mod mapping;
-pub mod metric;
-mod names;
-mod plan;
-mod publish;
+mod mapping;
+mod metric;
+mod options;
+mod overflow;
+mod published;
+mod registration;
 mod registry;
-pub mod view;
 
-pub use directory::{DEFAULT_TMP_DIR, mmv_directory};
+pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};
 pub use error::Error;
 pub use label::{Label, LabelValue};
-pub use live::{Family, LiveBuilder, LiveIndom, LiveIndomBuilder, LiveRegistry, StatedIndom};
+pub use live::{Family, FixedIndom, LiveBuilder, LiveIndom, LiveRegistry};
 pub use metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, Histogram, Instances, Interval, Optional,
-    OwnedCounter, OwnedGauge, OwnedHistogram, Stripe, Striped, Text, Timer, Timing,
+    Buckets, Counter, Discrete, Elapsed, Gauge, Handle, Histogram, Instances, Interval, Measured,
+    Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram, Stripe, Striped, Text, Timer,
+    Timing,
 };
+pub use mmv_format::layout::Version;
+pub use mmv_format::mmv_directory;
+pub use options::RegistryBuilder;
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
-pub use publish::Published;
-pub use registry::{
-    BucketIndom, Indom, IndomBuilder, MetricBuilder, Registrar, Registry, RegistryBuilder,
-};
+pub use published::Published;
+pub use registry::{Indom, Registry};

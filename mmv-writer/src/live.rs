@@ -2,62 +2,62 @@
 //! removed, as long as the program runs.
 //!
 //! A live file is published empty. Every registration appends to it; nothing in
-//! it ever moves, so handles stay valid and no increment is lost. Readers are
-//! told of changes at most once in 100 ms, so what is new may stay unseen for
-//! that long; what it counted meanwhile is there when it is seen.
+//! it ever moves, so handles stay valid and no increment is lost. Changes are
+//! announced to readers at most once in 100 ms, so a new metric may stay invisible for
+//! that long; its count of that time is not lost.
 //!
 //! | | [`Registry`](crate::Registry) | [`LiveRegistry`] |
 //! |---|---|---|
 //! | metrics | before publication | at any time |
 //! | histograms, striped counters | before publication | at any time |
-//! | labels of instances | stated with their domain | [`LiveIndom::label`], gone with the instance |
-//! | instances | stated with their domain | [`Family::get_or_create`], [`LiveIndom::remove`] |
+//! | labels of instances | fixed with their domain | [`LiveIndom::label`], removed with the instance |
+//! | instances | fixed with their domain | [`Family::get_or_create`], [`LiveIndom::remove`] |
 //! | version of the file | the lowest that suffices | 3 |
-//! | size of the file | what is used | the room asked for; what is not used is a hole |
+//! | size of the file | what is used | the full capacity; what is not used is a hole |
 //!
-//! A file has room for 1023 metrics, 255 labels, 2047 domains and, unless the
-//! program asks for other numbers, 65 536 instances, 262 144 values and 65 536
-//! texts. Registrations that do not fit begin a further file, under the same metric
-//! names; instances and labels that a metric gets later stay in its file, and are
-//! refused when that is full. An instance takes 312 bytes and 32 for each value, 256 more if that is
-//! a text. A file without metrics takes 4 KiB.
+//! A file has room for 1023 metrics, 255 labels, 2047 domains and, by default,
+//! 65 536 instances, 262 144 values and 65 536 texts. Registrations that do not fit
+//! begin an overflow file, under the same metric names; instances and labels that a
+//! metric gets later stay in its file, and are rejected when that is full. An instance
+//! takes 312 bytes and 32 for each value, 256 more if that is a text. A file without
+//! metrics takes 4 KiB.
 //!
-//! `docs/decisions/005-growth.md` says how readers are kept from seeing half of
+//! `docs/decisions/005-growth.md` describes how readers are kept from seeing half of
 //! a change, `009-lookup.md` how handles are found by name.
 
-mod domain;
 mod family;
 mod file;
-mod index;
-mod part;
-mod rest;
-mod room;
-mod slots;
+mod fixed;
+mod handles;
+mod instances;
+mod quarantine;
+mod sections;
 mod state;
-mod stated;
-mod value;
+mod store;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-pub use family::{Family, LiveIndom, LiveIndomBuilder};
-use part::Part;
-use room::{Room, Wanted};
+use mmv_format::layout::Version;
+
+use crate::builder::{IndomBuilder, MetricBuilder, metric_kinds};
+use crate::metric::{Counter, Discrete, Elapsed, Gauge, Number, Text, Timer};
+use crate::options::RegistryBuilder;
+use crate::overflow::remove_stale;
+use crate::published::Published;
+use crate::{Error, Label};
+pub use family::{Family, LiveIndom};
+pub use fixed::FixedIndom;
+use sections::{Capacity, Sections};
 use state::State;
-pub use stated::StatedIndom;
 
-use crate::layout::Version;
-use crate::publish::Published;
-use crate::registry::Registrar;
-use crate::registry::series::{Series, remove_stale};
-use crate::{Error, Label, RegistryBuilder};
+/// How often changes are announced to readers by default.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often readers are told of changes, unless the program says otherwise.
-const PACE: Duration = Duration::from_millis(100);
-
-/// Metrics of one file that is published and grows, and of further ones when it is
-/// full. Dropping it withdraws them; handles stay valid after that, but nobody reads them any more.
+/// Metrics of one file that is published and grows, and of overflow files when it is
+/// full. Dropping it withdraws them; handles stay valid after that, but no reader sees
+/// them.
 ///
 /// ```
 /// use mmv_writer::{Counter, Family, Registry, Units};
@@ -82,52 +82,59 @@ pub struct LiveRegistry {
     published: Published,
 }
 
-/// How a live registry is to be; see [`RegistryBuilder::live`].
+/// Options for a live registry; see [`RegistryBuilder::live`].
 #[derive(Debug, Clone)]
 #[must_use = "a registry is made by build()"]
 pub struct LiveBuilder {
     base: RegistryBuilder,
-    wanted: Wanted,
-    pace: Duration,
+    capacity: Capacity,
+    announce_interval: Duration,
 }
 
 /// What the registry and its families share.
 #[derive(Debug)]
 struct Shared {
     state: RwLock<State>,
-    pace: Duration,
+    announce_interval: Duration,
+}
+
+impl RegistryBuilder {
+    /// Makes the registry a live one: published from the start, and open for more
+    /// metrics and instances as long as the program runs.
+    pub fn live(self) -> LiveBuilder {
+        LiveBuilder::new(self)
+    }
 }
 
 impl LiveBuilder {
-    pub(crate) fn new(base: RegistryBuilder) -> Self {
-        Self { base, wanted: Wanted::default(), pace: PACE }
+    fn new(base: RegistryBuilder) -> Self {
+        Self { base, capacity: Capacity::default(), announce_interval: ANNOUNCE_INTERVAL }
     }
 
-    /// Sets the most instances of all domains together, in each file; 65 536 without
-    /// this.
-    pub fn room_for_instances(mut self, most: u32) -> Self {
-        self.wanted.instances = most;
+    /// Sets the most instances of all domains together, in each file; 65 536 by
+    /// default.
+    pub fn max_instances(mut self, most: u32) -> Self {
+        self.capacity.instances = most;
         self
     }
 
-    /// Sets the most values of all metrics together, in each file; 262 144 without
-    /// this. An
-    /// isolated value counts for two or three.
-    pub fn room_for_values(mut self, most: u32) -> Self {
-        self.wanted.values = most;
+    /// Sets the most values of all metrics together, in each file; 262 144 by default.
+    /// An isolated value counts for two or three.
+    pub fn max_values(mut self, most: u32) -> Self {
+        self.capacity.values = most;
         self
     }
 
-    /// Sets the most values that are texts, in each file; 65 536 without this.
-    pub fn room_for_texts(mut self, most: u32) -> Self {
-        self.wanted.texts = most;
+    /// Sets the most values that are texts, in each file; 65 536 by default.
+    pub fn max_texts(mut self, most: u32) -> Self {
+        self.capacity.texts = most;
         self
     }
 
-    /// Sets the least time between two announcements of changes; 100 ms without
-    /// this. Each makes PCP's reader read all files again.
-    pub fn pace(mut self, pace: Duration) -> Self {
-        self.pace = pace;
+    /// Sets the least time between two announcements of changes; 100 ms by default.
+    /// Each makes PCP's reader read all files again.
+    pub fn announce_interval(mut self, interval: Duration) -> Self {
+        self.announce_interval = interval;
         self
     }
 
@@ -139,28 +146,32 @@ impl LiveBuilder {
     /// cluster or the room, [`Error::Version`] if another one than 3 is pinned,
     /// and [`Error::Io`].
     pub fn build(self) -> Result<LiveRegistry, Error> {
-        let (identity, clusters) = self.base.identity()?;
-        let name = self.base.name;
-        if let Some(pinned) = self.base.pinned.filter(|pinned| *pinned != Version::V3) {
-            return Err(Error::Version { what: "live file", name, needed: Version::V3, pinned });
+        let RegistryBuilder { name, pinned, lenient, .. } = &self.base;
+        if let Some(pinned) = pinned.filter(|pinned| *pinned != Version::V3) {
+            let (what, needed) = ("live file", Version::V3);
+            return Err(Error::Version { what, name: name.clone(), needed, pinned });
         }
-        let room = Room::new(&name, self.wanted)?;
-        let mut first = Part::create(&identity, room, self.base.lenient)?;
-        let published = first.published.take();
-        let published = published.unwrap_or_else(|| Published::unseen(&identity.path));
-        remove_stale(&identity.path, &[]);
-        let series = Series::new(identity, clusters);
-        let state = State::new(series, room, self.base.lenient, first);
-        let shared = Arc::new(Shared { state: RwLock::new(state), pace: self.pace });
+        let identity = self.base.identity()?;
+        let path = identity.0.path.clone();
+        let sections = Sections::new(name, self.capacity)?;
+        let mut state = State::new(identity, sections, *lenient)?;
+        let published =
+            state.registrations.files_mut().find_map(|file| file.store.published.take());
+        let published = published.unwrap_or_else(|| Published::unpublished(&path));
+        remove_stale(&path, &[]);
+        let announce_interval = self.announce_interval;
+        let shared = Arc::new(Shared { state: RwLock::new(state), announce_interval });
         Ok(LiveRegistry { shared, published })
     }
 }
 
+metric_kinds!(LiveRegistry);
+
 impl LiveRegistry {
     /// A domain, whose instances come and go; `name` appears in error messages
     /// only.
-    pub fn indom(&self, name: impl Into<String>) -> LiveIndomBuilder<'_> {
-        LiveIndomBuilder::new(&self.shared, name.into())
+    pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_, Self> {
+        IndomBuilder::new(self, name.into())
     }
 
     /// Attaches a label to all metrics of the file, as
@@ -170,10 +181,10 @@ impl LiveRegistry {
     ///
     /// As there.
     pub fn label(&self, label: Label) -> Result<(), Error> {
-        self.shared.change(|state| state.add_label(label))
+        self.shared.change(|state| state.registrations.add_label(label))
     }
 
-    /// Tells readers of all changes now, without waiting.
+    /// Announces all changes to readers now, without waiting.
     pub fn announce(&self) {
         self.shared.write().announce();
     }
@@ -183,25 +194,24 @@ impl LiveRegistry {
         &self.published
     }
 
-    /// Where the files are that the registry went on in when the first was full, in
-    /// order. Mostly there are none.
-    pub fn further(&self) -> Vec<PathBuf> {
+    /// The paths of the overflow files, in order: they hold what did not fit the
+    /// first file. Mostly there are none.
+    pub fn overflow(&self) -> Vec<PathBuf> {
         let state = self.shared.read();
-        let further = state.parts.iter().filter_map(|part| part.published.as_ref());
-        further.map(|published| published.path().to_owned()).collect()
+        let published =
+            state.registrations.files().filter_map(|file| file.store.published.as_ref());
+        published.map(|published| published.path().to_owned()).collect()
     }
 }
 
 impl Drop for LiveRegistry {
-    /// Withdraws further files; families may still have them mapped.
+    /// Withdraws overflow files; families may still have them mapped.
     fn drop(&mut self) {
-        for part in &mut self.shared.write().parts {
-            part.published = None;
+        for file in self.shared.write().registrations.files_mut() {
+            file.store.published = None;
         }
     }
 }
-
-impl Registrar for LiveRegistry {}
 
 impl Shared {
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -212,7 +222,7 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes something, and tells readers if it succeeds.
+    /// Changes something, and announces it to readers if it succeeds.
     fn change<T>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut State) -> Result<T, Error>,
@@ -223,12 +233,12 @@ impl Shared {
         Ok(changed)
     }
 
-    /// Tells readers of a change: now, or by a thread once it is time.
+    /// Announces a change to readers: now, or in a thread once it is time.
     fn announce(self: &Arc<Self>, state: &mut State) {
         if state.pending {
             return;
         }
-        let wait = self.pace.saturating_sub(state.announced.elapsed());
+        let wait = self.announce_interval.saturating_sub(state.announced.elapsed());
         if wait.is_zero() {
             state.announce();
             return;
@@ -243,11 +253,13 @@ impl Shared {
         let thread = std::thread::Builder::new().name("mmv-announce".to_owned()).spawn(late);
         state.pending = thread.is_ok();
         if thread.is_err() {
-            // Too often is better than never.
+            // Without a thread too often is better than never.
             state.announce();
         }
     }
 }
 
+#[cfg(test)]
+mod growth;
 #[cfg(test)]
 mod tests;

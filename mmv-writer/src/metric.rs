@@ -1,34 +1,9 @@
 //! Metric handles: what a program counts with.
 //!
-//! | handle | semantics | methods | threads |
-//! |---|---|---|---|
-//! | [`Counter`] | counter | `add`, `inc`, `value` | shared: `Clone`, `&self` |
-//! | [`OwnedCounter`] | counter | the same | one writer: `&mut self` |
-//! | [`Gauge`] | instant | `set`, `add`, `sub`, `value` | shared |
-//! | [`OwnedGauge`] | instant | the same | one writer |
-//! | [`Discrete`] | discrete | `set`, `value` | shared |
-//! | [`Text`] | discrete | `set` | shared |
-//! | [`Optional`] of the last three | theirs | `set`, `clear`, `value` | shared |
-//! | [`Timer`] | counter | `start`, `time`, `add` | shared |
-//! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
-//! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
-//! | [`Histogram`] | counter | `record`, `count`, `sum` | shared |
-//! | [`OwnedHistogram`] | counter | the same | one writer |
-//!
 //! A handle is a pointer to eight bytes of the mapping. Its methods are relaxed
-//! atomic accesses that cannot fail, take no lock (but for [`Text`]), make no
-//! system call and allocate nothing:
-//!
-//! | operation | instructions |
-//! |---|---|
-//! | `set`, `value` | one store, one load |
-//! | `add` on a shared handle, 64-bit integers | one atomic add |
-//! | `add` on a shared handle, other types | a compare-exchange loop |
-//! | `add` on an owned handle or a claimed stripe | load, add, store |
-//!
-//! Handles stay valid when the file is withdrawn: they then count in memory that
-//! nobody reads. Every handle has a `noop()` form that does so from the start,
-//! so a library never asks whether it is instrumented.
+//! atomic accesses that cannot fail, take no lock (except for [`Text`]), make no
+//! system call and allocate nothing. A [`ValueSlot`] is what a registry hands to
+//! a handle when the metric is registered.
 
 mod buckets;
 mod counter;
@@ -43,6 +18,11 @@ mod striped;
 mod text;
 mod timer;
 
+use std::sync::Arc;
+
+use mmv_format::layout::{EXTRA_OFFSET, NO_VALUE};
+
+use crate::mapping::Cell;
 pub use buckets::Buckets;
 pub use counter::{Counter, OwnedCounter};
 pub use discrete::Discrete;
@@ -53,14 +33,14 @@ pub use instances::Instances;
 pub use number::Number;
 pub use optional::Optional;
 pub use striped::{Stripe, Striped};
+pub(crate) use text::SharedText;
 pub use text::Text;
-pub(crate) use text::TextSlot;
 pub use timer::{Timer, Timing};
 
 /// A handle that a registry can give out. Implemented here only.
 pub trait Handle: sealed::Handle + Send + Sync + 'static {}
 
-/// A handle on a number whose units the program states. Implemented here only.
+/// A handle on a number whose units the program chooses. Implemented here only.
 pub trait Measured: Handle {}
 
 impl<T: Number> Measured for Counter<T> {}
@@ -70,23 +50,38 @@ impl<T: Number> Measured for OwnedGauge<T> {}
 impl<T: Number> Measured for Discrete<T> {}
 impl<H: Measured> Measured for Optional<H> {}
 
-pub(crate) mod sealed {
-    use std::sync::Arc;
+/// A registered value, for the handle on it.
+#[derive(Debug)]
+pub struct ValueSlot {
+    pub(crate) cell: Cell,
+    /// The value entry's second word: elapsed time has its running interval there.
+    pub(crate) extra: Cell,
+    /// The text of a string value.
+    pub(crate) text: Option<Arc<SharedText>>,
+}
 
+impl ValueSlot {
+    /// A slot whose cells `cell` finds by their offsets in the value entry.
+    pub(crate) fn new(text: Option<Arc<SharedText>>, cell: impl Fn(u64) -> Option<Cell>) -> Self {
+        // The registry reserved the entry, so both are there.
+        let cell = |field| {
+            let found = cell(field);
+            debug_assert!(found.is_some(), "a value outside of its file");
+            found.unwrap_or_else(Cell::private)
+        };
+        Self { cell: cell(0), extra: cell(EXTRA_OFFSET), text }
+    }
+
+    /// Gives the cell its first value.
+    pub(crate) fn reset(&self, optional: bool) {
+        self.cell.store(if optional { NO_VALUE } else { 0 });
+    }
+}
+
+pub(crate) mod sealed {
     use pcp_types::{Semantics, Units};
 
-    use super::TextSlot;
-    use crate::mapping::Cell;
-
-    /// What a registered value offers to the handle on it.
-    #[derive(Debug)]
-    pub struct Seat {
-        pub(crate) cell: Cell,
-        /// The value entry's second word: elapsed time has its running interval there.
-        pub(crate) extra: Cell,
-        /// The text of a string value.
-        pub(crate) text: Option<Arc<TextSlot>>,
-    }
+    use super::ValueSlot;
 
     /// What the registry must know of a handle.
     pub trait Handle: Sized {
@@ -94,12 +89,12 @@ pub(crate) mod sealed {
         const TYPE_CODE: i32;
         /// The metric's semantics.
         const SEMANTICS: Semantics;
-        /// The units, unless the program states others.
+        /// The units, unless the program chooses others.
         const UNITS: Units = Units::NONE;
         /// Whether the value may be absent, and is at first.
         const OPTIONAL: bool = false;
 
         /// The handle on a value.
-        fn on(seat: Seat) -> Self;
+        fn on(slot: ValueSlot) -> Self;
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use mmv_writer::mapping::ReadMapping;
-use mmv_writer::view::{Contents, Limits, Refusal};
+use mmv_format::mapping::ReadMapping;
+use mmv_format::view::{Contents, Limits, Refusal};
 use mmv_writer::{Counter, Registry};
 
 /// Increments of each thread.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use mmv_writer::view::{Contents, Limits};
+use mmv_format::view::{Contents, Limits};
 use mmv_writer::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry};
 
 /// Instances that are there at once.
@@ -22,8 +22,8 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// One round of comings and goings, under names that were never there. In between
-/// a stranger finds all of them, under numbers that were never there, and then none.
+/// Creates instances under new names and removes them again. In between a reader
+/// finds all of them, under new numbers, and then none.
 fn round(registry: &LiveRegistry, things: &LiveIndom, count: &Family<Counter<u64>>, first: u64) {
     for number in first..first + ROUND {
         let name = format!("thing {number}");
@@ -59,7 +59,7 @@ fn memory_stays_flat_while_instances_come_and_go() {
     let rounds = if std::env::var_os("MMV_LONG").is_some() { 40 } else { 8 };
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path()).live();
-    let registry = registry.pace(Duration::ZERO).build().unwrap();
+    let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
     let things = registry.indom("things").build().unwrap();
     let count: Family<Counter<u64>> = registry.counter("count").build_family(&things).unwrap();
     // The first rounds find out how much is needed.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mmv_writer::view::{Contents, Flags, Limits, Refusal};
+use mmv_format::view::{Contents, Flags, Limits, Refusal};
 use mmv_writer::{Buckets, Error, Label, LiveRegistry, Published, Registry, RegistryBuilder};
 
 /// Kills of each kind.
@@ -26,7 +26,7 @@ fn builder(directory: &Path) -> RegistryBuilder {
     Registry::builder("app").directory(directory).cluster(9).sentinel()
 }
 
-/// A file whose names and values all say which round it is of.
+/// A file whose names and values all identify its round.
 fn publish(directory: &Path, round: u64) -> Result<Published, Error> {
     let registry = builder(directory).build()?;
     registry.label(Label::new("round", round))?;
@@ -65,13 +65,13 @@ fn check_sealed(file: &File) {
     }
 }
 
-/// More counters than one file holds: the last seven are in a further one.
+/// More counters than one file holds: the last seven are in an overflow file.
 const MANY: u64 = 1030;
 const ONE_FILE: u64 = 1023;
 
-/// Files whose names and values all say which round they are of.
+/// Files whose names and values all identify their round.
 fn publish_many(directory: &Path, round: u64) -> Result<Published, Error> {
-    let registry = builder(directory).further_cluster(10).build()?;
+    let registry = builder(directory).overflow_cluster(10).build()?;
     for index in 0..MANY {
         registry.counter::<u64>(format!("r{round}.c{index}")).build()?.add(round + index);
     }
@@ -82,10 +82,10 @@ fn publish_many(directory: &Path, round: u64) -> Result<Published, Error> {
 fn check_one_of_many(file: &File) {
     let contents = Contents::read(file, &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);
-    let is_further = contents.header.flags.contains(Flags::NO_PREFIX);
-    let (first, count) = if is_further { (ONE_FILE, MANY - ONE_FILE) } else { (0, ONE_FILE) };
+    let is_overflow = contents.header.flags.contains(Flags::NO_PREFIX);
+    let (first, count) = if is_overflow { (ONE_FILE, MANY - ONE_FILE) } else { (0, ONE_FILE) };
     assert_eq!(contents.metrics.len() as u64, count);
-    let prefix = if is_further { "app.r" } else { "r" };
+    let prefix = if is_overflow { "app.r" } else { "r" };
     let number = |name: &str| name.strip_prefix(prefix)?.split_once(".c")?.0.parse::<u64>().ok();
     let round = number(&contents.metrics[0].name).unwrap();
     for (metric, index) in contents.metrics.iter().zip(first..) {
@@ -99,7 +99,7 @@ fn check_one_of_many(file: &File) {
 /// A file that has instances added and removed for a while.
 fn grow(directory: &Path, round: u64) -> Result<LiveRegistry, Error> {
     let registry =
-        builder(directory).live().room_for_instances(200).pace(Duration::ZERO).build()?;
+        builder(directory).live().max_instances(200).announce_interval(Duration::ZERO).build()?;
     for domain in 0..4 {
         let things = registry.indom(format!("things {domain}")).build()?;
         let count = registry.counter::<u64>(format!("count{domain}")).build_family(&things)?;
@@ -151,38 +151,38 @@ fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
     names.partition(|name| !name.starts_with('.'))
 }
 
-/// What was found after so many kills.
+/// What was found after a number of kills.
 #[derive(Debug, Default)]
 struct Found {
     files: u32,
     none: u32,
-    /// Kills that left the further file alone.
-    further: u32,
+    /// Kills that left the overflow file alone.
+    overflow: u32,
     /// Kills that left something under a hidden name, too.
     hidden: u32,
 }
 
 /// Kills a child that runs `mode` again and again, `check`s what is left, and
-/// starts anew. It has the file `app`, and perhaps a further one.
+/// starts again. It has the file `app`, and perhaps an overflow file.
 fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> Found {
     let mut found = Found::default();
     for kill in 0..kills() {
         let mut child = start(directory, mode);
         // Moments that are spread evenly, and as the machine will have it.
         let moment = f64::from(kill) * 0.618_033_988_749_895 % 1.0;
-        let longest = if mode == "further" { 40e-3 } else { 4e-3 };
+        let longest = if mode == "overflow" { 40e-3 } else { 4e-3 };
         std::thread::sleep(Duration::from_secs_f64(moment * longest));
         child.kill().unwrap();
         child.wait().unwrap();
 
         let (seen, hidden) = names(directory);
-        let most = if mode == "further" { 2 } else { 1 };
+        let most = if mode == "overflow" { 2 } else { 1 };
         let is_known = |name: &String| ["app", "app.2"][..most].contains(&&**name);
         assert!(seen.iter().all(is_known), "{seen:?}");
-        assert!(most == 1 || seen != ["app"], "the first file without the further one");
+        assert!(most == 1 || seen != ["app"], "the first file without the overflow file");
         found.none += u32::from(seen.is_empty());
         found.files += seen.len() as u32;
-        found.further += u32::from(seen == ["app.2"]);
+        found.overflow += u32::from(seen == ["app.2"]);
         for name in &seen {
             check(&File::open(directory.join(name)).unwrap());
         }
@@ -221,7 +221,7 @@ fn publishes_until_it_is_killed() {
             "withdraw" => drop(publish(directory, round).unwrap()),
             // The new one takes the place of the old one, which goes after that.
             "replace" => last = Some(publish(directory, round).unwrap()),
-            "further" => {
+            "overflow" => {
                 let published = publish_many(directory, round).unwrap();
                 std::thread::sleep(Duration::from_millis(2));
                 drop(published);
@@ -249,12 +249,12 @@ fn a_program_killed_while_it_replaces_a_file_leaves_the_old_or_the_new_one() {
     assert!(found.none == 0 && found.hidden > 0, "{found:?}");
 }
 
-/// The further file comes before the first and goes after it: whoever finds the first
+/// The overflow file comes before the first and goes after it: a reader that finds the first
 /// finds all metrics.
 #[test]
 fn a_program_killed_between_its_files_leaves_whole_ones() {
     let directory = tempfile::tempdir().unwrap();
-    let found = kill_again_and_again(directory.path(), "further", check_one_of_many);
+    let found = kill_again_and_again(directory.path(), "overflow", check_one_of_many);
     assert!(found.files > 0 && found.hidden > 0, "{found:?}");
     // The next one under the name, which needs one file, takes the other away.
     drop(publish(directory.path(), 0).unwrap());

@@ -125,7 +125,7 @@ impl ErrorCode {
 
     fn entry(self) -> Option<&'static (i32, &'static str, &'static str)> {
         let n = BASE.checked_sub(self.0)?;
-        CODES.binary_search_by_key(&n, |(n, _, _)| *n).ok().map(|at| &CODES[at])
+        CODES.get(CODES.binary_search_by_key(&n, |(n, _, _)| *n).ok()?)
     }
 }
 

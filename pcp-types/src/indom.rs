@@ -29,24 +29,17 @@ impl InDom {
     ///
     /// [`Error::PartTooLarge`] if a part does not fit its bits.
     pub const fn new(domain: u32, serial: u32) -> Result<Self, Error> {
-        if domain > crate::Pmid::MAX_DOMAIN {
-            return Err(Error::PartTooLarge {
-                part: "domain",
-                found: domain,
-                max: crate::Pmid::MAX_DOMAIN,
-            });
-        }
-        if serial > Self::MAX_SERIAL {
-            return Err(Error::PartTooLarge {
-                part: "serial",
-                found: serial,
-                max: Self::MAX_SERIAL,
-            });
-        }
-        Ok(Self(domain << 22 | serial))
+        let (part, found, max) = if domain > crate::Pmid::MAX_DOMAIN {
+            ("domain", domain, crate::Pmid::MAX_DOMAIN)
+        } else if serial > Self::MAX_SERIAL {
+            ("serial", serial, Self::MAX_SERIAL)
+        } else {
+            return Ok(Self(domain << 22 | serial));
+        };
+        Err(Error::PartTooLarge { part, found, max })
     }
 
-    /// The domain behind a word of a file; `None` for 0xffffffff.
+    /// The domain of a word of a file; `None` for 0xffffffff.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         if raw == Self::NULL_RAW { None } else { Some(Self(raw)) }
     }

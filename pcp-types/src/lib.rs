@@ -1,11 +1,11 @@
 //! The vocabulary of Performance Co-Pilot's PMAPI.
 //!
-//! Metric and instance-domain identifiers, value types, semantics, units,
-//! timestamps and error codes: what `<pcp/pmapi.h>` defines and what both file
-//! formats (MMV and the archive) speak of. The crate reads and writes no file,
-//! knows no byte order and depends on nothing.
+//! What `<pcp/pmapi.h>` defines and both file formats (MMV and the archive) use:
+//! identifiers, value types, semantics, units, timestamps, intervals, error
+//! codes, and the rules for names and labels. The crate reads and writes no file
+//! and knows no byte order.
 //!
-//! | type | PCP's word | range |
+//! | item | PCP's word | range |
 //! |---|---|---|
 //! | [`Pmid`] | `pmID` | domain 0..=511, cluster 0..=4095, item 0..=1023 |
 //! | [`InDom`] | `pmInDom` | domain 0..=511, serial 0..=4 194 303 |
@@ -14,14 +14,23 @@
 //! | [`Semantics`] | `PM_SEM_*` | 1, 3, 4 |
 //! | [`Units`] | `pmUnits` | one 32-bit word |
 //! | [`Timestamp`] | `struct timespec` | seconds since 1970 UTC, nanoseconds |
-//! | [`NameSpace`] | PMNS | names of metrics |
+//! | [`parse_interval`] | `pmParseInterval` | lengths of time as text |
+//! | [`NameSpace`] | PMNS | names of metrics, each a leaf or a branch |
+//! | [`names`] | | syntax of names of metrics and labels, patterns |
+//! | [`json`] | | values of labels |
 //! | [`ErrorCode`] | `PM_ERR_*` | negative 32-bit integers |
 //!
 //! "No instance domain" and "no instance" are `None`, never a magic -1.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used)]
+
 mod error_code;
 mod indom;
+mod interval;
+pub mod json;
 mod name_space;
+pub mod names;
 mod pmid;
 mod semantics;
 mod timestamp;
@@ -30,6 +39,7 @@ mod value_type;
 
 pub use error_code::ErrorCode;
 pub use indom::{InDom, InstanceId};
+pub use interval::parse_interval;
 pub use name_space::{NameConflict, NameSpace};
 pub use pmid::Pmid;
 pub use semantics::Semantics;
@@ -37,26 +47,19 @@ pub use timestamp::Timestamp;
 pub use units::{Combined, Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
 pub use value_type::ValueType;
 
-/// A number or a text that is no value of the vocabulary type asked for.
+/// A number or a text that is not a value of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are those of the message of each variant")]
 pub enum Error {
-    /// A part of a [`Pmid`] or [`InDom`] is larger than its bit field.
-    PartTooLarge {
-        /// Which part: "domain", "cluster", "item" or "serial".
-        part: &'static str,
-        /// The number given.
-        found: u32,
-        /// The largest number that fits.
-        max: u32,
-    },
-    /// Not a PMID or indom in dotted notation.
-    Syntax {
-        /// What was to be read: "pmid", "indom", "units".
-        what: &'static str,
-        /// The text given.
-        text: String,
-    },
+    /// A part of a [`Pmid`] or [`InDom`] is larger than its bit field: "domain",
+    /// "cluster", "item" or "serial".
+    PartTooLarge { part: &'static str, found: u32, max: u32 },
+    /// Not a PMID or indom in dotted notation, or not units: `what` is "pmid",
+    /// "indom" or "units".
+    Syntax { what: &'static str, text: String },
+    /// Not a sum of numbers with units of time.
+    Interval(String),
     /// A `PM_TYPE_*` code that does not exist.
     UnknownType(i32),
     /// A `PM_SEM_*` code that does not exist.
@@ -80,6 +83,9 @@ impl std::fmt::Display for Error {
                 write!(f, "{part} {found} is larger than {max}")
             }
             Self::Syntax { what, text } => write!(f, "\"{text}\" is not a {what}"),
+            Self::Interval(text) => {
+                write!(f, "\"{text}\" is not an interval such as 10, 250ms, 1h30m or \"2 days 3\"")
+            }
             Self::UnknownType(code) => write!(f, "{code} is no metric type (-1..=10)"),
             Self::UnknownSemantics(code) => write!(f, "{code} is no semantics (1, 3 or 4)"),
             Self::Nanoseconds(n) => write!(f, "{n} nanoseconds are not within 0..=999999999"),

@@ -1,15 +1,16 @@
-//! Which name is whose, in a tree of names.
+//! The tree of metric names: which name belongs to whom.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 
 use crate::Pmid;
 
-/// The names of metrics (PMNS): each belongs to one metric, and is a leaf or a
-/// folder (pmns(5)). A name may have several leaves to one metric.
+/// The names of metrics (PMNS). Each name belongs to one holder, and is either a
+/// leaf or a branch (pmns(5)). One holder may have several names.
 ///
-/// Taking a name costs a look-up or a few, however many there are; giving one
-/// back looks at all of them.
+/// The holder is a [`Pmid`] unless stated otherwise; `()` where it does not matter.
+/// Taking a name costs a few look-ups, however many names there are; releasing
+/// one visits all of them.
 ///
 /// ```
 /// use pcp_types::{NameConflict, NameSpace, Pmid};
@@ -20,118 +21,146 @@ use crate::Pmid;
 /// assert_eq!(names.take("mmv.app.requests", one), Ok(false));
 /// let taken = names.take("mmv.app.requests", other);
 /// assert_eq!(taken, Err(NameConflict::Taken { holder: one }));
-/// let folder = names.take("mmv.app", other);
-/// assert_eq!(folder, Err(NameConflict::LeafAndFolder { other: "mmv.app.requests".into() }));
+/// let branch = names.take("mmv.app", other);
+/// assert_eq!(branch, Err(NameConflict::LeafAndBranch { other: "mmv.app.requests".into() }));
 /// # Ok::<(), pcp_types::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct NameSpace {
-    /// Complete names. Of a name all folders above it are there.
-    nodes: HashMap<Box<str>, Node>,
-    /// The folder of the name that was taken last: names come in families.
+#[derive(Debug, Clone)]
+pub struct NameSpace<H = Pmid> {
+    /// Complete names. All branches of a name in here are in here, too.
+    nodes: HashMap<Box<str>, Node<H>>,
+    /// The innermost branch of the name taken last: names come in families.
     recent: Box<str>,
 }
 
 #[derive(Debug, Clone)]
-enum Node {
-    Leaf(Pmid),
+enum Node<H> {
+    Leaf(H),
     /// With a leaf that is or was somewhere below.
-    Folder(Box<str>),
+    Branch(Box<str>),
 }
 
 /// Why a metric cannot have a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameConflict {
-    /// It is another metric's.
+pub enum NameConflict<H = Pmid> {
+    /// Another metric has the name.
     Taken {
         /// That metric.
-        holder: Pmid,
+        holder: H,
     },
-    /// A name goes on where another one ends.
-    LeafAndFolder {
-        /// The other one.
+    /// One name would be a leaf and a branch of the other.
+    LeafAndBranch {
+        /// The other name.
         other: String,
     },
 }
 
-impl NameSpace {
-    /// Takes `name` for `pmid`; false if the metric has it already. What is a
-    /// name is not checked.
+impl<H> Default for NameSpace<H> {
+    fn default() -> Self {
+        Self { nodes: HashMap::new(), recent: Box::default() }
+    }
+}
+
+impl<H: Copy + PartialEq> NameSpace<H> {
+    /// Whether `holder` can take `name`: true if it is new, false if the holder
+    /// has it already. The syntax of the name is not checked.
     ///
     /// # Errors
     ///
-    /// [`NameConflict`]; then all is as before.
-    pub fn take(&mut self, name: &str, pmid: Pmid) -> Result<bool, NameConflict> {
-        if let Some(folder) = folders(name).next()
-            && *folder != *self.recent
-            && !self.nodes.contains_key(name)
-        {
-            self.make_folders(name)?;
-            self.recent = folder.into();
-        }
-        match self.nodes.entry_ref(name) {
-            EntryRef::Vacant(entry) => {
-                entry.insert_with_key(name.into(), Node::Leaf(pmid));
-                Ok(true)
-            }
-            EntryRef::Occupied(entry) => match entry.get() {
-                Node::Leaf(holder) if *holder == pmid => Ok(false),
-                Node::Leaf(holder) => Err(NameConflict::Taken { holder: *holder }),
-                Node::Folder(example) => {
-                    Err(NameConflict::LeafAndFolder { other: example.to_string() })
-                }
-            },
+    /// [`NameConflict`].
+    pub fn check(&self, name: &str, holder: H) -> Result<bool, NameConflict<H>> {
+        match self.nodes.get(name) {
+            Some(node) => node.taken_by(holder).map(|()| false),
+            None => self.innermost_branch(name).map(|_| true),
         }
     }
 
-    /// Makes those folders of a name that are not there.
-    fn make_folders(&mut self, name: &str) -> Result<(), NameConflict> {
-        // Those above a folder that is there are there, too.
-        let known = folders(name).find_map(|folder| Some((folder, self.nodes.get(folder)?)));
-        if let Some((leaf, Node::Leaf(_))) = known {
-            return Err(NameConflict::LeafAndFolder { other: leaf.to_owned() });
+    /// Takes `name` for `holder`, with the result of [`Self::check`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`]; then nothing changes.
+    pub fn take(&mut self, name: &str, holder: H) -> Result<bool, NameConflict<H>> {
+        if let Some(branch) = branches(name).next()
+            && *branch != *self.recent
+            && !self.nodes.contains_key(name)
+        {
+            self.add_branches(name)?;
+            self.recent = branch.into();
         }
-        let top = known.map(|(top, _)| top);
-        for folder in folders(name).take_while(|folder| Some(*folder) != top) {
-            self.nodes.insert(folder.into(), Node::Folder(name.into()));
+        match self.nodes.entry_ref(name) {
+            EntryRef::Vacant(entry) => {
+                entry.insert_with_key(name.into(), Node::Leaf(holder));
+                Ok(true)
+            }
+            EntryRef::Occupied(entry) => entry.get().taken_by(holder).map(|()| false),
+        }
+    }
+
+    /// The innermost branch of `name` that exists; the branches above it exist, too.
+    fn innermost_branch<'n>(&self, name: &'n str) -> Result<Option<&'n str>, NameConflict<H>> {
+        match branches(name).find_map(|branch| Some((branch, self.nodes.get(branch)?))) {
+            Some((leaf, Node::Leaf(_))) => {
+                Err(NameConflict::LeafAndBranch { other: leaf.to_owned() })
+            }
+            known => Ok(known.map(|(branch, _)| branch)),
+        }
+    }
+
+    fn add_branches(&mut self, name: &str) -> Result<(), NameConflict<H>> {
+        let known = self.innermost_branch(name)?;
+        for branch in branches(name).take_while(|branch| Some(*branch) != known) {
+            self.nodes.insert(branch.into(), Node::Branch(name.into()));
         }
         Ok(())
     }
 
-    /// Makes room for so many names more.
+    /// Reserves memory for `names` more names.
     pub fn reserve(&mut self, names: usize) {
         self.nodes.reserve(names);
     }
 
-    /// The metric that has a name.
-    pub fn holder(&self, name: &str) -> Option<Pmid> {
+    /// The holder of a name.
+    pub fn holder(&self, name: &str) -> Option<H> {
         match self.nodes.get(name)? {
             Node::Leaf(holder) => Some(*holder),
-            Node::Folder(_) => None,
+            Node::Branch(_) => None,
         }
     }
 
-    /// Gives a name back. One that is no metric's stays as it is.
+    /// Releases a name, and its branches if no other name needs them.
     pub fn release(&mut self, name: &str) {
         if self.holder(name).is_none() {
             return;
         }
         self.nodes.remove(name);
         self.recent = Box::default();
-        for folder in folders(name) {
+        for branch in branches(name) {
             let is_below =
-                |one: &str| one.strip_prefix(folder).is_some_and(|rest| rest.starts_with('.'));
+                |one: &str| one.strip_prefix(branch).is_some_and(|tail| tail.starts_with('.'));
             if self.nodes.keys().any(|one| is_below(one)) {
                 return;
             }
-            self.nodes.remove(folder);
+            self.nodes.remove(branch);
         }
     }
 }
 
-/// The folders of a name, the innermost first.
-fn folders(name: &str) -> impl Iterator<Item = &str> {
-    name.rmatch_indices('.').filter_map(|(at, _)| name.get(..at))
+impl<H: Copy + PartialEq> Node<H> {
+    fn taken_by(&self, wanted: H) -> Result<(), NameConflict<H>> {
+        match self {
+            Self::Leaf(holder) if *holder == wanted => Ok(()),
+            Self::Leaf(holder) => Err(NameConflict::Taken { holder: *holder }),
+            Self::Branch(example) => {
+                Err(NameConflict::LeafAndBranch { other: example.to_string() })
+            }
+        }
+    }
+}
+
+/// The branches of a name, the innermost first.
+fn branches(name: &str) -> impl Iterator<Item = &str> {
+    name.rmatch_indices('.').filter_map(|(dot, _)| name.get(..dot))
 }
 
 #[cfg(test)]
@@ -143,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_leaf_or_a_folder_and_not_both() {
+    fn a_name_is_a_leaf_or_a_branch() {
         let mut names = NameSpace::default();
         for name in ["app.req", "app.req_failed", "app.requests", "b.c.d.e"] {
             assert_eq!(names.take(name, pmid(1)), Ok(true), "{name}");
@@ -156,13 +185,14 @@ mod tests {
             ("b.c.d", "b.c.d.e"),
             ("b.c.d.e.f.g", "b.c.d.e"),
         ] {
-            let conflict = NameConflict::LeafAndFolder { other: other.to_owned() };
+            let conflict = NameConflict::LeafAndBranch { other: other.to_owned() };
+            assert_eq!(names.check(name, pmid(2)), Err(conflict.clone()), "{name}");
             assert_eq!(names.take(name, pmid(2)), Err(conflict), "{name}");
         }
     }
 
     #[test]
-    fn what_is_released_is_free_with_its_folders() {
+    fn released_names_and_their_branches_are_free() {
         let mut names = NameSpace::default();
         for name in ["a.b.c", "a.b.d", "a.e"] {
             names.take(name, pmid(1)).unwrap();
@@ -183,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_list_of_names() {
+    fn the_tree_agrees_with_a_list_of_names() {
         let parts = ["a", "b", "ab"];
         let mut names = NameSpace::default();
         let mut list: Vec<String> = Vec::new();
@@ -201,11 +231,14 @@ mod tests {
                 continue;
             }
             let is_below = |one: &str, other: &str| {
-                one.strip_prefix(other).is_some_and(|r| r.starts_with('.'))
+                one.strip_prefix(other).is_some_and(|tail| tail.starts_with('.'))
             };
             let known = list.contains(&name);
             let related = list.iter().any(|one| is_below(one, &name) || is_below(&name, one));
-            match names.take(&name, pmid(1)) {
+            let checked = names.check(&name, pmid(1));
+            let taken = names.take(&name, pmid(1));
+            assert_eq!(checked, taken, "{name} in {list:?}");
+            match taken {
                 Ok(new) => assert_eq!((new, related), (!known, false), "{name} in {list:?}"),
                 Err(_) => assert!(related, "{name} in {list:?}"),
             }

@@ -30,28 +30,20 @@ impl Pmid {
     ///
     /// [`Error::PartTooLarge`] if a part does not fit its bits.
     pub const fn new(domain: u32, cluster: u32, item: u32) -> Result<Self, Error> {
-        if domain > Self::MAX_DOMAIN {
-            return Err(Error::PartTooLarge {
-                part: "domain",
-                found: domain,
-                max: Self::MAX_DOMAIN,
-            });
-        }
-        if cluster > Self::MAX_CLUSTER {
-            return Err(Error::PartTooLarge {
-                part: "cluster",
-                found: cluster,
-                max: Self::MAX_CLUSTER,
-            });
-        }
-        if item > Self::MAX_ITEM {
-            return Err(Error::PartTooLarge { part: "item", found: item, max: Self::MAX_ITEM });
-        }
-        Ok(Self(domain << 22 | cluster << 10 | item))
+        let (part, found, max) = if domain > Self::MAX_DOMAIN {
+            ("domain", domain, Self::MAX_DOMAIN)
+        } else if cluster > Self::MAX_CLUSTER {
+            ("cluster", cluster, Self::MAX_CLUSTER)
+        } else if item > Self::MAX_ITEM {
+            ("item", item, Self::MAX_ITEM)
+        } else {
+            return Ok(Self(domain << 22 | cluster << 10 | item));
+        };
+        Err(Error::PartTooLarge { part, found, max })
     }
 
-    /// The identifier behind a 32-bit word as it stands in a file. Every word
-    /// is taken: the flag bit is kept and compares unequal.
+    /// The identifier of a 32-bit word in a file. Every word
+    /// is accepted: the flag bit is kept and compares unequal.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }

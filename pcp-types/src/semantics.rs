@@ -9,22 +9,18 @@ use crate::Error;
 pub enum Semantics {
     /// A count that only grows; the difference of two values is the news
     /// (`PM_SEM_COUNTER`, 1).
-    Counter,
+    Counter = 1,
     /// A value that varies continuously and is meant for the moment of its
     /// observation (`PM_SEM_INSTANT`, 3).
-    Instant,
+    Instant = 3,
     /// A value that holds until it is changed (`PM_SEM_DISCRETE`, 4).
-    Discrete,
+    Discrete = 4,
 }
 
 impl Semantics {
     /// The `PM_SEM_*` code.
     pub const fn code(self) -> i32 {
-        match self {
-            Self::Counter => 1,
-            Self::Instant => 3,
-            Self::Discrete => 4,
-        }
+        self as i32
     }
 
     /// The semantics of a code; 2 was never assigned.

@@ -21,7 +21,7 @@ pub struct Timestamp {
 impl Timestamp {
     /// 1970-01-01 00:00 UTC.
     pub const EPOCH: Self = Self { seconds: 0, nanoseconds: 0 };
-    /// The latest moment that can be said.
+    /// The latest representable moment.
     pub const MAX: Self = Self { seconds: i64::MAX, nanoseconds: 999_999_999 };
 
     /// A moment from its two parts.
@@ -56,8 +56,8 @@ impl Timestamp {
         self.seconds as i128 * NANOS_PER_SECOND + self.nanoseconds as i128
     }
 
-    /// The moment so many nanoseconds after 1970 UTC; moments that cannot be
-    /// said become the nearest that can.
+    /// The moment `nanos` nanoseconds after 1970 UTC, or the nearest representable
+    /// one.
     pub const fn from_nanos(nanos: i128) -> Self {
         let seconds = nanos.div_euclid(NANOS_PER_SECOND);
         if seconds > i64::MAX as i128 {
@@ -80,13 +80,13 @@ impl Timestamp {
         self.nanos_since(start) as f64 / 1e9
     }
 
-    /// The moment `duration` later, or the latest that can be said.
+    /// The moment `duration` later, or the latest representable one.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_add(duration.as_nanos() as i128))
     }
 
-    /// The moment `duration` earlier, or the earliest that can be said.
+    /// The moment `duration` earlier, or the earliest representable one.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_sub(duration.as_nanos() as i128))

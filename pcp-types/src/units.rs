@@ -42,7 +42,7 @@ pub struct Units(u32);
 
 /// Scales of space: powers of 1024 (`PM_SPACE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it: 1024^n bytes")]
+#[allow(missing_docs, reason = "the names define them: 1024^n bytes")]
 pub enum SpaceScale {
     Byte,
     Kbyte,
@@ -57,7 +57,7 @@ pub enum SpaceScale {
 
 /// Scales of time (`PM_TIME_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names define them")]
 pub enum TimeScale {
     Nanosecond,
     Microsecond,
@@ -67,44 +67,24 @@ pub enum TimeScale {
     Hour,
 }
 
-/// Physical units with their scales (`PM_UNIT_*`, PCP 7.2 and later).
+/// Physical units with their scales (`PM_UNIT_*`, PCP 7.2 and later): the numbers are
+/// the two fields of the word, extraUnit and extraScale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names define them")]
 pub enum ExtraUnit {
-    Celsius,
-    Fahrenheit,
-    Kelvin,
-    Volt,
-    Millivolt,
-    Microvolt,
-    Ampere,
-    Milliampere,
-    Microampere,
-    Kilowatt,
-    Watt,
-    Milliwatt,
-    Microwatt,
-}
-
-impl ExtraUnit {
-    /// Code of the unit, code of the scale, as [`Units`] stores them.
-    const fn codes(self) -> (i32, u32) {
-        match self {
-            Self::Celsius => (1, 1),
-            Self::Fahrenheit => (1, 2),
-            Self::Kelvin => (1, 3),
-            Self::Volt => (2, 1),
-            Self::Millivolt => (2, 2),
-            Self::Microvolt => (2, 3),
-            Self::Ampere => (3, 1),
-            Self::Milliampere => (3, 2),
-            Self::Microampere => (3, 3),
-            Self::Kilowatt => (4, 1),
-            Self::Watt => (4, 2),
-            Self::Milliwatt => (4, 3),
-            Self::Microwatt => (4, 4),
-        }
-    }
+    Celsius = 1 << 3 | 1,
+    Fahrenheit = 1 << 3 | 2,
+    Kelvin = 1 << 3 | 3,
+    Volt = 2 << 3 | 1,
+    Millivolt = 2 << 3 | 2,
+    Microvolt = 2 << 3 | 3,
+    Ampere = 3 << 3 | 1,
+    Milliampere = 3 << 3 | 2,
+    Microampere = 3 << 3 | 3,
+    Kilowatt = 4 << 3 | 1,
+    Watt = 4 << 3 | 2,
+    Milliwatt = 4 << 3 | 3,
+    Microwatt = 4 << 3 | 4,
 }
 
 /// A field of the word: how far it is shifted and how many bits it has.
@@ -123,11 +103,15 @@ const SCALE_COUNT: Field = Field { shift: 8, bits: 4 };
 const EXTRA_UNIT: Field = Field { shift: 3, bits: 5 };
 const EXTRA_SCALE: Field = Field { shift: 0, bits: 3 };
 
+/// The dimension and the scale of space, time and count.
+const AXES: [(Field, Field); 3] =
+    [(DIM_SPACE, SCALE_SPACE), (DIM_TIME, SCALE_TIME), (DIM_COUNT, SCALE_COUNT)];
+
 impl Units {
     /// A plain number.
     pub const NONE: Self = Self(0);
 
-    /// The units behind a word. Every word is taken; scales that PCP does not
+    /// The units of a word. Every word is accepted; scales that PCP does not
     /// define print as `space-9` or `time-7`.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
@@ -155,8 +139,7 @@ impl Units {
 
     /// A physical unit, such as `temperature (C)`.
     pub const fn extra(unit: ExtraUnit) -> Self {
-        let (unit, scale) = unit.codes();
-        Self::NONE.with(EXTRA_UNIT, unit).with(EXTRA_SCALE, scale as i32)
+        Self(unit as u32)
     }
 
     /// `byte`.

@@ -9,31 +9,31 @@ use crate::Error;
 pub enum ValueType {
     /// Known to exist, but not supported by its agent (`PM_TYPE_NOSUPPORT`,
     /// -1); such a metric never has a value.
-    NoSupport,
+    NoSupport = -1,
     /// Signed 32-bit integer (`PM_TYPE_32`, 0).
-    I32,
+    I32 = 0,
     /// Unsigned 32-bit integer (`PM_TYPE_U32`, 1).
-    U32,
+    U32 = 1,
     /// Signed 64-bit integer (`PM_TYPE_64`, 2).
-    I64,
+    I64 = 2,
     /// Unsigned 64-bit integer (`PM_TYPE_U64`, 3).
-    U64,
+    U64 = 3,
     /// IEEE single precision (`PM_TYPE_FLOAT`, 4).
-    Float,
+    Float = 4,
     /// IEEE double precision (`PM_TYPE_DOUBLE`, 5).
-    Double,
+    Double = 5,
     /// Bytes up to a NUL (`PM_TYPE_STRING`, 6).
-    String,
+    String = 6,
     /// Opaque bytes (`PM_TYPE_AGGREGATE`, 7).
-    Aggregate,
+    Aggregate = 7,
     /// Opaque bytes that PCP holds by a static pointer
     /// (`PM_TYPE_AGGREGATE_STATIC`, 8); in a file the same as 7.
-    AggregateStatic,
+    AggregateStatic = 8,
     /// An array of event records, microsecond times (`PM_TYPE_EVENT`, 9).
-    Event,
+    Event = 9,
     /// An array of event records, nanosecond times
     /// (`PM_TYPE_HIGHRES_EVENT`, 10).
-    HighresEvent,
+    HighresEvent = 10,
 }
 
 impl ValueType {
@@ -58,20 +58,7 @@ impl ValueType {
 
     /// The `PM_TYPE_*` code.
     pub const fn code(self) -> i32 {
-        match self {
-            Self::NoSupport => -1,
-            Self::I32 => 0,
-            Self::U32 => 1,
-            Self::I64 => 2,
-            Self::U64 => 3,
-            Self::Float => 4,
-            Self::Double => 5,
-            Self::String => 6,
-            Self::Aggregate => 7,
-            Self::AggregateStatic => 8,
-            Self::Event => 9,
-            Self::HighresEvent => 10,
-        }
+        self as i32
     }
 
     /// The type of a code.
@@ -83,6 +70,7 @@ impl ValueType {
         if code < -1 || code > 10 {
             return Err(Error::UnknownType(code));
         }
+        #[expect(clippy::indexing_slicing, reason = "checked above; `get` is not const")]
         Ok(Self::ALL[(code + 1) as usize])
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts one on a scratch folder's MMV files, at the tests' usual pace.
+    /// Starts one on a scratch directory's MMV files, at the tests' usual interval.
     pub(crate) fn start(scratch: &Scratch) -> Self {
         Self::start_with(scratch, &["--interval", INTERVAL])
     }
@@ -38,16 +38,16 @@ impl Agent {
         Self::spawn(Command::new(binaries::mmv_agent()), scratch, options)
     }
 
-    /// Starts one that does what a configuration file says, also in what it tells of
-    /// itself.
+    /// Starts one that follows a configuration file, also in its events and own
+    /// metrics.
     pub(crate) fn start_configured(scratch: &Scratch, config: &Path) -> Self {
         let config = config.to_str().expect("a UTF-8 path");
         let command = Command::new(binaries::mmv_agent());
-        Self::spawn_as_told(command, scratch, &["--config", config])
+        Self::spawn_unchanged(command, scratch, &["--config", config])
     }
 
-    /// Starts one whose files may not grow beyond so many bytes, as on a disk
-    /// that is full; [`lift_limit`](Self::lift_limit) makes room.
+    /// Starts one whose files may not grow beyond `bytes`, as on a full disk;
+    /// [`lift_limit`](Self::lift_limit) makes room.
     pub(crate) fn start_limited(scratch: &Scratch, bytes: u64) -> Self {
         Self::start_limited_with(scratch, bytes, &["--interval", INTERVAL])
     }
@@ -59,7 +59,7 @@ impl Agent {
         Self::spawn(command, scratch, options)
     }
 
-    /// Keeps the files of a running agent from growing beyond so many bytes.
+    /// Keeps the files of a running agent from growing beyond `bytes`.
     pub(crate) fn limit_files(&self, bytes: u64) {
         self.set_limit(&bytes.to_string());
     }
@@ -76,8 +76,8 @@ impl Agent {
         assert!(status.expect("run prlimit").success());
     }
 
-    /// Starts one as systemd does, which wants to hear from it at a socket, and
-    /// twice in each of so many microseconds.
+    /// Starts one as systemd does, with a socket for notifications and a watchdog
+    /// of this many microseconds.
     pub(crate) fn start_notifying(
         scratch: &Scratch,
         options: &[&str],
@@ -100,15 +100,15 @@ impl Agent {
                 options.extend([option, "false"]);
             }
         }
-        Self::spawn_as_told(command, scratch, &options)
+        Self::spawn_unchanged(command, scratch, &options)
     }
 
-    fn spawn_as_told(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
+    fn spawn_unchanged(mut command: Command, scratch: &Scratch, options: &[&str]) -> Self {
         let log = scratch.path().join("agent.log");
         let archives = scratch.archives();
         command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
         command.arg("--archive-dir").arg(&archives).args(options);
-        // Nothing of a PCP that may be installed, or of the caller's shell, has a say.
+        // An installed PCP and the caller's shell must not influence it.
         for name in ["PCP_CONF", "PCP_DIR", "PCP_TMP_DIR", "NOTIFY_SOCKET"] {
             command.env_remove(name);
         }
@@ -118,7 +118,7 @@ impl Agent {
         Self { process, log, archives }
     }
 
-    /// Runs one over the folder for a few samples, and returns its archive's base.
+    /// Runs one over the directory for a few samples, and returns its archive's base.
     pub(crate) fn harvest(scratch: &Scratch) -> PathBuf {
         let mut agent = Self::start_for(scratch, 4);
         agent.ended();
@@ -207,7 +207,7 @@ impl Agent {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until `ready` says yes to the archive as written so far.
+    /// Waits until `ready` accepts the archive as written so far.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, ready: impl Fn(&Path) -> bool) {
         wait::until_true(what, || self.archives().last().is_some_and(|base| ready(base)));
@@ -217,7 +217,7 @@ impl Agent {
     #[track_caller]
     pub(crate) fn archive(&self) -> PathBuf {
         let mut bases = self.archives();
-        assert_eq!(bases.len(), 1, "{bases:?}; the agent says:\n{}", self.log());
+        assert_eq!(bases.len(), 1, "{bases:?}; the log:\n{}", self.log());
         bases.remove(0)
     }
 
@@ -237,9 +237,9 @@ impl Drop for Agent {
     }
 }
 
-/// Archives in a folder and below, by their metadata files.
-pub(crate) fn find_bases(folder: &Path, bases: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// Archives in a directory and below, by their metadata files.
+pub(crate) fn find_bases(directory: &Path, bases: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             find_bases(&path, bases);

@@ -6,38 +6,38 @@ use std::sync::OnceLock;
 
 /// The `mmv-agent` program.
 pub(crate) fn mmv_agent() -> PathBuf {
-    folder().join("mmv-agent")
+    directory().join("mmv-agent")
 }
 
 /// The `mmv-archive` program.
 pub(crate) fn mmv_archive() -> PathBuf {
-    folder().join("mmv-archive")
+    directory().join("mmv-archive")
 }
 
 /// The static library with the C interface.
 pub(crate) fn capi_archive() -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| built(&["-p", "mmv-capi", "--lib"])).join("libpcp_mmv.a")
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| built(&["-p", "mmv-capi", "--lib"])).join("libpcp_mmv.a")
 }
 
-/// The folder both programs lie in, built at the first question.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| built(&["--workspace", "--bins"]))
+/// The directory of both programs, built at the first call.
+fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| built(&["--workspace", "--bins"]))
 }
 
-/// The folder of what cargo builds, after it has built what `options` say.
+/// Cargo's output directory, after a build with `options`.
 ///
 /// Cargo builds the programs of a package for the tests of that package only, so
-/// it is asked again here, unless `MMV_PROGRAMS=built` says that there is no need.
+/// it runs again here, unless `MMV_PROGRAMS=built` is set.
 fn built(options: &[&str]) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     // target/<profile>/deps/integration-<hash>
-    let profile = test.ancestors().nth(2).expect("a profile folder").to_owned();
+    let profile = test.ancestors().nth(2).expect("a profile directory").to_owned();
     if std::env::var("MMV_PROGRAMS").is_ok_and(|state| state == "built") {
         return profile;
     }
-    let target = profile.parent().expect("a target folder");
+    let target = profile.parent().expect("a target directory");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet"]).args(options).arg("--target-dir").arg(target);
     if profile.ends_with("release") {
@@ -48,7 +48,7 @@ fn built(options: &[&str]) -> PathBuf {
     profile
 }
 
-/// The folder of the workspace.
+/// The directory of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
 }

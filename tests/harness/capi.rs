@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use super::binaries::{capi_archive, workspace};
 
-/// The folder with `lib/libpcp_mmv.so.1` and `include/`.
+/// The directory with `lib/libpcp_mmv.so.1` and `include/`.
 pub(crate) fn library() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = new_folder();
+        let directory = new_directory();
         let mut link = Command::new(workspace().join("mmv-writer/capi/link"));
-        succeed(link.arg(capi_archive()).arg(&folder));
-        folder
+        succeed(link.arg(capi_archive()).arg(&directory));
+        directory
     })
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn on_ours(mut command: Command) -> Command {
 
 /// Compiles a C program; `gcc` may have an environment, `options` come last.
 pub(crate) fn compile(mut gcc: Command, source: &Path, options: &[&str]) -> PathBuf {
-    let program = new_folder().join("program");
+    let program = new_directory().join("program");
     gcc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"]).arg(&program);
     succeed(gcc.arg(source).args(options));
     program
@@ -46,7 +46,8 @@ pub(crate) fn succeed(command: &mut Command) -> Output {
     output
 }
 
-fn new_folder() -> PathBuf {
-    let folder = tempfile::Builder::new().prefix("capi-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
-    folder.expect("a temporary folder").keep()
+fn new_directory() -> PathBuf {
+    let directory =
+        tempfile::Builder::new().prefix("capi-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    directory.expect("a temporary directory").keep()
 }

@@ -8,17 +8,17 @@ use serde_json::Value;
 use super::binaries::workspace;
 use super::skip;
 
-/// The corpus' folder of MMV files.
+/// The corpus' directory of MMV files.
 #[derive(Debug, Clone)]
 pub(crate) struct Corpus {
     mmv: PathBuf,
 }
 
 impl Corpus {
-    /// Finds it: in `$MMV_CORPUS`, else beside the workspace in `shared/corpus`.
-    /// `None`, in the open, where it is not.
+    /// Finds it: in `$MMV_CORPUS`, else in `shared/corpus` next to the workspace.
+    /// `None`, with a message, where it is missing.
     pub(crate) fn find() -> Option<Self> {
-        folder("mmv").map(|mmv| Self { mmv })
+        directory("mmv").map(|mmv| Self { mmv })
     }
 
     /// Every good file: its name (without the suffix), path, and description.
@@ -49,12 +49,16 @@ impl Corpus {
 
     /// Every bad file: path, what is wrong with it, and the verdict on it.
     pub(crate) fn bad(&self) -> Vec<(PathBuf, String, String)> {
-        let folder = self.mmv.join("bad");
-        let expected = read_json(&folder.join("EXPECTED.json"));
+        let directory = self.mmv.join("bad");
+        let expected = read_json(&directory.join("EXPECTED.json"));
         let entries = expected.as_array().expect("a list").iter();
         entries
             .map(|entry| {
-                (folder.join(text(&entry["file"])), text(&entry["what"]), text(&entry["verdict"]))
+                (
+                    directory.join(text(&entry["file"])),
+                    text(&entry["what"]),
+                    text(&entry["verdict"]),
+                )
             })
             .collect()
     }
@@ -69,24 +73,24 @@ pub(crate) struct CorpusArchive {
 
 /// Every good archive of the corpus; none, in the open, where it is not.
 pub(crate) fn archives() -> Vec<CorpusArchive> {
-    let Some(folder) = folder("archives") else { return Vec::new() };
-    let manifest = read_json(&folder.join("MANIFEST.json"));
+    let Some(directory) = directory("archives") else { return Vec::new() };
+    let manifest = read_json(&directory.join("MANIFEST.json"));
     let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
-    names.map(|name| CorpusArchive { base: folder.join(&name), name }).collect()
+    names.map(|name| CorpusArchive { base: directory.join(&name), name }).collect()
 }
 
-/// A folder of the corpus.
-fn folder(name: &str) -> Option<PathBuf> {
+/// A directory of the corpus.
+fn directory(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
     let asked_for = named.is_some();
     let corpus = named.unwrap_or_else(|| workspace().join("../shared/corpus"));
-    let folder = corpus.join(name);
-    if folder.is_dir() {
-        return Some(folder);
+    let directory = corpus.join(name);
+    if directory.is_dir() {
+        return Some(directory);
     }
-    assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", folder.display());
+    assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", directory.display());
     // Never a failure: a checkout alone has no corpus, with or without PCP.
-    skip::say(&format!("no corpus at {} (set MMV_CORPUS)", corpus.display()));
+    skip::report(&format!("no corpus at {} (set MMV_CORPUS)", corpus.display()));
     None
 }
 

@@ -1,7 +1,7 @@
 //! What pmdumplog and `mmv-archive dump` print, as lines that can be compared.
 //!
-//! pmdumplog prints what it keeps in hash tables in their order, which says
-//! nothing: metrics and instance domains of a section, and the names of a metric.
+//! pmdumplog prints the contents of hash tables in their order, which has no
+//! meaning: metrics and instance domains of a section, and the names of a metric.
 //! They are sorted here.
 
 /// The lines that a program printed, with sections and names in a known order.

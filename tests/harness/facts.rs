@@ -18,7 +18,7 @@ pub(crate) struct Facts {
     pub(crate) metrics: BTreeMap<String, Metric>,
     /// The instance domains.
     pub(crate) indoms: InDoms,
-    /// Label sets in the order of their stamps: from when, whose, and the JSON.
+    /// Label sets in the order of their timestamps: from when, whose, and the JSON.
     pub(crate) labels: BTreeSet<(Stamp, String, String)>,
     /// Help: of what, whether the one-line text, and the text.
     pub(crate) texts: BTreeSet<(String, bool, String)>,
@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) records: Vec<Record>,
 }
 
-/// What the label says, and the time of the last record.
+/// The fields of the label, and the time of the last record.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Label {
     pub(crate) version: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Metric {
 /// One record of the data volumes; a mark has no sets.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
-    pub(crate) stamp: Stamp,
+    pub(crate) timestamp: Stamp,
     pub(crate) mark: bool,
     /// In the order of the record: PMID and values.
     pub(crate) sets: Vec<(String, Values)>,
@@ -90,7 +90,7 @@ impl Record {
 }
 
 /// A number's text, reduced to sign, significant digits and exponent, so that
-/// `0.5`, `5e-1` and `0.50` agree. Text that is no number stays as it is.
+/// `0.5`, `5e-1` and `0.50` agree. Other text is returned unchanged.
 pub(crate) fn number(text: &str) -> String {
     let Ok(value) = text.parse::<f64>() else { return text.to_owned() };
     if !value.is_finite() {

@@ -71,7 +71,8 @@ pub(crate) fn set(file: &Path, index: usize, value: u64) {
 pub(crate) fn grow(path: &Path, image: &[u8]) {
     let file = OpenOptions::new().write(true).open(path).expect("open the MMV file");
     let generations = 8..24;
-    file.write_all_at(&image[generations.end..], generations.end as u64).expect("write the rest");
+    file.write_all_at(&image[generations.end..], generations.end as u64)
+        .expect("write the remaining bytes");
     file.write_all_at(&image[generations.clone()], generations.start as u64).expect("write both");
 }
 

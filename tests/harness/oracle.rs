@@ -70,7 +70,7 @@ impl Oracle {
     /// Rust looks a program up on the path of the parent, not of the child: do it here.
     fn locate(&self, program: &OsStr) -> PathBuf {
         let path = &self.environment["PATH"];
-        let found = std::env::split_paths(path).map(|folder| folder.join(program));
+        let found = std::env::split_paths(path).map(|directory| directory.join(program));
         found.into_iter().find(|file| file.is_file()).unwrap_or_else(|| program.into())
     }
 }

@@ -1,4 +1,4 @@
-//! pmcd with pmdammv, serving the MMV files of one scratch folder.
+//! pmcd with pmdammv, serving the MMV files of one scratch directory.
 
 use std::fs;
 use std::net::TcpListener;
@@ -26,18 +26,18 @@ impl Pmcd {
     }
 
     fn try_start(oracle: &Oracle, scratch: &Scratch) -> Option<Self> {
-        let folder = scratch.path();
+        let directory = scratch.path();
         let dso = oracle.root().join("var/lib/pcp/pmdas/mmv/pmda_mmv.so");
         let config = format!("mmv 70 dso mmv_init {}\n", dso.display());
-        fs::write(folder.join("pmcd.conf"), config).expect("write pmcd.conf");
-        fs::write(folder.join("pmns"), "root {\n    mmv 70:*:*\n}\n").expect("write pmns");
+        fs::write(directory.join("pmcd.conf"), config).expect("write pmcd.conf");
+        fs::write(directory.join("pmns"), "root {\n    mmv 70:*:*\n}\n").expect("write pmns");
         let port = free_port();
         let mut command = oracle.command("pmcd");
-        command.args(["-f", "-A", "-c"]).arg(folder.join("pmcd.conf"));
-        command.arg("-n").arg(folder.join("pmns")).args(["-p", &port.to_string(), "-s"]);
-        command.arg(folder.join("pmcd.socket")).arg("-l").arg(folder.join("pmcd.log"));
-        command.env("PCP_RUN_DIR", folder.join("run"));
-        command.env("PCP_LOG_DIR", folder.join("log"));
+        command.args(["-f", "-A", "-c"]).arg(directory.join("pmcd.conf"));
+        command.arg("-n").arg(directory.join("pmns")).args(["-p", &port.to_string(), "-s"]);
+        command.arg(directory.join("pmcd.socket")).arg("-l").arg(directory.join("pmcd.log"));
+        command.env("PCP_RUN_DIR", directory.join("run"));
+        command.env("PCP_LOG_DIR", directory.join("log"));
         command.env("PCP_TMP_DIR", scratch.tmp_dir());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().expect("start pmcd");
@@ -70,7 +70,7 @@ impl Drop for Pmcd {
     }
 }
 
-/// A port of the loopback interface that nobody has now.
+/// A port of the loopback interface that is free now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its number").port()

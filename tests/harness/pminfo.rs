@@ -22,7 +22,7 @@ use super::oracle::Oracle;
 /// Labels by name. Nested ones are flattened, see [`labels`].
 pub(crate) type Labels = BTreeMap<String, Value>;
 
-/// All that pminfo says of one metric.
+/// All that pminfo prints of one metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metric {
     /// As `70.321.6`.
@@ -49,7 +49,7 @@ pub(crate) struct Metric {
 
 /// Asks pminfo about all metrics under `mmv`, except pmdammv's own, by name.
 ///
-/// `source` is the option that says where from: `-h HOST` or `-a ARCHIVE`.
+/// `source` is the option for the source: `-h HOST` or `-a ARCHIVE`.
 #[track_caller]
 pub(crate) fn ask(oracle: &Oracle, source: [&str; 2]) -> BTreeMap<String, Metric> {
     let printed = oracle.run("pminfo", &[source[0], source[1], "-dmfltT", "mmv"]);
@@ -156,7 +156,7 @@ fn pair<'a>(line: &'a str, prefix: &str, middle: &str) -> Option<(&'a str, &'a s
     line.strip_prefix(prefix)?.split_once(middle)
 }
 
-/// Parses labels, without those that say which machine it was.
+/// Parses labels, without those that depend on the machine.
 ///
 /// A nested label stands under its innermost name: releases of PCP print
 /// `{"map":{"a":{"b":1}}}` as `map.a.b`, `map.b` or `b`.

@@ -15,7 +15,7 @@ pub(crate) struct Pmlogger(Child);
 
 impl Pmlogger {
     /// Starts one that logs all `mmv` metrics of a pmcd into an archive, ten times a
-    /// second: so many samples, or until it is dropped.
+    /// second: the given number of samples, or until it is dropped.
     pub(crate) fn start(
         oracle: &Oracle,
         scratch: &Scratch,

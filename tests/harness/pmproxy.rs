@@ -59,7 +59,7 @@ impl Drop for Running {
 #[derive(Debug)]
 pub(crate) struct Pmproxy<'t> {
     oracle: &'t Oracle,
-    folder: &'t Path,
+    directory: &'t Path,
     archives: PathBuf,
     proxy: Running,
     port: u16,
@@ -68,27 +68,27 @@ pub(crate) struct Pmproxy<'t> {
 }
 
 impl<'t> Pmproxy<'t> {
-    /// Starts both, with a folder as `$PCP_ARCHIVE_DIR`, and waits until pmproxy
-    /// answers. `None`, in the open, where no key server is.
+    /// Starts both, with a directory as `$PCP_ARCHIVE_DIR`, and waits until pmproxy
+    /// answers. `None`, with a message, without a key server.
     pub(crate) fn start(oracle: &'t Oracle, scratch: &'t Scratch, archives: &Path) -> Option<Self> {
         let programs = oracle.root().join("usr/bin");
         let Some(name) = KEY_SERVERS.iter().find(|name| programs.join(name).exists()) else {
             skip::skip("no key server is there; ci/oracle fetches one");
             return None;
         };
-        let folder = scratch.path();
+        let directory = scratch.path();
         // Another process may take a free port before its server does: try again then.
         let started = (0..5).find_map(|_| {
             let key_port = free_port();
             let mut keys = oracle.command(name);
             keys.args(["--bind", "127.0.0.1", "--port", &key_port.to_string()]);
-            keys.args(["--save", "", "--appendonly", "no", "--dir"]).arg(folder);
+            keys.args(["--save", "", "--appendonly", "no", "--dir"]).arg(directory);
             let mut keys = Running::start(&mut keys);
             let listens = keys
                 .answers("the key server", || TcpStream::connect(("127.0.0.1", key_port)).is_ok());
-            let (proxy, port) = listens.then(|| run(oracle, folder, archives, key_port))??;
+            let (proxy, port) = listens.then(|| run(oracle, directory, archives, key_port))??;
             let archives = archives.to_owned();
-            Some(Self { oracle, folder, archives, proxy, port, key_port, _keys: keys })
+            Some(Self { oracle, directory, archives, proxy, port, key_port, _keys: keys })
         });
         Some(started.expect("a key server and pmproxy start on some of five ports"))
     }
@@ -97,7 +97,7 @@ impl<'t> Pmproxy<'t> {
     pub(crate) fn restart(&mut self) {
         self.proxy.end();
         let again =
-            (0..5).find_map(|_| run(self.oracle, self.folder, &self.archives, self.key_port));
+            (0..5).find_map(|_| run(self.oracle, self.directory, &self.archives, self.key_port));
         (self.proxy, self.port) = again.expect("pmproxy starts on one of five ports");
     }
 
@@ -110,28 +110,33 @@ impl<'t> Pmproxy<'t> {
 }
 
 /// A pmproxy that answers, and its port; `None` if it has ended instead.
-fn run(oracle: &Oracle, folder: &Path, archives: &Path, key_port: u16) -> Option<(Running, u16)> {
+fn run(
+    oracle: &Oracle,
+    directory: &Path,
+    archives: &Path,
+    key_port: u16,
+) -> Option<(Running, u16)> {
     let config = format!(
         "[pmproxy]\npcp.enabled = false\nhttp.enabled = true\nchunksize = {ANSWER}\n\
          [redis]\nservers = localhost:{key_port}\n\
          [discover]\nenabled = true\nexclude.metrics = {EXCLUDED}\n\
          [pmseries]\nenabled = true\n"
     );
-    fs::write(folder.join("pmproxy.conf"), config).expect("write pmproxy.conf");
+    fs::write(directory.join("pmproxy.conf"), config).expect("write pmproxy.conf");
     let port = free_port();
     let mut command = oracle.command("pmproxy");
     command.args(["-f", "-A", "-i", "127.0.0.1", "-p", &port.to_string(), "-c"]);
-    command.arg(folder.join("pmproxy.conf")).arg("-s").arg(folder.join("pmproxy.socket"));
-    command.arg("-l").arg(folder.join("pmproxy.log"));
-    command.env("PCP_ARCHIVE_DIR", archives).env("PCP_LOG_DIR", folder.join("log"));
-    command.env("PCP_RUN_DIR", folder.join("run")).env("PCP_TMP_DIR", folder.join("tmp"));
+    command.arg(directory.join("pmproxy.conf")).arg("-s").arg(directory.join("pmproxy.socket"));
+    command.arg("-l").arg(directory.join("pmproxy.log"));
+    command.env("PCP_ARCHIVE_DIR", archives).env("PCP_LOG_DIR", directory.join("log"));
+    command.env("PCP_RUN_DIR", directory.join("run")).env("PCP_TMP_DIR", directory.join("tmp"));
     let mut proxy = Running::start(&mut command);
     let is_ready =
-        || ask(port, "ping", "client", "test").is_some_and(|told| told["success"] == true);
+        || ask(port, "ping", "client", "test").is_some_and(|answer| answer["success"] == true);
     proxy.answers("pmproxy", is_ready).then_some((proxy, port))
 }
 
-/// What a page says; `None` if that is no JSON.
+/// The answer of a page; `None` if that is no JSON.
 fn ask(port: u16, page: &str, parameter: &str, value: &str) -> Option<Value> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

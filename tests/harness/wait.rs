@@ -15,12 +15,12 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = probe() {
             return answer;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for: {what}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 
-/// Asks `probe` until it says yes.
+/// Asks `probe` until it returns true.
 #[track_caller]
 pub(crate) fn until_true(what: &str, mut probe: impl FnMut() -> bool) {
     until(what, || probe().then_some(()));

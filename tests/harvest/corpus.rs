@@ -24,10 +24,10 @@ fn every_good_file_of_the_corpus_is_logged_as_pmdammv_serves_it() {
         let expected = served(&description);
         let scratch = Scratch::new();
         if expected.is_empty() {
-            // Where another process has its number by now, the file would be good.
-            let nobody = i32::MAX.to_ne_bytes();
+            // If another process has its number by now, the file would be valid.
+            let free_pid = i32::MAX.to_ne_bytes();
             let bytes = std::fs::read(&path).expect("read it");
-            scratch.install_bytes(&patched(&bytes, PID, &nobody), &name);
+            scratch.install_bytes(&patched(&bytes, PID, &free_pid), &name);
             assert_refused(&scratch, &name);
             continue;
         }
@@ -42,7 +42,7 @@ fn every_good_file_of_the_corpus_is_logged_as_pmdammv_serves_it() {
 }
 
 #[test]
-fn all_good_files_of_the_corpus_in_one_folder_are_logged_together() {
+fn all_good_files_of_the_corpus_in_one_directory_are_logged_together() {
     let (Some(corpus), Some(oracle)) = (Corpus::find(), Oracle::find()) else { return };
     let scratch = Scratch::new();
     let mut expected = BTreeSet::new();

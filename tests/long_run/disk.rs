@@ -7,37 +7,36 @@ use std::process::Command;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statvfs::statvfs;
 
-/// Set where mounts are possible: in a namespace of one's own.
+/// Set where mounts are possible: in an own namespace.
 pub(super) const NAMESPACE: &str = "MMV_LONG_RUN_NAMESPACE";
 
-/// What blocks of a tmpfs have.
+/// The size of a block of a tmpfs.
 const BLOCK: i64 = 4096;
 
-/// A tmpfs; gone, with what is on it, when this is dropped, but for a copy where
-/// the test has failed.
+/// A tmpfs, removed with its content on drop; a failed test keeps a copy.
 #[derive(Debug)]
 pub(super) struct Disk {
-    folder: PathBuf,
+    directory: PathBuf,
     ballast: PathBuf,
 }
 
 impl Disk {
-    /// One of so many MB at a folder, or none.
-    pub(super) fn mount(folder: &Path, megabytes: u64) -> Option<Self> {
+    /// One of `megabytes` at a directory, or none.
+    pub(super) fn mount(directory: &Path, megabytes: u64) -> Option<Self> {
         std::env::var_os(NAMESPACE)?;
         let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "none"]).arg(folder);
+        command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "none"]).arg(directory);
         assert!(command.status().expect("start mount").success(), "mount");
-        Some(Self { folder: folder.to_owned(), ballast: folder.join("ballast") })
+        Some(Self { directory: directory.to_owned(), ballast: directory.join("ballast") })
     }
 
-    /// Takes all the room that there is.
+    /// Takes all free space.
     pub(super) fn fill(&self) {
         let ballast = File::options().append(true).create(true).open(&self.ballast);
         let ballast = ballast.expect("a file on the small disk");
         let mut at = ballast.metadata().expect("its size").len() as i64;
         loop {
-            let free = statvfs(&self.folder).expect("the small disk");
+            let free = statvfs(&self.directory).expect("the small disk");
             let mut more = (free.blocks_available() * free.fragment_size()) as i64;
             while more >= BLOCK && fallocate(&ballast, FallocateFlags::empty(), at, more).is_err() {
                 more /= 2;
@@ -59,9 +58,9 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.empty();
         if std::thread::panicking() {
-            let kept = self.folder.with_file_name("kept");
-            let _ = Command::new("cp").arg("-a").arg(&self.folder).arg(kept).status();
+            let kept = self.directory.with_file_name("kept");
+            let _ = Command::new("cp").arg("-a").arg(&self.directory).arg(kept).status();
         }
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
     }
 }

@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mmv_archive::ValueType;
 use mmv_writer::{Counter, Family, Gauge, LiveIndom, LiveRegistry, Registry};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use pcp_archive::ValueType;
 
 use super::shape::Shape;
 
-/// How a program is told what to do.
+/// The environment variables that control a program.
 pub(super) const DIRECTORY: &str = "MMV_LONG_RUN_DIRECTORY";
 pub(super) const JOURNAL: &str = "MMV_LONG_RUN_JOURNAL";
 pub(super) const LIFE: &str = "MMV_LONG_RUN_LIFE";
 
 /// From one update to the next, in microseconds.
-const PACE: u64 = 20_000;
-/// How long a value stands at most that the journal does not mention.
-pub(super) const STANDS: u64 = 2 * PACE;
-/// No program outlives a run, whatever happened to that.
-const MOST_UPDATES: u64 = 12 * 3600 * 1_000_000 / PACE;
+const PERIOD: u64 = 20_000;
+/// How long a value lasts at most without a line in the journal.
+pub(super) const STANDS: u64 = 2 * PERIOD;
+/// No program outlives a run, even a failed one.
+const MOST_UPDATES: u64 = 12 * 3600 * 1_000_000 / PERIOD;
 /// After how many updates a file that grows gets another instance.
 const GROWTH: u64 = 25;
 /// And how many it has at most.
@@ -41,14 +41,14 @@ pub(super) fn micros() -> u64 {
 #[test]
 #[ignore = "a program of the long run, and no test"]
 fn produce() {
-    let told = |name| std::env::var(name).unwrap_or_else(|_| panic!("no {name}"));
-    set_pdeathsig(Signal::SIGKILL).expect("end with whoever started it");
-    let life = told(LIFE);
+    let variable = |name| std::env::var(name).unwrap_or_else(|_| panic!("no {name}"));
+    set_pdeathsig(Signal::SIGKILL).expect("end with the test");
+    let life = variable(LIFE);
     let numbers: Vec<u64> = life.split(' ').map(|number| number.parse().unwrap()).collect();
     let shape = Shape::of(numbers[0], numbers[1], numbers[2]);
-    let journal = File::options().append(true).create(true).open(told(JOURNAL)).unwrap();
+    let journal = File::options().append(true).create(true).open(variable(JOURNAL)).unwrap();
     let mut program = Program { journal, set: Vec::new(), last: 0 };
-    let directory = PathBuf::from(told(DIRECTORY));
+    let directory = PathBuf::from(variable(DIRECTORY));
     if shape.grows { program.live(&shape, &directory) } else { program.sealed(&shape, &directory) }
 }
 
@@ -61,7 +61,7 @@ struct Program {
 }
 
 impl Program {
-    /// A file that is as it is from its first moment on.
+    /// A sealed file.
     fn sealed(&mut self, shape: &Shape, directory: &Path) {
         let registry = Registry::builder(&shape.file).directory(directory).cluster(shape.cluster);
         let registry = registry.build().unwrap();
@@ -73,7 +73,7 @@ impl Program {
         self.update();
         let _published = registry.publish().unwrap();
         for _ in 0..shape.updates.unwrap_or(MOST_UPDATES) {
-            sleep(Duration::from_micros(PACE));
+            sleep(Duration::from_micros(PERIOD));
             self.update();
         }
     }
@@ -99,7 +99,7 @@ impl Program {
             if update % GROWTH == 0 {
                 self.grow(&mut growth);
             }
-            sleep(Duration::from_micros(PACE));
+            sleep(Duration::from_micros(PERIOD));
             self.update_with(growth.instances.iter().map(|(_, counter)| counter));
         }
     }

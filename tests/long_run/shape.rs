@@ -1,7 +1,7 @@
 //! What a program publishes in which of its lives: decided by dice, so that the
 //! program and those who judge what was logged of it agree.
 
-use mmv_archive::ValueType;
+use pcp_archive::ValueType;
 
 /// How many programs there are.
 pub(super) const PROGRAMS: u64 = 50;

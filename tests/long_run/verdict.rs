@@ -2,17 +2,17 @@
 //!
 //! A value is the time when it was set. It was in its place until the next update,
 //! which comes within [`STANDS`] or is in the program's journal. The agent reads
-//! after it took the stamp of a record and before it takes that of the next one. So
-//! there is no slack: some moment between the two stamps must be one at which the
-//! value stood. The last value of a program that died stands until its end is known,
-//! and is logged once more.
+//! after it took the timestamp of a record and before it takes that of the next one. So
+//! there is no slack: some moment between the two timestamps must be one at which the
+//! value was there. The last value of a program that died lasts until its end is
+//! known, and is logged once more.
 
 use std::collections::{HashMap, HashSet};
 
-use super::crowd::{Journal, Life};
+use super::agent_runs::Run;
+use super::archives::{Entry, Logged};
 use super::program::STANDS;
-use super::reading::{Entry, Logged};
-use super::runs::Run;
+use super::programs::{Journal, Life};
 use super::shape::STEADY;
 
 /// How many complaints are enough.
@@ -24,14 +24,14 @@ struct Known {
     journal: Journal,
     /// The newest of its values that was logged.
     newest: u64,
-    /// Stamps of the records after its end.
+    /// Timestamps of the records after its end.
     after_end: HashSet<u64>,
     /// In how many records it is.
     seen: u64,
 }
 
-/// A value that stood longer than usual: only one of the last update of a life may,
-/// or of the one before where the program was killed in the midst of that.
+/// A value that lasted longer than usual: permitted only for the last update of a life,
+/// or for the one before if the program was killed during the last.
 struct Stale {
     program: usize,
     life: usize,
@@ -48,7 +48,7 @@ pub(super) struct Verdict<'r> {
     stale: Vec<Stale>,
     complaints: Vec<String>,
     pub(super) values: u64,
-    /// How much later than its record's stamp a value was set at most, and how much
+    /// How much later than its record's timestamp a value was set at most, and how much
     /// earlier, in microseconds.
     pub(super) latest: u64,
     pub(super) oldest: u64,
@@ -75,15 +75,15 @@ impl<'r> Verdict<'r> {
 
     /// Takes the next record.
     pub(super) fn take(&mut self, entry: Entry) {
-        let Entry::Sample { stamp, values } = entry else { return };
-        self.judge_pending(stamp);
-        self.pending = Some((stamp, values));
+        let Entry::Sample { timestamp, values } = entry else { return };
+        self.judge_pending(timestamp);
+        self.pending = Some((timestamp, values));
     }
 
     /// The last record has no next one, but its run has an end.
     fn judge_pending(&mut self, next: u64) {
-        let Some((stamp, values)) = self.pending.take() else { return };
-        let run = self.runs.iter().find(|run| stamp / 1000 <= run.ended);
+        let Some((timestamp, values)) = self.pending.take() else { return };
+        let run = self.runs.iter().find(|run| timestamp / 1000 <= run.ended);
         let end = run.map_or(u64::MAX, |run| (run.ended + 1) * 1000);
         let mut steady = HashMap::new();
         let mut present = HashSet::new();
@@ -95,8 +95,8 @@ impl<'r> Verdict<'r> {
             present.insert(value.program);
             let own = values.iter().filter(|other| other.program == value.program);
             let newest = own.map(|other| other.value).max().unwrap_or(0);
-            if let Some(complaint) = self.judge(value, newest, stamp, next.min(end)) {
-                self.complain(format!("{complaint}: {value:?} at {stamp}, the next at {next}"));
+            if let Some(complaint) = self.judge(value, newest, timestamp, next.min(end)) {
+                self.complain(format!("{complaint}: {value:?} at {timestamp}, the next at {next}"));
             }
         }
         for program in 0..STEADY as usize {
@@ -105,12 +105,12 @@ impl<'r> Verdict<'r> {
             if steady.get(&program) != Some(&expected) {
                 let found = steady.get(&program).copied().unwrap_or(0);
                 let file = shape.file.clone();
-                self.complain(format!("{file} has {found} values of {expected} at {stamp}"));
+                self.complain(format!("{file} has {found} values of {expected} at {timestamp}"));
             }
         }
         for program in present {
             let lives = &mut self.known[program];
-            let at = stamp / 1000;
+            let at = timestamp / 1000;
             if let Some(known) = lives.iter_mut().find(|known| at <= known.life.reaped) {
                 known.seen += 1;
             }
@@ -149,7 +149,7 @@ impl<'r> Verdict<'r> {
         }
         let alive = |known: &Known| known.life.born <= value && value <= known.life.reaped;
         let Some(number) = lives.iter().position(alive) else {
-            return Some("nobody lived then");
+            return Some("no program ran then");
         };
         let Known { life, journal, newest, after_end, .. } = &mut lives[number];
         if life.shape.value_type(&logged.metric) != Some(logged.value_type) {
@@ -215,7 +215,7 @@ impl<'r> Verdict<'r> {
 
 #[cfg(test)]
 mod tests {
-    use mmv_archive::ValueType;
+    use pcp_archive::ValueType;
 
     use super::super::shape::{PROGRAMS, Shape};
     use super::*;
@@ -257,15 +257,15 @@ mod tests {
                 let by = shape.by.iter();
                 values.extend(by.map(|name| logged(program, "by", Some(name), set)));
             }
-            verdict.take(Entry::Sample { stamp: at * 1000, values });
+            verdict.take(Entry::Sample { timestamp: at * 1000, values });
         }
         let all = verdict.finish().0.into_iter();
-        all.filter(|said| said.contains("program: 9") || said.contains("have p09")).collect()
+        all.filter(|line| line.contains("program: 9") || line.contains("have p09")).collect()
     }
 
     #[track_caller]
     fn assert_wrong(complaints: &[String], expected: &str) {
-        assert!(complaints.iter().any(|said| said.contains(expected)), "{complaints:?}");
+        assert!(complaints.iter().any(|line| line.contains(expected)), "{complaints:?}");
     }
 
     const NOON: u64 = 15 * SECOND;
@@ -297,7 +297,7 @@ mod tests {
         assert!(complaints("", &once).is_empty());
         let twice = [once[0], once[1], (end + 2 * SECOND, last)];
         assert_wrong(&complaints("", &twice), "2 records have p09 after its end");
-        assert_wrong(&complaints("", &[(NOON, 5 * SECOND)]), "nobody lived then");
+        assert_wrong(&complaints("", &[(NOON, 5 * SECOND)]), "no program ran then");
     }
 
     #[test]

@@ -13,7 +13,7 @@
  *     threads   NUMBER increments of each kind by each of THREADS threads; prints
  *               what is left of them
  *
- * It says what is wrong on standard error and then exits with 1. Compiled with
+ * It prints what is wrong to standard error and then exits with 1. Compiled with
  * -DWITH_PCP it uses PCP's headers, else ours.
  */
 #define _GNU_SOURCE
@@ -316,7 +316,7 @@ static void refuse(const char *name)
     CHECK(mmv_stats_start(registry) == NULL && errno == E2BIG);
     mmv_stats_free(registry);
 
-    registry = filled(with(name, "/no/such/folder"), 0);
+    registry = filled(with(name, "/no/such/directory"), 0);
     CHECK(mmv_stats_start(registry) == NULL && (errno == ENOTDIR || errno == ENOENT));
     CHECK(mmv_lookup_value_desc(NULL, "a", NULL) == NULL);
     mmv_inc(NULL, NULL);

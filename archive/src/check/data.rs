@@ -4,21 +4,18 @@
 use std::path::Path;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp};
 
 use super::index::Entry;
 use super::pattern::Pattern;
 use super::{Checker, Defect, Report};
-use crate::error::Result;
-use crate::format::archive_label::{Role, Version};
-use crate::format::desc::MetricDesc;
-use crate::format::event_array::EventArray;
-use crate::format::layout::Layouts;
-use crate::format::result::{Record, ValueSetView};
+use crate::fast::{RecordShapes, SequenceMap};
+use crate::files::{Scanned, Scanner};
+use crate::format::{EventArray, Role};
 use crate::progress::Progress;
-use crate::reader::{Metadata, Roster};
-use crate::recurrent::Recurrent;
-use crate::salvage::{Piece, Scanner};
+use crate::{
+    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Record, Result, Semantics,
+    Timestamp, ValueSetView, Version,
+};
 
 impl Checker {
     /// Checks all data volumes; returns the time of the last good record.
@@ -32,22 +29,22 @@ impl Checker {
         let index_path = self.files.index.clone().unwrap_or_default();
         let last = volumes.keys().next_back().copied();
         let version = self.label.version;
-        let (metrics, rosters) = (Recurrent::default(), HashMap::new());
-        let mut values = Values { version, metadata, metrics, rosters };
-        let (mut layouts, mut pattern) = (Layouts::default(), Pattern::default());
+        let (metrics, cursors) = (SequenceMap::default(), HashMap::new());
+        let mut values = Values { version, metadata, metrics, cursors };
+        let (mut shapes, mut pattern) = (RecordShapes::default(), Pattern::default());
         let mut clock = Clock { start: self.label.start, last: None };
         for (number, path) in volumes {
             let Some(file) = self.open(&path, Role::Data(number))? else { continue };
             let mut scanner = Scanner::of_data(file, self.label.version);
-            let mut promises = Promises::new(index, number, self.label.version.label_size());
+            let mut entries = EntryCheck::new(index, number, self.label.version.label_size());
             let mut is_empty = true;
             while let Some(piece) = scanner.next()? {
                 is_empty = false;
                 let report = &mut self.report;
                 let (offset, len) = match piece {
-                    Piece::Record { offset, len } => (offset, len),
-                    Piece::Damage(damage) => {
-                        promises.skip_to(damage.offset + damage.len);
+                    Scanned::Record { offset, len } => (offset, len),
+                    Scanned::Damage(damage) => {
+                        entries.skip_to(damage.offset + damage.len);
                         let bytes = damage.len;
                         report.add_damage(&path, damage, |source| match last {
                             Some(last) if last == number => Defect::TornTail { source },
@@ -57,20 +54,20 @@ impl Checker {
                     }
                 };
                 let bytes = scanner.bytes(offset, len);
-                match Record::parse_like(version, bytes, number, offset, &mut layouts) {
+                match shapes.parse(version, bytes, number, offset) {
                     Ok(record) => {
                         progress.at(&record);
-                        promises.check(&record, report, &index_path);
+                        entries.check(&record, report, &index_path);
                         clock.check(&record, report, &path);
                         if pattern.is_repeated_by(&record) {
                             report.records += 1;
                             report.values += pattern.values();
                         } else {
-                            values.check_anew(&record, &mut pattern, report, &path);
+                            values.check_again(&record, &mut pattern, report, &path);
                         }
                     }
                     Err(source) => {
-                        promises.skip_to(offset + len as u64);
+                        entries.skip_to(offset + len as u64);
                         report.add(&path, offset, Defect::Data { source });
                     }
                 }
@@ -102,8 +99,8 @@ impl Clock {
     }
 }
 
-/// What the index says about one volume, by offset.
-struct Promises<'i> {
+/// The index entries of one volume, by offset.
+struct EntryCheck<'i> {
     entries: Vec<&'i Entry>,
     next: usize,
     /// Where the first record starts.
@@ -112,7 +109,7 @@ struct Promises<'i> {
     latest: Option<Timestamp>,
 }
 
-impl<'i> Promises<'i> {
+impl<'i> EntryCheck<'i> {
     fn new(index: &'i [Entry], volume: u32, first: u64) -> Self {
         let mut entries: Vec<_> =
             index.iter().filter(|entry| entry.entry.volume == volume).collect();
@@ -139,8 +136,8 @@ impl<'i> Promises<'i> {
             if found < record.offset() && found >= self.first {
                 report.add(index, *offset, Defect::IndexBoundary { found, volume });
             }
-            if let Some(later) = self.latest.filter(|latest| *latest > entry.stamp) {
-                let defect = Defect::IndexLaterBefore { found: entry.stamp, later, volume };
+            if let Some(later) = self.latest.filter(|latest| *latest > entry.timestamp) {
+                let defect = Defect::IndexLaterBefore { found: entry.timestamp, later, volume };
                 report.add(index, *offset, defect);
             }
             self.next += 1;
@@ -153,8 +150,8 @@ impl<'i> Promises<'i> {
 struct Values<'m> {
     version: Version,
     metadata: &'m Metadata,
-    metrics: Recurrent<Pmid, MetricState>,
-    rosters: HashMap<InDom, Roster<'m>>,
+    metrics: SequenceMap<Pmid, MetricState>,
+    cursors: HashMap<InDom, IndomCursor<'m>>,
 }
 
 #[derive(Default)]
@@ -163,13 +160,13 @@ struct MetricState {
     /// The format of its values so far.
     format: Option<u32>,
     /// The last values of a counter.
-    counters: Recurrent<Option<InstanceId>, f64>,
+    counters: SequenceMap<Option<InstanceId>, f64>,
 }
 
 impl<'m> Values<'m> {
     /// A record that repeats no pattern: it is the next one if nothing is
     /// found in it.
-    fn check_anew(
+    fn check_again(
         &mut self,
         record: &Record<'_>,
         pattern: &mut Pattern<'m>,
@@ -188,7 +185,7 @@ impl<'m> Values<'m> {
         }
     }
 
-    /// The counters of a record in which nothing is to be found.
+    /// Remembers the counters of a record without findings.
     fn remember(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
             let Some(state) = self.metrics.get_or_insert_with(set.pmid(), MetricState::default)
@@ -224,10 +221,9 @@ impl<'m> Values<'m> {
             check_values(&set, desc, &mut state.counters, &mut add);
             if let Some(indom) = desc.indom {
                 let history = metadata.indom_history(indom);
-                let roster = history.map(|history| {
-                    self.rosters.entry(indom).or_insert_with(|| Roster::new(history))
-                });
-                check_instances(roster, &set, indom, record.timestamp(), &mut add);
+                let cursor = history
+                    .map(|history| self.cursors.entry(indom).or_insert_with(|| history.cursor()));
+                check_instances(cursor, &set, indom, record.timestamp(), &mut add);
             }
         }
     }
@@ -255,7 +251,7 @@ fn check_shape(
 fn check_values(
     set: &ValueSetView<'_>,
     desc: &MetricDesc,
-    counters: &mut Recurrent<Option<InstanceId>, f64>,
+    counters: &mut SequenceMap<Option<InstanceId>, f64>,
     add: &mut impl FnMut(Defect),
 ) {
     let is_counter = desc.semantics == Semantics::Counter;
@@ -280,18 +276,18 @@ fn check_values(
 }
 
 fn check_instances(
-    mut roster: Option<&mut Roster<'_>>,
+    mut cursor: Option<&mut IndomCursor<'_>>,
     set: &ValueSetView<'_>,
     indom: InDom,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     add: &mut impl FnMut(Defect),
 ) {
-    if let Some(roster) = &mut roster {
-        roster.move_to(stamp);
+    if let Some(cursor) = &mut cursor {
+        cursor.move_to(timestamp);
     }
     for (place, id) in set.instances().flatten().enumerate() {
-        if roster.as_ref().is_none_or(|roster| roster.name_near(id, place).is_none()) {
-            add(Defect::DataInstance { pmid: set.pmid(), indom, id, stamp });
+        if cursor.as_ref().is_none_or(|cursor| cursor.name_near(id, place).is_none()) {
+            add(Defect::DataInstance { pmid: set.pmid(), indom, id, timestamp });
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Instance domains: whether differences fit what they change.
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InDom, InstanceId};
 
 use super::Defect;
-use crate::format::indom::{IndomRecord, Kind};
+use crate::format::Kind;
+use crate::format::indom::IndomRecord;
+use crate::{InDom, InstanceId};
 
 /// The instances of all domains after the records so far.
 #[derive(Default)]

@@ -1,18 +1,16 @@
-//! What can be found wrong.
+//! The defects that a check reports.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use pcp_types::{InDom, InstanceId, Pmid, Timestamp, Units};
-
-use crate::error::{Error, RecordError};
+use crate::{Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
+    /// Not an error.
     Note,
-    /// Against a rule, but every reader copes.
+    /// Breaks a rule, but every reader copes.
     Warning,
     /// Data is lost, unreadable or contradictory.
     Error,
@@ -28,7 +26,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong, and where.
+/// A defect and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The file.
@@ -59,7 +57,7 @@ pub enum Defect {
     MissingFile,
     #[error("there is no index")]
     MissingIndex,
-    #[error("cannot be expanded: {reason}")]
+    #[error("cannot be decompressed: {reason}")]
     Compression { reason: String },
     #[error("{source}; {lost} bytes are no record")]
     Frame { source: RecordError, lost: u64 },
@@ -67,7 +65,7 @@ pub enum Defect {
     TornTail { source: RecordError },
     #[error("not written to the end, so that PCP's readers refuse the archive: {source}")]
     TornMetadata { source: RecordError },
-    #[error("no record behind the label")]
+    #[error("no record after the label")]
     NoRecords,
     // -- Labels ---------------------------------------------------------------
     #[error("label: {source}")]
@@ -95,7 +93,7 @@ pub enum Defect {
     IndexOffsetBackwards { field: &'static str, found: u64, before: u64 },
     #[error("index entry: offset {found} in volume {volume} is between two records")]
     IndexBoundary { found: u64, volume: u32 },
-    #[error("index entry: of {found}, but behind a record of {later} in volume {volume}")]
+    #[error("index entry: of {found}, but after a record of {later} in volume {volume}")]
     IndexLaterBefore { found: Timestamp, later: Timestamp, volume: u32 },
     // -- Metadata -------------------------------------------------------------
     #[error("metadata: {source}")]
@@ -143,8 +141,8 @@ pub enum Defect {
     DataFormat { pmid: Pmid, found: u32, before: u32 },
     #[error("metric {pmid} has no instances and {count} values")]
     DataSingular { pmid: Pmid, count: usize },
-    #[error("metric {pmid}: instance {id} is not in domain {indom} at {stamp}")]
-    DataInstance { pmid: Pmid, indom: InDom, id: InstanceId, stamp: Timestamp },
+    #[error("metric {pmid}: instance {id} is not in domain {indom} at {timestamp}")]
+    DataInstance { pmid: Pmid, indom: InDom, id: InstanceId, timestamp: Timestamp },
     #[error("counter {pmid}: {found} after {before}")]
     CounterDecrease { pmid: Pmid, found: f64, before: f64 },
 }
@@ -153,7 +151,7 @@ impl Defect {
     /// What is wrong with compressed data; the finding names the file.
     pub(super) fn compression(error: &Error) -> Self {
         let reason = match error {
-            Error::Expand { source, .. } => source.to_string(),
+            Error::Decompress { source, .. } => source.to_string(),
             other => other.to_string(),
         };
         Self::Compression { reason }

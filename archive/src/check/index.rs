@@ -5,11 +5,9 @@ use std::path::Path;
 use hashbrown::HashMap;
 
 use super::{Checker, Defect};
-use crate::error::{RecordError, Result};
-use crate::format::archive_label::Role;
-use crate::format::bytes::Bytes;
-use crate::format::index::{self, IndexEntry};
-use crate::reader::RecordFile;
+use crate::files::RecordFile;
+use crate::format::{Bytes, Role, index};
+use crate::{IndexEntry, RecordError, Result};
 
 /// An entry and where it is in the index.
 pub(super) struct Entry {
@@ -74,7 +72,7 @@ impl Checker {
         sizes: &Sizes,
     ) {
         let least = self.label.version.label_size();
-        let IndexEntry { stamp, volume, metadata_offset, data_offset } = *entry;
+        let IndexEntry { timestamp, volume, metadata_offset, data_offset } = *entry;
         let mut add = |defect| self.report.add(path, offset, defect);
         if let Some(end) = sizes.metadata
             && !(least..=end).contains(&metadata_offset)
@@ -88,12 +86,12 @@ impl Checker {
             }
             Some(_) => {}
         }
-        if stamp < self.label.start {
-            add(Defect::IndexBeforeStart { found: stamp, start: self.label.start });
+        if timestamp < self.label.start {
+            add(Defect::IndexBeforeStart { found: timestamp, start: self.label.start });
         }
         let Some(before) = before else { return };
-        if stamp < before.stamp {
-            add(Defect::IndexTimeBackwards { found: stamp, before: before.stamp });
+        if timestamp < before.timestamp {
+            add(Defect::IndexTimeBackwards { found: timestamp, before: before.timestamp });
         }
         if volume < before.volume {
             add(Defect::IndexVolumeBackwards { found: volume, before: before.volume });

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{Defect, Report};
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Role};
-use crate::reader::{MemberFiles, RecordFile, label_difference};
+use crate::files::{MemberFiles, RecordFile, label_difference};
+use crate::format::Role;
+use crate::{ArchiveLabel, Error, RecordError, Result};
 
 /// Checks all labels; returns the one that holds for the archive, the first
 /// that can be read of metadata, volumes and index.

@@ -2,19 +2,15 @@
 
 use std::path::PathBuf;
 
-use pcp_types::{Timestamp, Units};
+use pcp_types::json;
 
 use super::domains::Domains;
 use super::{Checker, Defect, Report};
-use crate::error::Result;
-use crate::format::archive_label::{Role, Version};
+use crate::files::{Scanned, Scanner};
 use crate::format::bytes::lossy;
-use crate::format::desc::{DescRecord, MetricDesc};
-use crate::format::json;
-use crate::format::labelset::{LabelRecord, LabelSet};
-use crate::format::metadata_record::{self, MetadataRecord};
-use crate::reader::{Metadata, MetadataLoader};
-use crate::salvage::{Piece, Scanner};
+use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, metadata_record};
+use crate::reader::MetadataLoader;
+use crate::{LabelSet, Metadata, MetricDesc, Result, Timestamp, Units, Version};
 
 /// Domain 511 holds the metrics that clients derive.
 const DERIVED_DOMAIN: u32 = 511;
@@ -28,7 +24,7 @@ const MAX_DIMENSION: i32 = 2;
 pub(super) struct Checked {
     pub(super) metadata: Metadata,
     /// Where records with a time are, and their times.
-    pub(super) stamps: Vec<(u64, Timestamp)>,
+    pub(super) timestamps: Vec<(u64, Timestamp)>,
 }
 
 impl Checker {
@@ -43,15 +39,15 @@ impl Checker {
             report: &mut self.report,
             loader: MetadataLoader::default(),
             domains: Domains::default(),
-            stamps: Vec::new(),
+            timestamps: Vec::new(),
         };
         let mut scanner = Scanner::of_metadata(file, version);
         let mut is_empty = true;
         while let Some(piece) = scanner.next()? {
             is_empty = false;
             match piece {
-                Piece::Record { offset, len } => pass.check(offset, scanner.bytes(offset, len)),
-                Piece::Damage(damage) => {
+                Scanned::Record { offset, len } => pass.check(offset, scanner.bytes(offset, len)),
+                Scanned::Damage(damage) => {
                     let torn = |source| Defect::TornMetadata { source };
                     pass.report.add_damage(&pass.path, damage, torn);
                 }
@@ -60,16 +56,16 @@ impl Checker {
         if is_empty {
             pass.report.add(&pass.path, version.label_size(), Defect::NoRecords);
         }
-        let Pass { loader, stamps, .. } = pass;
-        self.check_stamps(&stamps);
-        Ok(Checked { metadata: loader.finish(), stamps })
+        let Pass { loader, timestamps, .. } = pass;
+        self.check_timestamps(&timestamps);
+        Ok(Checked { metadata: loader.finish(), timestamps })
     }
 
-    fn check_stamps(&mut self, stamps: &[(u64, Timestamp)]) {
+    fn check_timestamps(&mut self, timestamps: &[(u64, Timestamp)]) {
         let Some(path) = self.files.metadata.clone() else { return };
         let start = self.label.start;
         let mut last = None;
-        for (offset, found) in stamps.iter().copied() {
+        for (offset, found) in timestamps.iter().copied() {
             if found < start {
                 let defect = Defect::MetadataBeforeStart { found, start };
                 self.report.add(&path, offset, defect);
@@ -83,11 +79,12 @@ impl Checker {
     /// Nothing may be later than the last data record.
     pub(super) fn check_metadata_end(
         &mut self,
-        stamps: &[(u64, Timestamp)],
+        timestamps: &[(u64, Timestamp)],
         end: Option<Timestamp>,
     ) {
         let (Some(path), Some(end)) = (self.files.metadata.clone(), end) else { return };
-        for (offset, found) in stamps.iter().copied().filter(|(_, stamp)| *stamp > end) {
+        for (offset, found) in timestamps.iter().copied().filter(|(_, timestamp)| *timestamp > end)
+        {
             self.report.add(&path, offset, Defect::MetadataAfterEnd { found, end });
         }
     }
@@ -99,7 +96,7 @@ struct Pass<'r> {
     report: &'r mut Report,
     loader: MetadataLoader,
     domains: Domains,
-    stamps: Vec<(u64, Timestamp)>,
+    timestamps: Vec<(u64, Timestamp)>,
 }
 
 impl Pass<'_> {
@@ -119,11 +116,11 @@ impl Pass<'_> {
                 check_names(&self.loader, desc, &mut add);
             }
             MetadataRecord::Indom(indom) => {
-                self.stamps.push((offset, indom.stamp));
+                self.timestamps.push((offset, indom.timestamp));
                 self.domains.check(indom, &mut add);
             }
             MetadataRecord::Label(labels) => {
-                self.stamps.push((offset, labels.stamp));
+                self.timestamps.push((offset, labels.timestamp));
                 check_labels(labels, &mut add);
             }
             MetadataRecord::Text(_) => {}
@@ -197,8 +194,8 @@ fn set_defect(set: &LabelSet) -> Option<&'static str> {
     }
     for (label, (_, value, _)) in set.labels.iter().zip(set.pairs()) {
         let before = label.name.start.checked_sub(1).and_then(|at| set.json.as_bytes().get(at));
-        let behind = set.json.as_bytes().get(label.name.end);
-        if before != Some(&b'"') || behind != Some(&b'"') {
+        let after = set.json.as_bytes().get(label.name.end);
+        if before != Some(&b'"') || after != Some(&b'"') {
             return Some("a name that is not between quotes");
         }
         if !json::is_value(value) {

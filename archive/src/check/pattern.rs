@@ -1,29 +1,24 @@
-//! Records that repeat the one before, but for the time and the values.
+//! Records that repeat the one before except for their timestamp and values.
 //!
 //! A logger writes the same metrics again and again. Of a record of the same
-//! [layout](crate::format::layout) as the one before everything is known that
+//! [shape](crate::fast::record_shape) as the one before everything is known that
 //! was found out about that one, as long as the domains have not changed. What
 //! is left to look at is the values of counters. Records with event arrays
 //! repeat nothing: these are looked at each.
 
 use std::ops::Range;
 
-use pcp_types::{Semantics, ValueType};
-
-use crate::format::archive_label::Version;
-use crate::format::layout::LayoutId;
-use crate::format::number;
-use crate::format::result::Record;
-use crate::reader::{IndomHistory, Metadata};
+use crate::format::{ShapeId, number};
+use crate::{IndomHistory, Metadata, Record, Semantics, ValueType, Version};
 
 /// A record in which nothing was found, and what is compared with it.
 #[derive(Default)]
 pub(super) struct Pattern<'m> {
     /// `None` without a pattern.
-    layout: Option<LayoutId>,
+    shape: Option<ShapeId>,
     /// The last record.
     last: Vec<u8>,
-    /// Nobody looked at `last` but this.
+    /// `last` was compared only here.
     is_ahead: bool,
     counters: Vec<Counter>,
     /// Instance domains of the pattern, and how many states each had until
@@ -44,8 +39,8 @@ impl<'m> Pattern<'m> {
     /// down. If so it is the last one from now on.
     pub(super) fn is_repeated_by(&mut self, record: &Record<'_>) -> bool {
         let (bytes, last) = (record.bytes(), self.last.as_slice());
-        let is_same = self.layout.is_some()
-            && self.layout == record.layout()
+        let is_same = self.shape.is_some()
+            && self.shape == record.shape()
             && self
                 .domains
                 .iter()
@@ -73,7 +68,7 @@ impl<'m> Pattern<'m> {
     /// Makes a good record the pattern.
     pub(super) fn learn(&mut self, record: &Record<'_>, metadata: &'m Metadata) {
         self.forget();
-        if record.layout().is_none() {
+        if record.shape().is_none() {
             return;
         }
         self.values = 0;
@@ -96,13 +91,13 @@ impl<'m> Pattern<'m> {
                 self.domains.push((domain, domain.states_until(record.timestamp())));
             }
         }
-        self.layout = record.layout();
+        self.shape = record.shape();
         self.last.extend_from_slice(record.bytes());
     }
 
     /// No record repeats anything until the next [`learn`](Self::learn).
     pub(super) fn forget(&mut self) {
-        self.layout = None;
+        self.shape = None;
         self.last.clear();
         self.is_ahead = false;
         self.counters.clear();

@@ -1,18 +1,14 @@
 use std::fs;
 
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::format::archive_label::Version;
-use crate::format::desc::{self, MetricDesc};
-use crate::format::indom::{self, Instance, Kind};
-use crate::format::labelset::{LabelClass, LabelEntry, LabelSet, LabelTarget};
-use crate::format::result_builder::ResultBuilder;
-use crate::format::{index, labelset};
-use crate::value::{FetchResult, OwnedValue, ValueSet};
-use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
-use crate::{IndexEntry, Timestamp};
+use crate::format::{Kind, ResultBuilder, desc, index, indom, labelset};
+use crate::{
+    ArchiveWriter, FetchResult, InDom, IndexEntry, Instance, InstanceId, LabelClass, LabelEntry,
+    LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet,
+    ValueType, Version, WriterLabel, WriterOptions,
+};
 
 const LABEL: u64 = Version::V3.label_size();
 const LAST: i64 = 3;
@@ -105,7 +101,7 @@ impl Example {
         assert_eq!(self.findings_but(&[]), expected);
     }
 
-    /// What appending metadata is said to be; the offset is where it starts.
+    /// The findings on appended metadata; the offset is where it starts.
     #[track_caller]
     fn assert_metadata(&self, rules: &[&'static str], append: impl FnOnce(&mut Vec<u8>)) {
         let mut start = 0;
@@ -297,10 +293,10 @@ fn index_entries_must_lead_into_the_files_and_rise() {
 }
 
 #[test]
-fn an_index_entry_behind_a_later_record_breaks_its_promise() {
+fn an_index_entry_after_a_later_record_breaks_its_promise() {
     let example = Example::new();
     let entry = IndexEntry {
-        stamp: at(0),
+        timestamp: at(0),
         volume: 0,
         metadata_offset: LABEL,
         data_offset: LABEL + 2 * RECORD as u64,
@@ -311,7 +307,7 @@ fn an_index_entry_behind_a_later_record_breaks_its_promise() {
     });
     // Nothing follows in that volume: the entry is not judged.
     example.assert(&[]);
-    let entry = IndexEntry { data_offset: LABEL + RECORD as u64, stamp: at(-1), ..entry };
+    let entry = IndexEntry { data_offset: LABEL + RECORD as u64, timestamp: at(-1), ..entry };
     example.change("index", |bytes| {
         bytes.truncate(LABEL as usize);
         index::encode(Version::V3, &entry, bytes).unwrap();
@@ -389,8 +385,12 @@ fn labels_must_be_json_that_their_table_fits() {
 fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
     let example = Example::new();
     example.change("index", |bytes| {
-        let entry =
-            IndexEntry { stamp: at(LAST), volume: 9, metadata_offset: LABEL, data_offset: LABEL };
+        let entry = IndexEntry {
+            timestamp: at(LAST),
+            volume: 9,
+            metadata_offset: LABEL,
+            data_offset: LABEL,
+        };
         bytes.truncate(LABEL as usize);
         (0..150).for_each(|_| index::encode(Version::V3, &entry, bytes).unwrap());
     });
@@ -400,9 +400,9 @@ fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
 
 #[test]
 fn a_finding_in_compressed_data_names_the_file_once() {
-    let error = crate::Error::Expand {
+    let error = crate::Error::Decompress {
         file: "a.0.xz".into(),
         source: std::io::Error::other("bad checksum"),
     };
-    assert_eq!(Defect::compression(&error).to_string(), "cannot be expanded: bad checksum");
+    assert_eq!(Defect::compression(&error).to_string(), "cannot be decompressed: bad checksum");
 }

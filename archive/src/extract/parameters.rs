@@ -1,36 +1,32 @@
 //! The metrics that events have as parameters.
 //!
-//! An event names its parameters by their PMIDs. Without descriptors and names
-//! of them nobody knows afterwards what they are, even where none of them was
-//! asked for. Which metrics they are only the events say: each is declared in
-//! front of the first record that has it. (pmlogextract leaves them out.)
+//! An event names its parameters by PMID, so their descriptors and names are
+//! needed even if they are not selected. Only the events show which metrics
+//! they are: each is declared before the first record that has it.
+//! (pmlogextract leaves them out.)
 
 use hashbrown::HashSet;
-use pcp_types::{Pmid, Timestamp};
 
-use super::plan::Plan;
-use crate::Record;
+use super::mapping::Mapping;
 use crate::copy::Change;
-use crate::error::Result;
 use crate::event::EventArray;
-use crate::format::labelset::LabelTarget;
-use crate::format::text::{TextKind, TextTarget};
-use crate::reader::Metadata;
-use crate::value::Value;
-use crate::writer::ArchiveWriter;
+use crate::{
+    ArchiveWriter, LabelTarget, Metadata, Pmid, Record, Result, TextKind, TextTarget, Timestamp,
+    Value,
+};
 
 /// Declares the parameters of a record's events that are not known yet, with
 /// their help and labels.
 pub(super) fn declare(
-    plan: &mut Plan,
+    mapping: &mut Mapping,
     record: &Record<'_>,
     metadata: &Metadata,
     writer: &mut ArchiveWriter,
 ) -> Result<()> {
     let mut found = HashSet::new();
     for set in record.value_sets() {
-        let Some((desc, instances)) = plan.events(set.pmid()) else { continue };
-        // What cannot be read is the business of whoever copies the record.
+        let Some((desc, instances)) = mapping.events(set.pmid()) else { continue };
+        // Values that cannot be read are reported when the record is copied.
         for (instance, value) in set.values(desc.value_type).flatten() {
             let is_wanted = instances.zip(instance).is_none_or(|(all, id)| all.contains(&id));
             if is_wanted {
@@ -41,8 +37,8 @@ pub(super) fn declare(
     let mut found: Vec<Pmid> = found.into_iter().collect();
     found.sort_unstable();
     for pmid in found {
-        if plan.add_parameter(pmid, metadata) {
-            declare_one(plan, pmid, record.timestamp(), metadata, writer)?;
+        if mapping.add_parameter(pmid, metadata) {
+            declare_one(mapping, pmid, record.timestamp(), metadata, writer)?;
         }
     }
     Ok(())
@@ -56,13 +52,13 @@ fn collect(value: Value<'_>, found: &mut HashSet<Pmid>) {
 }
 
 fn declare_one(
-    plan: &Plan,
+    mapping: &Mapping,
     pmid: Pmid,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     metadata: &Metadata,
     writer: &mut ArchiveWriter,
 ) -> Result<()> {
-    let Some(metric) = plan.parameter(pmid) else { return Ok(()) };
+    let Some(metric) = mapping.parameter(pmid) else { return Ok(()) };
     Change::Metric(metric).declare(writer)?;
     let target = TextTarget::Metric(pmid);
     for kind in [TextKind::OneLine, TextKind::Full] {
@@ -71,7 +67,7 @@ fn declare_one(
         }
     }
     let target = LabelTarget::Item(pmid);
-    if let Some(sets) = metadata.labels_at(target, stamp) {
+    if let Some(sets) = metadata.labels_at(target, timestamp) {
         writer.declare_labels(target, sets)?;
     }
     Ok(())

@@ -2,17 +2,14 @@ mod events;
 
 use std::path::{Path, PathBuf};
 
-use pcp_types::{InDom, InstanceId, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::check::{self, Severity};
-use crate::error::Error;
-use crate::format::text::{TextKind, TextTarget};
-use crate::value::{FetchResult, OwnedValue, ValueSet};
-use crate::writer::{WriterLabel, WriterOptions};
+use crate::check::Severity;
 use crate::{
-    Archive, ArchiveSet, Instance, LabelClass, LabelSet, LabelTarget, MetricDesc, Version,
+    Archive, ArchiveSet, Error, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
+    LabelTarget, MetricDesc, OwnedValue, Semantics, TextKind, TextTarget, Units, ValueSet,
+    ValueType, Version, WriterLabel, WriterOptions, check,
 };
 
 fn at(millis: i64) -> Timestamp {
@@ -189,7 +186,7 @@ fn a_window_has_both_ends_and_begins_with_what_held_then() {
     let new = assert_rows(&base, &[(4000, "l12"), (4500, "m"), (5000, "l"), (6000, "l2")]);
     assert_eq!(new.label().start, at(4000));
     let history = new.metadata().indom_history(indom()).unwrap();
-    let states = history.states().map(|state| (state.stamp, state.instances.len()));
+    let states = history.states().map(|state| (state.timestamp, state.instances.len()));
     assert_eq!(states.collect::<Vec<_>>(), [(at(4000), 2), (at(6000), 1)]);
 }
 
@@ -224,7 +221,10 @@ fn a_domain_that_changes_between_the_last_record_and_a_mark_keeps_its_time() {
     let extract = Extract::new(selection(&old, &["acme.made"]));
     let new = assert_rows(&written(&directory, &extract), &[(0, "1"), (2000, "m"), (3000, "1")]);
     let states = new.metadata().indom_history(indom()).unwrap().states();
-    assert_eq!(states.map(|state| state.stamp).collect::<Vec<_>>(), [at(0), at(1000), at(3000)]);
+    assert_eq!(
+        states.map(|state| state.timestamp).collect::<Vec<_>>(),
+        [at(0), at(1000), at(3000)]
+    );
 }
 
 #[test]
@@ -384,12 +384,9 @@ fn names_and_numbers_that_cannot_be_given_are_refused() {
     assert!(matches!(refused(all().rename("acm", "x")), Error::NoMetric { .. }));
     assert!(matches!(refused(all().renumber("acme", made.pmid)), Error::NoMetric { .. }));
     let taken = refused(all().renumber("acme.level", made.pmid));
-    assert_eq!(
-        taken.to_string(),
-        "metric acme.made.count has PMID 70.1.2 already: acme.level cannot"
-    );
+    assert_eq!(taken.to_string(), "PMID 70.1.2 of acme.level belongs to metric acme.made.count");
     let same = refused(all().rename("acme.level", "acme.made.count"));
     assert!(matches!(same, Error::NameTaken { .. }), "{same}");
-    let folder = refused(all().rename("acme.level", "acme.made"));
-    assert!(matches!(folder, Error::LeafAndFolder { .. }), "{folder}");
+    let branch = refused(all().rename("acme.level", "acme.made"));
+    assert!(matches!(branch, Error::LeafAndBranch { .. }), "{branch}");
 }

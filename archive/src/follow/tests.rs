@@ -2,13 +2,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use pcp_types::{InstanceId, Pmid, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
 use crate::test_support::{indom, label};
 use crate::{
-    ArchiveWriter, FetchResult, Instance, MetricDesc, OwnedValue, ValueSet, WriterOptions,
+    ArchiveWriter, FetchResult, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics,
+    Units, ValueSet, ValueType, WriterOptions,
 };
 
 /// An archive under a writer that adds an instance with every record.
@@ -132,7 +132,7 @@ fn zeros_are_a_record_that_is_not_there_yet() {
 }
 
 #[test]
-fn a_beginning_that_is_taken_back_leaves_nothing_behind() {
+fn a_beginning_that_is_taken_back_leaves_nothing() {
     let mut growing = Growing::new();
     growing.write();
     let mut follower = Follower::open(growing.base()).unwrap();
@@ -194,7 +194,7 @@ fn a_volume_without_its_label_is_not_there_yet() {
 }
 
 #[test]
-fn following_begins_where_it_is_told_to() {
+fn following_begins_where_requested() {
     let mut growing = Growing::new();
     (0..3).for_each(|_| growing.write());
     growing.writer.switch_volume();

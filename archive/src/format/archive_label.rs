@@ -16,13 +16,12 @@
 //!
 //! **Source**: LOGARCHIVE(5), "Archive label"; `src/libpcp/src/e_loglabel.c`.
 
-use pcp_types::Timestamp;
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::{I32, U32};
 
-use super::bytes::{Bytes, before_nul, lossy};
-use super::{frame, stamp};
-use crate::error::{EncodeError, RecordError};
+use super::bytes::{before_nul, lossy};
+use super::{Bytes, frame, timestamp};
+use crate::{EncodeError, RecordError, Timestamp, Version};
 
 /// The upper 24 bits of the magic number.
 const MAGIC: u32 = 0x5005_2600;
@@ -30,55 +29,7 @@ const MAGIC_MASK: u32 = 0xffff_ff00;
 /// A bit that PCP's own tests set and every reader accepts.
 const FEATURE_QA: u32 = 1 << 31;
 
-/// The version of an archive's format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Version {
-    /// Times in microseconds, 32-bit seconds; written before PCP 6.2.
-    V2,
-    /// Times in nanoseconds, 64-bit seconds, difference records.
-    #[default]
-    V3,
-}
-
-impl Version {
-    /// 2 or 3.
-    pub const fn number(self) -> u32 {
-        match self {
-            Self::V2 => 2,
-            Self::V3 => 3,
-        }
-    }
-
-    /// Bytes of the label record, framing included: where the first record or
-    /// index entry of a file starts.
-    pub const fn label_size(self) -> u64 {
-        match self {
-            Self::V2 => 132,
-            Self::V3 => 808,
-        }
-    }
-
-    /// The size that no file of an archive may exceed: the index could not
-    /// say where its end is.
-    pub(crate) const fn max_file_size(self) -> u64 {
-        match self {
-            Self::V2 => i32::MAX as u64,
-            Self::V3 => i64::MAX as u64,
-        }
-    }
-
-    /// Bytes of the host name, time zone and zoneinfo fields; the last one
-    /// does not exist in version 2.
-    const fn string_sizes(self) -> [usize; 3] {
-        match self {
-            Self::V2 => [64, 40, 0],
-            Self::V3 => [256, 256, 256],
-        }
-    }
-}
-
-/// What the label of an archive says, the same in all its files
-/// (`__pmLogLabel`).
+/// The label of an archive, the same in all its files (`__pmLogLabel`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveLabel {
     /// The format of all files of the archive.
@@ -115,7 +66,7 @@ impl Role {
         }
     }
 
-    /// What a file's name ends with, behind the base name and a dot.
+    /// The end of a file's name, after the base name and a dot.
     pub(crate) fn extension(self) -> String {
         match self {
             Self::Data(number) => number.to_string(),
@@ -143,7 +94,7 @@ pub(crate) fn parse(record: &[u8]) -> Result<(ArchiveLabel, i32), RecordError> {
         });
     }
     let pid = body.take::<I32>("pid")?.get();
-    let start = stamp::parse(version, &mut body)?;
+    let start = timestamp::parse(version, &mut body)?;
     let volume = body.take::<I32>("volume")?.get();
     if version == Version::V3 {
         let unknown = body.take::<U32>("feature bits")?.get() & !FEATURE_QA;
@@ -160,8 +111,8 @@ pub(crate) fn parse(record: &[u8]) -> Result<(ArchiveLabel, i32), RecordError> {
     Ok((ArchiveLabel { version, pid, start, hostname, timezone, zoneinfo }, volume))
 }
 
-/// The version, from the word behind the length: what a reader has to know
-/// before it can tell how long the label is.
+/// The version, from the word after the length: it decides how long the label
+/// is.
 pub(crate) fn parse_magic(word: u32) -> Result<Version, RecordError> {
     if word & MAGIC_MASK != MAGIC {
         return Err(RecordError::Magic { found: word });
@@ -194,7 +145,7 @@ pub(crate) fn encode(
     frame::encode(out, |out| {
         out.extend(U32::new(MAGIC | version.number()).as_bytes());
         out.extend(I32::new(label.pid).as_bytes());
-        stamp::encode(version, label.start, out)?;
+        timestamp::encode(version, label.start, out)?;
         out.extend(I32::new(role.volume()).as_bytes());
         if version == Version::V3 {
             out.extend([0; 8]);
@@ -215,16 +166,8 @@ fn put_string(
     text: &str,
     size: usize,
 ) -> Result<(), EncodeError> {
-    if text.len() >= size {
-        return Err(EncodeError::TooLarge {
-            field,
-            found: text.len() as u64,
-            max: size as u64 - 1,
-        });
-    }
-    if let Some(at) = text.bytes().position(|byte| byte == 0) {
-        return Err(EncodeError::Nul { field, at: at as u64 });
-    }
+    EncodeError::check_size(field, text.len(), size - 1)?;
+    EncodeError::check_nul(field, text.as_bytes())?;
     out.extend(text.as_bytes());
     out.resize(out.len() + size - text.len(), 0);
     Ok(())
@@ -340,7 +283,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // Reserved words and the padding behind a NUL mean nothing.
+            // Reserved words and the padding after a NUL mean nothing.
             let free = bit == 28 * 8 + 7 || (32..36).contains(&(bit / 8)) || bytes[bit / 8] == 0;
             assert!(parse(&flipped) != Ok(good.clone()) || free, "bit {bit}");
         }

@@ -1,11 +1,11 @@
-//! A cursor over a record's bytes that checks before it cuts.
+//! A cursor over a record's bytes that checks every length.
 //!
-//! Every count and length of a record goes through here, so that no count is
-//! believed before the bytes it promises are known to exist.
+//! Every count and length of a record is checked here against the bytes that
+//! are there, before it is used.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use crate::error::RecordError;
+use crate::RecordError;
 
 /// What of a record has not been read yet.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ impl<'a> Bytes<'a> {
         Ok(slice)
     }
 
-    /// A table of `count` entries, borrowed where it lies.
+    /// A table of `count` entries, borrowed from the record.
     #[inline]
     pub(crate) fn table<T>(
         &mut self,
@@ -68,7 +68,7 @@ impl<'a> Bytes<'a> {
     pub(crate) fn end(self) -> Result<(), RecordError> {
         match self.rest.len() as u64 {
             0 => Ok(()),
-            left => Err(RecordError::Surplus { left }),
+            left => Err(RecordError::TrailingBytes { left }),
         }
     }
 

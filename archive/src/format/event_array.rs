@@ -11,9 +11,9 @@
 //! | 4 | 4 | number of parameters; of a missed record: records lost | `missed` |
 //! | 4 + 4 + n | same | a parameter: PMID, type and length, value | `parameters` |
 //!
-//! From the time on it is a record, and they follow each other. The length in
-//! a parameter includes its own word; the value is padded to a word, and a
-//! string has no NUL. Times in high resolution are two honest 64-bit numbers.
+//! From the time on it is a record, and they follow each other. The length in a
+//! parameter includes its own word; the value is padded to a word, and a string
+//! has no NUL. Times in high resolution are two true 64-bit numbers.
 //!
 //! **Source**: `<pcp/pmapi.h>`; `src/libpcp/src/{endian,events}.c`.
 //! LOGARCHIVE(5) does not describe the array.
@@ -21,15 +21,12 @@
 use std::fmt;
 use std::ops::BitOr;
 
-use pcp_types::{Pmid, Timestamp, ValueType};
 use zerocopy::big_endian::{I32, I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::archive_label::Version;
-use super::bytes::{Bytes, count};
-use super::{WORD, padded, stamp, value_block};
-use crate::error::{EncodeError, RecordError};
-use crate::value::Value;
+use super::bytes::count;
+use super::{Bytes, WORD, padded, timestamp, value_block};
+use crate::{EncodeError, Pmid, RecordError, Timestamp, Value, ValueType, Version};
 
 /// The low 24 bits of a parameter's type and length are its length.
 const LENGTH_MASK: u32 = 0x00ff_ffff;
@@ -37,7 +34,7 @@ const LENGTH_MASK: u32 = 0x00ff_ffff;
 /// The time of a record in high resolution.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct HighresStamp {
+struct HighresTimestamp {
     seconds: I64,
     nanoseconds: I64,
 }
@@ -50,7 +47,7 @@ struct RecordHead {
     count: I32,
 }
 
-/// What is in front of the value of a parameter.
+/// The fields before the value of a parameter.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct ParameterHead {
@@ -58,7 +55,7 @@ struct ParameterHead {
     type_and_length: U32,
 }
 
-const _: () = assert!(size_of::<HighresStamp>() == 16);
+const _: () = assert!(size_of::<HighresTimestamp>() == 16);
 const _: () = assert!(size_of::<RecordHead>() == 8 && size_of::<ParameterHead>() == 8);
 
 /// What an event record is (`PM_EVENT_FLAG_*`).
@@ -179,7 +176,7 @@ impl<'a> EventArray<'a> {
         self.highres
     }
 
-    /// How many records were lost, over all records that say so.
+    /// How many records were lost: the sum over all records of lost records.
     pub fn missed(&self) -> u64 {
         self.records().filter_map(|record| record.missed()).map(u64::from).sum()
     }
@@ -225,9 +222,9 @@ pub struct EventRecord<'a> {
 impl<'a> EventRecord<'a> {
     fn parse(bytes: &mut Bytes<'a>, highres: bool) -> Result<Self, RecordError> {
         let timestamp = if highres {
-            bytes.take::<HighresStamp>("timestamp")?.get()?
+            bytes.take::<HighresTimestamp>("timestamp")?.get()?
         } else {
-            stamp::parse(Version::V2, bytes)?
+            timestamp::parse(Version::V2, bytes)?
         };
         let head: &RecordHead = bytes.take("event record")?;
         let flags = EventFlags(head.flags.get());
@@ -324,7 +321,7 @@ fn parse_parameter<'a>(bytes: &mut Bytes<'a>) -> Result<(Pmid, Value<'a>), Recor
     }
 }
 
-/// Of the types a parameter has, those of 32 bits stand in no block elsewhere;
+/// Decodes a parameter: unlike a block it may have a type of 32 bits, and
 /// arrays do not contain arrays.
 fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
     let word = || payload.first_chunk().map(|word| u32::from_be_bytes(*word));
@@ -336,7 +333,7 @@ fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
     }
 }
 
-impl HighresStamp {
+impl HighresTimestamp {
     fn get(self) -> Result<Timestamp, RecordError> {
         let found = self.nanoseconds.get();
         u32::try_from(found)
@@ -364,13 +361,13 @@ pub(super) fn encode_record(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     if highres {
-        let stamp = HighresStamp {
+        let timestamp = HighresTimestamp {
             seconds: timestamp.seconds().into(),
             nanoseconds: i64::from(timestamp.nanoseconds()).into(),
         };
-        out.extend(stamp.as_bytes());
+        out.extend(timestamp.as_bytes());
     } else {
-        stamp::encode(Version::V2, timestamp, out)?;
+        timestamp::encode(Version::V2, timestamp, out)?;
     }
     let head = RecordHead { flags: flags.bits().into(), count: (count as i32).into() };
     out.extend(head.as_bytes());

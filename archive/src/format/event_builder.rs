@@ -1,11 +1,8 @@
 //! Packs event records into an array.
 
-use pcp_types::{Pmid, Timestamp, ValueType};
-
-use super::event_array::{EventFlags, encode_parameter, encode_record, encode_start};
-use super::{WORD, value_block};
-use crate::error::EncodeError;
-use crate::value::{OwnedValue, Value};
+use super::event_array::{encode_parameter, encode_record, encode_start};
+use super::{EventFlags, WORD, value_block};
+use crate::{EncodeError, OwnedValue, Pmid, Timestamp, Value, ValueType};
 
 /// An event array under construction: the value of a metric of type
 /// [`ValueType::Event`] or [`ValueType::HighresEvent`].
@@ -49,7 +46,7 @@ impl EventArrayBuilder {
     ///
     /// [`EncodeError::EventFlags`] for [`EventFlags::MISSED`], which is what
     /// [`missed`](Self::missed) is for; [`EncodeError::TimeRange`] for a time
-    /// that the array cannot say; [`EncodeError::TooLarge`] if the array
+    /// that the array cannot hold; [`EncodeError::TooLarge`] if the array
     /// would have 16 MiB. After an error the array is as before.
     pub fn record(
         &mut self,
@@ -167,10 +164,10 @@ fn put_parameter(pmid: Pmid, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), 
         Value::Float(v) => put(ValueType::Float, &v.to_be_bytes()),
         Value::Double(v) => put(ValueType::Double, &v.to_be_bytes()),
         Value::Aggregate(bytes) => put(ValueType::Aggregate, bytes),
-        Value::String(bytes) => match bytes.iter().position(|byte| *byte == 0) {
-            Some(at) => Err(EncodeError::Nul { field: "event parameter", at: at as u64 }),
-            None => put(ValueType::String, bytes),
-        },
+        Value::String(bytes) => {
+            EncodeError::check_nul("event parameter", bytes)?;
+            put(ValueType::String, bytes)
+        }
         Value::Event(_) | Value::HighresEvent(_) => Err(EncodeError::NestedEvents { pmid }),
     }
 }
@@ -210,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_refused_and_leaves_nothing_behind() {
+    fn a_value_out_of_range_is_rejected_and_leaves_nothing() {
         let mut builder = EventArrayBuilder::new();
         let (early, late) = (at(1, 0), at(i64::from(i32::MAX) + 1, 0));
         let refused = builder.parameter(PMID, Value::U32(1)).unwrap_err();
         assert_eq!(refused, EncodeError::NoEventRecord { pmid: PMID });
         let refused = builder.record(late, EventFlags::POINT).unwrap_err();
-        assert_eq!(refused, EncodeError::TimeRange { stamp: late });
+        assert_eq!(refused, EncodeError::TimeRange { timestamp: late });
         let refused = builder.record(early, EventFlags::MISSED).unwrap_err();
         assert_eq!(refused, EncodeError::EventFlags { flags: 1 << 31 });
         assert!(builder.missed(early, 1 << 31).is_err());
@@ -263,12 +260,12 @@ mod tests {
             let mut builder =
                 if highres { EventArrayBuilder::highres() } else { EventArrayBuilder::new() };
             for (seconds, micros, flags, parameters) in &records {
-                let stamp = at(i64::from(*seconds), micros * 1000);
-                builder.record(stamp, EventFlags::from_bits(*flags)).unwrap();
+                let timestamp = at(i64::from(*seconds), micros * 1000);
+                builder.record(timestamp, EventFlags::from_bits(*flags)).unwrap();
                 for value in parameters {
                     builder.parameter(PMID, value.as_value()).unwrap();
                 }
-                builder.missed(stamp, *flags).unwrap();
+                builder.missed(timestamp, *flags).unwrap();
             }
             let value = builder.finish();
             let array = EventArray::unpack(value.as_value()).unwrap();
@@ -276,11 +273,11 @@ mod tests {
             prop_assert_eq!(array.is_highres(), highres);
             let unpacked: Vec<_> = array.records().collect();
             for (pair, (seconds, micros, flags, parameters)) in unpacked.chunks(2).zip(&records) {
-                let stamp = at(i64::from(*seconds), micros * 1000);
-                prop_assert_eq!((pair[0].timestamp(), pair[0].flags().bits()), (stamp, *flags));
+                let timestamp = at(i64::from(*seconds), micros * 1000);
+                prop_assert_eq!((pair[0].timestamp(), pair[0].flags().bits()), (timestamp, *flags));
                 let found: Vec<_> = pair[0].parameters().map(|(_, v)| v.to_owned()).collect();
                 prop_assert_eq!(&found, parameters);
-                prop_assert_eq!((pair[1].timestamp(), pair[1].missed()), (stamp, Some(*flags)));
+                prop_assert_eq!((pair[1].timestamp(), pair[1].missed()), (timestamp, Some(*flags)));
             }
         }
     }

@@ -14,7 +14,7 @@
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U32;
 
-use crate::error::{EncodeError, RecordError};
+use crate::{EncodeError, RecordError};
 
 /// Bytes of one length word.
 pub(crate) const LENGTH_WORD: usize = 4;
@@ -44,12 +44,12 @@ pub(crate) fn parse_length(bytes: &[u8]) -> Result<u32, RecordError> {
     Ok(length)
 }
 
-/// The body of a whole record: `record` is exactly as long as its first word
-/// says.
+/// The body of a whole record: `record` has exactly the length in its first
+/// word.
 ///
 /// # Errors
 ///
-/// [`RecordError::Truncated`] or [`RecordError::Surplus`] if it is not,
+/// [`RecordError::Truncated`] or [`RecordError::TrailingBytes`] if it is not,
 /// [`RecordError::Trailer`] if the last word differs from the first.
 pub(crate) fn parse(record: &[u8]) -> Result<&[u8], RecordError> {
     let header = parse_length(record)?;
@@ -58,7 +58,7 @@ pub(crate) fn parse(record: &[u8]) -> Result<&[u8], RecordError> {
         return Err(RecordError::Truncated { field: "record", needed, left: found });
     }
     if found > needed {
-        return Err(RecordError::Surplus { left: found - needed });
+        return Err(RecordError::TrailingBytes { left: found - needed });
     }
     let trailer = parse_trailer(record)?;
     if trailer != header {
@@ -77,8 +77,8 @@ pub(crate) fn parse_trailer(bytes: &[u8]) -> Result<u32, RecordError> {
     Ok(word.get())
 }
 
-/// Appends a record to `out`; `body` appends what lies between the length
-/// words. On an error `out` is as before.
+/// Appends a record to `out`; `body` appends the bytes between the length
+/// words. After an error `out` is unchanged.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     body: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,

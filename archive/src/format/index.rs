@@ -1,9 +1,9 @@
-//! Entries of the temporal index: what lies behind the label of `.index`,
-//! without framing.
+//! Entries of the temporal index: what follows the label of `.index`, without
+//! framing.
 //!
 //! | v2 + | v3 + | bytes (v2 / v3) | field | ours |
 //! |---|---|---|---|---|
-//! | 0 | 0 | 8 / 12 | time | `stamp` |
+//! | 0 | 0 | 8 / 12 | time | `timestamp` |
 //! | 8 | 12 | 4 | volume | `volume` |
 //! | 12 | 16 | 4 / 8 | offset in `.meta` | `metadata_offset` |
 //! | 16 | 24 | 4 / 8 | offset in the data volume | `data_offset` |
@@ -13,23 +13,20 @@
 //!
 //! **Source**: LOGARCHIVE(5), "Temporal index"; `src/libpcp/src/e_index.c`.
 
-use pcp_types::Timestamp;
 use zerocopy::big_endian::{I32, I64};
 
-use super::archive_label::Version;
-use super::bytes::Bytes;
-use super::stamp;
-use crate::error::{EncodeError, RecordError};
+use super::{Bytes, timestamp};
+use crate::{EncodeError, RecordError, Timestamp, Version};
 
 /// Where in the files of an archive a time is (`__pmLogTI`).
 ///
-/// An entry of our writer points to the start of the record with this time
-/// and to the start of the metadata that was written for it. All that a
-/// reader may rely on: no record with a later time lies before `data_offset`.
+/// An entry of our writer points to the start of the record with this time and
+/// to the start of the metadata that was written for it. All that a reader may
+/// rely on: no record with a later timestamp is before `data_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
     /// The time.
-    pub stamp: Timestamp,
+    pub timestamp: Timestamp,
     /// The data volume.
     pub volume: u32,
     /// Bytes from the start of the `.meta` file.
@@ -53,13 +50,13 @@ pub(crate) const fn size(version: Version) -> usize {
 /// [`RecordError::Negative`] for a negative volume or offset, and what times
 /// can be wrong with.
 pub(crate) fn parse(version: Version, bytes: &mut Bytes<'_>) -> Result<IndexEntry, RecordError> {
-    let stamp = stamp::parse(version, bytes)?;
+    let timestamp = timestamp::parse(version, bytes)?;
     let volume = bytes.take::<I32>("volume")?.get();
     let volume = u32::try_from(volume)
         .map_err(|_| RecordError::Negative { field: "volume", found: i64::from(volume) })?;
     let metadata_offset = parse_offset(version, "metadata offset", bytes)?;
     let data_offset = parse_offset(version, "data offset", bytes)?;
-    Ok(IndexEntry { stamp, volume, metadata_offset, data_offset })
+    Ok(IndexEntry { timestamp, volume, metadata_offset, data_offset })
 }
 
 fn parse_offset(
@@ -92,7 +89,7 @@ pub(crate) fn encode(
     let volume = signed("volume", u64::from(entry.volume), i64::from(i32::MAX))?;
     let metadata_offset = signed("metadata offset", entry.metadata_offset, max)?;
     let data_offset = signed("data offset", entry.data_offset, max)?;
-    stamp::encode(version, entry.stamp, out)?;
+    timestamp::encode(version, entry.timestamp, out)?;
     out.extend((volume as i32).to_be_bytes());
     for offset in [metadata_offset, data_offset] {
         match version {
@@ -121,7 +118,7 @@ mod tests {
 
     fn example() -> IndexEntry {
         IndexEntry {
-            stamp: Timestamp::new(0x6553_f10a, 0x075b_cd15).unwrap(),
+            timestamp: Timestamp::new(0x6553_f10a, 0x075b_cd15).unwrap(),
             volume: 0,
             metadata_offset: 0x613,
             data_offset: 0x400,
@@ -141,8 +138,8 @@ mod tests {
     fn version_2_bytes_both_ways() {
         let bytes = hex("6553f10a 0001e240 00000002 00000613 00000400");
         assert_eq!(bytes.len(), size(Version::V2));
-        let stamp = Timestamp::new(0x6553_f10a, 123_456_000).unwrap();
-        let expected = IndexEntry { stamp, volume: 2, ..example() };
+        let timestamp = Timestamp::new(0x6553_f10a, 123_456_000).unwrap();
+        let expected = IndexEntry { timestamp, volume: 2, ..example() };
         assert_eq!(parse(Version::V2, &mut Bytes::new(&bytes)), Ok(expected));
         let mut out = Vec::new();
         encode(Version::V2, &expected, &mut out).unwrap();

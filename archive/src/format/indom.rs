@@ -5,7 +5,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 0 | 4 | length | |
 //! | 4 | 4 | 4 | 2, 5 or 6 | `kind` |
-//! | 8 | 8 | 8 / 12 | from when on | `stamp` |
+//! | 8 | 8 | 8 / 12 | from when on | `timestamp` |
 //! | 16 | 20 | 4 | instance domain | `indom` |
 //! | 20 | 24 | 4 | N | |
 //! | 24 | 28 | 4 N | instance numbers | |
@@ -14,21 +14,18 @@
 //! | .. | .. | 4 | length | |
 //!
 //! A difference is against the record of the domain that precedes in time. In
-//! it the index -1 stands for an instance that is gone; others are new, and
+//! it the index -1 means that an instance is removed; others are new, and
 //! instances that are not named stay.
 //!
 //! **Source**: LOGARCHIVE(5), "pmInDom"; `src/libpcp_archive/src/indom.c`.
 
 use std::sync::Arc;
 
-use pcp_types::{InDom, InstanceId, Timestamp};
 use zerocopy::big_endian::{I32, U32};
 
-use super::archive_label::Version;
-use super::bytes::{Bytes, before_nul, count};
-use super::metadata_record::RecordType;
-use super::{frame, stamp};
-use crate::error::{EncodeError, RecordError};
+use super::bytes::{before_nul, count};
+use super::{Bytes, RecordType, frame, timestamp};
+use crate::{EncodeError, InDom, InstanceId, RecordError, Timestamp, Version};
 
 /// In place of a name's position: the instance is gone.
 const DELETED: i32 = -1;
@@ -50,11 +47,11 @@ pub(crate) enum Kind {
     Delta,
 }
 
-/// An instance-domain record; ids and names lie in the record.
+/// An instance-domain record; ids and names are borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndomRecord<'a> {
     pub(crate) kind: Kind,
-    pub(crate) stamp: Timestamp,
+    pub(crate) timestamp: Timestamp,
     pub(crate) indom: InDom,
     ids: &'a [I32],
     indexes: &'a [I32],
@@ -78,8 +75,8 @@ impl<'a> IndomRecord<'a> {
         names
     }
 
-    /// Every name once, rising; the search for each NUL goes on where the one
-    /// before ended, so that all of them pass over the table once.
+    /// Every name once, in ascending order; the search for each NUL continues
+    /// where the one before ended, so the table is searched once.
     fn each_name(&self, mut found: impl FnMut(u32, &'a [u8])) -> Result<(), RecordError> {
         let starts = self.indexes.iter().filter_map(|index| u32::try_from(index.get()).ok());
         let mut starts: Vec<u32> = starts.collect();
@@ -137,12 +134,12 @@ pub(crate) fn parse<'a>(
     kind: Kind,
     body: &mut Bytes<'a>,
 ) -> Result<IndomRecord<'a>, RecordError> {
-    let stamp = stamp::parse(version, body)?;
+    let timestamp = timestamp::parse(version, body)?;
     let indom = parse_id(body.take::<U32>("instance domain")?.get())?;
     let n = count("number of instances", body.take::<I32>("number of instances")?.get())?;
     let ids = body.table("instance numbers", n)?;
     let indexes = body.table("name indexes", n)?;
-    let record = IndomRecord { kind, stamp, indom, ids, indexes, table: body.rest() };
+    let record = IndomRecord { kind, timestamp, indom, ids, indexes, table: body.rest() };
     record.check()?;
     Ok(record)
 }
@@ -164,7 +161,7 @@ pub(crate) fn parse_id(raw: u32) -> Result<InDom, RecordError> {
 pub(crate) fn encode(
     version: Version,
     kind: Kind,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     indom: InDom,
     entries: &[(InstanceId, Option<&str>)],
     out: &mut Vec<u8>,
@@ -177,7 +174,7 @@ pub(crate) fn encode(
             (Version::V2, Kind::Delta) => return Err(EncodeError::DeltaInV2 { indom }),
         };
         record_type.encode(out);
-        stamp::encode(version, stamp, out)?;
+        timestamp::encode(version, timestamp, out)?;
         out.extend(indom.raw().to_be_bytes());
         out.extend((entries.len() as u32).to_be_bytes());
         for (id, _) in entries {
@@ -197,22 +194,10 @@ pub(crate) fn encode(
 }
 
 fn put_name(out: &mut Vec<u8>, name: &str) -> Result<(), EncodeError> {
-    check_name(name)?;
+    EncodeError::check_nul("instance name", name.as_bytes())?;
     out.extend(name.as_bytes());
     out.push(0);
     Ok(())
-}
-
-/// Whether an instance name can be stored.
-///
-/// # Errors
-///
-/// [`EncodeError::Nul`].
-pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
-    match name.bytes().position(|byte| byte == 0) {
-        Some(at) => Err(EncodeError::Nul { field: "instance name", at: at as u64 }),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -235,14 +220,14 @@ mod tests {
 
     fn encoded(
         kind: Kind,
-        stamp: (i64, u32),
+        timestamp: (i64, u32),
         indom: u32,
         names: &[(i32, Option<&str>)],
     ) -> Vec<u8> {
         let entries: Vec<_> = names.iter().map(|(number, name)| (id(*number), *name)).collect();
-        let stamp = Timestamp::new(stamp.0, stamp.1).unwrap();
+        let timestamp = Timestamp::new(timestamp.0, timestamp.1).unwrap();
         let mut out = Vec::new();
-        encode(Version::V3, kind, stamp, InDom::from_raw(indom).unwrap(), &entries, &mut out)
+        encode(Version::V3, kind, timestamp, InDom::from_raw(indom).unwrap(), &entries, &mut out)
             .unwrap();
         out
     }
@@ -291,11 +276,12 @@ mod tests {
         let bytes = hex("0000002a 00000002 6553f100 0001e240 64000007 00000001 00000009 \
                          00000000 7a7a7a7a7a00 0000002a");
         let record = parse(Version::V2, Kind::Full, &mut body(&bytes)).unwrap();
-        assert_eq!(record.stamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
+        assert_eq!(record.timestamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
         assert_eq!(record.entries().next(), Some((id(9), Some(0))));
         assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
         let (mut out, entries) = (Vec::new(), [(id(9), Some("zzzzz"))]);
-        encode(Version::V2, Kind::Full, record.stamp, record.indom, &entries, &mut out).unwrap();
+        encode(Version::V2, Kind::Full, record.timestamp, record.indom, &entries, &mut out)
+            .unwrap();
         assert_eq!(out, bytes);
     }
 

@@ -5,11 +5,11 @@
 //! |---|---|---|---|---|
 //! | 0 | 0 | 4 | length | |
 //! | 4 | 4 | 4 | 3 or 7 | |
-//! | 8 | 8 | 8 / 12 | from when on | `stamp` |
+//! | 8 | 8 | 8 / 12 | from when on | `timestamp` |
 //! | 16 | 20 | 4 | class: 1, 2, 4, 8, 16 or 32 | `target` |
 //! | 20 | 24 | 4 | identifier, by class | `target` |
 //! | 24 | 28 | 4 | number of sets | |
-//! | 28 | 32 | .. | the sets, one behind the other | `sets` |
+//! | 28 | 32 | .. | the sets, one after the other | `sets` |
 //! | .. | .. | 4 | length | |
 //!
 //! One set:
@@ -22,7 +22,7 @@
 //! | 4 | L, at most 255; negative: an error code in place of labels | |
 //! | 8 L | entries, sorted by name | `labels` |
 //!
-//! One entry: name offset (2 bytes, behind the quote), name length (1, without
+//! One entry: name offset (2 bytes, after the quote), name length (1, without
 //! quotes), flags (1), value offset (2), value length (2, with quotes); the
 //! offsets count in the JSON text.
 //!
@@ -31,15 +31,14 @@
 
 use std::ops::Range;
 
-use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
+use pcp_types::json;
+use pcp_types::names::is_label_name;
 use zerocopy::big_endian::{I32, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::archive_label::Version;
-use super::bytes::{Bytes, count};
-use super::metadata_record::RecordType;
-use super::{NULL, frame, indom, json, stamp};
-use crate::error::{EncodeError, RecordError};
+use super::bytes::count;
+use super::{Bytes, NULL, RecordType, frame, indom, timestamp};
+use crate::{EncodeError, InDom, InstanceId, Pmid, RecordError, Timestamp, Version};
 
 /// The longest JSON text of a set.
 const MAX_JSON: usize = 0xffff;
@@ -52,31 +51,24 @@ const OPTIONAL: u8 = 0x80;
 /// of this list overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelClass {
-    /// Everything of the host (1).
-    Context,
-    /// Everything of a domain's agent (2).
-    Domain,
-    /// An instance domain (4).
-    InDom,
-    /// A cluster of metrics (8).
-    Cluster,
-    /// A metric (16).
-    Item,
-    /// Each instance of an instance domain on its own (32).
-    Instances,
+    /// Everything of the host.
+    Context = 1,
+    /// Everything of a domain's agent.
+    Domain = 2,
+    /// An instance domain.
+    InDom = 4,
+    /// A cluster of metrics.
+    Cluster = 8,
+    /// A metric.
+    Item = 16,
+    /// Each instance of an instance domain on its own.
+    Instances = 32,
 }
 
 impl LabelClass {
     /// The bit that stands for the class, in records and in entry flags.
     pub const fn bit(self) -> u8 {
-        match self {
-            Self::Context => 1,
-            Self::Domain => 2,
-            Self::InDom => 4,
-            Self::Cluster => 8,
-            Self::Item => 16,
-            Self::Instances => 32,
-        }
+        self as u8
     }
 }
 
@@ -195,8 +187,8 @@ impl LabelSet {
         if !set.labels.is_empty() {
             set.json.push('}');
         }
-        check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
-        check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
+        EncodeError::check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
+        EncodeError::check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
         Ok(set)
     }
 
@@ -216,14 +208,16 @@ impl LabelSet {
     }
 
     fn push(&mut self, name: &str, value: &str, flags: u8) -> Result<(), EncodeError> {
-        if !is_name(name) {
+        if !is_label_name(name) {
             return Err(EncodeError::LabelName { name: name.to_owned() });
         }
         if !json::is_value(value) {
             let (name, value) = (name.to_owned(), value.to_owned());
             return Err(EncodeError::LabelValue { name, value });
         }
-        check_size("label name", name.len(), usize::from(u8::MAX))?;
+        // Readers take the value between the offsets unchanged.
+        let value = value.trim_ascii();
+        EncodeError::check_size("label name", name.len(), usize::from(u8::MAX))?;
         self.json.push(if self.labels.is_empty() { '{' } else { ',' });
         self.json.push('"');
         let name = self.append(name);
@@ -240,24 +234,10 @@ impl LabelSet {
     }
 }
 
-/// PCP's rule for label names.
-fn is_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-fn check_size(field: &'static str, found: usize, max: usize) -> Result<(), EncodeError> {
-    if found > max {
-        return Err(EncodeError::TooLarge { field, found: found as u64, max: max as u64 });
-    }
-    Ok(())
-}
-
 /// A label record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelRecord {
-    pub(crate) stamp: Timestamp,
+    pub(crate) timestamp: Timestamp,
     pub(crate) target: LabelTarget,
     pub(crate) sets: Vec<LabelSet>,
 }
@@ -285,7 +265,7 @@ const LEAST_SET: usize = 12;
 /// labels above the limit, [`RecordError::Offset`] for an entry outside its
 /// JSON, [`RecordError::NotUtf8`], and what lengths can be wrong with.
 pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecord, RecordError> {
-    let stamp = stamp::parse(version, body)?;
+    let timestamp = timestamp::parse(version, body)?;
     let class = body.take::<U32>("label class")?.get();
     let target = LabelTarget::from_words(class, body.take::<U32>("label target")?.get())?;
     let n = count("number of label sets", body.take::<I32>("number of label sets")?.get())?;
@@ -293,7 +273,7 @@ pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecor
     for _ in 0..n {
         sets.push(parse_set(body)?);
     }
-    Ok(LabelRecord { stamp, target, sets })
+    Ok(LabelRecord { timestamp, target, sets })
 }
 
 fn parse_set(body: &mut Bytes<'_>) -> Result<LabelSet, RecordError> {
@@ -342,7 +322,7 @@ fn parse_entry(entry: EntryLayout, json: &str) -> Result<LabelEntry, RecordError
 /// [`EncodeError::TimeRange`] in version 2.
 pub(crate) fn encode(
     version: Version,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     target: LabelTarget,
     sets: &[LabelSet],
     out: &mut Vec<u8>,
@@ -354,7 +334,7 @@ pub(crate) fn encode(
             Version::V3 => RecordType::Label,
         };
         record_type.encode(out);
-        stamp::encode(version, stamp, out)?;
+        timestamp::encode(version, timestamp, out)?;
         out.extend(u32::from(target.class().bit()).to_be_bytes());
         out.extend(id.to_be_bytes());
         out.extend((sets.len() as u32).to_be_bytes());
@@ -363,16 +343,16 @@ pub(crate) fn encode(
 }
 
 fn encode_set(set: &LabelSet, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
-    check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
+    EncodeError::check_size("JSON of a label set", set.json.len(), MAX_JSON)?;
+    EncodeError::check_size("labels of a set", set.labels.len(), MAX_LABELS)?;
     out.extend(InstanceId::option_raw(set.instance).to_be_bytes());
     out.extend((set.json.len() as u32).to_be_bytes());
     out.extend(set.json.as_bytes());
     out.extend((set.labels.len() as u32).to_be_bytes());
     for label in &set.labels {
-        check_size("label name", label.name.len(), usize::from(u8::MAX))?;
-        check_size("label name", label.name.end, set.json.len())?;
-        check_size("label value", label.value.end, set.json.len())?;
+        EncodeError::check_size("label name", label.name.len(), usize::from(u8::MAX))?;
+        EncodeError::check_size("label name", label.name.end, set.json.len())?;
+        EncodeError::check_size("label value", label.value.end, set.json.len())?;
         let entry = EntryLayout {
             name_offset: (label.name.start as u16).into(),
             name_len: label.name.len() as u8,
@@ -404,13 +384,13 @@ mod tests {
 
     fn example() -> LabelRecord {
         let set = LabelSet::from_pairs(LabelClass::Context, [("ctx", "\"C\"", false)]).unwrap();
-        let stamp = Timestamp::new(0x6553_f100, 0x075b_cd15).unwrap();
-        LabelRecord { stamp, target: LabelTarget::Context, sets: vec![set] }
+        let timestamp = Timestamp::new(0x6553_f100, 0x075b_cd15).unwrap();
+        LabelRecord { timestamp, target: LabelTarget::Context, sets: vec![set] }
     }
 
     fn encoded(record: &LabelRecord) -> Vec<u8> {
         let mut out = Vec::new();
-        encode(Version::V3, record.stamp, record.target, &record.sets, &mut out).unwrap();
+        encode(Version::V3, record.timestamp, record.target, &record.sets, &mut out).unwrap();
         out
     }
 
@@ -456,6 +436,13 @@ mod tests {
         assert_eq!(set.json, r#"{"a":1,"b":"x"}"#);
         let found: Vec<_> = set.pairs().collect();
         assert_eq!(found, [("a", "1", 0x10), ("b", "\"x\"", 0x90)]);
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_not_stored() {
+        let set = LabelSet::from_pairs(LabelClass::Item, [("a", " [1, 2]\n", false)]).unwrap();
+        assert_eq!(set.json, r#"{"a":[1, 2]}"#);
+        assert_eq!(set.pairs().next(), Some(("a", "[1, 2]", 0x10)));
     }
 
     #[test]

@@ -23,46 +23,11 @@
 
 use zerocopy::big_endian::U32;
 
-use super::archive_label::Version;
-use super::bytes::Bytes;
-use super::desc::DescRecord;
 use super::indom::IndomRecord;
-use super::labelset::LabelRecord;
-use super::text::TextRecord;
-use super::{desc, frame, indom, labelset, text};
-use crate::error::RecordError;
-
-/// The kinds of record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecordType {
-    Desc = 1,
-    IndomV2 = 2,
-    LabelV2 = 3,
-    Text = 4,
-    Indom = 5,
-    IndomDelta = 6,
-    Label = 7,
-}
-
-impl RecordType {
-    fn parse(version: Version, found: u32) -> Result<Self, RecordError> {
-        match (found, version) {
-            (1, _) => Ok(Self::Desc),
-            (2, Version::V2) => Ok(Self::IndomV2),
-            (3, Version::V2) => Ok(Self::LabelV2),
-            (4, _) => Ok(Self::Text),
-            (5, Version::V3) => Ok(Self::Indom),
-            (6, Version::V3) => Ok(Self::IndomDelta),
-            (7, Version::V3) => Ok(Self::Label),
-            _ => Err(RecordError::RecordType { found, version: version.number() }),
-        }
-    }
-
-    /// Appends the type word.
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
-        out.extend((self as u32).to_be_bytes());
-    }
-}
+use super::{
+    Bytes, DescRecord, LabelRecord, RecordType, TextRecord, desc, frame, indom, labelset, text,
+};
+use crate::{RecordError, Version};
 
 /// One record of the `.meta` file, borrowing from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_last_field_are_refused() {
+    fn bytes_after_the_last_field_are_refused() {
         let text = "0000001e 00000004 00000005 64000401 6f6e65206c696e6500 00 0000001e";
-        assert_eq!(parse(Version::V3, &hex(text)), Err(RecordError::Surplus { left: 1 }));
+        assert_eq!(parse(Version::V3, &hex(text)), Err(RecordError::TrailingBytes { left: 1 }));
     }
 }

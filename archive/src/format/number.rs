@@ -1,5 +1,5 @@
-//! Numbers where they lie in a record, in place or as the payload of a block:
-//! big-endian, in four bytes or eight.
+//! Numbers in a record, in place or as the payload of a block: big-endian, in
+//! four bytes or eight.
 
 /// The bits of a number in the first four bytes; `None` if there are fewer.
 #[inline]

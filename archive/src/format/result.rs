@@ -21,30 +21,26 @@
 //! The blocks fill the space between the last value set and the trailer
 //! without gap or overlap, in any order.
 //!
-//! [`Record::parse`] checks all of this once; the views behind it then read
-//! the bytes where they lie and cannot fail but by type.
+//! [`Record::parse`] checks all of this once; its views then read the bytes in
+//! place and can fail only because of a type.
 //!
 //! **Source**: LOGARCHIVE(5), "pmResult" and "pmValueSet" (which has a format
 //! word always, wrongly); `src/libpcp/src/p_result.c`.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
 use zerocopy::big_endian::{I32, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::archive_label::Version;
-use super::bytes::{Bytes, count};
-use super::layout::{LayoutId, Layouts};
+use super::bytes::count;
 use super::value_block::Block;
-use super::{NULL, WORD, frame, stamp, value_block};
-use crate::error::RecordError;
-use crate::reader::Metadata;
-use crate::value::{FetchResult, Value, ValueSet};
+use super::{Bytes, NULL, WORD, frame, timestamp, value_block};
+use crate::{ErrorCode, InstanceId, Pmid, RecordError, Timestamp, Value, ValueType, Version};
 
-/// Format word: values stand in the pairs.
+/// Format word: values are in the pairs.
 pub(crate) const IN_PLACE: u32 = 0;
-/// Format word: values stand in blocks.
+/// Format word: values are in blocks.
 pub(crate) const IN_BLOCKS: u32 = 1;
 /// As 1; what event arrays and some agents produce.
 const IN_STATIC_BLOCKS: u32 = 2;
@@ -69,10 +65,10 @@ const _: () = assert!(size_of::<SetHead>() == 8 && size_of::<Pair>() == 8);
 
 /// Bytes of a mark: framing, time and a count of 0.
 pub(crate) const fn mark_size(version: Version) -> usize {
-    frame::OVERHEAD + stamp::size(version) + WORD
+    frame::OVERHEAD + timestamp::size(version) + WORD
 }
 
-/// Bytes in front of the first value set.
+/// Bytes before the first value set.
 pub(crate) const fn head_size(version: Version) -> usize {
     mark_size(version) - frame::LENGTH_WORD
 }
@@ -82,6 +78,18 @@ pub(crate) const fn count_offset(version: Version) -> usize {
     head_size(version) - WORD
 }
 
+/// Names a shape. No other has the same number as long as the program runs,
+/// whichever reader learnt it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ShapeId(u64);
+
+impl ShapeId {
+    pub(crate) fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// One record of a data volume, borrowed from the reader's buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -89,10 +97,28 @@ pub struct Record<'a> {
     sets: Bytes<'a>,
     timestamp: Timestamp,
     count: u32,
-    layout: Option<LayoutId>,
+    shape: Option<ShapeId>,
     archive: u32,
     volume: u32,
     offset: u64,
+}
+
+/// Where a record is, and how its bytes are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordPlace {
+    version: Version,
+    shape: Option<ShapeId>,
+    archive: u32,
+    volume: u32,
+    offset: u64,
+    size: usize,
+}
+
+impl RecordPlace {
+    /// Bytes of the record, framing included.
+    pub(crate) const fn size(&self) -> usize {
+        self.size
+    }
 }
 
 impl<'a> Record<'a> {
@@ -108,8 +134,8 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// A record of which nothing behind the number of value sets is known.
-    /// Without a [`check`](Self::check) its value sets may end early.
+    /// A record whose value sets were not checked. Without a
+    /// [`check`](Self::check) its value sets may end early.
     pub(crate) fn parse_head(
         version: Version,
         bytes: &'a [u8],
@@ -117,7 +143,7 @@ impl<'a> Record<'a> {
         offset: u64,
     ) -> Result<Self, RecordError> {
         let mut body = Bytes::new(frame::parse(bytes)?);
-        let timestamp = stamp::parse(version, &mut body)?;
+        let timestamp = timestamp::parse(version, &mut body)?;
         let count = count("number of value sets", body.take::<I32>("number of value sets")?.get())?;
         if count == 0 && bytes.len() != mark_size(version) {
             return Err(RecordError::Length {
@@ -126,21 +152,8 @@ impl<'a> Record<'a> {
                 expected: mark_size(version) as u64,
             });
         }
-        let (layout, archive) = (None, 0);
-        Ok(Self { bytes, sets: body, timestamp, count, layout, archive, volume, offset })
-    }
-
-    /// The same with a check that is cheap if the record is like an earlier
-    /// one.
-    pub(crate) fn parse_like(
-        version: Version,
-        bytes: &'a [u8],
-        volume: u32,
-        offset: u64,
-        layouts: &mut Layouts,
-    ) -> Result<Self, RecordError> {
-        let record = Self::parse_head(version, bytes, volume, offset)?;
-        Ok(Self { layout: layouts.check(version, &record)?, ..record })
+        let (shape, archive) = (None, 0);
+        Ok(Self { bytes, sets: body, timestamp, count, shape, archive, volume, offset })
     }
 
     /// The time of a record without a look at its values.
@@ -148,7 +161,7 @@ impl<'a> Record<'a> {
         version: Version,
         bytes: &[u8],
     ) -> Result<Timestamp, RecordError> {
-        stamp::parse(version, &mut Bytes::new(frame::parse(bytes)?))
+        timestamp::parse(version, &mut Bytes::new(frame::parse(bytes)?))
     }
 
     /// When the values were fetched.
@@ -167,9 +180,14 @@ impl<'a> Record<'a> {
         Self { archive, ..self }
     }
 
+    /// The same record with what it has in common with others.
+    pub(crate) const fn of_shape(self, shape: Option<ShapeId>) -> Self {
+        Self { shape, ..self }
+    }
+
     /// What the record has in common with others; `None` if that is not known.
-    pub(crate) const fn layout(&self) -> Option<LayoutId> {
-        self.layout
+    pub(crate) const fn shape(&self) -> Option<ShapeId> {
+        self.shape
     }
 
     /// Which archive of a set the record is in, counted from 0.
@@ -203,6 +221,22 @@ impl<'a> Record<'a> {
         self.bytes
     }
 
+    /// What a copy of the bytes needs to be this record again.
+    pub(crate) fn place(&self) -> RecordPlace {
+        let head = self.bytes.len() - frame::LENGTH_WORD - self.sets.len();
+        let is_v2 = head == head_size(Version::V2);
+        let Self { shape, archive, volume, offset, .. } = *self;
+        let version = if is_v2 { Version::V2 } else { Version::V3 };
+        RecordPlace { version, shape, archive, volume, offset, size: self.bytes.len() }
+    }
+
+    /// The record at a place, from a copy of its bytes. It was checked there.
+    pub(crate) fn at_place(place: &RecordPlace, bytes: &'a [u8]) -> Option<Self> {
+        let &RecordPlace { version, shape, archive, volume, offset, .. } = place;
+        let record = Self::parse_head(version, bytes, volume, offset).ok()?;
+        Some(Self { shape, archive, ..record })
+    }
+
     /// The number of value sets.
     pub const fn len(&self) -> u32 {
         self.count
@@ -218,19 +252,8 @@ impl<'a> Record<'a> {
         ValueSets { record: self.bytes, rest: self.sets, left: self.count }
     }
 
-    /// A copy with all values, typed by the archive's descriptors.
-    ///
-    /// # Errors
-    ///
-    /// [`RecordError::UnknownMetric`] for a metric with values but without a
-    /// descriptor, [`RecordError::ValueEncoding`] for a value that its
-    /// metric's type cannot have.
-    pub fn to_owned(&self, metadata: &Metadata) -> Result<FetchResult, RecordError> {
-        let owned = self.value_sets().map(|set| set.to_owned(metadata));
-        Ok(FetchResult { timestamp: self.timestamp, value_sets: owned.collect::<Result<_, _>>()? })
-    }
-
-    /// All value sets are inside, and the blocks fill the rest exactly.
+    /// All value sets are inside, and the blocks fill the remaining space
+    /// exactly.
     pub(crate) fn check(&self) -> Result<(), RecordError> {
         let mut sets = self.sets;
         let mut run = BlockRun::EMPTY;
@@ -405,7 +428,7 @@ impl<'a> ValueSetView<'a> {
         self.pairs.iter().map(|pair| InstanceId::new(pair.instance.get().cast_signed()).ok())
     }
 
-    /// Whether the values stand among the value sets.
+    /// Whether the values are stored in the value set itself.
     pub(crate) const fn is_in_place(&self) -> bool {
         self.format == IN_PLACE
     }
@@ -441,7 +464,7 @@ impl<'a> ValueSetView<'a> {
     }
 
     /// The values in file order. `value_type` is the type in the metric's
-    /// descriptor: the record itself does not say.
+    /// descriptor: the record itself does not have it.
     ///
     /// An item is [`RecordError::ValueEncoding`] if a value of this type
     /// cannot be stored as this one is.
@@ -454,23 +477,9 @@ impl<'a> ValueSetView<'a> {
             value_type,
         }
     }
-
-    fn to_owned(self, metadata: &Metadata) -> Result<ValueSet, RecordError> {
-        let pmid = self.pmid;
-        if let Some(error) = self.error {
-            return Ok(ValueSet { pmid, values: Err(error) });
-        }
-        if self.is_empty() {
-            return Ok(ValueSet { pmid, values: Ok(Vec::new()) });
-        }
-        let metric = metadata.metric(pmid).ok_or(RecordError::UnknownMetric { pmid })?;
-        let values = self.values(metric.desc.value_type);
-        let owned = values.map(|value| value.map(|(id, value)| (id, value.to_owned())));
-        Ok(ValueSet { pmid, values: Ok(owned.collect::<Result<_, _>>()?) })
-    }
 }
 
-/// A value of which only the form is known.
+/// A value as stored, before its type is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stored<'a> {
     /// In place.

@@ -4,13 +4,12 @@
 //! by the size of the first half when it is known. One builder serves many
 //! records and keeps its memory.
 
-use pcp_types::{ErrorCode, InstanceId, Pmid, Timestamp, ValueType};
-
-use super::archive_label::Version;
-use super::result::{IN_BLOCKS, IN_PLACE, Stored, ValueSetView, head_size};
-use super::{WORD, frame, padded, stamp, value_block};
-use crate::error::EncodeError;
-use crate::value::{Value, ValueSet};
+use super::result::{IN_BLOCKS, IN_PLACE, Stored, head_size};
+use super::{WORD, frame, padded, timestamp, value_block};
+use crate::{
+    EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueSet, ValueSetView, ValueType,
+    Version,
+};
 
 /// The format word for values of a type, the same in all records of a metric.
 pub(crate) const fn format_of(value_type: ValueType) -> u32 {
@@ -37,7 +36,7 @@ struct OpenSet {
     /// Where its count word is.
     count_at: usize,
     values: u32,
-    /// Follows the count in front of the first value, and only there.
+    /// Written after the count, before the first value.
     format: u32,
 }
 
@@ -110,7 +109,7 @@ impl ResultBuilder {
         Ok(Place::Blocks(start + value_block::HEADER))
     }
 
-    /// A set of another record, as it is stored there.
+    /// A set of another record, as stored there.
     pub(crate) fn put_view(&mut self, set: &ValueSetView<'_>) {
         let Some(format) = set.format() else {
             self.put_empty_set(set.pmid(), set.error());
@@ -215,7 +214,7 @@ impl ResultBuilder {
     pub(crate) fn encode(
         &mut self,
         version: Version,
-        stamp: Timestamp,
+        timestamp: Timestamp,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let blocks = head_size(version) + self.sets.len();
@@ -228,7 +227,7 @@ impl ResultBuilder {
             }
         }
         frame::encode(out, |out| {
-            stamp::encode(version, stamp, out)?;
+            timestamp::encode(version, timestamp, out)?;
             out.extend(self.count.to_be_bytes());
             out.extend(&self.sets);
             out.extend(&self.blocks);
@@ -240,8 +239,8 @@ impl ResultBuilder {
 /// Appends a mark.
 pub(crate) fn encode_mark(
     version: Version,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    ResultBuilder::default().encode(version, stamp, out)
+    ResultBuilder::default().encode(version, timestamp, out)
 }

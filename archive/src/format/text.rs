@@ -14,13 +14,11 @@
 //!
 //! **Source**: LOGARCHIVE(5), "Help text"; `src/libpcp/src/logmeta.c`.
 
-use pcp_types::{InDom, Pmid};
 use zerocopy::big_endian::U32;
 
-use super::bytes::{Bytes, before_nul};
-use super::metadata_record::RecordType;
-use super::{frame, indom};
-use crate::error::{EncodeError, RecordError};
+use super::bytes::before_nul;
+use super::{Bytes, RecordType, frame, indom};
+use crate::{EncodeError, InDom, Pmid, RecordError};
 
 const ONE_LINE: u32 = 1;
 const FULL: u32 = 2;
@@ -45,7 +43,7 @@ pub enum TextKind {
     Full,
 }
 
-/// A help text record; the text, without its NUL, lies in the record.
+/// A help text record; the text, without its NUL, is borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextRecord<'a> {
     pub(crate) target: TextTarget,
@@ -58,8 +56,8 @@ pub(crate) struct TextRecord<'a> {
 /// # Errors
 ///
 /// [`RecordError::Field`] unless the kind word is 5, 6, 9 or 10,
-/// [`RecordError::Unterminated`] without a NUL, [`RecordError::Surplus`]
-/// behind it.
+/// [`RecordError::Unterminated`] without a NUL, [`RecordError::TrailingBytes`]
+/// for bytes after it.
 pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<TextRecord<'a>, RecordError> {
     let word = body.take::<U32>("text kind")?.get();
     let raw = body.take::<U32>("text target")?.get();
@@ -79,7 +77,7 @@ pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<TextRecord<'a>, RecordEr
         .ok_or(RecordError::Unterminated { field: "text", len: bytes.len() as u64 })?;
     match bytes.len() - text.len() {
         1 => Ok(TextRecord { target, kind, text }),
-        more => Err(RecordError::Surplus { left: more as u64 - 1 }),
+        more => Err(RecordError::TrailingBytes { left: more as u64 - 1 }),
     }
 }
 
@@ -94,7 +92,7 @@ pub(crate) fn encode(
     text: &str,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    check_text(text)?;
+    EncodeError::check_nul("help text", text.as_bytes())?;
     let kind = match kind {
         TextKind::OneLine => ONE_LINE,
         TextKind::Full => FULL,
@@ -111,18 +109,6 @@ pub(crate) fn encode(
         out.push(0);
         Ok(())
     })
-}
-
-/// Whether a text can be stored.
-///
-/// # Errors
-///
-/// [`EncodeError::Nul`].
-pub(crate) fn check_text(text: &str) -> Result<(), EncodeError> {
-    match text.bytes().position(|byte| byte == 0) {
-        Some(at) => Err(EncodeError::Nul { field: "help text", at: at as u64 }),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -199,7 +185,7 @@ mod tests {
     fn a_nul_within_the_text_is_refused_both_ways() {
         let mut bytes = hex(EXAMPLE);
         bytes[18] = 0;
-        assert_eq!(parse(&mut body(&bytes)), Err(RecordError::Surplus { left: 6 }));
+        assert_eq!(parse(&mut body(&bytes)), Err(RecordError::TrailingBytes { left: 6 }));
         let target = TextTarget::Metric(PMID);
         assert!(encode(target, TextKind::Full, "a\0b", &mut Vec::new()).is_err());
     }

@@ -1,5 +1,5 @@
-//! Value blocks: values that do not fit into a word, behind the last value
-//! set of a record.
+//! Value blocks: values that do not fit into a word, after the last value set
+//! of a record.
 //!
 //! | + | bytes | field |
 //! |---|---|---|
@@ -21,11 +21,8 @@
 //!
 //! **Source**: LOGARCHIVE(5), "pmValueBlock"; `src/libpcp/src/p_result.c`.
 
-use pcp_types::ValueType;
-
 use super::{WORD, padded};
-use crate::error::{EncodeError, RecordError};
-use crate::value::Value;
+use crate::{EncodeError, RecordError, Value, ValueType};
 
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 4;
@@ -55,13 +52,13 @@ impl Block {
     }
 }
 
-/// The block that an index word refers to. The block lies in `record`
-/// entirely, padding excepted.
+/// The block that an index word refers to. It is inside `record`, except
+/// perhaps its padding.
 ///
 /// # Errors
 ///
 /// [`RecordError::Negative`], [`RecordError::Offset`] for an index before or
-/// behind the record, [`RecordError::Field`] for a length below the header's,
+/// after the record, [`RecordError::Field`] for a length below the header's,
 /// [`RecordError::Truncated`] for one past the record's end.
 #[inline]
 pub(crate) fn locate(record: &[u8], index: u32) -> Result<Block, RecordError> {
@@ -104,7 +101,7 @@ fn misplaced(record: &[u8], index: u32) -> RecordError {
     RecordError::Truncated { field: "value block", needed: len as u64, left }
 }
 
-/// The bytes behind a block's header; empty if the index is bad, which
+/// The bytes after a block's header; empty if the index is bad, which
 /// [`locate`] has excluded when the record was parsed.
 #[inline]
 pub(crate) fn payload(record: &[u8], index: u32) -> &[u8] {
@@ -124,7 +121,7 @@ pub(crate) const fn index_of(start: usize) -> u32 {
 }
 
 /// A payload as a value of a type; `None` if it is too short for the type, or
-/// the type never stands in a block.
+/// the type is never stored in a block.
 #[inline]
 pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>> {
     let long = || payload.first_chunk::<8>();
@@ -152,15 +149,34 @@ pub(crate) fn decode(value_type: ValueType, payload: &[u8]) -> Option<Value<'_>>
 ///
 /// [`EncodeError::TooLarge`] for a payload of 2^24 - 4 bytes or more.
 pub(crate) fn header(value_type: ValueType, payload: usize) -> Result<[u8; HEADER], EncodeError> {
-    let len = payload.saturating_add(HEADER);
-    if len > MAX_LENGTH {
-        return Err(EncodeError::TooLarge {
-            field: "value",
-            found: payload as u64,
-            max: (MAX_LENGTH - HEADER) as u64,
-        });
-    }
+    EncodeError::check_size("value", payload, MAX_LENGTH - HEADER)?;
+    let len = payload + HEADER;
     Ok(((value_type.code() as u32) << 24 | len as u32).to_be_bytes())
+}
+
+/// The type and the length in the header that `block` starts with.
+pub(crate) fn parse_header(block: &[u8]) -> Option<(i32, usize)> {
+    let header = *block.first_chunk()?;
+    Some((i32::from(header[0]), length(header)))
+}
+
+/// Writes another payload into a padded block; false, and nothing is written, if
+/// it needs another number of words.
+pub(crate) fn replace(block: &mut [u8], code: i32, payload: &[u8]) -> bool {
+    let nul = usize::from(code == ValueType::String.code());
+    let len = HEADER + payload.len() + nul;
+    if padded(len) != block.len() {
+        return false;
+    }
+    let Some((head, rest)) = block.split_first_chunk_mut::<HEADER>() else { return false };
+    *head = ((code as u32) << 24 | len as u32).to_be_bytes();
+    let (value, padding) = rest.split_at_mut(payload.len());
+    value.copy_from_slice(payload);
+    padding.fill(PADDING);
+    if let (Some(first), 1) = (padding.first_mut(), nul) {
+        *first = 0;
+    }
+    true
 }
 
 /// Appends a block of a payload in one or two pieces, padded.

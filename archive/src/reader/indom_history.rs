@@ -12,17 +12,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InstanceId, Timestamp};
 
-use super::roster::Roster;
+use super::Change;
+use super::indom_step::Step;
+use crate::format::Kind;
 use crate::format::bytes::lossy;
-use crate::format::indom::{IndomRecord, Instance, Kind};
+use crate::format::indom::IndomRecord;
+use crate::{IndomCursor, Instance, InstanceId, Timestamp};
 
 /// The instances of a domain from one time to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndomState {
     /// From when on.
-    pub stamp: Timestamp,
+    pub timestamp: Timestamp,
     /// All instances, sorted by number. Empty after a difference that removed
     /// the last one.
     pub instances: Vec<Instance>,
@@ -45,44 +47,33 @@ pub struct IndomHistory {
     names: HashSet<Arc<str>>,
 }
 
-/// From one state to the next.
-#[derive(Debug, Clone)]
-pub(crate) struct Step {
-    pub(crate) stamp: Timestamp,
-    pub(crate) change: Change,
-}
-
-/// Instances and numbers are sorted, each number once.
-#[derive(Debug, Clone)]
-pub(crate) enum Change {
-    /// All instances, whatever was before.
-    Whole(Box<[Instance]>),
-    /// What is new, and what was there and is gone.
-    Difference { added: Box<[Instance]>, removed: Box<[InstanceId]> },
-}
-
 #[derive(Debug, Clone)]
 struct Pending {
     kind: Kind,
-    stamp: Timestamp,
+    timestamp: Timestamp,
     entries: Vec<(InstanceId, Option<Arc<str>>)>,
 }
 
 impl IndomHistory {
-    /// All states, none earlier than the one before, each put together when it
-    /// is asked for; at least one in an archive's metadata.
+    /// All states in order, each built when the iterator reaches it; at least
+    /// one in an archive's metadata.
     pub fn states(&self) -> impl ExactSizeIterator<Item = IndomState> {
-        let mut roster = Roster::new(self);
+        let mut cursor = self.cursor();
         self.steps.iter().enumerate().map(move |(at, step)| {
-            roster.apply(at + 1);
-            IndomState { stamp: step.stamp, instances: roster.instances().into_owned() }
+            cursor.apply(at + 1);
+            IndomState { timestamp: step.timestamp, instances: cursor.instances().into_owned() }
         })
+    }
+
+    /// A cursor before the first state.
+    pub fn cursor(&self) -> IndomCursor<'_> {
+        IndomCursor::new(&self.steps)
     }
 
     /// The instances at a time; `None` before the first state.
     pub fn at(&self, time: Timestamp) -> Option<Cow<'_, [Instance]>> {
-        let mut roster = Roster::new(self);
-        roster.move_to(time).then(|| roster.instances())
+        let mut cursor = self.cursor();
+        cursor.move_to(time).then(|| cursor.instances())
     }
 
     /// Every instance that was ever in the domain, sorted by number, with its
@@ -104,10 +95,10 @@ impl IndomHistory {
     /// The newest name of an instance at a time or, if it is not in the
     /// domain then, at any time.
     pub fn name_at(&self, id: InstanceId, time: Timestamp) -> Option<&str> {
-        let mut roster = Roster::new(self);
-        roster.move_to(time);
+        let mut cursor = self.cursor();
+        cursor.move_to(time);
         let ever = || self.steps.iter().rev().find_map(|step| step.change.name(id));
-        roster.name(id).or_else(ever)
+        cursor.name(id).or_else(ever)
     }
 
     /// Every instance with every name it ever had, repeated where records
@@ -118,7 +109,7 @@ impl IndomHistory {
 
     /// The number of states up to a time: the same number, the same instances.
     pub(crate) fn states_until(&self, time: Timestamp) -> usize {
-        self.steps.partition_point(|step| step.stamp <= time)
+        self.steps.partition_point(|step| step.timestamp <= time)
     }
 
     /// What changed from state to state, rising in time.
@@ -139,16 +130,17 @@ impl IndomHistory {
         if entries.is_empty() && record.kind == Kind::Full {
             return;
         }
-        self.pending.push(Pending { kind: record.kind, stamp: record.stamp, entries });
+        self.pending.push(Pending { kind: record.kind, timestamp: record.timestamp, entries });
     }
 
-    /// Appends what a later archive says, but for what repeats the last state.
+    /// Appends the states of a later archive, except those that repeat the last
+    /// one.
     pub(super) fn extend(&mut self, later: &Self) {
-        // The first step is whole. What is said here of later times describes
-        // nothing: they belong to the later archive.
+        // The first step is a whole domain. Steps of this history at or after
+        // it are dropped: that time belongs to the later archive.
         let Some(first) = later.steps.first() else { return };
-        self.steps.truncate(self.steps.partition_point(|step| step.stamp <= first.stamp));
-        let mut last = Roster::new(self);
+        self.steps.truncate(self.steps.partition_point(|step| step.timestamp <= first.timestamp));
+        let mut last = self.cursor();
         last.apply(self.steps.len());
         let repeats = match &first.change {
             Change::Whole(instances) => !self.steps.is_empty() && *last.instances() == **instances,
@@ -165,7 +157,7 @@ impl IndomHistory {
     pub(super) fn resolve(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         self.names = HashSet::new();
-        pending.sort_by_key(|record| record.stamp);
+        pending.sort_by_key(|record| record.timestamp);
         let mut steps = Vec::with_capacity(pending.len());
         let mut domain = Domain::default();
         for record in pending {
@@ -173,30 +165,10 @@ impl IndomHistory {
                 Kind::Full => domain.replace(record.entries),
                 Kind::Delta => domain.change(record.entries),
             };
-            steps.push(Step { stamp: record.stamp, change });
+            steps.push(Step { timestamp: record.timestamp, change });
         }
         self.steps = steps;
     }
-}
-
-impl Change {
-    /// The instances that it names.
-    fn named(&self) -> &[Instance] {
-        match self {
-            Self::Whole(instances) => instances,
-            Self::Difference { added, .. } => added,
-        }
-    }
-
-    pub(super) fn name(&self, id: InstanceId) -> Option<&str> {
-        find(self.named(), id).map(|instance| &*instance.name)
-    }
-}
-
-/// The instance with a number, of instances sorted by it.
-pub(super) fn find(instances: &[Instance], id: InstanceId) -> Option<&Instance> {
-    let at = instances.binary_search_by_key(&id, |instance| instance.id).ok()?;
-    instances.get(at)
 }
 
 /// The newest state while the records are resolved.

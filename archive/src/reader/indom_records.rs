@@ -1,25 +1,23 @@
 //! The records of instance domains as the file has them: in its order,
 //! differences as differences.
 
-use pcp_types::{InDom, InstanceId, Timestamp};
-
 use super::metadata_loader::each_record;
-use super::record_file::RecordFile;
-use super::{Archive, Members};
-use crate::error::Error;
+use crate::files::{Members, RecordFile};
 use crate::format::bytes::lossy;
-use crate::format::indom::{self, Kind};
-use crate::format::metadata_record::MetadataRecord;
+use crate::format::{Kind, MetadataRecord, indom};
+use crate::{Archive, Error, InDom, InstanceId, Timestamp};
 
 /// One record of an instance domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IndomRecord {
-    pub(crate) indom: InDom,
-    pub(crate) stamp: Timestamp,
+pub struct IndomRecord {
+    /// The domain.
+    pub indom: InDom,
+    /// Since when the domain is so.
+    pub timestamp: Timestamp,
     /// What changed since the record before; else all instances.
-    pub(crate) is_difference: bool,
+    pub is_difference: bool,
     /// In file order; without a name those that are gone.
-    pub(crate) instances: Vec<(InstanceId, Option<String>)>,
+    pub instances: Vec<(InstanceId, Option<String>)>,
 }
 
 impl From<&indom::IndomRecord<'_>> for IndomRecord {
@@ -31,27 +29,31 @@ impl From<&indom::IndomRecord<'_>> for IndomRecord {
         };
         Self {
             indom: record.indom,
-            stamp: record.stamp,
+            timestamp: record.timestamp,
             is_difference: record.kind == Kind::Delta,
             instances: record.entries().map(|(id, start)| (id, start.and_then(name))).collect(),
         }
     }
 }
 
-/// Shows the records of an archive's domains in file order. The file is read
-/// once more: opening kept of them only what it took to put states together.
-///
-/// # Errors
-///
-/// Those of reading, and of `show`.
-pub(crate) fn each_indom_record<E: From<Error>>(
-    archive: &Archive,
-    mut show: impl FnMut(IndomRecord) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut file = RecordFile::open(&Members::find(archive.base())?.metadata)?;
-    each_record(&mut file, archive.version(), |_, record| match record {
-        MetadataRecord::Indom(record) => show((&record).into()),
-        _ => Ok(()),
-    })?;
-    Ok(())
+impl Archive {
+    /// Calls a function with each record of an instance domain, in file order.
+    ///
+    /// The file is read again: an open archive keeps only what it takes to
+    /// rebuild the states of a domain.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, and of the function.
+    pub fn each_indom_record<E: From<Error>>(
+        &self,
+        mut show: impl FnMut(IndomRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut file = RecordFile::open(&Members::find(self.base())?.metadata)?;
+        each_record(&mut file, self.version(), |_, record| match record {
+            MetadataRecord::Indom(record) => show((&record).into()),
+            _ => Ok(()),
+        })?;
+        Ok(())
+    }
 }

@@ -1,14 +1,12 @@
 //! The labels of one target over time.
 
-use pcp_types::Timestamp;
-
-use crate::format::labelset::LabelSet;
+use crate::{LabelSet, Timestamp};
 
 /// The labels of a target from one time to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelState {
     /// From when on.
-    pub stamp: Timestamp,
+    pub timestamp: Timestamp,
     /// One set, or one for each instance.
     pub sets: Vec<LabelSet>,
 }
@@ -30,17 +28,18 @@ impl LabelHistory {
 
     /// The label sets at a time; `None` before the first state.
     pub fn at(&self, time: Timestamp) -> Option<&[LabelSet]> {
-        let after = self.states.partition_point(|state| state.stamp <= time);
+        let after = self.states.partition_point(|state| state.timestamp <= time);
         let newest = self.states.get(after.checked_sub(1)?)?;
-        let first = self.states.partition_point(|state| state.stamp < newest.stamp);
+        let first = self.states.partition_point(|state| state.timestamp < newest.timestamp);
         Some(&self.states.get(first)?.sets)
     }
 
-    pub(super) fn push(&mut self, stamp: Timestamp, sets: Vec<LabelSet>) {
-        self.states.push(LabelState { stamp, sets });
+    pub(super) fn push(&mut self, timestamp: Timestamp, sets: Vec<LabelSet>) {
+        self.states.push(LabelState { timestamp, sets });
     }
 
-    /// Appends what a later archive says, but for what repeats the last state.
+    /// Appends the states of a later archive, except those that repeat the last
+    /// one.
     pub(super) fn extend(&mut self, later: &Self) {
         for state in &later.states {
             if self.states.last().is_none_or(|last| last.sets != state.sets) {
@@ -52,7 +51,7 @@ impl LabelHistory {
 
     /// Into the order of time; records of one time keep their order.
     pub(super) fn sort(&mut self) {
-        self.states.sort_by_key(|state| state.stamp);
+        self.states.sort_by_key(|state| state.timestamp);
     }
 }
 

@@ -1,9 +1,8 @@
-//! What several archives of one host know, as one.
+//! The metadata of several archives of one host, as one.
 
 use hashbrown::hash_map::Entry;
 
-use super::{Archive, Metadata, Metric};
-use crate::error::{Error, Result};
+use crate::{Archive, Error, Metadata, Metric, Result};
 
 /// The metadata of archives in the order of time. A metric must have the same
 /// descriptor in all of them, and a name the same metric.

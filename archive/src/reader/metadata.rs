@@ -1,18 +1,16 @@
-//! What an archive knows about its metrics.
+//! The metadata of an archive: metrics, instance domains, labels, help text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, Pmid, Timestamp};
+use pcp_types::names;
 
-use super::indom_history::IndomHistory;
-use super::label_history::LabelHistory;
-use crate::format::desc::MetricDesc;
-use crate::format::indom::Instance;
-use crate::format::labelset::{LabelSet, LabelTarget};
-use crate::format::text::{TextKind, TextTarget};
+use crate::{
+    InDom, IndomHistory, Instance, LabelHistory, LabelSet, LabelTarget, MetricDesc, Pmid, TextKind,
+    TextTarget, Timestamp,
+};
 
 /// One metric of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +80,13 @@ impl Metadata {
             let inside = prefix.is_empty() || rest.is_empty() || rest.starts_with('.');
             inside.then_some((name.as_str(), self.metrics.get(at)?))
         })
+    }
+
+    /// Names and metrics, sorted by name, that a selector selects: a name, a
+    /// branch of the name space, or a pattern with `*` and `?`.
+    pub fn select<'m>(&'m self, selector: &'m str) -> impl Iterator<Item = (&'m str, &'m Metric)> {
+        let below = self.subtree(if names::is_pattern(selector) { "" } else { selector });
+        below.filter(move |(name, _)| names::selects(selector, name))
     }
 
     /// The next parts of the names below a prefix, sorted, each once: of `""`

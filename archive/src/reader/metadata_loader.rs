@@ -3,22 +3,16 @@
 use std::path::Path;
 
 use hashbrown::hash_map::Entry;
-use pcp_types::Pmid;
 
-use super::metadata::{Metadata, Metric};
-use super::record_file::{Next, RecordFile, Window};
-use super::records::TornTail;
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::Version;
+use crate::files::{Damage, Next, RecordFile, Scanned, Scanner, Window};
 use crate::format::bytes::lossy;
-use crate::format::desc::DescRecord;
-use crate::format::metadata_record::{self, MetadataRecord};
-use crate::salvage::{Damage, Piece, Scanner};
+use crate::format::{DescRecord, MetadataRecord, metadata_record};
+use crate::{Error, Metadata, Metric, Pmid, RecordError, Result, TornTail, Version};
 
 /// Loads all metadata of an archive. A last record that was not written to its
 /// end is returned too: its writer died, or still writes, and no data needs it
-/// yet. It is an error if more was there: records behind it, or the `indexed`
-/// bytes that index entries speak of.
+/// yet. It is an error if more was there: records after it, or the `indexed`
+/// bytes that index entries refer to.
 pub(super) fn load(
     file: &mut RecordFile,
     version: Version,
@@ -34,14 +28,14 @@ pub(super) fn load(
     Ok((metadata, Some(TornTail { file: file.path.clone(), offset, bytes })))
 }
 
-/// Whether there is a good record behind what is none.
+/// Whether a good record follows the damage.
 fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
     let file = RecordFile::open(path)?;
     let damage = Scanner::of_metadata(file, version).starting_at(offset).next()?;
-    Ok(!matches!(damage, Some(Piece::Damage(Damage { is_tail: true, .. }))))
+    Ok(!matches!(damage, Some(Scanned::Damage(Damage { is_tail: true, .. }))))
 }
 
-/// Loads the metadata as far as its records are whole: where they end, and
+/// Loads the metadata as far as its records are complete: where they end, and
 /// what is there.
 pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Metadata, u64, Next)> {
     let mut loader = MetadataLoader::default();
@@ -82,7 +76,7 @@ pub(crate) struct MetadataLoader {
 }
 
 impl MetadataLoader {
-    /// What the records so far say; domains and labels only after
+    /// The metadata of the records so far; domains and labels only after
     /// [`finish`](Self::finish).
     pub(crate) const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -98,7 +92,11 @@ impl MetadataLoader {
                 metadata.indoms.entry(record.indom).or_default().push(&record);
             }
             MetadataRecord::Label(record) => {
-                metadata.labels.entry(record.target).or_default().push(record.stamp, record.sets);
+                metadata
+                    .labels
+                    .entry(record.target)
+                    .or_default()
+                    .push(record.timestamp, record.sets);
             }
             MetadataRecord::Text(record) => {
                 metadata.texts.insert((record.target, record.kind), lossy(record.text));

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Archive, Metadata, members, merge};
-use crate::error::{Error, Result};
+use super::merge;
+use crate::{Archive, Error, Metadata, Result, files};
 
 /// Archives of one host that follow each other, opened for reading.
 ///
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// from one archive to the next.
 ///
 /// ```no_run
-/// use mmv_archive::{ArchiveSet, Source};
-/// # fn main() -> mmv_archive::Result<()> {
+/// use pcp_archive::{ArchiveSet, Source};
+/// # fn main() -> pcp_archive::Result<()> {
 /// let week = ArchiveSet::open(&["/var/log/pcp/pmlogger/acme"])?;
 /// let mut records = Source::from(&week).records()?;
 /// # Ok(())
@@ -65,7 +65,7 @@ impl ArchiveSet {
     pub fn bases<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>> {
         let mut all: Vec<PathBuf> = Vec::new();
         for path in paths {
-            for base in members::bases(path.as_ref())? {
+            for base in files::bases(path.as_ref())? {
                 if !all.contains(&base) {
                     all.push(base);
                 }
@@ -105,8 +105,8 @@ impl ArchiveSet {
     }
 
     /// The earliest archive.
+    #[expect(clippy::indexing_slicing, reason = "`of` rejects an empty list")]
     pub(super) fn first(&self) -> &Archive {
-        // There is one: `of` refuses less.
         &self.archives[0]
     }
 }

@@ -1,18 +1,13 @@
-//! What is read as one timeline.
+//! A source: one archive, or several that are read as one timeline.
 
 use std::time::Duration;
 
-use pcp_types::Timestamp;
+use crate::{
+    Archive, ArchiveLabel, ArchiveSet, Error, Metadata, Record, RecordError, TemporalIndex,
+    Timestamp, Version,
+};
 
-use super::set::ArchiveSet;
-use super::temporal_index::TemporalIndex;
-use super::timeline::Records;
-use super::{Archive, Metadata};
-use crate::error::{Error, RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Version};
-use crate::format::result::Record;
-
-/// How far behind the last record of an archive the mark is that separates it
+/// The time from the last record of an archive to the mark that separates it
 /// from the next one, as in PCP (`__pmLogGenerateMark_ctx` in
 /// `src/libpcp/src/logutil.c`).
 const MARK_DISTANCE: Duration = Duration::from_millis(1);
@@ -51,7 +46,7 @@ impl<'a> Source<'a> {
         self.first.label()
     }
 
-    /// When the first archive starts, as its label says.
+    /// When the first archive starts, from its label.
     pub const fn start(self) -> Timestamp {
         self.first.label().start
     }
@@ -66,39 +61,6 @@ impl<'a> Source<'a> {
         self.metadata
     }
 
-    /// All records, from the first.
-    ///
-    /// # Errors
-    ///
-    /// None now; volumes are opened when reading reaches them.
-    pub fn records(self) -> Result<Records<'a>> {
-        Ok(Records::new(self, 0, self.first.at_start()))
-    }
-
-    /// The records from the first one whose time is `from` or later. The
-    /// indexes are used to find it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] and [`Error::Io`] from the records on the way.
-    pub fn records_from(self, from: Timestamp) -> Result<Records<'a>> {
-        let mut records = self.records()?;
-        records.move_to(from)?;
-        Ok(records)
-    }
-
-    /// A position behind all records whose time is `from` or earlier:
-    /// [`Records::previous`] returns the newest of them.
-    ///
-    /// # Errors
-    ///
-    /// As [`records_from`](Self::records_from).
-    pub fn records_back_from(self, from: Timestamp) -> Result<Records<'a>> {
-        let mut records = self.records()?;
-        records.move_back_to(from)?;
-        Ok(records)
-    }
-
     /// Whether records have to be decoded to be read.
     pub(crate) fn is_compressed(self) -> bool {
         self.archives.iter().any(Archive::is_compressed)
@@ -109,7 +71,7 @@ impl<'a> Source<'a> {
         self.archive(record.archive() as usize).version()
     }
 
-    /// Whether a record is the mark behind an archive, which is in no file.
+    /// Whether a record is the mark after an archive, which is in no file.
     pub(crate) fn is_between(self, record: &Record<'_>) -> bool {
         let archive = self.archive(record.archive() as usize);
         record.is_mark() && (record.volume(), record.offset()) == archive.end_place()
@@ -120,8 +82,8 @@ impl<'a> Source<'a> {
         self.archives.get(at).unwrap_or(self.first)
     }
 
-    /// The time of the mark between an archive and the next one; `None`
-    /// behind the last.
+    /// The time of the mark between an archive and the next one; `None` after
+    /// the last.
     pub(super) fn mark_behind(self, at: usize) -> Option<Timestamp> {
         let next = self.archives.get(at + 1)?.label().start;
         let end = self.archive(at).end();
@@ -132,7 +94,7 @@ impl<'a> Source<'a> {
     /// The times of the entries of all indexes, archive by archive.
     pub(crate) fn index_times(self) -> impl Iterator<Item = Timestamp> {
         let indexes = self.archives.iter().map(Archive::index);
-        indexes.flat_map(TemporalIndex::entries).map(|entry| entry.stamp)
+        indexes.flat_map(TemporalIndex::entries).map(|entry| entry.timestamp)
     }
 
     /// How many entries the temporal indexes have.

@@ -2,20 +2,15 @@
 
 use std::path::Path;
 
-use pcp_types::Timestamp;
-
-use super::check_labels;
-use super::record_file::RecordFile;
-use crate::error::{RecordError, Result};
-use crate::format::archive_label::{ArchiveLabel, Role, Version};
-use crate::format::bytes::Bytes;
-use crate::format::index::{self, IndexEntry};
+use crate::files::{RecordFile, check_labels};
+use crate::format::{Bytes, Role, index};
+use crate::{ArchiveLabel, IndexEntry, RecordError, Result, Timestamp, Version};
 
 /// The entries of an archive's `.index` file, rising in time.
 ///
-/// The index only makes seeking fast; an archive is whole without it. A
-/// damaged one is therefore no error: it is empty, and
-/// [`defect`](Self::defect) says why.
+/// The index only makes seeking fast; an archive is whole without it. A damaged
+/// one is therefore no error: it is empty, and [`defect`](Self::defect) has the
+/// reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TemporalIndex {
     entries: Vec<IndexEntry>,
@@ -51,7 +46,7 @@ impl TemporalIndex {
 
     /// The newest entry earlier than `target`.
     pub(super) fn last_before(&self, target: Timestamp) -> Option<&IndexEntry> {
-        let after = self.entries.partition_point(|entry| entry.stamp < target);
+        let after = self.entries.partition_point(|entry| entry.timestamp < target);
         self.entries.get(after.checked_sub(1)?)
     }
 
@@ -67,7 +62,7 @@ impl TemporalIndex {
             }
             offset += index::size(version) as u64;
         }
-        if let Err(RecordError::Surplus { left }) = rest.end() {
+        if let Err(RecordError::TrailingBytes { left }) = rest.end() {
             let (field, needed) = ("index entry", index::size(version) as u64);
             index.defect = Some((offset, RecordError::Truncated { field, needed, left }));
         }
@@ -81,9 +76,9 @@ fn parse_entry(
     before: Option<&IndexEntry>,
 ) -> Result<IndexEntry, RecordError> {
     let entry = index::parse(version, bytes)?;
-    if before.is_some_and(|before| entry.stamp < before.stamp) {
+    if before.is_some_and(|before| entry.timestamp < before.timestamp) {
         // A search by time needs the order.
-        let found = entry.stamp.seconds();
+        let found = entry.timestamp.seconds();
         return Err(RecordError::Field { field: "time of an index entry", found });
     }
     Ok(entry)
@@ -111,8 +106,8 @@ mod tests {
     use crate::{ArchiveWriter, FetchResult, ValueSet, WriterOptions};
 
     fn entry(seconds: i64) -> IndexEntry {
-        let stamp = Timestamp::new(seconds, 0).unwrap();
-        IndexEntry { stamp, volume: 0, metadata_offset: 808, data_offset: 808 }
+        let timestamp = Timestamp::new(seconds, 0).unwrap();
+        IndexEntry { timestamp, volume: 0, metadata_offset: 808, data_offset: 808 }
     }
 
     fn index(seconds: &[i64], cut: usize) -> TemporalIndex {
@@ -124,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_tells_start_and_end_of_a_closed_archive() {
+    fn one_file_has_start_and_end_of_a_closed_archive() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");
         let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
@@ -139,7 +134,7 @@ mod tests {
         let file = base.with_extension("index");
         let (label, index) = TemporalIndex::open(&file).unwrap();
         assert_eq!(label.start.seconds(), 10);
-        assert_eq!(index.entries().last().unwrap().stamp.seconds(), 30);
+        assert_eq!(index.entries().last().unwrap().timestamp.seconds(), 30);
         std::fs::write(&file, b"short").unwrap();
         assert!(TemporalIndex::open(&file).is_err());
     }
@@ -149,7 +144,7 @@ mod tests {
         let index = index(&[10, 20, 20, 30], 0);
         let before = |seconds| {
             let target = Timestamp::new(seconds, 0).unwrap();
-            index.last_before(target).map(|entry| entry.stamp.seconds())
+            index.last_before(target).map(|entry| entry.timestamp.seconds())
         };
         assert_eq!(before(10), None);
         assert_eq!(before(11), Some(10));

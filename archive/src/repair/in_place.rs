@@ -1,5 +1,4 @@
-//! A repair that takes the place of the old files, and may be cut off at any
-//! moment.
+//! A repair that replaces the old files, and may be interrupted at any time.
 //!
 //! | step | files | whole is |
 //! |---|---|---|
@@ -8,16 +7,15 @@
 //! | finish 1 | `BASE.*` are removed | `BASE.in-place-whole` |
 //! | finish 2 | `BASE.in-place-whole.*` become `BASE.*`, index first, metadata last | nothing for a moment, and then `BASE` |
 //!
-//! What is there says how far it came: with `in-place-whole` metadata the new
-//! archive is complete, and with an index beside it no file of it has been
-//! renamed yet. So another run goes on where the last one stopped.
+//! The files show how far it came: with `in-place-whole` metadata the new
+//! archive is complete, and if its index is there too, none of its files has
+//! been renamed yet. So another run continues where the last one stopped.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::io;
-use crate::error::{Error, Result};
-use crate::reader::{AddExtension as _, MemberFiles};
+use crate::files::{AddExtension as _, MemberFiles, sync_directory};
+use crate::{Error, Result, io_error};
 
 /// The names of an archive whose files are being replaced.
 pub(super) struct Swap {
@@ -61,7 +59,7 @@ impl Swap {
         &self.unfinished
     }
 
-    /// Removes what a run left that never came to its commit.
+    /// Removes the files of a run that did not reach its commit.
     pub(super) fn discard(&self) -> Result<()> {
         for base in [&self.unfinished, &self.whole] {
             let files = MemberFiles::of(base)?;
@@ -72,9 +70,9 @@ impl Swap {
 
     /// The new files are written and synced.
     pub(super) fn commit(&self) -> Result<()> {
-        self.sync()?;
+        sync_directory(&self.base)?;
         apply(renames(&MemberFiles::of(&self.unfinished)?, &self.whole).into_iter())?;
-        self.sync()
+        sync_directory(&self.base)
     }
 
     /// Puts complete new files in the place of the old ones; does nothing
@@ -82,7 +80,7 @@ impl Swap {
     pub(super) fn finish(&self) -> Result<()> {
         if self.is_committed()? {
             apply(self.steps()?.into_iter())?;
-            self.sync()?;
+            sync_directory(&self.base)?;
         }
         Ok(())
     }
@@ -99,14 +97,6 @@ impl Swap {
         }
         steps.extend(renames(&new, &self.base));
         Ok(steps)
-    }
-
-    /// What was renamed and removed is so after a power failure too.
-    fn sync(&self) -> Result<()> {
-        let parent = self.base.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = parent.unwrap_or(Path::new("."));
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|source| io("sync", directory, source))
     }
 }
 
@@ -126,10 +116,10 @@ fn apply(steps: impl Iterator<Item = Step>) -> Result<()> {
     for step in steps {
         match step {
             Step::Remove(file) => {
-                fs::remove_file(&file).map_err(|source| io("remove", &file, source))?;
+                fs::remove_file(&file).map_err(io_error("remove", &file))?;
             }
             Step::Rename(from, to) => {
-                fs::rename(&from, to).map_err(|source| io("rename", &from, source))?;
+                fs::rename(&from, to).map_err(io_error("rename", &from))?;
             }
         }
     }
@@ -142,8 +132,8 @@ mod tests {
     use crate::repair::tests::{archive, words};
     use crate::repair::{repair, repair_in_place};
 
-    /// A damaged archive, and its repair cut off after so many changes of the
-    /// directory; whether there were so many.
+    /// A damaged archive, and its repair cut off after a number of changes of the
+    /// directory; whether there were as many.
     fn cut_off(base: &Path, mut changes: usize) -> bool {
         let volume = base.with_extension("1");
         let bytes = fs::read(&volume).unwrap();
@@ -182,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_repair_left_in_the_middle_of_writing_is_written_anew() {
+    fn what_a_repair_left_in_the_middle_of_writing_is_written_again() {
         let (directory, base) = archive();
         fs::write(base.with_extension("in-place-new.0"), "half").unwrap();
         fs::write(base.with_extension("in-place-whole.0"), "half").unwrap();

@@ -1,24 +1,24 @@
-//! Which records to keep so that time never goes back.
+//! Selects records so that time never goes back.
 
-use pcp_types::Timestamp;
+use crate::Timestamp;
 
-/// A longest selection of `stamps` that never decreases: for each, whether it
+/// A longest selection of `timestamps` that never decreases: for each, whether it
 /// is in. One record with a wild time costs only itself, wherever it is.
-pub(super) fn longest_rise(stamps: &[Timestamp]) -> Vec<bool> {
+pub(super) fn longest_rise(timestamps: &[Timestamp]) -> Vec<bool> {
     // For each length the selection with the earliest end: the place of that
-    // end. And for each stamp the place of the one before it.
+    // end. And for each timestamp the place of the one before it.
     let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = Vec::with_capacity(stamps.len());
-    let stamp = |at: usize| stamps.get(at).copied().unwrap_or(Timestamp::MAX);
-    for (at, own) in stamps.iter().enumerate() {
-        let len = ends.partition_point(|end| stamp(*end) <= *own);
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(timestamps.len());
+    let timestamp = |at: usize| timestamps.get(at).copied().unwrap_or(Timestamp::MAX);
+    for (at, own) in timestamps.iter().enumerate() {
+        let len = ends.partition_point(|end| timestamp(*end) <= *own);
         before.push(len.checked_sub(1).and_then(|shorter| ends.get(shorter).copied()));
         match ends.get_mut(len) {
             Some(end) => *end = at,
             None => ends.push(at),
         }
     }
-    let mut keep = vec![false; stamps.len()];
+    let mut keep = vec![false; timestamps.len()];
     let mut next = ends.last().copied();
     while let Some(at) = next {
         if let Some(keep) = keep.get_mut(at) {
@@ -35,8 +35,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn kept(seconds: &[i64]) -> Vec<i64> {
-        let stamps: Vec<_> = seconds.iter().map(|s| Timestamp::new(*s, 0).unwrap()).collect();
-        let keep = longest_rise(&stamps);
+        let timestamps: Vec<_> = seconds.iter().map(|s| Timestamp::new(*s, 0).unwrap()).collect();
+        let keep = longest_rise(&timestamps);
         seconds.iter().zip(keep).filter(|(_, keep)| *keep).map(|(s, _)| *s).collect()
     }
 

@@ -1,14 +1,12 @@
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::check::{self, Severity};
+use crate::check::Severity;
 use crate::event::{EventArrayBuilder, EventFlags};
-use crate::format::desc::MetricDesc;
-use crate::format::indom::Instance;
-use crate::value::{FetchResult, OwnedValue, ValueSet};
-use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
-use crate::{Archive, Value};
+use crate::{
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions, check,
+};
 
 const LABEL: usize = 808;
 /// The first records, all alike: a set in place and one with a block.
@@ -150,8 +148,8 @@ fn values_are_not_joined_over_records_that_are_lost() {
     let (repaired, words) = repaired(&base);
     assert_eq!(words, [0, 2, 4, 6, 7, 8, 9]);
     assert_eq!((repaired.records, repaired.marks), (7, 3));
-    let behind = [0, 2, 4].map(|n| at(n).saturating_add(std::time::Duration::from_millis(1)));
-    assert_eq!(marks(&base.with_file_name("b")), behind);
+    let after = [0, 2, 4].map(|n| at(n).saturating_add(std::time::Duration::from_millis(1)));
+    assert_eq!(marks(&base.with_file_name("b")), after);
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn compressed_members_are_repaired_too() {
     fs::write(base.with_extension("1.gz"), &compressed[..compressed.len() - 9]).unwrap();
     fs::remove_file(base.with_extension("1")).unwrap();
     let repaired = repair_in_place(&base).unwrap();
-    assert!(repaired.lost[0].reason.contains("cannot be expanded"), "{:?}", repaired.lost);
+    assert!(repaired.lost[0].reason.contains("cannot be decompressed"), "{:?}", repaired.lost);
     assert!(words(&base).len() >= 5);
     assert!(!base.with_extension("1.gz").exists());
 }
@@ -294,7 +292,7 @@ fn a_new_index_leads_to_every_record() {
 }
 
 #[test]
-fn an_index_that_was_cut_off_while_it_was_made_is_made_anew() {
+fn an_index_that_was_cut_off_while_it_was_made_is_made_again() {
     let (directory, base) = archive();
     fs::write(base.with_extension("reindexed.index"), "half").unwrap();
     assert!(reindex(&base).unwrap() >= 4);

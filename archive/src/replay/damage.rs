@@ -1,20 +1,19 @@
-//! Reading on where an archive is damaged.
+//! Reading on after damage.
 //!
 //! A stretch of a file that holds no record is a gap: what was logged there is
 //! not known, so nothing before it is joined to what comes after, as at a mark.
-//! Reading goes on with the next record that is whole
-//! ([`salvage`](crate::salvage) finds it), and the gap is told.
+//! Reading continues with the next complete record ([`salvage`](crate::salvage)
+//! finds it), and the gap is reported.
 
 use std::ops::Bound;
 
-use crate::Records;
-use crate::error::{Error, Result};
 use crate::salvage::Lost;
-use crate::scan::{Chunk, Room};
+use crate::scan::{Chunk, ChunkLimits};
+use crate::{Error, Records, Result};
 
 use super::{Replay, Selection};
 
-/// So many gaps are told apart; what is lost behind them is added to the last.
+/// The most gaps that are kept apart; later losses are added to the last.
 const MAX_LOST: usize = 1000;
 
 impl Selection<'_> {
@@ -26,28 +25,28 @@ impl Selection<'_> {
         self
     }
 
-    /// Whether an error is damage that reading may go on behind.
+    /// Whether an error is damage that reading may skip.
     pub(super) const fn reads_on_behind(&self, error: &Error) -> bool {
-        self.reads_on && matches!(error, Error::Corrupt { .. } | Error::Expand { .. })
+        self.reads_on && matches!(error, Error::Corrupt { .. } | Error::Decompress { .. })
     }
 
-    /// Reads records into a chunk as far as there is room; returns whether
-    /// there may be more. What was lost on the way is added to `all`.
+    /// Reads records into a chunk up to the limits; returns whether there may
+    /// be more. What was lost on the way is added to `all`.
     pub(super) fn fill(
         &self,
         chunk: &mut Chunk,
         records: &mut Records<'_>,
-        room: Room,
+        limits: ChunkLimits,
         all: &mut Vec<Lost>,
     ) -> Result<bool> {
         let source = self.chosen.source();
         loop {
-            let error = match chunk.fill(source, records, Bound::Unbounded, room) {
+            let error = match chunk.fill(source, records, Bound::Unbounded, limits) {
                 Ok(more) => return Ok(more),
                 Err(error) if !self.reads_on_behind(&error) => return Err(error),
                 Err(error) => error,
             };
-            // It is behind the record at least, or in the next volume.
+            // The position is after the record at least, or in the next volume.
             let (bytes, before) = records.skip_damage()?;
             let Some(lost) = lost(error, bytes) else { continue };
             push(all, Lost { after: chunk.newest(), before, ..lost });
@@ -60,17 +59,17 @@ impl Selection<'_> {
 
 impl Replay<'_> {
     /// What was damaged and passed over, in the order of the files; nothing
-    /// unless the selection was told to [read on](Selection::read_on).
+    /// unless the selection [reads on](Selection::read_on).
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
 }
 
-/// What an error says about the place at which it happened.
+/// The loss that an error describes.
 fn lost(error: Error, bytes: u64) -> Option<Lost> {
     let (file, offset, reason) = match error {
         Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),
-        Error::Expand { file, source } => (file, 0, source.to_string()),
+        Error::Decompress { file, source } => (file, 0, source.to_string()),
         _ => return None,
     };
     Some(Lost { file, offset, bytes, reason, after: None, before: None })

@@ -1,6 +1,6 @@
-//! Derived metrics: values worked out of those of other metrics.
+//! Derived metrics: values computed from those of other metrics.
 //!
-//! An expression is written as for PCP's own derived metrics
+//! An expression has the syntax of PCP's own derived metrics
 //! (pmRegisterDerived(3)), and its result has the type, semantics and units
 //! that PCP gives it:
 //!
@@ -8,74 +8,114 @@
 //! disk.await = delta(disk.dev.total_rawactive) / delta(disk.dev.total)
 //! cpu.busy   = 100 * (rate(kernel.all.cpu.user) + rate(kernel.all.cpu.sys)) / hinv.ncpu
 //! eth0.bytes = network.interface.in.bytes[eth0] + network.interface.out.bytes[eth0]
+//! swap.used  = defined(swap.length) ? swap.length - swap.free : novalue()
 //! ```
+//!
+//! [`definitions`] reads a configuration file of such definitions.
 //!
 //! | | |
 //! |---|---|
 //! | `a.b.c`, `7`, `0.5` | a metric, an integer of 32 bits without sign, a double |
-//! | `+ - * /`, `-x`, `( )` | as usual, products before sums; a quotient is a double, 0 / 0 is 0 |
-//! | `x[name]` | one instance of a metric or of an expression in parentheses; a number does where it is nobody's name |
-//! | `rate(x)`, `delta(x)` | how much x grew since the moment before, by the seconds in between or as it is |
+//! | `mkconst(7, type=U64, semantics=counter, units="byte / sec", indom=60.1, meta=m)` | a constant with metadata, at least one of these; `meta`: the others are those of metric m. With instances it has a value for each that the domain ever had |
+//! | `-x` | negation |
+//! | `x * y` `x / y` | a quotient is a double, 0 / 0 is 0 |
+//! | `x + y` `x - y` | |
+//! | `x < y` `<=` `==` `>=` `>` `!=` | 1 where it holds, else 0 |
+//! | `!x` | 1 where x is 0, else 0; `!x < y` is `!(x < y)` |
+//! | `x && y` `x \|\| y` | 1 or 0; both of one precedence |
+//! | `x ? y : z` | y where x is not 0, else z |
+//! | `( )` | |
+//! | `x[name]` | one instance of a metric or of an expression in parentheses; a number selects by instance number if no instance has that name |
+//! | `matchinst(/re/, x)` `matchinst(!/re/, x)` | the instances whose name, up to the first blank, matches, or those whose name does not. A backslash before a character is dropped: `\/` is a slash, `\\.` a dot |
+//! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
-//! | `scalar(x)` | the only instance, without its name |
-//! | `instant(x)` | a counter as it is, never as a rate |
+//! | `scalar(x)` | the first instance, without its name |
+//! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
+//! | `defined(m)` | 1 if the archive has metric m, else 0 |
+//! | `novalue(type=U64, ...)` | no value; the parameters of `mkconst`, if any |
 //!
-//! # How instances meet
+//! The operators are listed from the tightest to the loosest; those of one row,
+//! and the comparisons, group from the left. So does `? :`, unlike in C:
+//! `a ? b : c ? d : e` is `(a ? b : c) ? d : e`. A prefix operator applies to all
+//! tighter operators after it: `-a * b` is `-(a * b)`. Expressions nest up to 250
+//! levels.
 //!
-//! Two metrics of one domain meet instance by instance; an instance that one of
-//! them lacks has no value. A single value meets every instance. With x 4 and 6
-//! and y 1 and 2 of the instances `a` and `b`, and n 2:
+//! The condition of `? :` is evaluated before all else if it consists of `defined`,
+//! constants, `!`, `&&` and `||`: only the selected alternative is then checked,
+//! and it may be the only one whose metrics the archive has.
+//!
+//! # Instances
+//!
+//! Operands of one domain are combined instance by instance; an instance without a
+//! value in one of them has no result. A single value is combined with every
+//! instance. With x 4 and 6 and y 1 and 2 of the instances `a` and `b`, and n 2:
 //!
 //! | | a | b | |
 //! |---|---|---|---|
 //! | `x + y` | 5 | 8 | |
 //! | `x / n` | 2 | 3 | |
+//! | `x > 5 ? y : x` | 4 | 2 | |
 //! | `sum(x) - n` | | | 8 |
 //! | `avg(y)` | | | 1.5 |
 //!
 //! # The moment before
 //!
 //! `rate` and `delta` compare two moments, which [`Replay::at_since`] takes; the
-//! answer depends on these two alone. A counter does not reach over a mark, and
+//! result depends on these two alone. A counter does not reach over a mark, and
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
-//! was set back.
+//! was reset.
 //!
-//! # Where PCP differs
+//! # Differences to PCP
 //!
-//! The sum, mean, least and largest of no values at all have no value here; PCP
-//! says 0, or what they were before. Scales of units are converted by their
-//! power on each side, and a product with a counter is a counter on whichever
-//! side that stands.
+//! | | PCP 7.2.1 | here | reason |
+//! |---|---|---|---|
+//! | `sum`, `avg`, `min`, `max` of no values | 0, the previous result, or any number | no value | no instance was measured |
+//! | scales of `byte` and `Kbyte` in `x < y` | not converted | converted | 1 Kbyte is more than 2 byte |
+//! | numbers of different types in `x < y` | converted as in C: `-1 < 0` is false, 0 being unsigned | compared by value | |
+//! | units in `x < y` | any, if one side is of type U32; dimensions also differ between a counter and a level | the same dimension, or one side is a constant without units | pmRegisterDerived(3) |
+//! | semantics of `counter < y`, `!counter` | counter | instant | pmRegisterDerived(3): the result is not a counter |
+//! | type and value of `!x` | type of x, of which 32 bits are set | 32 bits unsigned | as documented |
+//! | instances of `x ? y : z` | paired by their order; `novalue()` may displace or crash | paired by identity | |
+//! | units of the sum of a plain number and a count | those of the left one | count | |
+//! | a product with a counter | a counter if that stands left | a counter | |
+//! | `byte^2` to `Kbyte^2` in sums | divided by 1024 | by 1024^2 | |
+//! | `rate` of an unsigned level that falls by 1000 a second | 4294966296 | -1000 | |
+//! | `rate` and `delta` of a counter after a mark | none for two samples | none for one | |
+//! | `rate` of a counter that was reset, of type I32 | negative | none | as for the other types |
+//! | `avg` | summed in single precision | in double precision | |
+//! | `sum(rate(x))` | an error: only names in aggregates | the sum of the rates | |
+//! | `novalue()` | only next to the `:` | anywhere | |
+//! | `type`, `units` ... as metrics | reserved | metrics | |
+//! | regular expressions | POSIX extended | those of `regex_lite`, which differ in `\` within brackets | |
+//! | `anon(x)`, `#control`, equivalent instance domains | for PCP's own use, or by its configuration | not supported | |
 //!
-//! What grows from one moment to the next (PCP 6.0.3, the numbers of a test):
-//!
-//! | | PCP | here |
-//! |---|---|---|
-//! | `rate` of an unsigned level that fell by 1000 in a second | 4294966296 | -1000 |
-//! | `rate` of an unsigned counter that was set back by 50 | 4294967246 | none |
-//! | `rate` and `delta` of a counter behind a mark | none for two samples | none for one |
-//! | `sum(rate(x))`, `rate(sum(x))` | refused: only a name may stand in a function | as they say |
+//! PCP 6.0.3 in addition lacks `novalue`, `meta`, `indom`, expressions within
+//! `delta`, `rate` and `instant`, and conditions that are decided before; and it
+//! has a rate of nearly 2^32 or 2^64 where an unsigned counter was reset.
 //!
 //! [`Replay::at_since`]: super::Replay::at_since
 //! [`Replay::rates_at`]: super::Replay::rates_at
 
 mod arithmetic;
 mod check;
+mod definitions;
 mod evaluate;
 mod parse;
 mod token;
 
-use pcp_types::ValueType;
+use crate::{InDom, ValueType};
 
 pub(crate) use check::{Bound, Operand, Scope};
+pub use definitions::definitions;
 pub use evaluate::Values;
 pub(crate) use evaluate::{Before, Moments};
+pub(crate) use parse::Filter;
 
-/// An expression that was read, and the name of its value.
+/// A parsed expression and its name.
 ///
 /// ```
-/// use mmv_archive::replay::Expression;
+/// use pcp_archive::replay::Expression;
 ///
 /// let busy: Expression = "busy = 100 * rate(kernel.all.cpu.user)".parse()?;
 /// assert_eq!(busy.name(), "busy");
@@ -85,9 +125,9 @@ pub(crate) use evaluate::{Before, Moments};
 ///     "expression \"100 * * rate(x)\", column 7: found \"*\", expected a metric, a number, \
 ///      a function or \"(\"",
 /// );
-/// # Ok::<(), mmv_archive::replay::ExpressionError>(())
+/// # Ok::<(), pcp_archive::replay::ExpressionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Expression {
     text: String,
     name: String,
@@ -95,12 +135,12 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// The name that was given, `name = ...`; without one the text itself.
+    /// The name in `name = ...`; without one the text itself.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the values of a metric's instances add up to, or their rates, by the
+    /// The sum of the values of a metric's instances, or of their rates, with the
     /// name of the metric itself.
     pub(crate) fn sum_of(metric: &str, rates: bool) -> Self {
         let text = if rates { format!("sum(rate({metric}))") } else { format!("sum({metric})") };
@@ -111,17 +151,17 @@ impl Expression {
         self.name != self.text
     }
 
-    /// The error if a metric of the archive has its name.
+    /// The error for a metric of the archive with this name.
     pub(crate) fn taken(&self) -> ExpressionError {
-        Flaw::new(0, Problem::Taken(self.name.clone())).of(&self.text)
+        Flaw::new(0, Problem::NameTaken(self.name.clone())).of(&self.text)
     }
 
-    /// The error if there are more expressions than numbers for them.
+    /// The error for more derived metrics than PMIDs.
     pub(crate) fn too_many(&self) -> ExpressionError {
         Flaw::new(0, Problem::TooMany).of(&self.text)
     }
 
-    /// The text it was read from.
+    /// The text that was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -130,12 +170,12 @@ impl Expression {
 impl std::str::FromStr for Expression {
     type Err = ExpressionError;
 
-    /// Reads `expression` or `name = expression`.
+    /// Parses `expression` or `name = expression`.
     ///
     /// # Errors
     ///
-    /// With the column where the text stops to make sense. What the metrics
-    /// are is not looked at.
+    /// For text that is not an expression, with the column. Metrics are not looked
+    /// up.
     fn from_str(text: &str) -> Result<Self, ExpressionError> {
         let text = text.trim();
         let (name, root) = parse::definition(text).map_err(|flaw| flaw.of(text))?;
@@ -144,7 +184,7 @@ impl std::str::FromStr for Expression {
     }
 }
 
-/// An expression that makes no sense, and where.
+/// An error in an expression and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression \"{expression}\", column {column}: {problem}")]
 pub struct ExpressionError {
@@ -159,103 +199,84 @@ pub struct ExpressionError {
 /// What is wrong with an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum Problem {
-    /// Something else should stand here.
+    /// An unexpected token.
     #[error("found {found}, expected {expected}")]
-    Unexpected {
-        /// What stands here.
-        found: String,
-        /// What may stand here.
-        expected: &'static str,
-    },
-    /// A quoted text or the name of an instance has no end.
-    #[error("no {0} behind this one")]
+    Unexpected { found: String, expected: &'static str },
+    /// A quoted text, a pattern or the name of an instance without an end.
+    #[error("no {0} after this one")]
     Unclosed(char),
-    /// An integer that 32 bits do not hold.
+    /// An integer that does not fit 32 bits.
     #[error("{0} is more than 4294967295; a number with a point may be larger")]
     LargeInteger(String),
-    /// More parts within each other than any sensible expression has.
-    #[error("more than {0} parts within each other")]
+    /// More nested parts than are allowed.
+    #[error("more than {0} nested parts")]
     Depth(usize),
-    /// A name before a parenthesis that is no function.
+    /// A name before a parenthesis that is not a function.
     #[error("there is no function {0}")]
     UnknownFunction(String),
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
     UnknownMetric(String),
-    /// The archive has a metric of the name that the expression is given.
+    /// The archive has a metric of the expression's name.
     #[error("the archive has a metric {0} of its own")]
-    Taken(String),
-    /// There are no numbers left for derived metrics.
-    #[error("one derived metric too many")]
+    NameTaken(String),
+    /// All PMIDs of derived metrics are in use.
+    #[error("too many derived metrics")]
     TooMany,
-    /// Units that cannot be read.
+    /// Units that cannot be parsed.
     #[error("{0}")]
     Units(String),
-    /// Values that are no numbers.
-    #[error("{0} is no number that can be reckoned with")]
+    /// A regular expression that cannot be compiled.
+    #[error("regular expression /{0}/: {1}")]
+    Pattern(String, String),
+    /// Values that are not numbers.
+    #[error("{0} is not a number")]
     NotNumeric(ValueType),
-    /// Counters can be added, subtracted, and multiplied or divided by what is
-    /// none.
+    /// A constant in a type that cannot hold it.
+    #[error("the constant cannot have the type {0}")]
+    Constant(ValueType),
+    /// Operands of which only one is a counter, or both.
     #[error("no {operator} between {left} and {right}")]
-    Semantics {
-        /// The operator.
-        operator: char,
-        /// What stands left of it: "a counter", "no counter".
-        left: &'static str,
-        /// What stands right of it.
-        right: &'static str,
-    },
-    /// What a counter is multiplied or divided by must be a plain number.
+    Semantics { operator: &'static str, left: &'static str, right: &'static str },
+    /// A counter multiplied or divided by something that has units.
     #[error("a counter {0} something in {1}, not a plain number")]
     CounterFactor(&'static str, String),
     /// Units that the operator cannot combine.
     #[error("no {operator} between units \"{left}\" and \"{right}\"")]
-    Dimensions {
-        /// The operator.
-        operator: char,
-        /// The units left of it.
-        left: String,
-        /// The units right of it.
-        right: String,
-    },
-    /// Units that do not measure what the expression does.
+    Dimensions { operator: &'static str, left: String, right: String },
+    /// Alternatives of `?:` that differ in their types, semantics or units.
+    #[error("different {what} on the two sides of \":\": \"{left}\" and \"{right}\"")]
+    Alternatives { what: &'static str, left: String, right: String },
+    /// A condition with instances between alternatives without.
+    #[error("the condition has instances, its alternatives have none")]
+    ConditionInstances,
+    /// Units of another dimension than the expression's.
     #[error("\"{from}\" cannot be converted to \"{to}\"")]
-    Rescale {
-        /// The units of the expression.
-        from: String,
-        /// The units asked for.
-        to: String,
-    },
+    Rescale { from: String, to: String },
     /// A rate needs a dimension of time of 0 or 1.
     #[error("no rate of units \"{0}\"")]
     RateUnits(String),
     /// `rate` or `delta` within another: there is only one moment before.
     #[error("{0}() within rate() or delta()")]
     Nested(&'static str),
-    /// Instances of different domains do not meet.
+    /// Operands of different instance domains.
     #[error("instance domains {left} and {right} on the two sides of {operator}")]
-    Domains {
-        /// The operator.
-        operator: char,
-        /// The domain left of it.
-        left: String,
-        /// The domain right of it.
-        right: String,
-    },
-    /// An instance of something that has none.
-    #[error("[{0}]: these values have no instances")]
+    Domains { operator: &'static str, left: InDom, right: InDom },
+    /// Selected instances of values that have none.
+    #[error("{0}: these values have no instances")]
     NoInstances(String),
 }
 
 impl ExpressionError {
-    /// The expression is fine, but the archive lacks a metric of it.
+    /// Whether the archive merely lacks a metric of the expression.
     pub fn is_unknown_metric(&self) -> bool {
         matches!(self.problem, Problem::UnknownMetric(_))
     }
 }
 
-/// A problem and the byte at which it is, before it is known of which text.
+/// A problem and its byte in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Flaw {
     at: usize,

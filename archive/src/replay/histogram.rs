@@ -1,10 +1,10 @@
-//! Quantiles of what a histogram counted between two moments.
+//! Quantiles of the values that a histogram counted between two moments.
 //!
 //! A histogram is a counter with an instance for each bucket, and a label
 //! `histogram` with the units of the values that are counted; its domain has the
-//! labels `bucket_precision` and `bucket_max`, which say what the buckets are
+//! labels `bucket_precision` and `bucket_max`, which define the buckets
 //! (`docs/mmv-format.md` has all of this). A counter of the sum of all values
-//! stands beside it: `NAME.bucket` and `NAME.sum`.
+//! goes with it: `NAME.bucket` and `NAME.sum`.
 //!
 //! Let a histogram with precision 1 have counted this:
 //!
@@ -32,15 +32,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 
 use self::buckets::{Bucket, Buckets, Numbered};
-use super::derived::{Pair, Rule};
 use super::expression::Values;
-use super::rate::value_of;
-use super::{SelectedMetric, Selection};
-use crate::format::labelset::LabelTarget;
-use crate::{IndomHistory, Instance, MetricDesc, Source, Value};
+use super::two_moments::{TwoMoments, value_of};
+use crate::scan::SelectedMetric;
+use crate::{
+    InDom, IndomHistory, Instance, InstanceId, LabelTarget, MetricDesc, Pmid, Semantics, Source,
+    Timestamp, Units, Value, ValueType,
+};
 
 /// The label of the counter of buckets, with the units of the values.
 const UNITS: &str = "histogram";
@@ -69,51 +69,22 @@ struct Sorted {
     histograms: Vec<Option<InstanceId>>,
 }
 
-impl Selection<'_> {
-    /// Replaces each selected histogram, its buckets and its sum, by quantiles
-    /// of the values that it counted since the moment before, from 0 for the
-    /// least value to 1 for the largest. They are metrics called `NAME.p50`,
-    /// `NAME.p99.9`, with an instance for each where one metric has the buckets of
-    /// several. Returns how many metrics of buckets there were.
-    ///
-    /// A value is known as well as its bucket is narrow: with a precision of 3
-    /// within 6.3 %.
-    pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
-        let source = self.chosen.source();
-        let all = self.chosen.metrics().iter();
-        let histograms: Vec<_> = all.filter_map(|one| Histogram::of(source, one)).collect();
-        for histogram in &histograms {
-            let parts = [Some(histogram.counts.desc.pmid), histogram.sum.map(|desc| desc.pmid)];
-            self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
-            let counts = self.operand(&histogram.counts.name);
-            let sum = histogram.sum.map(|_| self.operand(&histogram.sum_name()));
-            for &rank in quantiles {
-                let name = format!("{}.p{}", histogram.name(), percent(rank));
-                let sorted = Arc::clone(&histogram.sorted);
-                let rule = Rule::Quantile(Quantile { rank, sorted, counts, sum });
-                self.add(name, |pmid| histogram.desc(pmid), rule);
-            }
-        }
-        histograms.len()
-    }
-}
-
 /// 0.5 is 50, 0.999 is 99.9.
 fn percent(quantile: f64) -> f64 {
     (quantile * 1e8).round() / 1e6
 }
 
 /// What is known of a histogram, or of those of a metric with labels.
-struct Histogram {
-    counts: SelectedMetric,
-    sum: Option<MetricDesc>,
+pub(super) struct Histogram {
+    pub(super) counts: SelectedMetric,
+    pub(super) sum: Option<MetricDesc>,
     units: Units,
     sorted: Arc<Sorted>,
 }
 
 impl Histogram {
     /// The histogram whose buckets a metric counts, if it does.
-    fn of(source: Source<'_>, metric: &SelectedMetric) -> Option<Self> {
+    pub(super) fn of(source: Source<'_>, metric: &SelectedMetric) -> Option<Self> {
         let MetricDesc { pmid, indom, semantics, .. } = metric.desc;
         let units = text_label(source, LabelTarget::Item(pmid), UNITS)?;
         let units = Units::parse(&units).ok()?.units;
@@ -140,11 +111,20 @@ impl Histogram {
         shared_name(&self.counts)
     }
 
-    fn sum_name(&self) -> String {
+    pub(super) fn quantile_name(&self, rank: f64) -> String {
+        format!("{}.p{}", self.name(), percent(rank))
+    }
+
+    pub(super) fn sum_name(&self) -> String {
         format!("{}.sum", self.name())
     }
 
-    fn desc(&self, pmid: Pmid) -> MetricDesc {
+    /// A quantile of it, given the operands that have its metrics.
+    pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
+        Quantile { rank, sorted: Arc::clone(&self.sorted), counts, sum }
+    }
+
+    pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
         let indom = self.sum.and_then(|desc| desc.indom);
         let (value_type, semantics) = (ValueType::Double, Semantics::Instant);
         MetricDesc { pmid, value_type, indom, semantics, units: self.units }
@@ -200,7 +180,7 @@ fn text_label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<Str
 #[derive(Debug, Clone, Default)]
 struct Grown {
     was_there: bool,
-    /// It, or a part of it, was begun anew.
+    /// It, or a part of it, was reset.
     is_anew: bool,
     /// By how much each bucket grew.
     counted: Vec<(Bucket, f64)>,
@@ -214,7 +194,7 @@ impl Quantile {
 
     /// The quantile of what was counted between two moments; `places` are those
     /// of the operands.
-    pub(super) fn values<'r>(&self, places: &[usize], pair: &Pair<'r>) -> Values<'r> {
+    pub(super) fn values<'r>(&self, places: &[usize], pair: &TwoMoments<'r>) -> Values<'r> {
         let all = self.grown(places, pair).unwrap_or_default();
         let all = self.sorted.histograms.iter().zip(all);
         let value = |(instance, grown): (&Option<InstanceId>, Grown)| {
@@ -225,7 +205,7 @@ impl Quantile {
         all.filter_map(value).collect()
     }
 
-    fn grown(&self, places: &[usize], pair: &Pair<'_>) -> Option<Vec<Grown>> {
+    fn grown(&self, places: &[usize], pair: &TwoMoments<'_>) -> Option<Vec<Grown>> {
         let place = *places.get(self.counts)?;
         let seconds = pair.at.seconds_since(pair.since);
         let before = pair.before.as_ref()?;
@@ -236,7 +216,7 @@ impl Quantile {
             let Some(bucket) = self.sorted.bucket(*instance) else { continue };
             let Some(grown) = all.get_mut(bucket.histogram) else { continue };
             grown.was_there = true;
-            // A bucket that had a value and has none was begun anew.
+            // A bucket that had a value and has none was reset.
             grown.is_anew |= value_of(is, *instance).is_none();
         }
         for (instance, value) in is {
@@ -265,7 +245,7 @@ impl Quantile {
     }
 }
 
-/// The quantile of values of which each bucket has so many.
+/// The quantile of values that are counted by bucket.
 fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
     counted.retain(|(_, growth)| *growth > 0.0);
     counted.sort_by(|(one, _), (other, _)| one.first.total_cmp(&other.first));

@@ -1,10 +1,10 @@
 //! The rules that turn two observations into the value between them.
 //!
-//! Pure functions of two neighbouring observations and a moment; which
-//! observations are neighbours is the business of the [timeline](super) and
-//! its marks. Times are `f64` seconds since the archive's start, because PCP
-//! compares and divides them in that form and an answer must agree with PCP's
-//! to the last bit (`src/libpcp/src/interp.c`, 7.2.1).
+//! Pure functions of two neighbouring observations and a moment; the
+//! [timeline](super) and its marks decide which observations are neighbours.
+//! Times are `f64` seconds since the archive's start, because PCP compares and
+//! divides them in that form and an answer must agree with PCP's to the last
+//! bit (`src/libpcp/src/interp.c`, 7.2.1).
 //!
 //! | semantics | a value exists with | value |
 //! |---|---|---|
@@ -16,17 +16,15 @@
 //! value exists it is always the earlier one. At the very time of an
 //! observation every rule returns that observation.
 
-use pcp_types::Semantics;
-
-use crate::Value;
+use crate::{Semantics, Value};
 
 /// One observation: when (seconds since the archive's start) and what.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observed<V> {
+pub(crate) struct Observed<V> {
     /// Seconds since the archive's start.
-    pub at: f64,
+    pub(crate) at: f64,
     /// The value stored at that time.
-    pub value: V,
+    pub(crate) value: V,
 }
 
 /// What a counter that went down has done.
@@ -36,9 +34,8 @@ pub enum Decrease {
     /// PCP draws it by default.
     #[default]
     Reset,
-    /// It ran over the end of its integer type and went on from zero, as PCP
-    /// assumes where `PCP_COUNTER_WRAP` is set. Floating point counters do not
-    /// wrap.
+    /// It overflowed its integer type and continued from zero, as PCP assumes
+    /// where `PCP_COUNTER_WRAP` is set. Floating point counters do not wrap.
     Wrap,
 }
 
@@ -57,7 +54,7 @@ pub enum Decrease {
 /// | 10 | 203 | 203 | 203 | 203 |
 ///
 /// and where the observation at 10 s is missing only discrete has a value, 100.
-pub fn value_at<'a>(
+pub(crate) fn value_at<'a>(
     semantics: Semantics,
     prior: Option<Observed<Value<'a>>>,
     next: Option<Observed<Value<'a>>>,
@@ -73,22 +70,10 @@ pub fn value_at<'a>(
     if semantics == Semantics::Counter {
         return on_the_line(prior, next, at, decrease);
     }
-    if is_number(prior.value) {
+    if prior.value.as_f64().is_some() {
         return Some(nearer(prior, next, at));
     }
     Some(prior_or_exact(prior, next, at))
-}
-
-fn is_number(value: Value<'_>) -> bool {
-    matches!(
-        value,
-        Value::I32(_)
-            | Value::U32(_)
-            | Value::I64(_)
-            | Value::U64(_)
-            | Value::Float(_)
-            | Value::Double(_)
-    )
 }
 
 /// The earlier value, except at the very time of the later one.
@@ -100,7 +85,7 @@ fn prior_or_exact<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
 ///
 /// Observations at 0 s and 10 s: the first up to and including 5 s, then the
 /// second. (Releases before 6.3.2 returned the first up to 10 s.)
-pub fn nearer<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
+pub(crate) fn nearer<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
     if prior.at < at && (next.at <= at || at > f64::midpoint(prior.at, next.at)) {
         next.value
     } else {
@@ -112,15 +97,13 @@ pub fn nearer<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
 ///
 /// Integers have one half added and their fraction cut: 720 at 20 s and 1020
 /// at 30 s give 870 at 25 s; 100 and 203 give 152 (151.5 + 0.5) in the middle.
-pub fn on_the_line<'a>(
+pub(crate) fn on_the_line<'a>(
     prior: Observed<Value<'a>>,
     next: Observed<Value<'a>>,
     at: f64,
     decrease: Decrease,
 ) -> Option<Value<'a>> {
-    if !is_number(prior.value) {
-        return None;
-    }
+    prior.value.as_f64()?;
     if prior.at >= at {
         return Some(prior.value);
     }
@@ -140,7 +123,7 @@ pub fn on_the_line<'a>(
     })
 }
 
-/// How far a moment lies between two observations.
+/// How far a moment is between two observations.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     elapsed: f64,
@@ -177,10 +160,10 @@ fn counter_u32(prior: u32, next: u32, part: Part, wraps: bool) -> u32 {
     (0.5 + f64::from(prior) - part.of(f64::from(prior - next))) as u32
 }
 
-/// As [`counter_i32`]; the difference is exact, the rest has the 53 bits of a
-/// double. A counter beyond them does not leave its neighbours for that: 2^60 +
-/// 100 and 2^60 + 120 give 2^60 + 100 in the middle, where PCP says 2^60, and a
-/// rate would take the counter for one that was set back.
+/// As [`counter_i32`]; the difference is exact, the other steps have the 53
+/// bits of a double. A counter beyond them does not leave its neighbours for
+/// that: 2^60 + 100 and 2^60 + 120 give 2^60 + 100 in the middle, where PCP
+/// gives 2^60, and a rate would take the counter for one that was set back.
 fn counter_i64(prior: i64, next: i64, part: Part, wraps: bool) -> i64 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u64;
@@ -202,7 +185,15 @@ fn counter_u64(prior: u64, next: u64, part: Part, wraps: bool) -> u64 {
         return value.clamp(prior, next);
     }
     if wraps {
-        return prior.wrapping_add((0.5 + part.of(next.wrapping_sub(prior) as f64)) as u64);
+        let risen = part.of(next.wrapping_sub(prior) as f64);
+        let value = 0.5 + prior as f64 + risen;
+        // The cast is undefined in C from 2^64 on; the counter has wrapped there.
+        let is_past_the_end = value >= 2.0 * (1u64 << 63) as f64;
+        return if is_past_the_end {
+            prior.wrapping_add((0.5 + risen) as u64)
+        } else {
+            (value as u64).max(prior)
+        };
     }
     let value = (0.5 + prior as f64 - part.of((prior - next) as f64)) as u64;
     value.clamp(next, prior)

@@ -1,11 +1,11 @@
-//! From when to when an instance can have values.
+//! The time during which an instance can have values.
 //!
 //! PCP gives every instance of a large domain a lifetime, so that a process
-//! that ended is not replayed for ever: from the first record of the domain
-//! that lists it to the first one, after the last that lists it, that does
-//! not. Gaps in between do not count. Domains that never reach
-//! [`LARGE`] instances have no lifetimes: there a value that is not followed
-//! by another stays (discrete) or is joined to the next over any absence.
+//! that ended is not replayed forever: from the first record of the domain that
+//! lists it to the first one, after the last that lists it, that does not. Gaps
+//! in between do not count. Domains that never reach [`LARGE`] instances have
+//! no lifetimes: there a value that is not followed by another stays (discrete)
+//! or is joined to the next over any absence.
 //!
 //! An instance that no record of the domain names is never replayed, whatever
 //! values it has.
@@ -13,12 +13,11 @@
 use std::ops::RangeInclusive;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InstanceId, Timestamp};
 
-use crate::IndomHistory;
 use crate::reader::Change;
+use crate::{IndomHistory, InstanceId, Timestamp};
 
-/// A domain that once had so many instances gives them lifetimes
+/// A domain that ever had this many instances gives them lifetimes
 /// (`src/libpcp/src/interp.c`, 7.2.1).
 const LARGE: usize = 16;
 
@@ -51,9 +50,9 @@ pub(crate) fn lifetimes(history: &IndomHistory) -> HashMap<InstanceId, Lifetime>
     let mut listed: HashSet<InstanceId> = HashSet::new();
     let mut largest = 0;
     for step in history.steps() {
-        let stamp = step.stamp;
+        let timestamp = step.timestamp;
         let mut begin = |id| {
-            let born = Lifetime { birth: stamp, ..Lifetime::ALWAYS };
+            let born = Lifetime { birth: timestamp, ..Lifetime::ALWAYS };
             lives.entry(id).or_insert(born).death = Timestamp::MAX;
         };
         let gone: Vec<InstanceId> = match &step.change {
@@ -74,7 +73,7 @@ pub(crate) fn lifetimes(history: &IndomHistory) -> HashMap<InstanceId, Lifetime>
         };
         for id in gone {
             if let Some(life) = lives.get_mut(&id) {
-                life.death = stamp;
+                life.death = timestamp;
             }
         }
         largest = largest.max(listed.len());

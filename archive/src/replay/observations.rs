@@ -1,9 +1,8 @@
-//! What was logged, record by record.
-
-use pcp_types::Timestamp;
+//! The logged values, record by record.
 
 use super::expression::Values;
 use super::{Replay, Sample};
+use crate::Timestamp;
 
 /// The logged values of the selected metrics in the order of their records.
 ///
@@ -17,7 +16,7 @@ pub struct Observations<'r> {
     next: usize,
 }
 
-/// Where one observation is, ordered as it is reported.
+/// Where one observation is, in the order of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     record: u32,
@@ -44,8 +43,8 @@ impl<'r> Observations<'r> {
         Self { replay, order, next: 0 }
     }
 
-    fn stamp(&self, place: Place) -> Option<Timestamp> {
-        self.replay.timeline.stamp(place.record)
+    fn timestamp(&self, place: Place) -> Option<Timestamp> {
+        self.replay.timeline.timestamp(place.record)
     }
 }
 
@@ -55,7 +54,7 @@ impl<'r> Iterator for Observations<'r> {
     fn next(&mut self) -> Option<Sample<'r>> {
         let first = *self.order.get(self.next)?;
         let mut sample = Sample {
-            timestamp: self.stamp(first)?,
+            timestamp: self.timestamp(first)?,
             is_mark: first.metric.is_none(),
             values: vec![Values::new(); self.replay.metrics.len()],
         };

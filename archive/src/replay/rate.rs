@@ -1,4 +1,4 @@
-//! Counters as rates: how much a counter grew in some time, by that time.
+//! Counters as rates: the growth of a counter divided by the time.
 //!
 //! A counter of 100 at 0 s and 203 at 10 s, in `count`, has a rate of
 //! 103 / 10 s = 10.3 `count / sec` at 10 s since 0 s. At 7 s since 5 s the
@@ -16,13 +16,11 @@
 
 use std::ops::Range;
 
-use pcp_types::{InstanceId, Semantics, Timestamp, Units};
-
-use super::derived::Pair;
 use super::expression::Values;
-use super::interpolate::Decrease;
-use super::{Column, Replay, Sample, SelectedMetric, Track};
-use crate::Value;
+use super::two_moments::{TwoMoments, value_of};
+use super::{Column, Decrease, Replay, Sample, Track};
+use crate::scan::SelectedMetric;
+use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 
 impl SelectedMetric {
     /// Whether the metric has rates: a counter whose values are numbers.
@@ -59,7 +57,7 @@ impl Replay<'_> {
     }
 
     /// All tracks at two moments, and the rates in between.
-    pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<Pair<'_>> {
+    pub(super) fn pair(&self, at: Timestamp, since: Timestamp) -> Option<TwoMoments<'_>> {
         let mut now = self.tracks_at(at)?;
         let seconds = at.seconds_since(since);
         let mut before = self.tracks_at(since).filter(|_| seconds > 0.0);
@@ -79,7 +77,7 @@ impl Replay<'_> {
             }
             *rates = self.rates_of(track, before, rates, since..at);
         }
-        Some(Pair { since, at, now, before, rates })
+        Some(TwoMoments { since, at, now, before, rates })
     }
 
     /// The rates of a counter over a span, from its values at both ends.
@@ -139,14 +137,6 @@ pub fn rate_between(
 /// if the counter has one, else a second.
 fn time_scale(units: Units) -> Option<f64> {
     if units.time_dimension() == 0 { Some(1.0) } else { units.time_scale_in_seconds() }
-}
-
-pub(super) fn value_of<'v>(
-    values: &[(Option<InstanceId>, Value<'v>)],
-    instance: Option<InstanceId>,
-) -> Option<Value<'v>> {
-    let place = values.binary_search_by_key(&instance, |(instance, _)| *instance).ok()?;
-    values.get(place).map(|(_, value)| *value)
 }
 
 /// How much a counter grew from `first` over the observations in `between` to

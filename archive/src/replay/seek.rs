@@ -1,10 +1,10 @@
-//! Which records decide the answers about some moments, and reading only them.
+//! Reads only the records that decide the values at some moments.
 //!
 //! An answer at t needs, for each instance, the newest observation not after t
 //! and the oldest not before it, up to the nearest mark. So from t the records
 //! are searched back until every instance has been seen, or a mark, or the
-//! start; and ahead likewise. What lies between the two ends of the search is
-//! read as a full scan would read it, and gives the same answers: a metric
+//! start; and ahead likewise. The records between the two ends of the search
+//! are read as a full scan would read them, and give the same answers: a metric
 //! logged every second needs two records of a day, one that was logged once in
 //! the morning needs all up to there.
 //!
@@ -15,20 +15,19 @@
 //! ```
 //!
 //! The temporal index finds the records around a moment. In an archive whose
-//! stamps go backwards ([`Replay::backward_records`]) a search by time may pass
+//! timestamps go backwards ([`Replay::backward_records`]) a search by time may pass
 //! records by; a full scan does not.
 
 use std::ops::{Bound, RangeInclusive};
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::{Lives, Replay, Selection, lifetime};
-use crate::scan::{Chunk, Room, Taken};
-use crate::{MetricDesc, Record, Records, Result};
+use crate::scan::{Chunk, ChunkLimits, ChunkRows};
+use crate::{InDom, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
 
-/// So many moments for each entry of the temporal index are worth a search
+/// How many moments for each entry of the temporal index are worth a search
 /// each: a search reads from one entry to the next.
 const MOMENTS_PER_ENTRY: f64 = 0.25;
 
@@ -58,7 +57,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether so many moments are so few that one searches for each.
+    /// Whether there are few enough moments to search for each.
     pub(super) fn is_worth_searches(&self, moments: f64) -> bool {
         moments <= self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY
     }
@@ -83,7 +82,7 @@ impl<'a> Selection<'a> {
                 let taken = reading.take(&selection);
                 Ok(selection.replay(taken, end, Some(joined(spans.to_vec()))))
             }
-            // What decides lies beyond the damage, wherever that is.
+            // The deciding records are on the other side of the damage.
             Err(error) if selection.reads_on_behind(&error) => selection.load(),
             Err(error) => Err(error),
         }
@@ -101,7 +100,7 @@ impl<'a> Selection<'a> {
         for span in &spans {
             let reach = self.reach_of(span, records)?.0;
             let (start, end) = match &last {
-                // An instance that exists now was far to seek.
+                // An instance that exists now was found far back.
                 Some(last) if reach.start() < last.start() => {
                     return self.deciding_apart(&spans, reading);
                 }
@@ -113,14 +112,14 @@ impl<'a> Selection<'a> {
             let end = end.max(*reach.end());
             if start <= end {
                 records.move_to(start)?;
-                chunk.fill(source, records, Bound::Included(end), Room::UNBOUNDED)?;
+                chunk.fill(source, records, Bound::Included(end), ChunkLimits::UNBOUNDED)?;
             }
             last = Some(*reach.start()..=end);
         }
         Ok(())
     }
 
-    /// The same, all searches in front of all reading.
+    /// The same with all searches before all reading.
     fn deciding_apart(&self, spans: &[&Span], reading: &mut Reading<'a>) -> Result<()> {
         reading.chunk.restart();
         let source = self.chosen.source();
@@ -128,7 +127,7 @@ impl<'a> Selection<'a> {
         let reaches = spans.iter().map(|span| Ok(self.reach_of(span, records)?.0));
         for span in joined(reaches.collect::<Result<_>>()?) {
             records.move_to(*span.start())?;
-            chunk.fill(source, records, Bound::Included(*span.end()), Room::UNBOUNDED)?;
+            chunk.fill(source, records, Bound::Included(*span.end()), ChunkLimits::UNBOUNDED)?;
         }
         Ok(())
     }
@@ -189,11 +188,11 @@ impl<'a> Reading<'a> {
         Ok(Self { chunk, records: selection.chosen.source().records()? })
     }
 
-    /// What was read. Columns are forgotten if most of them had nothing.
-    pub(super) fn take(&mut self, selection: &Selection<'a>) -> Taken {
+    /// The rows that were read. Columns are dropped if most of them are empty.
+    pub(super) fn take(&mut self, selection: &Selection<'a>) -> ChunkRows {
         if self.chunk.is_mostly_empty() {
             let next = Chunk::new(&selection.chosen);
-            return std::mem::replace(&mut self.chunk, next).into_taken();
+            return std::mem::replace(&mut self.chunk, next).into_rows();
         }
         self.chunk.take()
     }
@@ -206,43 +205,43 @@ struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
-    /// The stamp of the newest record such that all instances have values in it
+    /// The timestamp of the newest record such that all instances have values in it
     /// or in the records from it to `start`, or a mark forbids to look further.
     fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
         records.move_back_to(start)?;
-        let mut stamp = start;
+        let mut timestamp = start;
         while !missing.keys.is_empty() {
             let Some(record) = records.previous()? else {
-                return Ok(source.start().min(stamp));
+                return Ok(source.start().min(timestamp));
             };
-            stamp = record.timestamp();
+            timestamp = record.timestamp();
             if record.is_mark() {
                 break;
             }
             missing.found_in(&record);
         }
-        Ok(stamp)
+        Ok(timestamp)
     }
 
-    /// The stamp of the oldest record such that all instances have values in it
+    /// The timestamp of the oldest record such that all instances have values in it
     /// or in the records from `end` to it, or a mark forbids to look further.
     fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let mut missing = Missing::new(self);
         records.move_to(end)?;
-        let mut stamp = end;
+        let mut timestamp = end;
         while !missing.keys.is_empty() {
             let Some(record) = records.next()? else { break };
-            stamp = record.timestamp();
+            timestamp = record.timestamp();
             // A mark at the very end of the span may be followed by records of
             // the same time.
-            if record.is_mark() && stamp > end {
+            if record.is_mark() && timestamp > end {
                 break;
             }
             missing.found_in(&record);
         }
-        Ok(stamp.max(end))
+        Ok(timestamp.max(end))
     }
 }
 

@@ -1,4 +1,4 @@
-//! An archive as a client of PCP sees it that steps through it.
+//! Values at steps, as a client of PCP sees them.
 //!
 //! A counter that had values at one step has none at the next if a mark lies
 //! between the two: so a client that takes the difference of two steps never
@@ -10,16 +10,15 @@
 //! value     100       120             -    30
 //! ```
 //!
-//! This depends on what was asked for before, and so has no place in
-//! [`Replay::at`]; [`Replay::rates_at`] needs no such memory.
-
-use pcp_types::{Semantics, Timestamp};
+//! This depends on earlier steps, and so has no place in [`Replay::at`];
+//! [`Replay::rates_at`] needs no such memory.
 
 use super::{Replay, Sample};
+use crate::{Semantics, Timestamp};
 
 /// Samples at steps, made by [`Replay::steps`].
 #[derive(Debug)]
-pub struct Steps<'r, T> {
+struct Steps<'r, T> {
     replay: &'r Replay<'r>,
     times: T,
     /// The last step, and for each metric whether it had values there.
@@ -28,8 +27,11 @@ pub struct Steps<'r, T> {
 
 impl Replay<'_> {
     /// The samples at some times in their order, counters without values at
-    /// the first step behind a mark. Times outside the archive are passed over.
-    pub fn steps<T: Iterator<Item = Timestamp>>(&self, times: T) -> Steps<'_, T> {
+    /// the first step after a mark. Times outside the archive are skipped.
+    pub fn steps<T>(&self, times: T) -> impl Iterator<Item = Sample<'_>>
+    where
+        T: Iterator<Item = Timestamp>,
+    {
         Steps { replay: self, times, last: None }
     }
 }
@@ -67,7 +69,7 @@ mod tests {
     use crate::replay::tests::{archive, at};
 
     #[test]
-    fn a_counter_is_silent_at_the_first_step_behind_a_mark() {
+    fn a_counter_is_silent_at_the_first_step_after_a_mark() {
         let records = [
             (0, Some(100)),
             (10_000, Some(110)),

@@ -162,7 +162,7 @@ fn rates_are_worked_out_between_two_moments_alone() {
         (5_000, 7_000, Some(10.0), "152 to 172"),
         (10_000, 20_000, None, "went down"),
         (0, 30_000, None, "went down on the way"),
-        (5_000, 12_000, None, "went down behind the last observation"),
+        (5_000, 12_000, None, "went down after the last observation"),
         (20_000, 30_000, Some(20.0), "200 in 10 s"),
         (30_000, 40_000, None, "a mark in between"),
         (40_000, 50_000, Some(2.1), "after the mark"),
@@ -175,7 +175,7 @@ fn rates_are_worked_out_between_two_moments_alone() {
 }
 
 #[test]
-fn derived_metrics_stand_behind_the_selected_ones() {
+fn derived_metrics_stand_after_the_selected_ones() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let mut selection = Replay::open(&archive);
     let derive = |selection: &mut Selection<'_>, text: &str| {
@@ -185,7 +185,7 @@ fn derived_metrics_stand_behind_the_selected_ones() {
     derive(&mut selection, "rate(t.counter)").unwrap();
     derive(&mut selection, "both = t.counter + t.counter").unwrap();
     derive(&mut selection, "delta(t.instant)").unwrap();
-    let taken = expression::Problem::Taken("t.counter".to_owned());
+    let taken = expression::Problem::NameTaken("t.counter".to_owned());
     assert_eq!(derive(&mut selection, "t.counter = 1"), Err(taken));
     assert!(selection.needs_moment_before());
     selection.select("t.discrete");

@@ -1,22 +1,22 @@
-//! When the records of an archive were written, and where its marks are.
+//! The timestamps of the records, and where the marks are.
 //!
-//! A mark is a wall: nothing before it can be a neighbour of a moment after
-//! it. Records are numbered in file order and marks are counted among them,
-//! so "no mark in between" is a comparison of record numbers, and the search
-//! for neighbours never compares two floating point times for order.
+//! No observation before a mark can be a neighbour of a moment after it.
+//! Records are numbered in file order and marks are counted among them, so "no
+//! mark in between" is a comparison of record numbers, and the search for
+//! neighbours never compares two floating point times for order.
 
 use std::ops::Range;
 
-use pcp_types::Timestamp;
+use crate::Timestamp;
+use crate::column::Rows;
 
-use crate::scan::Rows;
-
-/// The stamps of all records that were read, in order.
+/// The timestamps of all records that were read, in order.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     start: Timestamp,
-    stamps: Vec<Timestamp>,
-    /// The same as PCP's arithmetic takes them: each is asked for many times.
+    timestamps: Vec<Timestamp>,
+    /// The same in seconds, as PCP's arithmetic takes them: each is used many
+    /// times.
     seconds: Vec<f64>,
     /// Record numbers, ascending.
     marks: Vec<u32>,
@@ -38,7 +38,7 @@ pub(crate) type Neighbour = (usize, u32);
 
 impl Reach {
     /// The places, among the records that have a value, of the newest one
-    /// behind the moment and of the oldest one ahead of it.
+    /// before the moment and of the oldest one after it.
     pub(crate) fn neighbours(&self, records: &Rows) -> (Option<Neighbour>, Option<Neighbour>) {
         let prior = records.last_before(self.prior.end);
         let next = records.first_from(self.next.start);
@@ -50,9 +50,9 @@ impl Reach {
 impl Timeline {
     /// The timeline of the rows of a chunk, in an archive that starts at
     /// `start`.
-    pub(crate) fn new(start: Timestamp, stamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
-        let seconds = stamps.iter().map(|stamp| stamp.seconds_since(start)).collect();
-        Self { start, stamps, seconds, marks }
+    pub(crate) fn new(start: Timestamp, timestamps: Vec<Timestamp>, marks: Vec<u32>) -> Self {
+        let seconds = timestamps.iter().map(|timestamp| timestamp.seconds_since(start)).collect();
+        Self { start, timestamps, seconds, marks }
     }
 
     /// The marks, ascending.
@@ -60,9 +60,9 @@ impl Timeline {
         &self.marks
     }
 
-    /// The stamp of a record.
-    pub(crate) fn stamp(&self, record: u32) -> Option<Timestamp> {
-        self.stamps.get(record as usize).copied()
+    /// The timestamp of a record.
+    pub(crate) fn timestamp(&self, record: u32) -> Option<Timestamp> {
+        self.timestamps.get(record as usize).copied()
     }
 
     /// A record's time as PCP's arithmetic takes it: seconds since the start.
@@ -77,27 +77,27 @@ impl Timeline {
 
     /// The records strictly between two moments.
     pub(crate) fn between(&self, since: Timestamp, at: Timestamp) -> Range<u32> {
-        let after = self.stamps.partition_point(|&stamp| stamp <= since) as u32;
-        let before = self.stamps.partition_point(|&stamp| stamp < at) as u32;
+        let after = self.timestamps.partition_point(|&timestamp| timestamp <= since) as u32;
+        let before = self.timestamps.partition_point(|&timestamp| timestamp < at) as u32;
         after..before.max(after)
     }
 
     /// Where the neighbours of `at` can be.
     ///
-    /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: behind
-    /// 20.0005 s lie 0, 10 and 20, ahead of it nothing; behind 25 s lies
-    /// nothing, ahead 40 and 50; the mark itself has neither. Had it the time
-    /// of the record at 40 s, that record would lie behind 40 s and ahead.
+    /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: before
+    /// 20.0005 s are 0, 10 and 20, after it is nothing; before 25 s is nothing,
+    /// after it 40 and 50; the mark itself has neither. Had it the timestamp of
+    /// the record at 40 s, that record would be before 40 s and after.
     pub(crate) fn reach(&self, at: Timestamp) -> Reach {
-        let not_after = self.stamps.partition_point(|&stamp| stamp <= at) as u32;
-        let before = self.stamps.partition_point(|&stamp| stamp < at) as u32;
+        let not_after = self.timestamps.partition_point(|&timestamp| timestamp <= at) as u32;
+        let before = self.timestamps.partition_point(|&timestamp| timestamp < at) as u32;
         let passed = self.marks.partition_point(|&mark| mark < not_after);
         let wall_behind =
             passed.checked_sub(1).and_then(|i| self.marks.get(i)).map_or(0, |m| m + 1);
-        // A record of the moment behind a mark of the moment is on this side.
+        // A record after a mark of the same time is on this side.
         let next = if wall_behind < not_after { before.max(wall_behind) } else { before };
         let ahead = self.marks.partition_point(|&mark| mark < next);
-        let wall_ahead = self.marks.get(ahead).copied().unwrap_or(self.stamps.len() as u32);
+        let wall_ahead = self.marks.get(ahead).copied().unwrap_or(self.timestamps.len() as u32);
         Reach { at: self.seconds_of(at), prior: wall_behind..not_after, next: next..wall_ahead }
     }
 }
@@ -112,8 +112,8 @@ mod tests {
 
     /// The records of the module's example: 0, 10, 20, mark, 40, 50.
     fn with_a_mark() -> Timeline {
-        let stamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(at);
-        Timeline::new(at(0), stamps.to_vec(), vec![3])
+        let timestamps = [0, 10_000, 20_000, 20_001, 40_000, 50_000].map(at);
+        Timeline::new(at(0), timestamps.to_vec(), vec![3])
     }
 
     #[test]

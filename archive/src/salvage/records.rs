@@ -1,12 +1,9 @@
 //! The good data records of a damaged archive.
 
-use pcp_types::Timestamp;
-
-use super::{Lost, Piece, Salvage, Scanner, belongs};
-use crate::error::Result;
-use crate::format::archive_label::Role;
-use crate::format::result::Record;
-use crate::reader::RecordFile;
+use super::{Lost, Salvage, belongs};
+use crate::files::{RecordFile, Scanned, Scanner};
+use crate::format::Role;
+use crate::{Record, Result, Timestamp};
 
 /// A good record or what is lost in its place.
 #[derive(Debug)]
@@ -73,10 +70,10 @@ impl<'s> SalvagedRecords<'s> {
                 return Ok(None);
             };
             match scanner.next()? {
-                Some(Piece::Record { offset, len }) => {
+                Some(Scanned::Record { offset, len }) => {
                     return Ok(Some(Next::Record { offset, len }));
                 }
-                Some(Piece::Damage(damage)) => {
+                Some(Scanned::Damage(damage)) => {
                     let reason = damage.error.to_string();
                     return Ok(Some(Next::Lost(self.lost(damage.offset, damage.len, reason))));
                 }

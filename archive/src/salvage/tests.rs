@@ -1,8 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::format::result_builder::encode_mark;
-use crate::format::{archive_label, frame};
+use crate::format::{archive_label, encode_mark, frame};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0).unwrap()
@@ -14,8 +13,8 @@ fn mark(seconds: i64) -> Vec<u8> {
     out
 }
 
-/// The seconds of the records of an archive whose volume has this behind its
-/// label, and offset and length of what is lost.
+/// The seconds of the records of an archive whose volume has this after its
+/// label, and offset and length of the lost bytes.
 fn salvaged(data: &[u8]) -> (Vec<i64>, Vec<(u64, u64)>) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
@@ -118,7 +117,7 @@ fn long_record(seconds: u32, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_very_long_record_behind_damage_is_found() {
+fn a_very_long_record_after_damage_is_found() {
     let bytes = [mark(1), vec![0; 5], long_record(2, 9 << 20), mark(3)].concat();
     assert_eq!(salvaged(&bytes), (vec![1, 2, 3], vec![(24, 5)]));
 }

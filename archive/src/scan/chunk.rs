@@ -1,36 +1,31 @@
-//! A stretch of an archive, column by column.
+//! A chunk of an archive, column by column.
 
 use std::ops::Bound;
 
-use pcp_types::{InstanceId, Timestamp};
-
-use super::router::{Form, Plan, Router, Track};
+use super::router::{ColumnMap, Router};
 use super::{Column, Selection};
-use crate::error::{RecordError, Result};
-use crate::format::{number, value_block};
-use crate::reader::Run;
-use crate::{Record, Records, Source, ValueSetView};
+use crate::{InstanceId, Record, RecordError, Records, Result, Source, Timestamp, ValueSetView};
 
 /// Where a chunk ends.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct ChunkLimits {
     pub(crate) rows: usize,
     pub(crate) values: usize,
     /// Of values that are not numbers.
     pub(crate) bytes: usize,
 }
 
-impl Room {
+impl ChunkLimits {
     /// 64 Ki values and rows, 12 and 16 bytes each, and 1 MiB of text: what a
-    /// processor's second cache holds. The record that fills it is in whole.
+    /// processor's second cache holds. The record that fills it is added
+    /// completely.
     pub(crate) const CHUNK: Self = Self { rows: 1 << 16, values: 1 << 16, bytes: 1 << 20 };
 
     /// All that is read.
     pub(crate) const UNBOUNDED: Self =
         Self { rows: usize::MAX, values: usize::MAX, bytes: usize::MAX };
 
-    /// How many rows of so many values there is room for; `None` if that is
-    /// not known.
+    /// How many rows with this many values fit; `None` if that is not known.
     fn rows_of(self, values: usize) -> Option<usize> {
         (self.values < usize::MAX).then(|| self.rows.min(self.values.div_ceil(values.max(1))))
     }
@@ -39,9 +34,9 @@ impl Room {
 /// Rows of an archive and the columns of the selected metrics over them.
 #[derive(Debug)]
 pub struct Chunk {
-    stamps: Vec<Timestamp>,
+    timestamps: Vec<Timestamp>,
     marks: Vec<u32>,
-    /// By metric, and in the order of [`Track::instances`].
+    /// By metric, and in the order of [`ColumnMap::instances`].
     columns: Vec<Vec<Column>>,
     router: Router,
     values: usize,
@@ -49,13 +44,13 @@ pub struct Chunk {
     newest: Option<Timestamp>,
     backward_records: u64,
     first: Option<Place>,
-    behind: Option<Place>,
+    after: Option<Place>,
 }
 
 /// What a chunk read.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) stamps: Vec<Timestamp>,
+pub(crate) struct ChunkRows {
+    pub(crate) timestamps: Vec<Timestamp>,
     pub(crate) marks: Vec<u32>,
     /// By metric, and in no order of the instances.
     pub(crate) columns: Vec<Vec<Column>>,
@@ -66,22 +61,21 @@ pub(crate) struct Taken {
 /// Where a record is: archive, volume, offset.
 type Place = (u32, u32, u64);
 
-/// Where the records lie that were read.
+/// The first and last records that were read.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct Extent {
     first: Option<Place>,
-    /// The one at which reading ended because it was behind the last one
-    /// wanted.
-    behind: Option<Place>,
+    /// The one at which reading ended because it was after the last one wanted.
+    after: Option<Place>,
     /// No time went back.
     is_forward: bool,
 }
 
-impl Limits {
+impl Extent {
     /// Whether others ended right where these begin: together that is what one
     /// scan had read.
     pub(super) fn follow(&self, other: &Self) -> bool {
-        self.is_forward && other.is_forward && other.behind == self.first.or(self.behind)
+        self.is_forward && other.is_forward && other.after == self.first.or(self.after)
     }
 }
 
@@ -93,7 +87,7 @@ impl Chunk {
     /// A chunk without rows.
     pub(crate) fn new(selection: &Selection<'_>) -> Self {
         Self {
-            stamps: Vec::new(),
+            timestamps: Vec::new(),
             marks: Vec::new(),
             columns: vec![Vec::new(); selection.metrics().len()],
             router: Router::new(selection),
@@ -102,13 +96,13 @@ impl Chunk {
             newest: None,
             backward_records: 0,
             first: None,
-            behind: None,
+            after: None,
         }
     }
 
-    /// The times of the rows, none before the one in front of it.
-    pub fn stamps(&self) -> &[Timestamp] {
-        &self.stamps
+    /// The timestamps of the rows, in order.
+    pub fn timestamps(&self) -> &[Timestamp] {
+        &self.timestamps
     }
 
     /// The rows that are marks, rising.
@@ -130,30 +124,30 @@ impl Chunk {
 
     /// Whether a metric, given by its place, has a column of an instance.
     pub(crate) fn has_column(&self, metric: usize, instance: Option<InstanceId>) -> bool {
-        self.router.tracks().get(metric).is_some_and(|track| track.has_column(instance))
+        self.router.maps().get(metric).is_some_and(|map| map.has_column(instance))
     }
 
     /// The same for the records that follow those of another chunk.
-    pub(crate) fn behind(self, other: &Self) -> Self {
+    pub(crate) fn after(self, other: &Self) -> Self {
         Self { newest: other.newest, ..self }
     }
 
     /// Takes the rows out, with their columns. Others are left in the same
-    /// places, with room for as many values.
-    pub(crate) fn take(&mut self) -> Taken {
+    /// places, with limits for as many values.
+    pub(crate) fn take(&mut self) -> ChunkRows {
         let columns = self.columns.iter_mut().map(|own| own.iter_mut().map(Column::take).collect());
-        Taken {
+        ChunkRows {
             columns: columns.collect(),
-            stamps: std::mem::take(&mut self.stamps),
+            timestamps: std::mem::take(&mut self.timestamps),
             marks: std::mem::take(&mut self.marks),
             backward_records: self.backward_records,
         }
     }
 
     /// The rows, with their columns.
-    pub(crate) fn into_taken(self) -> Taken {
-        let Self { stamps, marks, columns, backward_records, .. } = self;
-        Taken { stamps, marks, columns, backward_records }
+    pub(crate) fn into_rows(self) -> ChunkRows {
+        let Self { timestamps, marks, columns, backward_records, .. } = self;
+        ChunkRows { timestamps, marks, columns, backward_records }
     }
 
     /// Records that were left out because their time goes back.
@@ -161,16 +155,16 @@ impl Chunk {
         self.backward_records
     }
 
-    /// Where what was read lies.
-    pub(super) const fn limits(&self) -> Limits {
-        Limits { first: self.first, behind: self.behind, is_forward: self.backward_records == 0 }
+    /// The extent of the records that were read.
+    pub(super) const fn extent(&self) -> Extent {
+        Extent { first: self.first, after: self.after, is_forward: self.backward_records == 0 }
     }
 
     /// Takes all rows away, as if none had been read; columns keep their places.
     pub(crate) fn restart(&mut self) {
         self.clear();
         self.backward_records = 0;
-        (self.newest, self.first, self.behind) = (None, None, None);
+        (self.newest, self.first, self.after) = (None, None, None);
     }
 
     /// Whether most columns have no values.
@@ -182,32 +176,32 @@ impl Chunk {
     /// Takes all rows away; the columns keep their places and the memory they
     /// are likely to need again.
     pub(crate) fn clear(&mut self) {
-        self.stamps.clear();
+        self.timestamps.clear();
         self.marks.clear();
         self.columns.iter_mut().flatten().for_each(Column::clear);
         (self.values, self.bytes) = (0, 0);
     }
 
-    /// Adds the records up to `last`, as far as there is room; returns whether
-    /// there may be more.
+    /// Adds the records up to `last`, up to the limits; returns whether there
+    /// may be more.
     ///
     /// # Errors
     ///
-    /// Those of the reader. The rows in front of the damaged record are there.
+    /// Those of the reader. The rows before the damaged record are kept.
     pub(crate) fn fill(
         &mut self,
         source: Source<'_>,
         records: &mut Records<'_>,
         last: Bound<Timestamp>,
-        room: Room,
+        limits: ChunkLimits,
     ) -> Result<bool> {
-        while self.has_room(room) {
-            if self.add_run(records, last, room)? {
+        while self.has_room(limits) {
+            if self.add_run(records, last, limits)? {
                 continue;
             }
             let Some(record) = records.next()? else { return Ok(false) };
             if is_behind(last, record.timestamp()) {
-                self.behind = Some(place_of(&record));
+                self.after = Some(place_of(&record));
                 return Ok(false);
             }
             self.first.get_or_insert_with(|| place_of(&record));
@@ -221,34 +215,36 @@ impl Chunk {
         self.newest
     }
 
-    /// Adds a mark in place of records that are damaged, right behind the last
-    /// row and not behind the next record, whose time is `next`.
+    /// Adds a mark in place of records that are damaged, right after the last
+    /// row and not after the next record, whose timestamp is `next`.
     pub(crate) fn add_gap(&mut self, next: Timestamp) {
-        let (Some(newest), Ok(row)) = (self.newest, u32::try_from(self.stamps.len())) else {
+        let (Some(newest), Ok(row)) = (self.newest, u32::try_from(self.timestamps.len())) else {
             return;
         };
-        let behind = Timestamp::from_nanos(newest.as_nanos().saturating_add(1));
-        let stamp = if next < newest { behind } else { behind.min(next) };
-        self.newest = Some(stamp);
-        self.stamps.push(stamp);
+        let after = Timestamp::from_nanos(newest.as_nanos().saturating_add(1));
+        let timestamp = if next < newest { after } else { after.min(next) };
+        self.newest = Some(timestamp);
+        self.timestamps.push(timestamp);
         self.marks.push(row);
     }
 
-    fn has_room(&self, room: Room) -> bool {
-        self.stamps.len() < room.rows && self.values < room.values && self.bytes < room.bytes
+    fn has_room(&self, limits: ChunkLimits) -> bool {
+        self.timestamps.len() < limits.rows
+            && self.values < limits.values
+            && self.bytes < limits.bytes
     }
 
     /// Adds a record, all of it or, if one of its values is damaged, nothing.
     fn add(&mut self, record: &Record<'_>) -> Result<(), RecordError> {
-        let (stamp, row) = (record.timestamp(), u32::try_from(self.stamps.len()));
+        let (timestamp, row) = (record.timestamp(), u32::try_from(self.timestamps.len()));
         // Where time went back it could not be searched.
-        let (Ok(row), false) = (row, self.newest.is_some_and(|newest| stamp < newest)) else {
+        let (Ok(row), false) = (row, self.newest.is_some_and(|newest| timestamp < newest)) else {
             self.backward_records += 1;
             return Ok(());
         };
         self.add_values(row, record)?;
-        self.newest = Some(stamp);
-        self.stamps.push(stamp);
+        self.newest = Some(timestamp);
+        self.timestamps.push(timestamp);
         if record.is_mark() {
             self.marks.push(row);
         }
@@ -260,9 +256,9 @@ impl Chunk {
     fn add_values(&mut self, row: u32, record: &Record<'_>) -> Result<(), RecordError> {
         let mut values = 0;
         for (position, set) in record.value_sets().enumerate() {
-            let Some((metric, track)) = self.router.find(position, set.pmid()) else { continue };
+            let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
             let Some(columns) = self.columns.get_mut(metric) else { continue };
-            match add_set(row, &set, track, columns) {
+            match add_set(row, &set, map, columns) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {
                     let columns = self.columns.iter_mut().flatten();
@@ -278,44 +274,44 @@ impl Chunk {
     }
 
     /// Adds records by a plan, if there is one for the next ones, and returns
-    /// whether any were added. Those that need more thought are left: that
-    /// lie behind `last`, or back in time.
+    /// whether any were added. Left out are records after `last`, and those
+    /// that go back in time.
     fn add_run(
         &mut self,
         records: &mut Records<'_>,
         last: Bound<Timestamp>,
-        room: Room,
+        limits: ChunkLimits,
     ) -> Result<bool> {
         let router = &self.router;
-        let is_wanted = |layout| router.plan(layout).is_some();
-        let Some(run) = records.peek_run(is_wanted, |stamp| is_behind(last, stamp))? else {
+        let is_wanted = |shape| router.plan(shape).is_some();
+        let Some(run) = records.peek_run(is_wanted, |timestamp| is_behind(last, timestamp))? else {
             return Ok(false);
         };
-        let (Some(plan), Ok(row)) = (router.plan(run.layout()), u32::try_from(self.stamps.len()))
+        let (Some(plan), Ok(row)) = (router.plan(run.shape), u32::try_from(self.timestamps.len()))
         else {
             return Ok(false);
         };
-        for &stamp in run.stamps() {
-            let is_back = self.newest.is_some_and(|newest| stamp < newest);
-            if !self.has_room(room) || is_back {
+        for &timestamp in run.timestamps {
+            let is_back = self.newest.is_some_and(|newest| timestamp < newest);
+            if !self.has_room(limits) || is_back {
                 break;
             }
             self.values += plan.values;
             self.bytes += plan.bytes;
-            self.newest = Some(stamp);
-            self.stamps.push(stamp);
+            self.newest = Some(timestamp);
+            self.timestamps.push(timestamp);
         }
-        let count = self.stamps.len() - row as usize;
-        copy(plan, row, &run, count, &mut self.columns, room.rows_of(plan.values));
+        let count = self.timestamps.len() - row as usize;
+        plan.copy(row, &run, count, &mut self.columns, limits.rows_of(plan.values));
         records.pass_run(count);
         Ok(count > 0)
     }
 }
 
-fn is_behind(last: Bound<Timestamp>, stamp: Timestamp) -> bool {
+fn is_behind(last: Bound<Timestamp>, timestamp: Timestamp) -> bool {
     match last {
-        Bound::Included(last) => stamp > last,
-        Bound::Excluded(end) => stamp >= end,
+        Bound::Included(last) => timestamp > last,
+        Bound::Excluded(end) => timestamp >= end,
         Bound::Unbounded => false,
     }
 }
@@ -326,18 +322,18 @@ fn is_behind(last: Bound<Timestamp>, stamp: Timestamp) -> bool {
 fn add_set(
     row: u32,
     set: &ValueSetView<'_>,
-    track: &mut Track,
+    map: &mut ColumnMap,
     columns: &mut Vec<Column>,
 ) -> Result<usize, RecordError> {
     let mut bytes = 0;
-    for (position, value) in set.values(track.value_type()).enumerate() {
+    for (position, value) in set.values(map.value_type()).enumerate() {
         let (instance, value) = value?;
-        let Some(place) = track.place(position, instance) else { continue };
+        let Some(place) = map.place(position, instance) else { continue };
         if columns.is_empty() {
-            // Most metrics have one instance for good.
+            // Most metrics have one instance forever.
             columns.reserve_exact(set.len());
         }
-        grow(columns, track);
+        grow(columns, map);
         if let Some(column) = columns.get_mut(place) {
             bytes += column.push(row, value);
         }
@@ -345,61 +341,10 @@ fn add_set(
     Ok(bytes)
 }
 
-/// Makes the columns that the track has and the chunk has not.
+/// Makes the columns that the map has and the chunk has not.
 #[inline]
-fn grow(columns: &mut Vec<Column>, track: &Track) {
-    while let Some(instance) = track.instances().get(columns.len()) {
-        columns.push(Column::new(*instance, track.value_type()));
-    }
-}
-
-/// Adds the values of the first `count` records of a run, column by column, to
-/// columns that are likely to have so many rows.
-fn copy(
-    plan: &Plan,
-    row: u32,
-    run: &Run<'_>,
-    count: usize,
-    columns: &mut [Vec<Column>],
-    likely_rows: Option<usize>,
-) {
-    let rows = row..row + count as u32;
-    for step in &plan.steps {
-        let column = columns.get_mut(step.metric as usize);
-        let Some(column) = column.and_then(|own| own.get_mut(step.place as usize)) else {
-            continue;
-        };
-        if let Some(rows) = likely_rows {
-            column.expect(rows);
-        }
-        let (bytes, stride) = (run.bytes().get(step.at as usize..), run.stride());
-        let bytes = bytes.unwrap_or_default();
-        match step.form {
-            Form::Word => gather(column.extend(rows.clone()), bytes, stride, number::word),
-            Form::Long => gather(column.extend(rows.clone()), bytes, stride, number::long),
-            Form::Bytes(len) => {
-                for (row, payload) in rows.clone().zip(bytes.chunks(stride)) {
-                    let payload = payload.get(..len as usize).unwrap_or_default();
-                    if let Some(value) = value_block::decode(column.value_type(), payload) {
-                        column.push(row, value);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Reads numbers, the first of them at the start of `bytes`, each so many bytes
-/// behind the one before. Not inlined: the loop is to have all registers.
-#[inline(never)]
-fn gather(
-    words: &mut [u64],
-    mut bytes: &[u8],
-    stride: usize,
-    number: impl Fn(&[u8]) -> Option<u64>,
-) {
-    for word in words {
-        *word = number(bytes).unwrap_or_default();
-        bytes = bytes.get(stride..).unwrap_or_default();
+fn grow(columns: &mut Vec<Column>, map: &ColumnMap) {
+    while let Some(instance) = map.instances().get(columns.len()) {
+        columns.push(Column::new(*instance, map.value_type()));
     }
 }

@@ -1,39 +1,43 @@
-//! What a text means that is to name instances: the one rule of all commands.
+//! Which instances a text selects.
 //!
-//! | text | in a domain with the names | means |
+//! | text | in a domain with the names | selects |
 //! |---|---|---|
 //! | `0001 init` | `0001 init` | that one: the whole of a name |
-//! | `sda` | `sda`, `sda disk`, `sdab` | the first two: all before the first blank counts too, as PCP matches names |
+//! | `sda` | `sda`, `sda disk`, `sdab` | the first two: the part before the first blank counts as well, as in PCP |
 //! | `7` | any but `7` and `7 ...` | the instance with number 7 |
 //! | `7` | `7`, or `7 ...` | that one, whatever its number is |
 //!
-//! Names are all that the domain ever had.
+//! All names that the domain ever had count.
+
+use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
-use pcp_types::InstanceId;
 
-use crate::IndomHistory;
+use crate::{IndomHistory, InstanceId};
 
-/// The instances of a domain that any of the texts means. A domain without a
-/// history has no names.
-pub(crate) fn meant(
+/// The instances of a domain that any of the texts selects.
+///
+/// A text selects the instances that ever had it as their name or as the part of
+/// their name before the first blank; if there is none, and the text is a number,
+/// the instance with that number. A domain without a history has no names.
+pub fn select_instances(
     texts: &[impl AsRef<str>],
     history: Option<&IndomHistory>,
-) -> HashSet<InstanceId> {
+) -> BTreeSet<InstanceId> {
     let mut named: HashSet<&str> = HashSet::new();
-    let mut meant = HashSet::new();
+    let mut selected = BTreeSet::new();
     for instance in history.into_iter().flat_map(IndomHistory::ever_named) {
         for text in texts.iter().map(AsRef::as_ref).filter(|text| is_name(text, &instance.name)) {
             named.insert(text);
-            meant.insert(instance.id);
+            selected.insert(instance.id);
         }
     }
     let numbers = texts.iter().map(AsRef::as_ref).filter(|text| !named.contains(text));
-    meant.extend(numbers.filter_map(|text| InstanceId::new(text.parse().ok()?).ok()));
-    meant
+    selected.extend(numbers.filter_map(|text| InstanceId::new(text.parse().ok()?).ok()));
+    selected
 }
 
-/// Whether a text means a name: all of it, or what is before its first blank.
+/// Whether a text is the whole name or the part before its first blank.
 fn is_name(text: &str, name: &str) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
     text == name || text == first_word
@@ -45,15 +49,13 @@ mod tests {
     use crate::format::indom::Kind;
     use crate::reader::indom_test_support::history;
 
-    /// The numbers of the instances that a text means.
+    /// The numbers of the selected instances.
     fn numbers(text: &str, history: Option<&IndomHistory>) -> Vec<i32> {
-        let mut numbers: Vec<_> = meant(&[text], history).iter().map(|id| id.get()).collect();
-        numbers.sort_unstable();
-        numbers
+        select_instances(&[text], history).iter().map(|id| id.get()).collect()
     }
 
     #[test]
-    fn instances_are_named_whole_or_by_their_first_word() {
+    fn instances_are_selected_by_the_whole_name_or_its_first_word() {
         assert!(is_name("0001 init", "0001 init"));
         assert!(is_name("0002", "0002 /sbin/getty"));
         assert!(!is_name("000", "0001"));
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_means_an_instance_unless_it_is_a_name() {
+    fn a_number_selects_an_instance_unless_it_is_a_name() {
         let first = vec![(1, Some("sda disk")), (2, Some("7 up"))];
         let second = vec![(3, Some("sda")), (4, Some("sdab"))];
         let history = history(&[(10, Kind::Full, first), (20, Kind::Full, second)]);
@@ -72,6 +74,6 @@ mod tests {
         assert_eq!(numbers("99", Some(&history)), [99], "which may have values without a name");
         assert_eq!(numbers("-1", Some(&history)), [0; 0]);
         assert_eq!(numbers("4", None), [4]);
-        assert_eq!(meant(&["sdab", "1"], Some(&history)).len(), 2);
+        assert_eq!(select_instances(&["sdab", "1"], Some(&history)).len(), 2);
     }
 }

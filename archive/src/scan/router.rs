@@ -1,20 +1,20 @@
-//! Which column each value of a record goes to.
+//! Maps each value of a record to its column.
 //!
 //! A metric and instance get a column when their first value comes, and keep
-//! it. For a record like an earlier one ([`layout`](crate::format::layout))
-//! this is looked up once: a [`Plan`] then says where in the record each value
-//! is and which column it goes to.
+//! it. For a record like an earlier one ([`shape`](crate::fast::record_shape))
+//! this is looked up once: a [`CopyPlan`] then has the place of each value in the record
+//! and which column it goes to.
 
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InstanceId, Pmid, ValueType};
 
 use super::{SelectedMetric, Selection};
-use crate::Record;
-use crate::format::layout::LayoutId;
+use crate::fast::{CopyPlan, Form, Step};
+use crate::format::ShapeId;
+use crate::{InstanceId, Pmid, Record, ValueType};
 
-/// As many plans are kept as layouts are known at a time.
+/// As many plans are kept as shapes are known at a time.
 const MAX_PLANS: usize = 8;
 
 /// See the [module](self).
@@ -22,17 +22,17 @@ const MAX_PLANS: usize = 8;
 pub(super) struct Router {
     by_pmid: HashMap<Pmid, usize>,
     /// Of each metric, by its place in the selection.
-    tracks: Vec<Track>,
-    /// The metric at each position of the last record and its track: records
+    maps: Vec<ColumnMap>,
+    /// The metric at each position of the last record and its map: records
     /// mostly have the same metrics in the same order.
     last: Vec<(Pmid, Option<usize>)>,
     /// The newest in front.
-    plans: Vec<(LayoutId, Plan)>,
+    plans: Vec<(ShapeId, CopyPlan)>,
 }
 
 /// Where the columns of one metric are.
 #[derive(Debug)]
-pub(super) struct Track {
+pub(super) struct ColumnMap {
     value_type: ValueType,
     has_instances: bool,
     /// The instances that are read; all without.
@@ -44,56 +44,24 @@ pub(super) struct Track {
     last: Vec<(Option<InstanceId>, Option<usize>)>,
 }
 
-/// What is to be copied out of the records of a layout.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
-    /// The values of the metrics that are read, with those that are not
-    /// copied: of other instances, and the second of an instance.
-    pub(super) values: usize,
-    /// Bytes of all values that are not numbers.
-    pub(super) bytes: usize,
-}
-
-/// A value: where in the record it is and in what form, and where its column
-/// is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) at: u32,
-    pub(super) form: Form,
-    pub(super) metric: u32,
-    pub(super) place: u32,
-}
-
-/// The form of a value in a record.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Form {
-    /// A number of four bytes.
-    Word,
-    /// A number of eight bytes.
-    Long,
-    /// So many bytes that are no number.
-    Bytes(u32),
-}
-
 impl Router {
     pub(super) fn new(selection: &Selection<'_>) -> Self {
         let metrics = selection.metrics().iter().zip(selection.instances_by_metric());
-        let tracks = metrics.map(|(metric, wanted)| Track::new(metric, wanted)).collect();
+        let maps = metrics.map(|(metric, wanted)| ColumnMap::new(metric, wanted)).collect();
         let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
         let by_pmid = pmids.zip(0..).collect();
-        Self { by_pmid, tracks, last: Vec::new(), plans: Vec::new() }
+        Self { by_pmid, maps, last: Vec::new(), plans: Vec::new() }
     }
 
-    /// The metrics' tracks in the order of the selection.
-    pub(super) fn tracks(&self) -> &[Track] {
-        &self.tracks
+    /// The metrics' maps in the order of the selection.
+    pub(super) fn maps(&self) -> &[ColumnMap] {
+        &self.maps
     }
 
     /// The metric, by its place in the selection, of the value set at a
-    /// position of the record, and its track; `None` if it is not read.
+    /// position of the record, and its map; `None` if it is not read.
     #[inline]
-    pub(super) fn find(&mut self, position: usize, pmid: Pmid) -> Option<(usize, &mut Track)> {
+    pub(super) fn find(&mut self, position: usize, pmid: Pmid) -> Option<(usize, &mut ColumnMap)> {
         let metric = match self.last.get_mut(position) {
             Some((last, metric)) if *last == pmid => *metric,
             other => {
@@ -105,33 +73,33 @@ impl Router {
                 metric
             }
         };
-        Some((metric?, self.tracks.get_mut(metric?)?))
+        Some((metric?, self.maps.get_mut(metric?)?))
     }
 
-    /// The plan for records of a layout, if one was made.
-    pub(super) fn plan(&self, layout: LayoutId) -> Option<&Plan> {
-        self.plans.iter().find(|(id, _)| *id == layout).map(|(_, plan)| plan)
+    /// The plan for records of a shape, if one was made.
+    pub(super) fn plan(&self, shape: ShapeId) -> Option<&CopyPlan> {
+        self.plans.iter().find(|(id, _)| *id == shape).map(|(_, plan)| plan)
     }
 
     /// Makes the plan for records like one whose values all have been found to
     /// be of their metrics' types.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
-        let Some(layout) = record.layout().filter(|layout| self.plan(*layout).is_none()) else {
+        let Some(shape) = record.shape().filter(|shape| self.plan(*shape).is_none()) else {
             return;
         };
-        let mut plan = Plan::default();
+        let mut plan = CopyPlan::default();
         // A value that comes second to a column is not copied.
         let mut seen = HashSet::new();
         for (position, set) in record.value_sets().enumerate() {
-            let Some((metric, track)) = self.find(position, set.pmid()) else { continue };
+            let Some((metric, map)) = self.find(position, set.pmid()) else { continue };
             plan.values += set.len();
             for (position, (instance, payload)) in set.payloads().enumerate() {
-                let Some(place) = track.place(position, instance) else { continue };
+                let Some(place) = map.place(position, instance) else { continue };
                 if seen.insert((metric, place)) {
-                    // No layout has 2^32 bytes, nor as many places.
+                    // No shape has 2^32 bytes, nor as many places.
                     let [at, len, metric, place] =
                         [payload.start, payload.len(), metric, place].map(|number| number as u32);
-                    let form = match track.value_type {
+                    let form = match map.value_type {
                         ValueType::I32 | ValueType::U32 | ValueType::Float => Form::Word,
                         ValueType::I64 | ValueType::U64 | ValueType::Double => Form::Long,
                         _ => Form::Bytes(len),
@@ -144,11 +112,11 @@ impl Router {
             }
         }
         self.plans.truncate(MAX_PLANS - 1);
-        self.plans.insert(0, (layout, plan));
+        self.plans.insert(0, (shape, plan));
     }
 }
 
-impl Track {
+impl ColumnMap {
     fn new(metric: &SelectedMetric, wanted: Option<Arc<HashSet<InstanceId>>>) -> Self {
         let (value_type, has_instances) = (metric.desc.value_type, metric.desc.indom.is_some());
         let (instances, places, last) = (Vec::new(), HashMap::new(), Vec::new());

@@ -1,12 +1,11 @@
-//! Which metrics and instances are read.
+//! The metrics and instances to read.
 
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 
-use super::{glob, instances};
-use crate::{MetricDesc, Source};
+use super::select_instances;
+use crate::{InDom, InstanceId, MetricDesc, Pmid, Source, ValueType};
 
 /// A metric that is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +58,7 @@ impl<'a> Selection<'a> {
     /// archive does not have.
     pub fn select(&mut self, name: &str) -> usize {
         let mut found = 0;
-        for (leaf, metric) in glob::find(self.source.metadata(), name) {
+        for (leaf, metric) in self.source.metadata().select(name) {
             found += 1;
             if self.selected.insert(metric.desc.pmid) {
                 self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
@@ -73,7 +72,7 @@ impl<'a> Selection<'a> {
     ///
     /// An instance is meant by the whole of a name that it ever had, or by the
     /// part before the first blank, as PCP matches names. A number means the
-    /// instance with this number, in domains in which it is nobody's name.
+    /// instance with this number, in domains where no instance has that name.
     pub fn select_instance(&mut self, instance: impl Into<String>) {
         self.instances.push(instance.into());
     }
@@ -105,7 +104,8 @@ impl<'a> Selection<'a> {
         if self.instances.is_empty() {
             return None;
         }
-        Some(instances::meant(&self.instances, self.source.metadata().indom_history(indom)))
+        let history = self.source.metadata().indom_history(indom);
+        Some(select_instances(&self.instances, history).into_iter().collect())
     }
 
     /// For each metric the instances that are read, each domain looked at once.

@@ -99,27 +99,27 @@ fn select<'a>(archive: &'a Archive, names: &[&str]) -> Selection<'a> {
 type Seen = Vec<(Timestamp, Option<(usize, Option<i32>, String)>)>;
 
 fn seen(chunk: &Chunk, metrics: usize) -> Seen {
-    let stamp = |row: u32| chunk.stamps()[row as usize];
-    let mut seen: Seen = chunk.marks().iter().map(|&row| (stamp(row), None)).collect();
+    let timestamp = |row: u32| chunk.timestamps()[row as usize];
+    let mut seen: Seen = chunk.marks().iter().map(|&row| (timestamp(row), None)).collect();
     for metric in 0..metrics {
         for column in chunk.columns(metric) {
             let instance = column.instance().map(InstanceId::get);
             let cell = |value: Value<'_>| (metric, instance, format!("{value:?}"));
-            seen.extend(column.iter().map(|(row, value)| (stamp(row), Some(cell(value)))));
+            seen.extend(column.iter().map(|(row, value)| (timestamp(row), Some(cell(value)))));
         }
     }
     seen.sort();
     seen
 }
 
-/// What a scan returns over all chunks, each of at most `room`.
-fn scan(selection: &Selection<'_>, room: Room) -> (Seen, usize) {
+/// What a scan returns over all chunks, each of at most `limits`.
+fn scan(selection: &Selection<'_>, limits: ChunkLimits) -> (Seen, usize) {
     let source = selection.source();
     let mut chunk = Chunk::new(selection);
     let mut records = source.records().unwrap();
     let (mut all, mut chunks) = (Vec::new(), 0);
     loop {
-        let more = chunk.fill(source, &mut records, Bound::Unbounded, room).unwrap();
+        let more = chunk.fill(source, &mut records, Bound::Unbounded, limits).unwrap();
         all.extend(seen(&chunk, selection.metrics().len()));
         chunks += 1;
         chunk.clear();
@@ -129,7 +129,7 @@ fn scan(selection: &Selection<'_>, room: Room) -> (Seen, usize) {
     }
 }
 
-/// What the records say themselves.
+/// What the records themselves contain.
 fn expected(archive: &Archive, selection: &Selection<'_>) -> Seen {
     let mut expected = Vec::new();
     let mut records = archive.records().unwrap();
@@ -166,7 +166,7 @@ fn the_example_of_the_module_comes_out_as_worked_by_hand() {
     let selection = select(&archive, &["load", "net"]);
     let mut columns = Columns::open(&selection, ..).unwrap();
     let chunk = columns.next_chunk().unwrap().unwrap();
-    assert_eq!(chunk.stamps(), [0, 1000, 2000, 3000].map(at));
+    assert_eq!(chunk.timestamps(), [0, 1000, 2000, 3000].map(at));
     assert_eq!(chunk.marks(), [2]);
     let column = |metric: usize, place: usize| {
         let column: &Column = &chunk.columns(metric)[place];
@@ -231,9 +231,9 @@ fn the_columns_keep_their_places_from_chunk_to_chunk() {
     let selection = select(&archive, &["net", "name"]);
     let mut chunk = Chunk::new(&selection);
     let mut records = archive.records().unwrap();
-    let room = Room { rows: 1, ..Room::UNBOUNDED };
+    let limits = ChunkLimits { rows: 1, ..ChunkLimits::UNBOUNDED };
     let mut instances = Vec::new();
-    while chunk.fill(selection.source(), &mut records, Bound::Unbounded, room).unwrap() {
+    while chunk.fill(selection.source(), &mut records, Bound::Unbounded, limits).unwrap() {
         let columns = chunk.columns(0).iter();
         instances.push(columns.map(|c| (c.instance().unwrap().get(), c.len())).collect::<Vec<_>>());
         chunk.clear();
@@ -268,7 +268,7 @@ fn what_lies_before_damage_is_returned_before_the_error() {
     let selection = select(&archive, &["name", "net"]);
     let mut columns = Columns::open(&selection, ..).unwrap();
     let chunk = columns.next_chunk().unwrap().unwrap();
-    assert_eq!(chunk.stamps().len(), 8);
+    assert_eq!(chunk.timestamps().len(), 8);
     assert_eq!(chunk.columns(0)[0].len(), 8, "nothing of the damaged record");
     let error = columns.next_chunk().unwrap_err();
     assert!(matches!(error, Error::Corrupt { offset, .. } if offset == last), "{error}");
@@ -288,7 +288,7 @@ proptest! {
             ),
             1..30,
         ),
-        limits in (1usize..9, 1usize..30, 1usize..30),
+        extent in (1usize..9, 1usize..30, 1usize..30),
     ) {
         let by_number = |values: Vec<u64>| (2..).zip(values).collect();
         let mut rows: Vec<Row> =
@@ -297,10 +297,10 @@ proptest! {
         rows.insert(0, row(&[(2, 1)], None, None));
         let (_directory, archive) = archive(&rows);
         let selection = select(&archive, &["name", "net"]);
-        let room = Room { rows: limits.0, values: limits.1, bytes: limits.2 };
-        let (found, chunks) = scan(&selection, room);
+        let limits = ChunkLimits { rows: extent.0, values: extent.1, bytes: extent.2 };
+        let (found, chunks) = scan(&selection, limits);
         prop_assert_eq!(&found, &expected(&archive, &selection));
-        prop_assert!(chunks >= rows.len().div_ceil(limits.0));
-        prop_assert_eq!(scan(&selection, Room::UNBOUNDED), (found, 1));
+        prop_assert!(chunks >= rows.len().div_ceil(extent.0));
+        prop_assert_eq!(scan(&selection, ChunkLimits::UNBOUNDED), (found, 1));
     }
 }

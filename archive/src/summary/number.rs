@@ -1,8 +1,8 @@
-//! The types of numbers, and how far one is from another.
+//! The numeric types, and the difference of two numbers.
 
 /// A type of numbers in a column.
 pub(super) trait Number: Copy {
-    /// The number that lies in a column as this word.
+    /// The number that a column stores as this word.
     fn of(word: u64) -> Self;
 
     fn value(self) -> f64;
@@ -10,8 +10,8 @@ pub(super) trait Number: Copy {
     fn is_nan(self) -> bool;
 
     /// How far it is up to `after`, without a branch. The highest bit of the
-    /// second number says that `after` lies below, or too far above: then the
-    /// first means nothing.
+    /// second number is set if `after` lies below, or too far above: then the
+    /// first is meaningless.
     fn rise_to(self, after: Self) -> (f64, u64);
 
     /// How much a counter grew from this to `after`; `None` if it was set back.

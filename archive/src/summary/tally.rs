@@ -1,19 +1,19 @@
-//! The numbers of one instance, value by value.
-
-use pcp_types::{Semantics, Timestamp, ValueType};
+//! The statistics of one instance, value by value.
 
 use super::number::Number;
 use super::{Extreme, Statistics};
-use crate::replay::interpolate::Decrease;
+use crate::replay::Decrease;
 use crate::scan::{Chunk, Column, SelectedMetric};
+use crate::{Semantics, Timestamp, ValueType};
 
-/// So many numbers are added at a time; if one of them is special, one by one.
-const PIECE: usize = 8;
+/// Numbers that are added at a time; if one of them is special, they are added
+/// one by one.
+const BLOCK: usize = 8;
 
-type Words = [u64; PIECE];
-type Doubles = [f64; PIECE];
+type Words = [u64; BLOCK];
+type Doubles = [f64; BLOCK];
 
-/// What the values of one instance come to so far.
+/// The sums over the values of one instance so far.
 #[derive(Debug)]
 pub(super) struct Tally {
     rules: Rules,
@@ -49,7 +49,7 @@ struct Sums {
     maximum: Extreme,
 }
 
-/// What becomes of a value until the next one.
+/// How a value counts until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// It grows, at a rate.
@@ -109,37 +109,39 @@ impl Tally {
     }
 
     fn add_numbers<N: Number>(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
-        let (words, stamps) = (column.words(), chunk.stamps());
+        let (words, timestamps) = (column.words(), chunk.timestamps());
         let mut marks = chunk.marks().iter().copied().peekable();
         // A mark takes a row, so none is within a stretch.
         for (places, row) in column.rows().stretches() {
             while let Some(mark) = marks.next_if(|mark| *mark < row) {
-                self.meet_mark(stamps.get(mark as usize).copied());
+                self.meet_mark(timestamps.get(mark as usize).copied());
             }
             let rows = row as usize..row as usize + places.len();
-            let (words, stamps) = (words.get(places), stamps.get(rows.clone()));
-            if let (Some(words), Some(stamps), Some(clock)) = (words, stamps, clock.get(rows)) {
-                self.add_stretch::<N>(words, stamps, clock);
+            let (words, timestamps) = (words.get(places), timestamps.get(rows.clone()));
+            if let (Some(words), Some(timestamps), Some(clock)) =
+                (words, timestamps, clock.get(rows))
+            {
+                self.add_stretch::<N>(words, timestamps, clock);
             }
         }
         for mark in marks {
-            self.meet_mark(stamps.get(mark as usize).copied());
+            self.meet_mark(timestamps.get(mark as usize).copied());
         }
     }
 
     /// Adds the numbers of rows that follow each other.
-    fn add_stretch<N: Number>(&mut self, words: &[u64], stamps: &[Timestamp], clock: &[f64]) {
+    fn add_stretch<N: Number>(&mut self, words: &[u64], timestamps: &[Timestamp], clock: &[f64]) {
         let mut done = 0;
         while done < words.len() {
             let first = done;
-            done = words.len().min(if first == 0 { 1 } else { first + PIECE });
+            done = words.len().min(if first == 0 { 1 } else { first + BLOCK });
             let singles = words.get(first..done).unwrap_or_default().iter();
-            for (word, at) in singles.zip(stamps.get(first..).unwrap_or_default()) {
+            for (word, at) in singles.zip(timestamps.get(first..).unwrap_or_default()) {
                 self.add_number::<N>(*word, *at);
             }
-            let behind = (words.get(done - 1..), stamps.get(done - 1..), clock.get(done..));
-            if let (Some(words), Some(stamps), Some(clock)) = behind {
-                done += self.add_run::<N>(words, stamps, clock);
+            let after = (words.get(done - 1..), timestamps.get(done - 1..), clock.get(done..));
+            if let (Some(words), Some(timestamps), Some(clock)) = after {
+                done += self.add_run::<N>(words, timestamps, clock);
             }
         }
     }
@@ -178,7 +180,7 @@ impl Tally {
         }
     }
 
-    /// Adds what the values behind the last one came to by themselves.
+    /// Adds the sums of the values that follow.
     pub(super) fn join(&mut self, next: &Self) {
         self.meet_mark(next.mark);
         let Some(first) = next.first else { return };
@@ -199,13 +201,19 @@ impl Tally {
     }
 
     /// Adds numbers that follow one that was added last, which is the first of
-    /// `words`, each so many seconds after the one before. Ends in front of the
-    /// first piece of which a number is special, and returns how many it added.
+    /// `words`, each `clock` seconds after the one before. Ends before the
+    /// first block with a special number, and returns how many it added.
     ///
     /// This is where the time goes: there is no branch a number, several are
     /// worked out at once, and the sums stay in registers.
-    fn add_run<N: Number>(&mut self, words: &[u64], stamps: &[Timestamp], clock: &[f64]) -> usize {
-        let (Some(last), [first, after @ ..], [at, stamps @ ..]) = (self.last, words, stamps)
+    fn add_run<N: Number>(
+        &mut self,
+        words: &[u64],
+        timestamps: &[Timestamp],
+        clock: &[f64],
+    ) -> usize {
+        let (Some(last), [first, after @ ..], [at, timestamps @ ..]) =
+            (self.last, words, timestamps)
         else {
             return 0;
         };
@@ -213,16 +221,16 @@ impl Tally {
         if last.hidden || last.word != *first || last.at != *at || self.sums.count == 0 {
             return 0;
         }
-        let pieces = words.as_chunks().0.iter().zip(after.as_chunks().0);
-        let pieces = pieces.zip(clock.as_chunks().0).zip(stamps.chunks(PIECE));
+        let blocks = words.as_chunks().0.iter().zip(after.as_chunks().0);
+        let blocks = blocks.zip(clock.as_chunks().0).zip(timestamps.chunks(BLOCK));
         let sums = self.sums;
         let (sums, done) = match (self.rules.kind, self.rules.unit_of_time) {
-            (Kind::Counter, Some(unit)) => sums.with_pieces(pieces, |before, after, seconds| {
+            (Kind::Counter, Some(unit)) => sums.with_blocks(blocks, |before, after, seconds| {
                 let rises = rises::<N>(before, after)?;
                 Some((rises, zip(&rises, seconds, |rise, seconds| rise * unit / seconds)))
             }),
             (Kind::Counter, None) => (sums, 0),
-            _ => sums.with_pieces(pieces, |before, after, seconds| {
+            _ => sums.with_blocks(blocks, |before, after, seconds| {
                 let held = before.map(|word| N::of(word).value());
                 let values = after.map(|word| N::of(word).value());
                 Some((zip(&held, seconds, |held, seconds| held * seconds), values))
@@ -230,7 +238,7 @@ impl Tally {
         };
         self.sums = sums;
         if let Some(place) = done.checked_sub(1)
-            && let (Some(&word), Some(&at)) = (after.get(place), stamps.get(place))
+            && let (Some(&word), Some(&at)) = (after.get(place), timestamps.get(place))
         {
             self.last = Some(Last { word, value: N::of(word).value(), at, hidden: false });
         }
@@ -257,7 +265,7 @@ impl Tally {
         }
     }
 
-    /// What it all came to, in a window that ends at `end`.
+    /// The statistics, in a window that ends at `end`.
     pub(super) fn finish(mut self, end: Timestamp) -> Option<Statistics> {
         self.hold_until(end);
         let Sums { count, total, weighted, seconds, minimum, maximum } = self.sums;
@@ -266,9 +274,12 @@ impl Tally {
         }
         let is_counter = self.rules.kind == Kind::Counter;
         let unit = self.rules.unit_of_time.filter(|_| is_counter).unwrap_or(1.0);
-        let stochastic_average = total / count as f64;
+        // Rounding must not move an average beyond the values: that of a constant is the
+        // constant.
+        let average = |mean: f64| mean.max(minimum.value).min(maximum.value);
+        let stochastic_average = average(total / count as f64);
         let time_average =
-            if seconds > 0.0 { weighted * unit / seconds } else { stochastic_average };
+            if seconds > 0.0 { average(weighted * unit / seconds) } else { stochastic_average };
         let sum = if is_counter { weighted } else { total };
         Some(Statistics { count, seconds, sum, stochastic_average, time_average, minimum, maximum })
     }
@@ -280,21 +291,21 @@ impl Sums {
         Self { count: 0, total: 0.0, weighted: 0.0, seconds: 0.0, minimum: none, maximum: none }
     };
 
-    /// The sums with pieces of numbers, and how many those are: each with the
+    /// The sums with blocks of numbers, and how many those are: each with the
     /// numbers before them, the seconds in between and the times. `interval`
     /// makes of them what is averaged over time and the values to count, which
     /// are added in their order; `None`, or a NaN, ends it.
     #[inline]
-    fn with_pieces<'p>(
+    fn with_blocks<'p>(
         mut self,
-        pieces: impl Iterator<Item = (((&'p Words, &'p Words), &'p Doubles), &'p [Timestamp])>,
+        blocks: impl Iterator<Item = (((&'p Words, &'p Words), &'p Doubles), &'p [Timestamp])>,
         interval: impl Fn(&Words, &Words, &Doubles) -> Option<(Doubles, Doubles)>,
     ) -> (Self, usize) {
         let in_order = |sum: f64, terms: &Doubles| terms.iter().fold(sum, |sum, term| sum + term);
         let lesser = |one: f64, other: &f64| if *other < one { *other } else { one };
         let greater = |one: f64, other: &f64| if *other > one { *other } else { one };
         let mut done = 0;
-        for (((before, after), seconds), stamps) in pieces {
+        for (((before, after), seconds), timestamps) in blocks {
             let Some((weights, values)) = interval(before, after, seconds) else { break };
             let weighted = in_order(self.weighted, &weights);
             let total = in_order(self.total, &values);
@@ -306,9 +317,9 @@ impl Sums {
             let minimum = values.iter().fold(self.minimum.value, lesser);
             let maximum = values.iter().fold(self.maximum.value, greater);
             if minimum < self.minimum.value || maximum > self.maximum.value {
-                self.meet_extremes(&values, stamps);
+                self.meet_extremes(&values, timestamps);
             }
-            done += PIECE;
+            done += BLOCK;
         }
         self.count += done as u64;
         (self, done)
@@ -317,8 +328,8 @@ impl Sums {
     /// Values of which one is outside of all before it, which is rare.
     #[cold]
     #[inline(never)]
-    fn meet_extremes(&mut self, values: &Doubles, stamps: &[Timestamp]) {
-        for (&value, &at) in values.iter().zip(stamps) {
+    fn meet_extremes(&mut self, values: &Doubles, timestamps: &[Timestamp]) {
+        for (&value, &at) in values.iter().zip(timestamps) {
             if value < self.minimum.value {
                 self.minimum = Extreme { value, at };
             }
@@ -328,8 +339,7 @@ impl Sums {
         }
     }
 
-    /// Adds what a counter grew by in so many seconds; nothing if it was set
-    /// back.
+    /// Adds what a counter grew by in `seconds`; nothing if it was reset.
     #[inline]
     fn add_growth(&mut self, growth: Option<f64>, seconds: f64, unit: f64, at: Timestamp) {
         if let Some(growth) = growth {
@@ -339,7 +349,7 @@ impl Sums {
         }
     }
 
-    /// Adds a value that held for so many seconds.
+    /// Adds a value that held for `seconds`.
     #[inline]
     fn hold(&mut self, value: f64, seconds: f64) {
         self.weighted += value * seconds;
@@ -387,14 +397,14 @@ fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     (falls >> 63 == 0).then_some(rises)
 }
 
-/// What `with` makes of each two that stand at one place.
+/// The results of `with` for each pair at the same place.
 #[inline]
 fn zip<A: Copy, B: Copy>(
-    one: &[A; PIECE],
-    other: &[B; PIECE],
+    one: &[A; BLOCK],
+    other: &[B; BLOCK],
     mut with: impl FnMut(A, B) -> f64,
 ) -> Doubles {
-    let mut zipped = [0.0; PIECE];
+    let mut zipped = [0.0; BLOCK];
     for (zipped, (one, other)) in zipped.iter_mut().zip(one.iter().zip(other)) {
         *zipped = with(*one, *other);
     }
@@ -413,10 +423,10 @@ mod tests {
         Tally { rules, mark: None, first: None, last: None, sums: Sums::NONE }
     }
 
-    /// Adds numbers that mostly rise, in pieces and one by one.
+    /// Adds numbers that mostly rise, in blocks and one by one.
     fn both<N: Number>(mut of: impl FnMut() -> Tally, words: &[u64], millis: &[u16]) -> [Tally; 2] {
         let mut nanos = 0;
-        let stamps: Vec<_> = millis
+        let timestamps: Vec<_> = millis
             .iter()
             .map(|millis| {
                 nanos += i128::from(*millis) * 1_000_000;
@@ -426,17 +436,17 @@ mod tests {
         // As a chunk's clock.
         let seconds = |millis: &u16| if *millis > 0 { f64::from(*millis) / 1e3 } else { f64::NAN };
         let clock: Vec<_> = millis.iter().map(seconds).collect();
-        let (mut pieces, mut singles) = (of(), of());
-        pieces.add_stretch::<N>(words, &stamps, &clock);
-        for (word, at) in words.iter().zip(stamps) {
+        let (mut blocks, mut singles) = (of(), of());
+        blocks.add_stretch::<N>(words, &timestamps, &clock);
+        for (word, at) in words.iter().zip(timestamps) {
             singles.add_number::<N>(*word, at);
         }
-        [pieces, singles]
+        [blocks, singles]
     }
 
     proptest! {
-        /// forall numbers of any type, rising but for a few: pieces of them come to what they come
-        /// to one by one, to the last bit.
+        /// forall numbers of any type, few of them falling: blocks give the same bits as
+        /// one by one.
         #[test]
         fn pieces_come_to_what_single_numbers_come_to(
             first in any::<u64>(),
@@ -467,9 +477,9 @@ mod tests {
                 both::<f64>(of(ValueType::Double), &words, &millis),
                 both::<f32>(of(ValueType::Float), &low, &millis),
             ];
-            for [pieces, singles] in all {
+            for [blocks, singles] in all {
                 // Also equal if both are NaN.
-                prop_assert_eq!(format!("{pieces:?}"), format!("{singles:?}"));
+                prop_assert_eq!(format!("{blocks:?}"), format!("{singles:?}"));
             }
         }
     }

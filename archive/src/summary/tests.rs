@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::scan::Room;
+use crate::scan::ChunkLimits;
 use crate::{
     Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, ValueSet,
     ValueType, WriterLabel, WriterOptions,
@@ -124,7 +124,7 @@ fn a_discrete_value_holds_to_the_end_of_the_window_unless_a_mark_hides_it() {
         (discrete.seconds, discrete.time_average)
     };
     assert_eq!(discrete(40_000), (40.0, (10.0 + 120.0) / 40.0));
-    assert_eq!(discrete(55_000), (50.0, (10.0 + 160.0) / 50.0), "not behind the mark");
+    assert_eq!(discrete(55_000), (50.0, (10.0 + 160.0) / 50.0), "not after the mark");
     assert_eq!(discrete(65_000), (50.0, (10.0 + 160.0) / 50.0), "nor between two");
     assert_eq!(discrete(70_000), (50.0, (10.0 + 160.0) / 50.0), "9 was there for no time");
 }
@@ -167,6 +167,16 @@ fn a_single_value_is_its_own_average_and_no_rate() {
     let discrete = discrete.unwrap();
     assert_eq!((discrete.count, discrete.seconds, discrete.time_average), (1, 9.0, 5.0));
     assert_eq!(summary(&archive, 1_000..=9_000, Decrease::Reset), [None, None, None]);
+}
+
+#[test]
+fn averages_of_a_constant_are_the_constant() {
+    let records = [0, 1_300, 1_400, 1_700, 1_800].map(|millis| (millis, Some(5)));
+    let (_directory, archive) = archive(&records, Units::count());
+    let [_, instant, discrete] = summary(&archive, 0..=1_800, Decrease::Reset);
+    for statistics in [instant.unwrap(), discrete.unwrap()] {
+        assert_eq!((statistics.time_average, statistics.stochastic_average), (5.0, 5.0));
+    }
 }
 
 #[test]
@@ -219,8 +229,8 @@ proptest! {
         };
         let columns = || Columns::open(&selection, span.clone()).unwrap();
         let whole = summary_of(columns());
-        let room = Room { rows, ..Room::CHUNK };
-        prop_assert_eq!(&whole, &summary_of(columns().with_room(room)));
+        let limits = ChunkLimits { rows, ..ChunkLimits::CHUNK };
+        prop_assert_eq!(&whole, &summary_of(columns().with_limits(limits)));
         let (count, seconds, growth, rates) = counter_by_definition(&records);
         match &whole[0].instances[0].statistics {
             None => prop_assert_eq!(count, 0),
@@ -232,7 +242,7 @@ proptest! {
             }
         }
     }
-    /// forall values, marks and cuts: the summaries of segments come to that of
+    /// forall values, marks and cuts: the summaries of segments add up to that of
     /// the whole, up to the rounding of sums.
     #[test]
     fn segments_come_to_the_whole(

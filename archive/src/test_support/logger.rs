@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pcp_types::{InstanceId, Timestamp};
 use proptest::collection::btree_set;
 use proptest::prelude::*;
 
 use super::{descs, indom, label, value_sets};
-use crate::error::{Error, Result};
-use crate::format::indom::Instance;
-use crate::format::labelset::{LabelClass, LabelSet, LabelTarget};
-use crate::format::stamp;
-use crate::value::{FetchResult, ValueSet};
-use crate::writer::{ArchiveWriter, WriterOptions};
+use crate::format::timestamp;
+use crate::{
+    ArchiveWriter, Error, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
+    Result, Timestamp, ValueSet, WriterOptions,
+};
 
 /// Something that happens to an archive. Times are nanoseconds after the last
 /// record.
@@ -124,21 +122,23 @@ impl Logger {
         } else {
             self.writer.write_result(&result)
         };
-        let stamp = stamp::stored(self.writer.version(), timestamp).unwrap();
+        let timestamp = timestamp::stored(self.writer.version(), timestamp).unwrap();
         let may_be_equal = |last: &FetchResult| !is_mark && !last.value_sets.is_empty();
         let is_late_enough = match self.logged.records.last() {
             None => !is_mark,
-            Some(last) => stamp > last.timestamp || stamp == last.timestamp && may_be_equal(last),
+            Some(last) => {
+                timestamp > last.timestamp || timestamp == last.timestamp && may_be_equal(last)
+            }
         };
         if !is_late_enough {
-            assert!(matches!(written, Err(Error::TimeBackwards { .. } | Error::EmptyStart)));
+            assert!(matches!(written, Err(Error::TimeBackwards { .. } | Error::LeadingMark)));
             return Ok(());
         }
         written?;
         self.now = timestamp;
-        self.logged.records.push(FetchResult { timestamp: stamp, ..result });
-        self.logged.domains.push(self.instances.write(stamp));
-        self.logged.labels.push(self.label.write(stamp));
+        self.logged.records.push(FetchResult { timestamp, ..result });
+        self.logged.domains.push(self.instances.write(timestamp));
+        self.logged.labels.push(self.label.write(timestamp));
         Ok(())
     }
 }
@@ -146,11 +146,11 @@ impl Logger {
 impl<T: Clone + PartialEq> Changing<T> {
     /// What readers find at a record with this time. Of two states at one time
     /// the second waits for the next.
-    fn write(&mut self, stamp: Timestamp) -> Option<T> {
+    fn write(&mut self, timestamp: Timestamp) -> Option<T> {
         let now = self.now.as_ref()?;
-        let is_due = |(last, written): &(Timestamp, T)| *last != stamp && written != now;
+        let is_due = |(last, written): &(Timestamp, T)| *last != timestamp && written != now;
         if self.written.as_ref().is_none_or(is_due) {
-            self.written = Some((stamp, now.clone()));
+            self.written = Some((timestamp, now.clone()));
         }
         self.written.clone().map(|(_, written)| written)
     }

@@ -1,15 +1,15 @@
-//! A file that only grows, and is cut back when it grew by half a record.
+//! A file that only grows, and is cut back after a partial write.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[cfg(test)]
 use super::fault;
-use crate::error::{Error, Result};
+use crate::{Error, Result, io_error};
 
-/// Everybody may read an archive.
+/// Archives are readable by all users.
 const MODE: u32 = 0o644;
 
 /// A file of an archive that is being written.
@@ -19,7 +19,7 @@ pub(super) struct AppendFile {
     file: File,
     /// Up to here the file is whole.
     len: u64,
-    /// There may be bytes behind `len`.
+    /// There may be bytes after `len`.
     ragged: bool,
 }
 
@@ -32,11 +32,7 @@ impl AppendFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(Error::Exists { file: path });
             }
-            opened => opened.map_err(|source| Error::Io {
-                file: path.clone(),
-                operation: "create",
-                source,
-            })?,
+            opened => opened.map_err(io_error("create", &path))?,
         };
         let mut created = Self { path, file, len: 0, ragged: false };
         match created.append(bytes) {
@@ -53,25 +49,21 @@ impl AppendFile {
         self.len
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// One write behind the last whole byte.
+    /// One write after the last valid byte.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.mend()?;
+        self.cut_back()?;
         self.ragged = true;
-        self.write(bytes).map_err(|source| self.error("write", source))?;
+        self.write(bytes).map_err(io_error("write", &self.path))?;
         self.ragged = false;
         self.len += bytes.len() as u64;
         Ok(())
     }
 
-    /// Forgets what lies behind `len`. If the system does not do it now it is
-    /// done by [`mend`](Self::mend).
+    /// Drops the bytes after `len`. If the system fails to,
+    /// [`cut_back`](Self::cut_back) tries again.
     pub(super) fn cut(&mut self, len: u64) {
         if self.len == len && !self.ragged {
             return;
@@ -81,16 +73,16 @@ impl AppendFile {
     }
 
     /// Cuts off what [`cut`](Self::cut) could not.
-    pub(super) fn mend(&mut self) -> Result<()> {
+    pub(super) fn cut_back(&mut self) -> Result<()> {
         if self.ragged {
-            self.truncate().map_err(|source| self.error("truncate", source))?;
+            self.truncate().map_err(io_error("truncate", &self.path))?;
             self.ragged = false;
         }
         Ok(())
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|source| self.error("sync", source))
+        self.file.sync_data().map_err(io_error("sync", &self.path))
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -116,10 +108,6 @@ impl AppendFile {
     pub(super) fn stretch(&mut self, len: u64) {
         self.file.set_len(len).unwrap();
         self.len = len;
-    }
-
-    fn error(&self, operation: &'static str, source: io::Error) -> Error {
-        Error::Io { file: self.path.clone(), operation, source }
     }
 }
 

@@ -1,16 +1,12 @@
-//! The three open files of an archive, written as one.
+//! The three open files of an archive, written together.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use pcp_types::Timestamp;
-
 use super::append_file::AppendFile;
-use super::temporal_index::IndexPolicy;
-use crate::error::{EncodeError, Error, Result};
-use crate::format::archive_label::{self, ArchiveLabel, Role};
-use crate::format::index::{self, IndexEntry};
-use crate::reader::AddExtension as _;
+use super::index_policy::IndexPolicy;
+use crate::files::{AddExtension as _, sync_directory};
+use crate::format::{Role, archive_label, index};
+use crate::{ArchiveLabel, EncodeError, IndexEntry, Result, Timestamp};
 
 /// Metadata, index and the present data volume.
 #[derive(Debug)]
@@ -65,7 +61,7 @@ impl FileSet {
     }
 
     /// Whether a record would make the volume larger than `limit`, or than the
-    /// index can say. A volume without records takes any.
+    /// largest offset of the index. A volume without records takes any.
     pub(super) fn would_exceed(&self, limit: u64, record: usize) -> bool {
         let limit = limit.min(self.label.version.max_file_size());
         !self.is_volume_empty() && self.data.len().saturating_add(record as u64) > limit
@@ -80,16 +76,16 @@ impl FileSet {
     /// begins a new volume. If anything fails, all is as before.
     pub(super) fn write(
         &mut self,
-        stamp: Timestamp,
+        timestamp: Timestamp,
         metadata: &[u8],
         changed: bool,
         record: &[u8],
         switch: bool,
     ) -> Result<()> {
-        self.mend()?;
+        self.cut_back()?;
         let closed = if switch && !self.is_volume_empty() { self.open_next()? } else { None };
         let before = (self.metadata.len(), self.index.len(), self.data.len(), self.policy.clone());
-        let written = self.append(stamp, metadata, changed, record);
+        let written = self.append(timestamp, metadata, changed, record);
         if written.is_ok() {
             self.closed_bytes += closed.map_or(0, |closed| closed.len());
             return written;
@@ -108,14 +104,14 @@ impl FileSet {
 
     fn append(
         &mut self,
-        stamp: Timestamp,
+        timestamp: Timestamp,
         metadata: &[u8],
         changed: bool,
         record: &[u8],
     ) -> Result<()> {
         self.check_metadata_size(metadata.len())?;
         let entry = IndexEntry {
-            stamp,
+            timestamp,
             volume: self.volume,
             metadata_offset: self.metadata.len(),
             data_offset: self.data.len(),
@@ -123,18 +119,18 @@ impl FileSet {
         let demanded = changed || self.is_volume_empty();
         self.metadata.append(metadata)?;
         self.data.append(record)?;
-        if self.policy.is_due(stamp, demanded, metadata.len() + record.len()) {
+        if self.policy.is_due(timestamp, demanded, metadata.len() + record.len()) {
             self.write_entry(&entry)?;
         }
         self.last_offset = entry.data_offset;
         Ok(())
     }
 
-    /// Cuts off what writes that failed have left behind.
-    fn mend(&mut self) -> Result<()> {
-        self.metadata.mend()?;
-        self.data.mend()?;
-        self.index.mend()
+    /// Cuts off what failed writes have left.
+    fn cut_back(&mut self) -> Result<()> {
+        self.metadata.cut_back()?;
+        self.data.cut_back()?;
+        self.index.cut_back()
     }
 
     /// There is only one metadata file: when it is full, so is the archive.
@@ -147,15 +143,15 @@ impl FileSet {
         Ok(())
     }
 
-    /// The entry that tells readers where the archive ends.
+    /// The entry that shows readers where the archive ends.
     pub(super) fn write_final_entry(&mut self, last: Timestamp) -> Result<()> {
-        self.mend()?;
+        self.cut_back()?;
         if !self.policy.is_due(last, true, 0) {
             return Ok(());
         }
         let len = self.index.len();
         let entry = IndexEntry {
-            stamp: last,
+            timestamp: last,
             volume: self.volume,
             metadata_offset: self.metadata.len(),
             data_offset: self.last_offset,
@@ -187,7 +183,7 @@ impl FileSet {
         self.data.sync()?;
         self.index.sync()?;
         if self.directory_changed {
-            self.sync_directory()?;
+            sync_directory(&self.base)?;
             self.directory_changed = false;
         }
         Ok(())
@@ -198,14 +194,6 @@ impl FileSet {
     pub(super) fn stretch(&mut self, name: &str, len: u64) {
         let file = if name == "data" { &mut self.data } else { &mut self.metadata };
         file.stretch(len);
-    }
-
-    fn sync_directory(&self) -> Result<()> {
-        let parent = self.data.path().parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = parent.unwrap_or(Path::new("."));
-        File::open(directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|source| Error::Io { file: directory.to_owned(), operation: "sync", source })
     }
 }
 

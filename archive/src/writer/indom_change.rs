@@ -1,8 +1,6 @@
-//! How a change of an instance domain is written.
+//! Decides how a change of an instance domain is written.
 
-use pcp_types::InstanceId;
-
-use crate::format::indom::Instance;
+use crate::{Instance, InstanceId};
 
 /// What to write.
 #[derive(Debug, PartialEq, Eq)]

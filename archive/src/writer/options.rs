@@ -1,10 +1,10 @@
-//! What a writer is told of an archive before its first record.
+//! What a writer needs to know before the first record.
 
 use std::time::Duration;
 
-use crate::format::archive_label::{ArchiveLabel, Version};
+use crate::{ArchiveLabel, Version};
 
-/// What the writer says about itself in the label of every file.
+/// The writer's fields in the label of every file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterLabel {
     /// The process that writes.
@@ -36,10 +36,10 @@ impl From<&ArchiveLabel> for WriterLabel {
 pub struct WriterOptions {
     /// Version 2 is for readers that are older than PCP 6.0. It has times in
     /// microseconds (what is below is cut off) and up to 2038, files of less
-    /// than 2 GiB, and no way to say that an instance domain became empty.
+    /// than 2 GiB, and no empty instance domains.
     pub version: Version,
-    /// Bytes of records and metadata from one index entry to the next, when
-    /// nothing else demands one earlier.
+    /// Bytes of records and metadata from one index entry to the next, if no
+    /// entry is due earlier.
     pub index_bytes: u64,
     /// Time from one index entry to the next, likewise. `None`: only bytes
     /// count, as for PCP.

@@ -6,15 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use pcp_types::{InstanceId, Semantics, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::EncodeError;
 use crate::prepared::TemplateBuilder;
-use crate::reader::Archive;
-use crate::test_support::{self, descs, indom};
-use crate::value::{OwnedValue, Value};
+use crate::test_support::{descs, indom};
+use crate::{
+    Archive, EncodeError, InstanceId, OwnedValue, Semantics, Units, Value, ValueType, test_support,
+};
 
 fn label() -> WriterLabel {
     WriterLabel { zoneinfo: ":Europe/Berlin".to_owned(), ..test_support::label() }
@@ -90,7 +89,7 @@ fn an_archive_is_never_overwritten() {
 #[test]
 fn time_may_stand_still_but_not_go_back_and_a_mark_must_be_later() {
     let (_directory, _, mut writer) = writer(WriterOptions::default());
-    assert!(matches!(writer.write_mark(at(0)), Err(Error::EmptyStart)));
+    assert!(matches!(writer.write_mark(at(0)), Err(Error::LeadingMark)));
     writer.write_result(&one_value(10, 1)).unwrap();
     writer.write_result(&one_value(10, 2)).unwrap();
     assert!(matches!(writer.write_result(&one_value(9, 3)), Err(Error::TimeBackwards { .. })));
@@ -112,8 +111,28 @@ fn values_must_fit_what_was_declared() {
     assert!(matches!(writer.write_result(&result), Err(Error::ValueMismatch { .. })));
     result.value_sets[0].pmid = Pmid::new(1, 1, 1).unwrap();
     assert!(matches!(writer.write_result(&result), Err(Error::Undeclared { .. })));
-    result.value_sets.clear();
-    assert!(matches!(writer.write_result(&result), Err(Error::EmptyStart)));
+}
+
+#[test]
+fn a_result_without_value_sets_is_an_error_that_names_its_record() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let empty = |seconds| FetchResult { timestamp: at(seconds), value_sets: Vec::new() };
+    let text = |error: Error| error.to_string();
+    let first = writer.write_result(&empty(5)).map_err(text);
+    assert_eq!(first, Err("the record of 1700000005.123456789 has no value sets".to_owned()));
+    writer.write_result(&one_value(10, 1)).unwrap();
+    let second = writer.write_result(&empty(20));
+    assert!(
+        matches!(second, Err(Error::EmptyRecord { timestamp }) if timestamp == at(20)),
+        "{second:?}"
+    );
+    let copied = writer.write_sets(at(30), []);
+    assert!(
+        matches!(copied, Err(Error::EmptyRecord { timestamp }) if timestamp == at(30)),
+        "{copied:?}"
+    );
+    writer.finish().unwrap();
+    assert_eq!(Archive::open(&base).unwrap().end(), at(10));
 }
 
 #[test]
@@ -184,7 +203,7 @@ fn labels_that_change_twice_at_one_time_wait_for_the_next() {
     }
     let archive = Archive::open(&base).unwrap();
     let (_, history) = archive.metadata().labels().next().unwrap();
-    let states: Vec<_> = history.states().iter().map(|s| (s.stamp, s.sets.clone())).collect();
+    let states: Vec<_> = history.states().iter().map(|s| (s.timestamp, s.sets.clone())).collect();
     assert_eq!(states, [(at(0), set("1")), (at(1), set("2")), (at(2), set("3"))]);
 }
 
@@ -193,7 +212,7 @@ fn names_that_a_name_space_cannot_have_are_not_declared() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let desc = MetricDesc { pmid: Pmid::new(70, 2, 1).unwrap(), ..descs()[2] };
     let below = writer.declare_metric(&desc, &["good", "test.m2.failed"]);
-    assert!(matches!(below, Err(Error::LeafAndFolder { .. })));
+    assert!(matches!(below, Err(Error::LeafAndBranch { .. })));
     for name in ["", "a..b", "no space", "1st"] {
         let refused = writer.declare_metric(&desc, &["good", name]);
         let Err(Error::Encode { source: EncodeError::MetricName { .. } }) = refused else {
@@ -242,7 +261,7 @@ fn a_volume_that_cannot_be_created_leaves_everything_as_it_was() {
     assert_eq!(archive.volumes().collect::<Vec<_>>(), [0, 1]);
     assert_eq!(forward(&archive), [one_value(0, 1), one_value(2, 3)]);
     let mut states = archive.metadata().indom_history(indom()).unwrap().states();
-    assert_eq!(states.next().unwrap().stamp, at(2));
+    assert_eq!(states.next().unwrap().timestamp, at(2));
 }
 
 #[test]
@@ -353,7 +372,7 @@ fn prepared_records_must_fit_what_was_declared_too() {
 
 /// A time as an archive of a version has it.
 fn stored(version: Version, time: Timestamp) -> Timestamp {
-    stamp::stored(version, time).unwrap()
+    timestamp::stored(version, time).unwrap()
 }
 
 #[test]
@@ -371,7 +390,7 @@ fn an_empty_domain_is_read_back_as_empty() {
 }
 
 #[test]
-fn units_and_the_rest_of_a_descriptor_read_back() {
+fn units_and_the_other_fields_of_a_descriptor_read_back() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let desc = MetricDesc {
         pmid: Pmid::new(70, 3, 1).unwrap(),

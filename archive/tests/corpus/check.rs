@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use mmv_archive::check::{Finding, Severity, check};
-use mmv_archive::repair::repair;
-use mmv_archive::salvage::{Salvage, Salvaged};
-use mmv_archive::{Archive, Error};
+use pcp_archive::check::{Finding, Severity, check};
+use pcp_archive::repair::repair;
+use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::{Archive, Error};
 use serde_json::Value;
 
 use super::golden::{cases, corpus};

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mmv_archive::check::{Severity, check};
-use mmv_archive::copy::copy;
-use mmv_archive::{
+use pcp_archive::check::{Severity, check};
+use pcp_archive::copy::copy;
+use pcp_archive::{
     Archive, ArchiveWriter, FetchResult, InDom, Instance, LabelSet, LabelTarget, Metadata, Metric,
     TextKind, TextTarget, Timestamp, Version, WriterOptions,
 };
@@ -14,7 +14,7 @@ use mmv_archive::{
 use crate::golden::{Case, cases};
 
 #[test]
-fn copies_of_version_3_say_what_the_originals_say() {
+fn copies_in_version_3_match_the_originals() {
     for case in cases() {
         let directory = tempfile::tempdir().unwrap();
         let copied = copy_to(&case, directory.path(), Version::V3);
@@ -24,7 +24,7 @@ fn copies_of_version_3_say_what_the_originals_say() {
 }
 
 #[test]
-fn copies_of_version_2_say_it_to_the_microsecond() {
+fn copies_in_version_2_match_to_the_microsecond() {
     for case in cases() {
         let directory = tempfile::tempdir().unwrap();
         let copied = copy_to(&case, directory.path(), Version::V2);
@@ -54,7 +54,7 @@ fn assert_same(case: &Case, copied: &Archive) {
     assert_eq!(copied.label().pid, original.label().pid, "{name}");
     assert_eq!(copied.label().hostname, original.label().hostname, "{name}");
     assert_eq!(copied.label().timezone, original.label().timezone, "{name}");
-    assert_eq!(said(copied, version), said(original, version), "{name}");
+    assert_eq!(contents(copied, version), contents(original, version), "{name}");
     assert_same_records(name, original, copied);
 }
 
@@ -69,45 +69,47 @@ type States<T> = Vec<(Timestamp, T)>;
 
 /// All metadata up to the end, each state once.
 #[derive(Debug, PartialEq)]
-struct Said<'m> {
+struct Contents<'m> {
     metrics: &'m [Metric],
     texts: Vec<(TextTarget, TextKind, &'m str)>,
     indoms: BTreeMap<InDom, States<Cow<'m, [Instance]>>>,
     labels: BTreeMap<LabelTarget, States<&'m [LabelSet]>>,
 }
 
-fn said(archive: &Archive, version: Version) -> Said<'_> {
+fn contents(archive: &Archive, version: Version) -> Contents<'_> {
     let metadata: &Metadata = archive.metadata();
     let (start, end) = (archive.label().start, archive.end());
     let mut indoms = BTreeMap::new();
     for (indom, history) in metadata.indoms() {
-        let stamps = history.states().map(|state| state.stamp);
-        let states = changes(stamps, start, end, |at| metadata.indom_at(indom, at).unwrap());
-        let states = states.into_iter().map(|(stamp, now)| (kept(version, stamp), now)).collect();
+        let timestamps = history.states().map(|state| state.timestamp);
+        let states = changes(timestamps, start, end, |at| metadata.indom_at(indom, at).unwrap());
+        let states =
+            states.into_iter().map(|(timestamp, now)| (kept(version, timestamp), now)).collect();
         indoms.insert(indom, states);
     }
     let mut labels = BTreeMap::new();
     for (target, history) in metadata.labels() {
-        let stamps = history.states().iter().map(|state| state.stamp);
-        let states = changes(stamps, start, end, |at| metadata.labels_at(target, at).unwrap());
-        let states = states.into_iter().map(|(stamp, now)| (kept(version, stamp), now)).collect();
+        let timestamps = history.states().iter().map(|state| state.timestamp);
+        let states = changes(timestamps, start, end, |at| metadata.labels_at(target, at).unwrap());
+        let states =
+            states.into_iter().map(|(timestamp, now)| (kept(version, timestamp), now)).collect();
         labels.insert(target, states);
     }
-    Said { metrics: metadata.metrics(), texts: metadata.texts().collect(), indoms, labels }
+    Contents { metrics: metadata.metrics(), texts: metadata.texts().collect(), indoms, labels }
 }
 
 /// From when on it is what, at times between start and end.
 fn changes<T: PartialEq>(
-    stamps: impl Iterator<Item = Timestamp>,
+    timestamps: impl Iterator<Item = Timestamp>,
     start: Timestamp,
     end: Timestamp,
     at: impl Fn(Timestamp) -> T,
 ) -> States<T> {
     let mut states: States<T> = Vec::new();
-    for stamp in stamps.filter(|stamp| *stamp <= end) {
-        let now = at(stamp.max(start));
+    for timestamp in timestamps.filter(|timestamp| *timestamp <= end) {
+        let now = at(timestamp.max(start));
         if states.last().is_none_or(|(_, last)| *last != now) {
-            states.push((stamp.max(start), now));
+            states.push((timestamp.max(start), now));
         }
     }
     states

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use mmv_archive::event::EventArray;
-use mmv_archive::{Archive, ErrorCode, FetchResult, InDom, OwnedValue, Pmid, Timestamp};
+use pcp_archive::event::EventArray;
+use pcp_archive::{Archive, ErrorCode, FetchResult, InDom, OwnedValue, Pmid, Timestamp};
 use serde_json::{Value, json};
 
-/// An archive of the corpus and what PCP says about it.
+/// An archive of the corpus and PCP's output for it.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) archive: Archive,
@@ -17,8 +17,8 @@ pub(crate) struct Case {
 
 /// The corpus, if there is one on this machine.
 pub(crate) fn corpus() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    let corpus = env::var_os("MMV_CORPUS").map_or_else(beside, PathBuf::from);
+    let sibling = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
+    let corpus = env::var_os("MMV_CORPUS").map_or_else(sibling, PathBuf::from);
     if corpus.is_dir() {
         return Some(corpus);
     }
@@ -74,7 +74,7 @@ impl Case {
     }
 }
 
-pub(crate) fn stamp(value: &Value) -> Timestamp {
+pub(crate) fn timestamp(value: &Value) -> Timestamp {
     Timestamp::new(value[0].as_i64().unwrap(), value[1].as_u64().unwrap() as u32).unwrap()
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn indom(value: &Value) -> InDom {
 /// One record and its line.
 pub(crate) fn compare(name: &str, result: &FetchResult, line: &Value) {
     let context = format!("{name} record {}", line["n"]);
-    assert_eq!(stamp(&line["t"]), result.timestamp, "{context}");
+    assert_eq!(timestamp(&line["t"]), result.timestamp, "{context}");
     if line["mark"] == true {
         assert_eq!(result.value_sets, [], "{context}");
         return;
@@ -184,7 +184,7 @@ fn same_events(expected: &Value, value: &OwnedValue) -> bool {
         && expected.iter().zip(records).all(|(expected, record)| {
             let unpacked: Vec<_> = record.unpacked().collect();
             let parameters = expected["p"].as_array().unwrap();
-            stamp(&expected["t"]) == record.timestamp()
+            timestamp(&expected["t"]) == record.timestamp()
                 && parameters.len() == unpacked.len()
                 && parameters.iter().zip(unpacked).all(|(expected, (pmid, value))| {
                     expected[0] == pmid.to_string() && same_parameter(&expected[1], value)
@@ -194,9 +194,9 @@ fn same_events(expected: &Value, value: &OwnedValue) -> bool {
 
 /// libpcp unpacks a word without its type: of a metric that has no descriptor
 /// the golden files have it without a sign.
-fn same_parameter(expected: &Value, value: mmv_archive::Value<'_>) -> bool {
+fn same_parameter(expected: &Value, value: pcp_archive::Value<'_>) -> bool {
     let unsigned = match value {
-        mmv_archive::Value::I32(word) => expected.as_u64() == Some(word.cast_unsigned().into()),
+        pcp_archive::Value::I32(word) => expected.as_u64() == Some(word.cast_unsigned().into()),
         _ => false,
     };
     unsigned || same(expected, &value.to_owned())

@@ -1,8 +1,8 @@
 //! Real archives against what PCP's own library reads from them.
 //!
 //! The corpus is not part of this repository. `MMV_CORPUS` names it, else it
-//! is looked for in `shared/corpus` beside the repository; without it these
-//! tests say so on stderr and pass. Its README describes the golden files.
+//! is expected in `shared/corpus` next to the repository; without it these
+//! tests print that to stderr and pass. Its README describes the golden files.
 
 mod check;
 mod copied;
@@ -10,7 +10,7 @@ mod golden;
 mod replay;
 
 use golden::{Case, cases};
-use mmv_archive::{
+use pcp_archive::{
     Archive, InDom, LabelSet, LabelTarget, Pmid, TextKind, TextTarget, Timestamp, Version,
 };
 use serde_json::{Map, Value, json};
@@ -26,8 +26,8 @@ fn labels_of_the_archives_are_those_that_pcp_reads() {
             assert_eq!(line["host"], label.hostname, "{}", case.name);
             assert_eq!(line["tz"], label.timezone, "{}", case.name);
             assert_eq!(line["zoneinfo"].as_str().unwrap_or(""), label.zoneinfo, "{}", case.name);
-            assert_eq!(golden::stamp(&line["start"]), label.start, "{}", case.name);
-            assert_eq!(golden::stamp(&line["end"]), archive.end(), "{}", case.name);
+            assert_eq!(golden::timestamp(&line["start"]), label.start, "{}", case.name);
+            assert_eq!(golden::timestamp(&line["end"]), archive.end(), "{}", case.name);
         }
     }
 }
@@ -59,7 +59,7 @@ fn metrics_have_the_names_and_descriptors_that_pcp_reads() {
 fn instance_domains_over_time_are_those_that_pcp_reads() {
     for case in cases() {
         let metadata = case.archive.metadata();
-        let list = |instances: &[mmv_archive::Instance]| {
+        let list = |instances: &[pcp_archive::Instance]| {
             instances
                 .iter()
                 .map(|one| json!([one.id.get(), golden::latin1(one.name.as_bytes())]))
@@ -73,7 +73,7 @@ fn instance_domains_over_time_are_those_that_pcp_reads() {
         }
         for line in case.lines("meta", "indom_at") {
             let indom = golden::indom(&line["indom"]);
-            let found = metadata.indom_at(indom, golden::stamp(&line["t"]));
+            let found = metadata.indom_at(indom, golden::timestamp(&line["t"]));
             let found = found.map(|found| list(&found));
             assert_eq!(found.as_ref(), line.get("insts"), "{} {line}", case.name);
         }
@@ -84,7 +84,8 @@ fn instance_domains_over_time_are_those_that_pcp_reads() {
 fn labels_over_time_are_those_that_pcp_reads() {
     for case in cases() {
         for line in case.lines("meta", "labels") {
-            let sets = case.archive.metadata().labels_at(target(&line), golden::stamp(&line["t"]));
+            let sets =
+                case.archive.metadata().labels_at(target(&line), golden::timestamp(&line["t"]));
             let instance = line["inst"].as_i64();
             let set = sets
                 .unwrap_or_default()
@@ -188,7 +189,7 @@ fn records_read_backwards_are_those_that_pcp_reads_backwards() {
         let mut records = case.archive.records_back_from(Timestamp::MAX).unwrap();
         for line in case.lines("records", "back") {
             let record = records.previous().unwrap().unwrap();
-            assert_eq!(golden::stamp(&line["t"]), record.timestamp(), "{}", case.name);
+            assert_eq!(golden::timestamp(&line["t"]), record.timestamp(), "{}", case.name);
             assert_eq!(line["numpmid"].as_u64().unwrap_or(0), u64::from(record.len()));
         }
     }
@@ -197,31 +198,31 @@ fn records_read_backwards_are_those_that_pcp_reads_backwards() {
 #[test]
 fn every_time_is_found_from_the_index_as_it_is_by_reading_from_the_start() {
     for case in cases() {
-        let stamps = all_stamps(&case);
-        let step = (stamps.len() / 40).max(1);
-        for target in stamps.iter().step_by(step) {
+        let timestamps = all_timestamps(&case);
+        let step = (timestamps.len() / 40).max(1);
+        for target in timestamps.iter().step_by(step) {
             for nanos in [-1, 0, 1] {
                 let target = Timestamp::from_nanos(target.as_nanos() + nanos);
-                let first = stamps.iter().position(|stamp| *stamp >= target);
+                let first = timestamps.iter().position(|timestamp| *timestamp >= target);
                 let mut records = case.archive.records_from(target).unwrap();
                 let found = records.next().unwrap().map(|record| record.timestamp());
-                assert_eq!(found, first.map(|at| stamps[at]), "{} {target}", case.name);
-                let last = stamps.iter().rposition(|stamp| *stamp <= target);
+                assert_eq!(found, first.map(|at| timestamps[at]), "{} {target}", case.name);
+                let last = timestamps.iter().rposition(|timestamp| *timestamp <= target);
                 let mut records = case.archive.records_back_from(target).unwrap();
                 let found = records.previous().unwrap().map(|record| record.timestamp());
-                assert_eq!(found, last.map(|at| stamps[at]), "{} {target}", case.name);
+                assert_eq!(found, last.map(|at| timestamps[at]), "{} {target}", case.name);
             }
         }
     }
 }
 
-fn all_stamps(case: &Case) -> Vec<Timestamp> {
+fn all_timestamps(case: &Case) -> Vec<Timestamp> {
     let mut records = case.archive.records().unwrap();
-    let mut stamps = Vec::new();
+    let mut timestamps = Vec::new();
     while let Some(record) = records.next().unwrap() {
-        stamps.push(record.timestamp());
+        timestamps.push(record.timestamp());
     }
-    stamps
+    timestamps
 }
 
 /// How far a damaged archive can be read: its records, and whether their end
@@ -248,8 +249,8 @@ fn read_damaged(path: &std::path::Path) -> Option<(u64, bool)> {
 #[test]
 fn damaged_archives_are_read_as_far_as_pcp_reads_them() {
     let Some(corpus) = golden::corpus() else { return };
-    let folder = corpus.join("badarchives");
-    let expected = std::fs::read_to_string(folder.join("EXPECTED.json")).unwrap();
+    let directory = corpus.join("badarchives");
+    let expected = std::fs::read_to_string(directory.join("EXPECTED.json")).unwrap();
     let expected: Vec<Value> = serde_json::from_str(&expected).unwrap();
     let mut opened = 0;
     for case in &expected {
@@ -257,7 +258,7 @@ fn damaged_archives_are_read_as_far_as_pcp_reads_them() {
         let tools = case["tools"].as_object().unwrap();
         let records = tools.values().next_back().unwrap()["records"].as_u64();
         let verdict = case["verdict"].as_str().unwrap();
-        let found = read_damaged(&folder.join(name));
+        let found = read_damaged(&directory.join(name));
         opened += u32::from(found.is_some());
         let fits = match (verdict, found) {
             (_, None) => true,

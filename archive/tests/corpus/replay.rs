@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mmv_archive::replay::interpolate::Decrease;
-use mmv_archive::replay::{Replay, Sample, times};
-use mmv_archive::{Pmid, Timestamp};
+use pcp_archive::replay::Decrease;
+use pcp_archive::replay::{Replay, Sample, times};
+use pcp_archive::{Pmid, Timestamp};
 use serde_json::Value;
 
 use crate::golden::{self, Case, cases};
@@ -37,7 +37,7 @@ const LIBPCP_IS_WRONG: &[(&str, &str, Reason)] = &[
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reason {
     /// The value blocks of this old archive have 0 in place of their type, and
-    /// libpcp turns the bytes of a 64-bit value over only if the block says 64.
+    /// libpcp swaps the bytes of a 64-bit value only if the block has that type.
     StaleType,
     /// Observations on both sides of 2^63 are compared as signed numbers.
     Signed,
@@ -48,8 +48,8 @@ enum Reason {
 
 impl Reason {
     /// Whether it holds for two observations.
-    fn holds(self, prior: mmv_archive::Value<'_>, next: mmv_archive::Value<'_>) -> bool {
-        use mmv_archive::Value::{I32, I64, U64};
+    fn holds(self, prior: pcp_archive::Value<'_>, next: pcp_archive::Value<'_>) -> bool {
+        use pcp_archive::AnyValue::{I32, I64, U64};
         match (self, prior, next) {
             (Self::StaleType, U64(_), U64(_)) => true,
             (Self::Signed, U64(prior), U64(next)) => (prior ^ next) >> 63 == 1,
@@ -107,7 +107,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn line(&mut self, line: &Value) {
-        let at = golden::stamp(&line["t"]);
+        let at = golden::timestamp(&line["t"]);
         match (self.replay.at(at), line["err"].as_str()) {
             (Some(sample), None) => self.sample(&sample, line),
             (None, Some("PM_ERR_EOL")) => self.cells += 1,
@@ -225,14 +225,14 @@ fn steps_are_answered_as_pcp_answers_them() {
             selection.select(metric.as_str().unwrap());
         }
         let replay = selection.load().unwrap();
-        let (start, delta) = (golden::stamp(&head["step"]["start"]), &head["step"]["delta"]);
+        let (start, delta) = (golden::timestamp(&head["step"]["start"]), &head["step"]["delta"]);
         let step = Duration::new(delta[0].as_u64().unwrap(), delta[1].as_u64().unwrap() as u32);
         let count = head["step"]["count"].as_u64().unwrap() as usize;
         let mut comparison = Comparison::new(name, &replay);
         for sample in replay.steps(times(start..=replay.end(), step).take(count)) {
             steps += 1;
-            let stamp = |line: &Value| golden::stamp(&line["t"]) == sample.timestamp;
-            let Some(line) = expected.iter().position(stamp) else {
+            let timestamp = |line: &Value| golden::timestamp(&line["t"]) == sample.timestamp;
+            let Some(line) = expected.iter().position(timestamp) else {
                 assert_eq!(Some(&sample), replay.at(sample.timestamp).as_ref(), "{name}");
                 continue;
             };

@@ -2,7 +2,7 @@
 //! semantics, instances that come and go, error codes, marks, records of one
 //! time, one archive or several.
 //!
-//! The model is as plain as the rules are told: for every value it walks over
+//! The model is as simple as the documented rules: for every value it walks over
 //! all records, and it counts in integers. Times lie on a grid of 1/64 s, on
 //! which PCP's doubles are exact, so each question has one right answer.
 
@@ -13,21 +13,21 @@ mod rules;
 
 use std::time::Duration;
 
-use mmv_archive::replay::{Replay, Sample, times};
-use mmv_archive::{InstanceId, Timestamp};
+use pcp_archive::replay::{Replay, Sample, times};
+use pcp_archive::{InstanceId, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use random::{TICK, at, build, options, step};
 use rules::Model;
 
-/// Times on the grid, before, in and behind the archive, and those of all
+/// Times on the grid, before, in and after the archive, and those of all
 /// records and half-way between them.
 fn moments(model: &Model, asked: &[i64]) -> Vec<Timestamp> {
-    let own: Vec<Timestamp> = model.stamps().collect();
+    let own: Vec<Timestamp> = model.timestamps().collect();
     let middle = |pair: &[Timestamp]| {
         let whole = pair[1].nanos_since(pair[0]);
-        // The marks between archives lie beside the grid.
+        // The marks between archives are off the grid.
         let is_on_grid = whole % TICK == 0;
         is_on_grid.then(|| Timestamp::from_nanos(pair[0].as_nanos() + whole / 2))
     };
@@ -87,7 +87,7 @@ proptest! {
 
     /// forall archives, windows: each piece has the model's answers.
     #[test]
-    fn the_pieces_of_a_window_have_the_answers_of_the_whole(
+    fn the_batches_of_a_window_have_the_answers_of_the_whole(
         steps in vec(step(), 0..30),
         options in options(),
         (first, length) in (-70i64..600, 0i64..900),
@@ -97,7 +97,7 @@ proptest! {
         let (span, step) = (at(first)..=at(first + length), ticks(step));
         let mut expected = times(span.clone(), step).filter(|&at| model.at(at).is_some());
         let mut window = archive.selection().window(span, step, Duration::ZERO).unwrap();
-        while let Some(piece) = window.next_piece().unwrap() {
+        while let Some(piece) = window.next_batch().unwrap() {
             for at in times(piece, step) {
                 let sample = window.replay().at(at);
                 check(&model, at, sample.as_ref())?;

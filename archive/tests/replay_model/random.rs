@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use mmv_archive::replay::interpolate::Decrease;
-use mmv_archive::replay::{Replay, Selection};
-use mmv_archive::{
+use pcp_archive::replay::Decrease;
+use pcp_archive::replay::{Replay, Selection};
+use pcp_archive::{
     ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, MetricDesc, OwnedValue,
     Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
 };

@@ -1,9 +1,9 @@
-//! What replay must say of an archive.
+//! The values that replay must give for an archive.
 
 use std::collections::HashMap;
 
-use mmv_archive::replay::interpolate::Decrease;
-use mmv_archive::{OwnedValue, Semantics, Timestamp, Value, ValueType};
+use pcp_archive::replay::Decrease;
+use pcp_archive::{OwnedValue, Semantics, Timestamp, Value, ValueType};
 
 use crate::random::{INSTANCES, METRICS};
 
@@ -34,7 +34,7 @@ pub(crate) type Values = Vec<(Option<i32>, Expected)>;
 #[derive(Debug, Clone)]
 pub(crate) enum Expected {
     Exactly(OwnedValue),
-    /// An integer of a type with so many values, to within some slack where a
+    /// An integer of a type with this many values, to within some slack where a
     /// double does not hold it.
     Integer {
         value: i128,
@@ -73,7 +73,7 @@ fn integer(value: Value<'_>) -> i128 {
 }
 
 impl Model {
-    /// Nobody knows what happened between two archives: as if there were a
+    /// What happened between two archives is unknown: as if there were a
     /// mark, in front of the later one.
     pub(crate) fn end_archive(&mut self, next: Timestamp) {
         if let Some(last) = self.rows.last().map(|row| row.at) {
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// The times of the records and marks.
-    pub(crate) fn stamps(&self) -> impl Iterator<Item = Timestamp> {
+    pub(crate) fn timestamps(&self) -> impl Iterator<Item = Timestamp> {
         self.rows.iter().map(|row| row.at)
     }
 
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Every value that must come back at the time of its record: the last one
-    /// of this time, unless a mark of this time lies behind it.
+    /// of this time, unless a mark of this time follows it.
     pub(crate) fn stored(&self) -> Vec<(Timestamp, usize, Option<i32>, OwnedValue)> {
         let mut stored = Vec::new();
         for (number, row) in self.rows.iter().enumerate() {
@@ -129,7 +129,7 @@ impl Model {
     }
 
     /// An instance has values if some state names it; if the domain ever had
-    /// 16, from the first state that does to the first behind the last.
+    /// 16, from the first state that does to the first after the last.
     fn is_alive(&self, (metric, instance): Key, at: Timestamp) -> bool {
         let (Some(place), Some(instance)) = (METRICS[metric].2, instance) else { return true };
         let states = &self.states[place];
@@ -200,7 +200,7 @@ impl Model {
         if rise < 0 && self.decrease == Decrease::Wrap {
             rise += modulus;
             let value = prior + (whole + 2 * elapsed * rise) / (2 * whole);
-            return Expected::Integer { value, modulus, slack: rise >> 50 };
+            return Expected::Integer { value, modulus, slack: (prior.abs() + rise) >> 50 };
         }
         let value = (whole + 2 * whole * prior + 2 * elapsed * rise) / (2 * whole);
         Expected::Integer { value, modulus, slack: 0 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mmv_archive::{
+use pcp_archive::{
     ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
     MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
     ValueType, WriterLabel, WriterOptions,
@@ -26,15 +26,14 @@ pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + second, 1).unwrap()
 }
 
-/// A folder in memory, where the system has such a place: to sync files there
-/// costs nothing.
+/// A directory in memory, where the system has one: syncing files there is free.
 pub(crate) fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
     made.unwrap()
 }
 
-/// A writer of an archive in a folder of its own.
+/// A writer of an archive in a directory of its own.
 pub(crate) fn begin(name: &str, options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join(name);

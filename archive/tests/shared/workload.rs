@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use archives::domain;
-use mmv_archive::event::{EventArrayBuilder, EventFlags};
-use mmv_archive::{
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{
     ArchiveWriter, ErrorCode, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
     MetricDesc, OwnedValue, Semantics, TextKind, TextTarget, Timestamp, Units, Value, ValueSet,
     ValueType, Version, WriterOptions,
@@ -69,8 +69,7 @@ impl Workload {
         Self { base, _directory: directory, files, writes }
     }
 
-    /// The state behind every write and, for each write of so many bytes, when
-    /// only as many had come as `within` says.
+    /// The state after every write and, for each write, after its first `within` bytes.
     pub(crate) fn states<W>(&self, within: impl Fn(u64) -> W) -> Vec<State>
     where
         W: IntoIterator<Item = u64>,
@@ -183,7 +182,7 @@ impl Logger {
             5 => self.declare(4, &["test.late", "test.again.late"]),
             6 => self.relabel(second),
             7 => return self.mark(second),
-            // Nobody is left, and then somebody is.
+            // No instance is left, and then there is one.
             11 => self.workers.clear(),
             12 => self.workers.push(worker(3, "again")),
             _ => {}

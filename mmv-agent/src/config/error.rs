@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}", file.display())]
     Read {
         /// The file.
         file: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// Something in it is wrong.
@@ -56,8 +56,8 @@ impl ConfigError {
     }
 }
 
-/// The key that byte `at` of a TOML text belongs to, as people write it: the
-/// nearest line at or above that has one, behind the nearest table above it.
+/// The key that byte `at` of a TOML text belongs to, as users write it: the
+/// nearest key at or above, prefixed by the nearest table above it.
 fn key_at(text: &str, at: usize) -> String {
     let end = text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |len| at + len);
     let lines = text.get(..end).unwrap_or_default().lines().rev().map(str::trim_start);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_is_told_with_its_table() {
+    fn the_key_is_reported_with_its_table() {
         let text = "a = 1\n[limits]\nqueue = 3\n\n[[group]]\nmetrics = [\n  \"x\",\n  7,\n]\n";
         for (what, key) in [
             ("a =", "a"),

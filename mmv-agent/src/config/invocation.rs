@@ -1,76 +1,87 @@
-//! What the command line says, over what the file says.
+//! The options of `mmv-agent run`, which override the file.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_archive::Version;
-use mmv_writer::mmv_directory;
+use pcp_archive::Version;
 
 use super::error::ConfigError;
-use super::{Destination, Settings, default_archive_dir, file, pmlogger};
-use crate::own;
+use super::values::{parse_archive_version, parse_duration};
+use super::{Destination, Settings, file, pmlogger};
 
-/// How the agent was called; kept, so that its files can be read again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Invocation {
-    /// The configuration file.
+/// The options of `mmv-agent run`; kept, so that SIGHUP can read the files again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct Invocation {
+    /// The configuration file, in TOML; the options below override it
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// A configuration file of pmlogger, whose groups take the place of those
-    /// of the former.
+    /// A configuration file of pmlogger, whose statements replace the groups of the
+    /// configuration file; macros are not supported
+    #[arg(long, value_name = "FILE")]
     pub pmlogger_config: Option<PathBuf>,
-    /// The directory of MMV files.
+    /// The directory of MMV files [default: `$PCP_TMP_DIR/mmv` from the
+    /// environment, else from `$PCP_CONF` or /etc/pcp.conf, else
+    /// /var/lib/pcp/tmp/mmv]
+    #[arg(long, value_name = "DIR")]
     pub mmv_dir: Option<PathBuf>,
-    /// Where archives go.
-    pub destination: Option<Destination>,
-    /// The time between samples of what no group has.
+    /// The directory for archives, which are called HOST/YYYYMMDD.HH.MM after their
+    /// start in UTC [default: `$LOGS_DIRECTORY` as set by systemd, else
+    /// /var/log/mmv-agent]
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub archive_dir: Option<PathBuf>,
+    /// The base name of the archive, instead of a directory
+    #[arg(long, value_name = "BASE")]
+    pub output: Option<PathBuf>,
+    /// Time between two samples: 100ms, 2s, 5min, 1h, 1d [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub interval: Option<Duration>,
-    /// Stop after so many samples.
+    /// Stop after this many samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub samples: Option<u64>,
-    /// Stop after so much time.
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// The version of archives.
+    /// The version of archives: 3, or 2 for readers before PCP 6, with timestamps cut to
+    /// microseconds [default: 3]
+    #[arg(long, value_name = "VERSION", value_parser = parse_archive_version)]
     pub archive_version: Option<Version>,
-    /// Whether the agent publishes metrics of its own.
+    /// Publish the agent's own metrics, mmv.agent.*, and log them [default: true]
+    #[arg(long, value_name = "BOOL")]
     pub own_metrics: Option<bool>,
-    /// Whether what happens goes into the archive.
+    /// Log what happens to files and samples, as mmv.agent.events [default: true]
+    #[arg(long, value_name = "BOOL")]
     pub events: Option<bool>,
 }
 
 impl Invocation {
-    /// Reads the files and puts all layers together. A daemon tells of itself
-    /// unless it is told not to; its own metrics have a group behind all others.
+    /// Reads the files and lets the options override them.
     ///
     /// # Errors
     ///
     /// Any [`ConfigError`].
-    pub fn settings(&self) -> Result<Settings, ConfigError> {
-        let archive_dir = Destination::Folder(default_archive_dir());
-        let mut settings = Settings::new(mmv_directory(), archive_dir);
-        (settings.own_metrics, settings.events) = (true, true);
-        if let Some(config) = &self.config {
-            file::apply(config, &mut settings)?;
-        }
+    pub(crate) fn settings(&self) -> Result<Settings, ConfigError> {
+        let mut settings =
+            self.config.as_deref().map_or_else(|| Ok(Settings::default()), file::read)?;
+        let Settings { fixed, reloadable, samples, duration } = &mut settings;
         if let Some(file) = &self.pmlogger_config {
-            settings.groups = pmlogger::read(file)?;
+            reloadable.groups = pmlogger::read(file)?;
         }
-        if let Some(mmv_dir) = &self.mmv_dir {
-            settings.mmv_dir.clone_from(mmv_dir);
-        }
-        if let Some(destination) = &self.destination {
-            settings.destination.clone_from(destination);
-        }
-        if let Some(interval) = self.interval {
-            settings.interval = interval;
-        }
-        settings.archive_version = self.archive_version.unwrap_or(settings.archive_version);
-        settings.samples = self.samples;
-        settings.duration = self.duration;
-        settings.own_metrics = self.own_metrics.unwrap_or(settings.own_metrics);
-        settings.events = self.events.unwrap_or(settings.events);
-        if settings.own_metrics {
-            settings.groups.push(own::group(settings.interval));
-        }
+        let base = self.output.clone().map(Destination::Base);
+        let destination = base.or(self.archive_dir.clone().map(Destination::Directory));
+        replace(&mut fixed.mmv_dir, self.mmv_dir.clone());
+        replace(&mut fixed.destination, destination);
+        replace(&mut fixed.archive_version, self.archive_version);
+        replace(&mut fixed.own_metrics, self.own_metrics);
+        replace(&mut fixed.events, self.events);
+        replace(&mut reloadable.interval, self.interval);
+        (*samples, *duration) = (self.samples, self.duration);
         Ok(settings)
+    }
+}
+
+fn replace<T>(setting: &mut T, option: Option<T>) {
+    if let Some(option) = option {
+        *setting = option;
     }
 }
 
@@ -81,52 +92,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_wins_over_the_file_and_the_file_over_what_is_built_in() {
+    fn options_override_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("agent.toml");
         fs::write(&config, "mmv-dir = \"/m\"\narchive-dir = \"/a\"\ninterval = \"5s\"").unwrap();
         let invocation = Invocation { config: Some(config), ..Invocation::default() };
-        let settings = invocation.settings().unwrap();
-        assert_eq!(settings.interval, Duration::from_secs(5));
-        assert_eq!(settings.destination, Destination::Folder("/a".into()));
-        assert_eq!(settings.mmv_dir, PathBuf::from("/m"));
+        let Settings { fixed, reloadable, .. } = invocation.settings().unwrap();
+        assert_eq!(reloadable.interval, Duration::from_secs(5));
+        assert_eq!(fixed.destination, Destination::Directory("/a".into()));
+        assert_eq!(fixed.mmv_dir, PathBuf::from("/m"));
 
         let invocation = Invocation {
             mmv_dir: Some("/n".into()),
-            destination: Some(Destination::Base("/b".into())),
+            output: Some("/b".into()),
             interval: Some(Duration::from_secs(7)),
             ..invocation
         };
-        let settings = invocation.settings().unwrap();
-        assert_eq!(settings.interval, Duration::from_secs(7));
-        assert_eq!(settings.destination, Destination::Base("/b".into()));
-        assert_eq!(settings.mmv_dir, PathBuf::from("/n"));
+        let Settings { fixed, reloadable, .. } = invocation.settings().unwrap();
+        assert_eq!(reloadable.interval, Duration::from_secs(7));
+        assert_eq!(fixed.destination, Destination::Base("/b".into()));
+        assert_eq!(fixed.mmv_dir, PathBuf::from("/n"));
     }
 
     #[test]
-    fn a_daemon_tells_of_itself_unless_it_is_told_not_to() {
+    fn own_metrics_and_events_are_logged_unless_they_are_turned_off() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("agent.toml");
         let text = "interval = \"4s\"\n[[group]]\nmetrics = [\"mmv.a\"]\n";
         fs::write(&config, text).unwrap();
         let invocation = Invocation { config: Some(config.clone()), ..Invocation::default() };
         let settings = invocation.settings().unwrap();
-        assert!(settings.own_metrics && settings.events);
-        let [_, own] = &settings.groups[..] else { panic!("{:?}", settings.groups) };
+        assert!(settings.fixed.own_metrics && settings.fixed.events);
+        let own = settings.own_group().unwrap();
         // A multiple of four seconds, so that no tick is for it alone.
         assert_eq!(own.interval, Some(Duration::from_secs(12)));
         assert_eq!(own.metrics, ["mmv.agent", "mmv.agent_?.*"]);
 
         let quiet = Invocation { own_metrics: Some(false), events: Some(false), ..invocation };
         let quiet = quiet.settings().unwrap();
-        assert!(!quiet.own_metrics && !quiet.events && quiet.groups.len() == 1);
+        assert!(!quiet.fixed.own_metrics && !quiet.fixed.events);
+        assert_eq!(quiet.own_group(), None);
         fs::write(&config, format!("own-metrics = false\nevents = false\n{text}")).unwrap();
         let invocation = Invocation { config: Some(config), ..Invocation::default() };
         assert_eq!(invocation.settings().unwrap(), quiet);
     }
 
     #[test]
-    fn pmloggers_groups_take_the_place_of_ours() {
+    fn groups_of_pmlogger_replace_ours() {
         let dir = tempfile::tempdir().unwrap();
         let (config, theirs) = (dir.path().join("agent.toml"), dir.path().join("config"));
         fs::write(&config, "interval = \"5s\"\n[[group]]\nmetrics = [\"mmv.a\"]\n").unwrap();
@@ -136,7 +148,7 @@ mod tests {
             pmlogger_config: Some(theirs.clone()),
             ..Invocation::default()
         };
-        let settings = invocation.settings().unwrap();
+        let settings = invocation.settings().unwrap().reloadable;
         assert_eq!(settings.groups[0].metrics, ["mmv.b"]);
         assert_eq!(settings.interval, Duration::from_secs(5));
         fs::write(&theirs, "\nlog of default mmv.b\n").unwrap();

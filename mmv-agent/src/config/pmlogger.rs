@@ -6,7 +6,7 @@
 //! log mandatory off { mmv.shop.debug }
 //! ```
 //!
-//! A statement is *advisory* unless it says otherwise, and a later one wins over an
+//! A statement is *advisory* unless stated otherwise, and a later one wins over an
 //! earlier one, but an advisory one never over a *mandatory* one. The first of
 //! our groups wins; so the mandatory statements come first, the last of them in
 //! front, then the advisory ones likewise. What no statement names is not logged.
@@ -119,11 +119,11 @@ impl Parser<'_> {
     /// `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
     fn statement(&mut self) -> Result<Statement, Wrong> {
         let line = self.tokens.here().1;
-        let said = self.tokens.take_word("log");
+        let has_log = self.tokens.take_word("log");
         let mandatory = self.tokens.take_word("mandatory");
         let advisory = !mandatory && self.tokens.take_word("advisory");
         let Some((log, interval)) = self.action(mandatory)? else {
-            let begun = said || mandatory || advisory;
+            let begun = has_log || mandatory || advisory;
             return self.wrong(if begun { "\"on\" or \"off\"" } else { "a statement" });
         };
         let metrics = self.metrics()?;
@@ -160,7 +160,7 @@ impl Parser<'_> {
             let message = format!("{millis} ms is more than the {LONGEST} ms that may be");
             return Err(Wrong { line, message });
         }
-        // Zero is pmlogger's way to say once.
+        // Zero means once to pmlogger.
         Ok(Some(match millis {
             0 => (LogMode::Once, None),
             millis => (LogMode::Every, Some(Duration::from_millis(millis))),
@@ -169,12 +169,12 @@ impl Parser<'_> {
 
     /// One metric, or a list in braces, with or without commas.
     fn metrics(&mut self) -> Result<Vec<(String, Vec<InstancePattern>)>, Wrong> {
-        if !self.tokens.take(&Token::OpenBrace) {
+        if !self.tokens.take(&Token::Sign('{')) {
             return Ok(vec![self.metric(false)?]);
         }
         let mut metrics = vec![self.metric(true)?];
-        while !self.tokens.take(&Token::CloseBrace) {
-            self.tokens.take(&Token::Comma);
+        while !self.tokens.take(&Token::Sign('}')) {
+            self.tokens.take(&Token::Sign(','));
             metrics.push(self.metric(true)?);
         }
         Ok(metrics)
@@ -186,7 +186,7 @@ impl Parser<'_> {
         let Some(name) = self.tokens.take_name(in_braces) else {
             return self.wrong("a metric's name");
         };
-        if !self.tokens.take(&Token::OpenBracket) {
+        if !self.tokens.take(&Token::Sign('[')) {
             return Ok((name, Vec::new()));
         }
         let mut instances = Vec::new();
@@ -200,10 +200,10 @@ impl Parser<'_> {
             };
             let Some(instance) = instance else { return self.wrong("an instance") };
             instances.push(instance);
-            if self.tokens.take(&Token::CloseBracket) {
+            if self.tokens.take(&Token::Sign(']')) {
                 return Ok((name, instances));
             }
-            self.tokens.take(&Token::Comma);
+            self.tokens.take(&Token::Sign(','));
         }
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_groups_and_the_rest_is_not_logged() {
+    fn statements_are_groups_and_other_metrics_are_not_logged() {
         let text = "# a comment\nlog mandatory on every 10 seconds {\n  mmv.shop # orders\n  mmv.a, mmv.b\n}\n";
         let groups = parse(text).unwrap();
         assert_eq!(metrics(&groups), [vec!["mmv.shop", "mmv.a", "mmv.b"], vec!["*"]]);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_say_how_often_is_understood() {
+    fn every_form_of_an_interval_is_parsed() {
         for (text, log, millis) in [
             ("on once", LogMode::Once, None),
             ("on 0 secs", LogMode::Once, None),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_the_line_and_what_was_expected() {
+    fn an_error_has_the_line_and_what_was_expected() {
         for (text, line, message) in [
             ("\nlog\nmandatory 5", 3, "\"5\" where \"on\" or \"off\" should be"),
             ("log on every ten secs mmv.a", 1, "\"ten\" where a number should be"),

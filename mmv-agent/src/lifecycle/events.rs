@@ -3,13 +3,13 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use mmv_archive::event::EventArray;
-use mmv_archive::{Archive, OwnedValue, Value};
+use pcp_archive::event::EventArray;
+use pcp_archive::{Archive, OwnedValue, Value};
 
 use super::rig::{Log, Rig, counter_file};
 
 /// The events of each record that has the metric, as `type file records`.
-fn told(log: &Log) -> Vec<Vec<String>> {
+fn events_of(log: &Log) -> Vec<Vec<String>> {
     let arrays = log.samples().filter_map(|entry| entry.values.get("mmv.agent.events"));
     arrays.map(|value| events(log.archive(), value)).collect()
 }
@@ -22,7 +22,7 @@ fn events(archive: &Archive, value: &OwnedValue) -> Vec<String> {
         Value::U64(number) => number.to_string(),
         other => panic!("{other:?}"),
     };
-    let one = |record: mmv_archive::event::EventRecord<'_>| {
+    let one = |record: pcp_archive::event::EventRecord<'_>| {
         let wanted = ["mmv.agent.event.type", "mmv.agent.event.file", "mmv.agent.event.records"];
         let parameters = record.parameters().filter(|(pmid, _)| wanted.contains(&&*name(*pmid)));
         let texts: Vec<String> = parameters.map(|(_, value)| text(value)).collect();
@@ -33,13 +33,13 @@ fn events(archive: &Archive, value: &OwnedValue) -> Vec<String> {
 
 fn telling(queue: u64) -> Rig {
     Rig::with(|settings| {
-        settings.events = true;
-        settings.limits.queue_bytes = queue;
+        settings.fixed.events = true;
+        settings.reloadable.limits.queue_bytes = queue;
     })
 }
 
 #[test]
-fn events_are_told_once_and_an_array_without_any_follows() {
+fn events_are_logged_once_and_an_empty_array_follows() {
     let mut rig = telling(1_000_000);
     let (_count, published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -51,7 +51,7 @@ fn events_are_told_once_and_an_array_without_any_follows() {
     rig.tick();
     let log = rig.finish();
     let expected = [&["started", "appeared app"][..], &[], &["vanished app"], &["gap"]];
-    assert_eq!(told(&log), expected);
+    assert_eq!(events_of(&log), expected);
     assert_eq!(log.help("mmv.agent.event.type").as_deref(), Some("what happened"));
 }
 
@@ -61,7 +61,7 @@ fn events_need_no_file_that_is_harvested() {
     fs::write(rig.mmv_dir().join("junk"), "junk").unwrap();
     rig.tick();
     let log = rig.finish();
-    assert_eq!(told(&log), [["started", "quarantined junk"]]);
+    assert_eq!(events_of(&log), [["started", "quarantined junk"]]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn events_of_samples_that_are_dropped_come_with_the_next_ones() {
         &["appeared d", "appeared e"],
         &["dropped 2"],
     ];
-    assert_eq!(told(&log), expected);
+    assert_eq!(events_of(&log), expected);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn events_that_cannot_be_written_wait_and_what_was_lost_is_one_of_them() {
     let mut rig = telling(1_000_000);
     let (_count, _published) = counter_file(&rig, "app", "count");
     fs::create_dir_all(rig.archive_dir()).unwrap();
-    let obstacle = rig.host_folder();
+    let obstacle = rig.host_directory();
     File::create(&obstacle).unwrap();
     rig.tick();
     rig.tick();
@@ -104,7 +104,7 @@ fn events_that_cannot_be_written_wait_and_what_was_lost_is_one_of_them() {
     rig.skip(Duration::from_secs(1));
     rig.tick();
     let log = rig.finish();
-    assert_eq!(told(&log), [&["started", "appeared app", "lost 2"][..], &[]]);
+    assert_eq!(events_of(&log), [&["started", "appeared app", "lost 2"][..], &[]]);
 }
 
 #[test]
@@ -116,5 +116,5 @@ fn no_file_can_take_the_names_of_events() {
     let log = rig.finish();
     assert!(log.keys().contains("mmv.app.count"));
     assert!(!log.keys().contains("mmv.agent.events.of.mine"));
-    assert_eq!(told(&log), [["started", "appeared agent", "appeared app"]]);
+    assert_eq!(events_of(&log), [["started", "appeared agent", "appeared app"]]);
 }

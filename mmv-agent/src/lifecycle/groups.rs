@@ -1,14 +1,15 @@
-//! Groups: intervals of their own, and what is logged seldom.
+//! Groups: their intervals, and what is logged on change.
 
 use std::process::Command;
 
-use mmv_archive::OwnedValue;
 use mmv_writer::{Discrete, Registry};
+use pcp_archive::OwnedValue;
 
 use super::rig::{Entry, Rig, counter_file, entries_of};
 use super::{file_of, publish_for, u64s};
 use crate::config::{Group, InstancePattern, LogMode};
-use crate::queue::Order;
+use crate::logging::Order;
+use crate::sampling::partition::GroupId;
 
 fn group(metrics: &str, log: LogMode) -> Group {
     Group {
@@ -25,11 +26,12 @@ fn values(entries: &[Entry], metric: &str) -> Vec<(i128, OwnedValue)> {
     let start = 1_700_000_000_000_000_000;
     let values = entries.iter().filter_map(|entry| {
         let value = entry.values.get(metric)?.clone();
-        Some((entry.stamp.as_nanos() - start, value))
+        Some((entry.timestamp.as_nanos() - start, value))
     });
     values.collect()
 }
 
+const FIRST: GroupId = GroupId::Configured(0);
 const SECOND: i128 = 1_000_000_000;
 
 #[test]
@@ -40,7 +42,7 @@ fn each_group_has_a_record_of_its_own_at_its_ticks_in_one_archive() {
     for round in 0..4 {
         slow.add(1);
         fast.add(1);
-        rig.tick_of(Some(if round % 2 == 0 { &[0, 1] } else { &[1] }));
+        rig.tick_of(if round % 2 == 0 { &[FIRST, GroupId::Default] } else { &[GroupId::Default] });
     }
     let log = rig.finish();
     let of = |metric| values(&log.entries, metric);
@@ -74,9 +76,9 @@ fn a_process_that_ends_is_logged_once_more_by_groups_that_are_not_due() {
     rig.tick();
     child.kill().unwrap();
     child.wait().unwrap();
-    rig.tick_of(Some(&[1]));
-    rig.tick_of(Some(&[0, 1]));
-    rig.tick_of(Some(&[0, 1]));
+    rig.tick_of(&[GroupId::Default]);
+    rig.tick_of(&[FIRST, GroupId::Default]);
+    rig.tick_of(&[FIRST, GroupId::Default]);
     let log = rig.finish();
     let nine = |second: i128| (second * SECOND, OwnedValue::U64(9));
     assert_eq!(values(&log.entries, "mmv.app.count"), [nine(1), nine(3)]);
@@ -98,11 +100,11 @@ fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
     let _values = registry.counter::<u64>("count").build_instances(&indom).unwrap();
     let published = registry.publish().unwrap();
     publish_for(&rig, published.path(), child.id());
-    rig.tick_of(Some(&[0, 1, 2]));
+    rig.tick_of(&[FIRST, GroupId::Configured(1), GroupId::Default]);
     count.add(5);
     child.kill().unwrap();
     child.wait().unwrap();
-    rig.tick_of(Some(&[0]));
+    rig.tick_of(&[FIRST]);
     let log = rig.finish();
     let value = |second: i128, value| (second * SECOND, OwnedValue::U64(value));
     assert_eq!(values(&log.entries, "mmv.app.count[slow]"), [value(1, 0), value(2, 0)]);
@@ -111,7 +113,7 @@ fn values_are_never_logged_at_another_time_than_that_of_their_pass() {
 
 /// A rig with the discrete metric "mmv.app.mode" and the counter
 /// "mmv.app.count" in one group.
-fn seldom(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Published) {
+fn rig_with(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Published) {
     let rig = Rig::with_groups(vec![group("mmv.app", log)]);
     let registry = Registry::builder("app").directory(rig.mmv_dir()).build().unwrap();
     let mode: Discrete<u64> = registry.discrete("mode").build().unwrap();
@@ -127,7 +129,7 @@ fn tick_with(rig: &mut Rig, mode: &Discrete<u64>, value: u64) {
 
 #[test]
 fn on_change_logs_the_old_value_a_nanosecond_before_the_new_one() {
-    let (mut rig, mode, _published) = seldom(LogMode::OnChange);
+    let (mut rig, mode, _published) = rig_with(LogMode::OnChange);
     for value in [5, 5, 7, 7, 7, 5] {
         tick_with(&mut rig, &mode, value);
     }
@@ -140,9 +142,9 @@ fn on_change_logs_the_old_value_a_nanosecond_before_the_new_one() {
 }
 
 #[test]
-fn what_is_logged_seldom_is_logged_again_in_each_archive_and_after_each_mark() {
+fn last_known_values_are_logged_again_in_each_archive_and_after_each_mark() {
     for log in [LogMode::OnChange, LogMode::Once] {
-        let (mut rig, mode, _published) = seldom(log);
+        let (mut rig, mode, _published) = rig_with(log);
         for _ in 0..3 {
             tick_with(&mut rig, &mode, 5);
         }
@@ -164,7 +166,7 @@ fn what_is_logged_seldom_is_logged_again_in_each_archive_and_after_each_mark() {
 
 #[test]
 fn other_groups_take_over_without_losing_a_tick() {
-    let (mut rig, mode, _published) = seldom(LogMode::OnChange);
+    let (mut rig, mode, _published) = rig_with(LogMode::OnChange);
     tick_with(&mut rig, &mode, 5);
     tick_with(&mut rig, &mode, 5);
     rig.regroup(Vec::new());

@@ -1,4 +1,4 @@
-//! Files that mean harm, or look as if, beside one that does not.
+//! Hostile and damaged files next to a good one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mmv_archive::OwnedValue;
-use mmv_writer::layout::Header;
+use mmv_format::layout::Header;
 use mmv_writer::{Counter, Gauge, Published, Registry, RegistryBuilder};
+use pcp_archive::OwnedValue;
 
 use super::rig::{Log, Rig, counter_file, entries_of};
 
@@ -95,10 +95,10 @@ fn things_that_are_no_files_neither_block_nor_hurt() {
     good.add(1);
     let dir = rig.mmv_dir();
     nix::unistd::mkfifo(&dir.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    fs::create_dir(dir.join("folder")).unwrap();
+    fs::create_dir(dir.join("directory")).unwrap();
     symlink("/etc/passwd", dir.join("outside")).unwrap();
     symlink(dir.join("good"), dir.join("link")).unwrap();
-    // A terabyte of nothing, and the same behind a good beginning.
+    // A terabyte of nothing, and the same after a good beginning.
     File::create(dir.join("sparse")).unwrap().set_len(1 << 40).unwrap();
     let bytes = fs::read(dir.join("good")).unwrap();
     let huge = File::create(dir.join("long")).unwrap();
@@ -130,12 +130,12 @@ fn a_file_that_claims_any_process_number_is_survived() {
     assert_eq!(log.keys().len(), 1);
 }
 
-/// Where the corpus of damaged files is: `$MMV_CORPUS`, else beside the
+/// Where the corpus of damaged files is: `$MMV_CORPUS`, else next to the
 /// workspace. The tests that need it pass without.
 fn corpus() -> Option<PathBuf> {
     let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    let bad = named.unwrap_or_else(beside).join("mmv/bad");
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
+    let bad = named.unwrap_or_else(default).join("mmv/bad");
     bad.is_dir().then_some(bad).or_else(|| {
         eprintln!("skipped: no corpus (set MMV_CORPUS)");
         None
@@ -143,7 +143,7 @@ fn corpus() -> Option<PathBuf> {
 }
 
 #[test]
-fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_beside_a_good_one() {
+fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_next_to_a_good_one() {
     let Some(bad) = corpus() else { return };
     let expected = fs::read_to_string(bad.join("EXPECTED.json")).unwrap();
     let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
@@ -172,7 +172,7 @@ fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_beside_a_good_on
     }
 }
 
-/// Whatever changes at each tick, only so many archives begin, and the other
+/// Whatever changes at each tick, the number of archives is limited, and the other
 /// file is in every sample.
 fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Published) {
     const TICKS: u64 = 100;
@@ -236,7 +236,7 @@ fn names_that_are_new_at_each_tick_begin_few_archives() {
 }
 
 #[test]
-fn names_that_become_folders_at_each_tick_begin_few_archives() {
+fn names_that_become_branches_at_each_tick_begin_few_archives() {
     archives_bounded(|rig, tick| {
         let registry = app(rig).build().unwrap();
         let (name, item) = [("count", 1), ("count.more", 2)][tick as usize % 2];

@@ -4,14 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mmv_archive::check::check;
-use mmv_archive::{Archive, Compression};
 use mmv_writer::{Counter, Published};
+use pcp_archive::check::check;
+use pcp_archive::{Archive, Compression};
 
 use super::rig::{Rig, counter_file, entries_of};
 use super::u64s;
 use crate::config::{Settings, SyncPolicy};
-use crate::queue::Order;
+use crate::logging::Order;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -22,9 +22,9 @@ fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Published
     (rig, count, published)
 }
 
-/// The files of a folder, in the order of their names.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
+/// The files of a directory, in the order of their names.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -43,7 +43,8 @@ fn volumes(base: &Path) -> usize {
 #[test]
 fn an_archive_begins_with_each_day_in_utc() {
     for daily in [true, false] {
-        let (mut rig, _count, _published) = counting(|settings| settings.rotation.daily = daily);
+        let (mut rig, _count, _published) =
+            counting(|settings| settings.reloadable.rotation.daily = daily);
         rig.tick();
         // 22:13:20 it was; some seconds before midnight, and some after.
         rig.skip(Duration::from_secs(6_390));
@@ -62,7 +63,8 @@ fn an_archive_begins_with_each_day_in_utc() {
 
 #[test]
 fn volumes_end_by_size_and_by_time() {
-    let (mut rig, _count, _published) = counting(|settings| settings.rotation.volume_size = 1_400);
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.rotation.volume_size = 1_400);
     (0..20).for_each(|_| rig.tick());
     let log = rig.finish();
     // Behind a label of 808 bytes there is room for ten records of 56, or seven
@@ -70,15 +72,16 @@ fn volumes_end_by_size_and_by_time() {
     assert_eq!(log.archive().volumes().len(), 3);
     assert_eq!(log.entries.len(), 20);
 
-    let (mut rig, _count, _published) =
-        counting(|settings| settings.rotation.volume_time = Some(Duration::from_secs(5)));
+    let (mut rig, _count, _published) = counting(|settings| {
+        settings.reloadable.rotation.volume_time = Some(Duration::from_secs(5));
+    });
     (0..11).for_each(|_| rig.tick());
     let log = rig.finish();
     assert_eq!(log.archive().volumes().len(), 3, "at 0, 5 and 10 seconds");
 }
 
 #[test]
-fn a_new_volume_begins_when_told() {
+fn a_new_volume_begins_on_request() {
     let (mut rig, _count, _published) = counting(|_| ());
     rig.tick();
     rig.order(Order::NewVolume);
@@ -90,14 +93,15 @@ fn a_new_volume_begins_when_told() {
 
 #[test]
 fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
-    let (mut rig, _count, _published) = counting(|settings| settings.retention.size = Some(40_000));
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.retention.size = Some(40_000));
     for _ in 0..1_000 {
         rig.tick();
         rig.tidy();
     }
-    let folder = rig.host_folder();
-    let all = names(&folder);
-    let bytes: u64 = all.iter().map(|name| fs::metadata(folder.join(name)).unwrap().len()).sum();
+    let directory = rig.host_directory();
+    let all = names(&directory);
+    let bytes: u64 = all.iter().map(|name| fs::metadata(directory.join(name)).unwrap().len()).sum();
     assert!(bytes <= 40_000 + 1_000, "{bytes} bytes in {all:?}");
     let archives = all.iter().filter(|name| is(name, "meta")).count();
     assert!((3..=5).contains(&archives), "{all:?}");
@@ -106,28 +110,29 @@ fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
 
 #[test]
 fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
-    let (mut rig, _count, _published) = counting(|settings| settings.retention.age = Some(2 * DAY));
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     for _ in 0..4 {
         rig.tick();
         rig.skip(DAY);
     }
     rig.tick();
     rig.tidy();
-    let kept: Vec<_> = names(&rig.host_folder());
+    let kept: Vec<_> = names(&rig.host_directory());
     let metas: Vec<_> = kept.iter().filter(|name| is(name, "meta")).collect();
     // The fourth ended 24 hours and some seconds ago, the fifth is current.
     assert_eq!(metas, ["20231117.22.13.meta", "20231118.22.13.meta"]);
     assert_eq!(kept.len(), 6, "{kept:?}");
     rig.skip(9 * DAY);
     rig.tidy();
-    assert_eq!(names(&rig.host_folder()).len(), 3, "the current one stays");
+    assert_eq!(names(&rig.host_directory()).len(), 3, "the current one stays");
 }
 
 #[test]
 fn where_others_have_filled_the_disk_the_newest_archive_stays_when_the_agent_ends() {
     let (mut rig, _count, _published) = counting(|settings| {
-        settings.retention.free = Some(u64::MAX);
-        settings.retention.age = Some(2 * DAY);
+        settings.reloadable.retention.free = Some(u64::MAX);
+        settings.reloadable.retention.age = Some(2 * DAY);
     });
     for _ in 0..3 {
         rig.tick();
@@ -136,34 +141,35 @@ fn where_others_have_filled_the_disk_the_newest_archive_stays_when_the_agent_end
     rig.tidy();
     let is_newest =
         |names: &[String]| names.iter().all(|name| name.starts_with("20231114.22.13-02."));
-    let left = names(&rig.host_folder());
+    let left = names(&rig.host_directory());
     assert!(left.len() == 3 && is_newest(&left), "{left:?}");
     // For its age it goes, as any other.
     rig.skip(9 * DAY);
     rig.tidy();
-    assert_eq!(names(&rig.host_folder()), [""; 0]);
+    assert_eq!(names(&rig.host_directory()), [""; 0]);
 }
 
 #[test]
 fn files_of_others_are_neither_counted_nor_deleted() {
-    let (mut rig, _count, _published) = counting(|settings| settings.retention.size = Some(1));
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.retention.size = Some(1));
     rig.tick();
     let others = ["notes.txt", "mine.meta", "20231114.config"];
     for name in others {
-        fs::write(rig.host_folder().join(name), "x".repeat(5_000)).unwrap();
+        fs::write(rig.host_directory().join(name), "x".repeat(5_000)).unwrap();
     }
     rig.order(Order::NewArchive);
     rig.tidy();
     let mut expected = others.map(str::to_owned);
     expected.sort();
-    assert_eq!(names(&rig.host_folder()), expected);
+    assert_eq!(names(&rig.host_directory()), expected);
 }
 
 #[test]
 fn closed_volumes_are_compressed_when_they_are_old_enough() {
     for (method, suffix) in [(Compression::Xz, "xz"), (Compression::Zstd, "zst")] {
         let (mut rig, count, _published) =
-            counting(|settings| settings.compression.method = Some(method));
+            counting(|settings| settings.reloadable.compression.method = Some(method));
         for value in 1..=3 {
             count.add(1);
             rig.tick();
@@ -173,7 +179,7 @@ fn closed_volumes_are_compressed_when_they_are_old_enough() {
         }
         rig.compress_after(Duration::from_secs(500));
         let volumes = |rig: &Rig| {
-            let mut all = names(&rig.host_folder());
+            let mut all = names(&rig.host_directory());
             all.retain(|name| !is(name, "meta") && !is(name, "index"));
             all
         };
@@ -191,14 +197,15 @@ fn closed_volumes_are_compressed_when_they_are_old_enough() {
 
 #[test]
 fn nothing_is_compressed_unless_it_is_wanted() {
-    let (mut rig, _count, _published) = counting(|settings| settings.compression.method = None);
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.compression.method = None);
     rig.tick();
     rig.order(Order::NewArchive);
     rig.compress_after(DAY);
-    assert_eq!(names(&rig.host_folder())[0], "20231114.22.13.0");
+    assert_eq!(names(&rig.host_directory())[0], "20231114.22.13.0");
 }
 
-/// Makes of a closed archive what an agent leaves that is killed: so many bytes
+/// Turns a closed archive into what a killed agent leaves: some bytes
 /// of its last record, and no index entry for the end.
 fn tear(base: &Path, cut: u64) {
     let with = |suffix: &str| PathBuf::from(format!("{}.{suffix}", base.display()));
@@ -227,7 +234,7 @@ fn what_an_agent_left_open_that_was_killed_is_whole_at_the_next_start() {
         rig.restart();
         assert_eq!(check(&base).unwrap().findings(), [], "was {:?}", before.findings());
         let last = Archive::open(&base).unwrap();
-        let end = last.index().entries().last().unwrap().stamp;
+        let end = last.index().entries().last().unwrap().timestamp;
         assert_eq!(end, last.end(), "the index knows the end");
         assert_eq!(entries_of(&base).len(), if cut > 0 { 2 } else { 3 });
         // Nothing is left to do.
@@ -250,9 +257,9 @@ fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
         let file = OpenOptions::new().write(true).open(format!("{}.{suffix}", base.display()));
         file.unwrap().set_len(label).unwrap();
     }
-    fs::write(rig.host_folder().join("20231114.22.13.0.xz.unfinished"), "").unwrap();
+    fs::write(rig.host_directory().join("20231114.22.13.0.xz.unfinished"), "").unwrap();
     rig.restart();
-    assert_eq!(names(&rig.host_folder()), [""; 0]);
+    assert_eq!(names(&rig.host_directory()), [""; 0]);
 }
 
 #[test]
@@ -263,12 +270,12 @@ fn a_volume_goes_for_a_compressed_one_only_if_that_is_the_same() {
         rig.tick();
         rig.order(Order::NewVolume);
         rig.tick();
-        let plain = rig.host_folder().join("20231114.22.13.0");
+        let plain = rig.host_directory().join("20231114.22.13.0");
         let bytes = fs::read(&plain).unwrap();
         rig.compress_after(DAY);
-        // Killed when both were there; or the other one is somebody else's.
+        // Killed when both were there; or the other one was written by another program.
         fs::write(&plain, &bytes).unwrap();
-        let packed = rig.host_folder().join("20231114.22.13.0.xz");
+        let packed = rig.host_directory().join("20231114.22.13.0.xz");
         let whole = fs::read(&packed).unwrap();
         fs::write(&packed, &whole[..whole.len() - cut]).unwrap();
         rig.restart();
@@ -285,16 +292,17 @@ fn files_of_an_archive_that_is_being_made_are_not_taken_for_leftovers() {
     rig.clean_up_around(|rig| {
         rig.tick();
         // As a listing may see it that began before the metadata was there.
-        let metadata = rig.host_folder().join("20231114.22.13.meta");
-        fs::rename(&metadata, rig.host_folder().join("aside")).unwrap();
+        let metadata = rig.host_directory().join("20231114.22.13.meta");
+        fs::rename(&metadata, rig.host_directory().join("aside")).unwrap();
     });
     let expected = ["20231114.22.13.0", "20231114.22.13.index", "aside"];
-    assert_eq!(names(&rig.host_folder()), expected);
+    assert_eq!(names(&rig.host_directory()), expected);
 }
 
 #[test]
 fn programs_that_are_in_no_archive_any_more_are_forgotten() {
-    let (mut rig, _count, published) = counting(|settings| settings.retention.age = Some(2 * DAY));
+    let (mut rig, _count, published) =
+        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     let (_other, _others) = counter_file(&rig, "other", "count");
     rig.tick();
     drop(published);
@@ -305,7 +313,7 @@ fn programs_that_are_in_no_archive_any_more_are_forgotten() {
     }
     rig.tick();
     rig.tidy();
-    // The keeper has told how old the oldest archive is; this tells it to all.
+    // The housekeeper has found the oldest archive; the next tick uses that.
     let (_new, _published) = counter_file(&rig, "new", "count");
     rig.tick();
     rig.tidy();
@@ -313,9 +321,9 @@ fn programs_that_are_in_no_archive_any_more_are_forgotten() {
 }
 
 #[test]
-fn records_are_synced_as_often_as_is_said() {
+fn records_are_synced_as_often_as_configured() {
     for sync in [SyncPolicy::Never, SyncPolicy::Always, SyncPolicy::Every(Duration::from_secs(2))] {
-        let (mut rig, _count, _published) = counting(|settings| settings.sync = sync);
+        let (mut rig, _count, _published) = counting(|settings| settings.reloadable.sync = sync);
         (0..7).for_each(|_| rig.tick());
         let expected = match sync {
             SyncPolicy::Never => 0,

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use mmv_archive::OwnedValue;
 use mmv_writer::{Discrete, Published, Registry};
+use pcp_archive::OwnedValue;
 
 use super::rig::{Log, Rig, counter_file};
 use super::{overwrite, u64s};
 use crate::config::{Group, LogMode};
 
 fn marking() -> Rig {
-    Rig::with(|settings| settings.mark_on_restart = true)
+    Rig::with(|settings| settings.reloadable.mark_on_restart = true)
 }
 
 /// Which entries are marks.
@@ -86,7 +86,7 @@ fn level_file(mmv_dir: &Path, file: &str, level: u64) -> Published {
 }
 
 #[test]
-fn what_is_logged_seldom_is_logged_again_behind_the_mark() {
+fn last_known_values_are_logged_again_after_a_mark() {
     let group = Group {
         name: "levels".into(),
         metrics: vec!["*.level".into()],
@@ -96,8 +96,8 @@ fn what_is_logged_seldom_is_logged_again_behind_the_mark() {
     };
     for wanted in [false, true] {
         let mut rig = Rig::with(|settings| {
-            settings.groups = vec![group.clone()];
-            settings.mark_on_restart = wanted;
+            settings.reloadable.groups = vec![group.clone()];
+            settings.reloadable.mark_on_restart = wanted;
         });
         let mmv_dir = rig.mmv_dir();
         let _steady = level_file(&mmv_dir, "steady", 5);

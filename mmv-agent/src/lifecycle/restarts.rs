@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use mmv_archive::{Archive, OwnedValue};
 use mmv_writer::Registry;
+use pcp_archive::{Archive, OwnedValue};
 use pcp_types::Pmid;
 
 use super::rig::{Rig, counter_file};
-use crate::queue::Order;
+use crate::logging::Order;
 
-/// Process and sequence number of an archive's prologue, which has the stamp of
+/// Process and sequence number of an archive's prologue, which has the timestamp of
 /// the archive's start and of its first sample.
 fn server_of(base: &Path) -> (u64, u32) {
     let archive = Archive::open(base).unwrap();
@@ -61,7 +61,7 @@ fn a_restart_that_is_marked_parts_archives_only_where_it_is_between_them() {
     for (wanted, between, parted) in
         [(true, true, true), (false, true, false), (true, false, false)]
     {
-        let mut rig = Rig::with(|settings| settings.mark_on_restart = wanted);
+        let mut rig = Rig::with(|settings| settings.reloadable.mark_on_restart = wanted);
         let (_count, published) = counter_file(&rig, "app", "count");
         rig.tick();
         if between {

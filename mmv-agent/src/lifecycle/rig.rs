@@ -6,37 +6,38 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crossbeam::channel::{Receiver, unbounded};
-use mmv_archive::check::{Finding, Severity, check};
-use mmv_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
-use mmv_writer::mapping::guard;
+use mmv_format::mapping::guard;
 use mmv_writer::{Counter, Published, Registry};
+use pcp_archive::check::{Finding, Severity, check};
+use pcp_archive::{Archive, LabelTarget, OwnedValue, TextKind, TextTarget};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
 
-use crate::archive_name::ArchiveNames;
 use crate::config::{Destination, Group, Settings};
 use crate::host::Host;
-use crate::keeper::{Keeper, Note, Rules};
-use crate::ledger::Ledger;
-use crate::own::Own;
-use crate::queue::{Inlet, Job, Order, queue};
-use crate::sampler::{self, Sampler};
-use crate::sink::{self, Policy, Sink};
-use crate::state::{Server, Store};
+use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
+use crate::logging::{
+    ArchiveNames, Archiver, Job, Order, Policy, QueueReceiver, archive_writer, queue,
+};
+use crate::moment::Moment;
+use crate::sampling::groups::Due;
+use crate::sampling::partition::GroupId;
+use crate::sampling::{Sampler, sampler};
+use crate::telemetry::{OwnMetrics, SharedStatus};
 
 /// The domain of prologues.
 const PMCD: u32 = 2;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sampler, queue and sink on one thread.
+/// Sampler, queue and archive writer on one thread.
 pub(super) struct Rig {
     dir: TempDir,
     sampler: Sampler,
-    inlet: Inlet,
-    sink: Sink,
-    keeper: Keeper,
-    notes: Receiver<Note>,
+    receiver: QueueReceiver,
+    archiver: Archiver,
+    housekeeper: Housekeeper,
+    tasks: Receiver<Task>,
     home: Home,
     now: Duration,
     start: Timestamp,
@@ -49,11 +50,11 @@ impl Rig {
     }
 
     pub(super) fn with_queue(bytes: u64) -> Self {
-        Self::with(|settings| settings.limits.queue_bytes = bytes)
+        Self::with(|settings| settings.reloadable.limits.queue_bytes = bytes)
     }
 
     pub(super) fn with_groups(groups: Vec<Group>) -> Self {
-        Self::with(|settings| settings.groups = groups)
+        Self::with(|settings| settings.reloadable.groups = groups)
     }
 
     /// An agent with other settings.
@@ -63,15 +64,15 @@ impl Rig {
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
         let mut home = Home::new(dir.path());
         change(&mut home.settings);
-        let (sampler, inlet, sink, notes) = home.agent();
+        let (sampler, receiver, archiver, tasks) = home.agent();
         Self {
-            keeper: home.keeper(),
+            housekeeper: home.housekeeper(),
             home,
-            notes,
-            sink,
+            tasks,
+            archiver,
             sampler,
             dir,
-            inlet,
+            receiver,
             now: Duration::ZERO,
             start: Timestamp::new(1_700_000_000, 0).unwrap(),
             stalled: false,
@@ -81,22 +82,22 @@ impl Rig {
     /// Ends the agent and starts another one.
     pub(super) fn restart(&mut self) {
         self.keep();
-        self.home.ledger = Arc::new(Ledger::new(Own::unseen()));
-        let (sampler, inlet, sink, notes) = self.home.agent();
+        self.home.shared = Arc::new(SharedStatus::new(OwnMetrics::default()));
+        let (sampler, receiver, archiver, tasks) = self.home.agent();
         self.sampler = sampler;
-        self.inlet = inlet;
-        self.notes = notes;
-        std::mem::replace(&mut self.sink, sink).finish();
-        self.keeper = self.home.keeper();
-        let left = self.keeper.left();
-        self.keeper.clean_up(&left);
+        self.receiver = receiver;
+        self.tasks = tasks;
+        std::mem::replace(&mut self.archiver, archiver).finish();
+        self.housekeeper = self.home.housekeeper();
+        let left = self.housekeeper.leftovers();
+        self.housekeeper.clean_up(&left);
     }
 
-    /// The keeper cleans up what was left before something was done.
+    /// Cleans up what was left before `meanwhile`.
     pub(super) fn clean_up_around(&mut self, meanwhile: impl FnOnce(&mut Self)) {
-        let left = self.keeper.left();
+        let left = self.housekeeper.leftovers();
         meanwhile(self);
-        self.keeper.clean_up(&left);
+        self.housekeeper.clean_up(&left);
     }
 
     /// The files whose clusters are remembered.
@@ -111,30 +112,30 @@ impl Rig {
 
     /// How often records were brought to disk.
     pub(super) fn synced(&self) -> u64 {
-        self.sink.report().synced
+        self.archiver.report().synced
     }
 
-    /// What the thread of that name does.
+    /// Runs the tasks of the housekeeping thread.
     fn keep(&mut self) {
-        while let Ok(note) = self.notes.try_recv() {
-            self.keeper.take(note);
+        while let Ok(task) = self.tasks.try_recv() {
+            self.housekeeper.perform(task);
         }
-        self.keeper.save();
+        self.housekeeper.save();
     }
 
-    /// The keeper looks around, at the rig's time.
+    /// Lets the housekeeper look after archives, at the rig's time.
     pub(super) fn tidy(&mut self) {
         self.keep();
-        self.keeper.tidy(self.start.saturating_add(self.now));
+        self.housekeeper.tidy(self.start.saturating_add(self.now));
     }
 
-    /// The keeper compresses what has waited long enough after so much time.
+    /// Lets the housekeeper compress what has waited long enough after `time`.
     pub(super) fn compress_after(&mut self, time: Duration) {
         self.keep();
-        while self.keeper.compress_next(SystemTime::now() + time, &self.notes) {}
+        while self.housekeeper.compress_next(SystemTime::now() + time, &self.tasks) {}
     }
 
-    /// What prologues say.
+    /// The server of prologues.
     pub(super) fn server(&self) -> Server {
         self.home.store.server()
     }
@@ -147,19 +148,19 @@ impl Rig {
         self.dir.path().join("archives")
     }
 
-    pub(super) fn host_folder(&self) -> PathBuf {
+    pub(super) fn host_directory(&self) -> PathBuf {
         self.archive_dir().join("box")
     }
 
     /// Other groups from the next tick on.
     pub(super) fn regroup(&mut self, groups: Vec<Group>) {
-        self.home.settings.groups = groups;
-        self.sampler.change(&self.home.settings);
+        self.home.settings.reloadable.groups = groups;
+        self.sampler.change(&self.home.settings, Duration::ZERO);
     }
 
-    /// Tells the writer to do something.
+    /// Orders the writer to do something.
     pub(super) fn order(&mut self, order: Order) {
-        self.sampler.order(order);
+        self.sampler.delivery.queue.order(order);
         self.write();
     }
 
@@ -170,13 +171,20 @@ impl Rig {
 
     /// One tick, a second after the last one, and what the writer does then.
     pub(super) fn tick(&mut self) {
-        self.tick_of(None);
+        let everything = self.sampler.everything();
+        self.tick_due(everything);
     }
 
     /// A tick of some groups.
-    pub(super) fn tick_of(&mut self, due: Option<&[usize]>) {
+    pub(super) fn tick_of(&mut self, groups: &[GroupId]) {
+        let groups = groups.iter().copied().collect();
+        self.tick_due(Due { groups, flight_recorder: false });
+    }
+
+    fn tick_due(&mut self, due: Due) {
         self.now += INTERVAL;
-        assert!(self.sampler.tick(self.now, self.start.saturating_add(self.now), due));
+        let wall = self.start.saturating_add(self.now);
+        assert!(self.sampler.tick(Moment { monotonic: self.now, wall }, due));
         if !self.stalled {
             self.write();
         }
@@ -191,7 +199,7 @@ impl Rig {
         self.start = self.start.saturating_sub(by);
     }
 
-    /// Does something while the writer does nothing.
+    /// Runs `meanwhile` while the writer is stalled.
     pub(super) fn stall(&mut self, meanwhile: impl FnOnce(&mut Self)) {
         self.stalled = true;
         meanwhile(self);
@@ -200,32 +208,32 @@ impl Rig {
     }
 
     fn write(&mut self) {
-        while let Some(job) = self.inlet.waiting() {
+        while let Some(job) = self.receiver.waiting() {
             match job {
                 Job::Write(sample) => {
-                    self.sink.write(&sample);
-                    self.inlet.done(sample);
+                    self.archiver.write(&sample);
+                    self.receiver.done(sample);
                 }
-                Job::Do(order) => self.sink.obey(&order),
+                Job::Do(order) => self.archiver.obey(&order),
             }
         }
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        self.sampler.report().dropped
+        self.sampler.delivery.report.dropped
     }
 
     pub(super) fn lost(&self) -> u64 {
-        self.sink.report().lost
+        self.archiver.report().lost
     }
 
     pub(super) fn archives(&self) -> Vec<PathBuf> {
-        self.sink.report().archives.clone()
+        self.archiver.report().archives.clone()
     }
 
     /// The last archive, read back.
     pub(super) fn finish(self) -> Log {
-        let report = self.sink.finish();
+        let report = self.archiver.finish();
         for base in &report.archives {
             assert_sound(base);
         }
@@ -247,42 +255,49 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-/// What lasts from one run to the next, and how it is to run.
+/// What lasts from one run to the next, and the settings.
 struct Home {
     store: Arc<Store>,
-    ledger: Arc<Ledger>,
+    shared: Arc<SharedStatus>,
     settings: Settings,
 }
 
 impl Home {
     fn new(dir: &Path) -> Self {
-        let destination = Destination::Folder(dir.join("archives"));
+        let destination = Destination::Directory(dir.join("archives"));
         Self {
             store: Arc::new(Store::in_memory()),
-            ledger: Arc::new(Ledger::new(Own::unseen())),
-            settings: Settings::new(dir.join("mmv"), destination),
+            shared: Arc::new(SharedStatus::new(OwnMetrics::default())),
+            settings: Settings::new(dir.join("mmv"), destination, INTERVAL),
         }
     }
 
     /// An agent that is to be run here.
-    fn agent(&self) -> (Sampler, Inlet, Sink, Receiver<Note>) {
+    fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Receiver<Task>) {
         let settings = &self.settings;
         let host = Host { name: "box".into(), ..Host::here() };
-        let (writer, inlet) = queue(settings.limits.queue_bytes as usize);
-        let (keeper, notes) = unbounded();
-        let names = ArchiveNames::new(settings.destination.clone(), &host.name);
-        let (store, ledger) = (Arc::clone(&self.store), Arc::clone(&self.ledger));
-        let links = sink::Links { store, ledger, keeper: keeper.clone() };
-        let sink = Sink::new(names, &host, Policy::of(settings), links);
-        let links = sampler::Links { keeper, ledger: Arc::clone(&self.ledger) };
+        let (writer, receiver) = queue(settings.reloadable.limits.queue_bytes as usize);
+        let (housekeeper, tasks) = unbounded();
+        let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
+        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        let links = archive_writer::Links { store, shared, housekeeper: housekeeper.clone() };
+        let archiver = Archiver::new(names, &host, Policy::of(settings), links);
+        let links = sampler::Links { housekeeper, shared: Arc::clone(&self.shared) };
         let sampler = Sampler::new(settings, host, self.store.memory(), writer, links);
-        (sampler, inlet, sink, notes)
+        (sampler, receiver, archiver, tasks)
     }
 
-    fn keeper(&self) -> Keeper {
-        let Destination::Folder(folder) = &self.settings.destination else { panic!("a folder") };
-        let (store, ledger) = (Arc::clone(&self.store), Arc::clone(&self.ledger));
-        Keeper::new(store, ledger, Some(folder.join("box")), Rules::of(&self.settings))
+    fn housekeeper(&self) -> Housekeeper {
+        let Destination::Directory(directory) = &self.settings.fixed.destination else {
+            panic!("a directory")
+        };
+        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        Housekeeper::new(
+            store,
+            shared,
+            Some(directory.join("box")),
+            Rules::of(&self.settings.reloadable),
+        )
     }
 }
 
@@ -295,7 +310,7 @@ pub(super) fn counter_file(rig: &Rig, file: &str, metric: &str) -> (Counter<u64>
 
 /// One record: values by metric name, or `name[instance]`.
 pub(super) struct Entry {
-    pub(super) stamp: Timestamp,
+    pub(super) timestamp: Timestamp,
     pub(super) mark: bool,
     pub(super) sets: usize,
     pub(super) values: BTreeMap<String, OwnedValue>,
@@ -323,12 +338,12 @@ pub(super) fn entries_of(base: &Path) -> Vec<Entry> {
                 assert!(values.insert(name, value.clone()).is_none());
             }
         }
-        let (stamp, mark) = (result.timestamp, record.is_mark());
+        let (timestamp, mark) = (result.timestamp, record.is_mark());
         if result.value_sets.first().is_some_and(|set| set.pmid.domain() == PMCD) {
             assert!(entries.is_empty() && result.value_sets.len() == 5, "a prologue");
             continue;
         }
-        entries.push(Entry { stamp, mark, sets: result.value_sets.len(), values });
+        entries.push(Entry { timestamp, mark, sets: result.value_sets.len(), values });
     }
     entries
 }

@@ -11,8 +11,8 @@ const PASSES: usize = 10;
 
 type Ask<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// All names in an order without pattern, one behind the other, as a program finds
-/// them in what it just read.
+/// All names in random order, adjacent in memory, as a program finds them in input
+/// that it just read.
 struct Asked {
     text: String,
     ends: Vec<usize>,
@@ -60,12 +60,12 @@ pub(crate) fn report() {
     for threads in [1, 2] {
         let target = if threads == 1 { "40" } else { "60" };
         let nothing = |name: &str| _ = black_box(name);
-        let lent = |name: &str| hits.with(name, |handle| _ = black_box(handle)).expect("there");
+        let borrowed = |name: &str| hits.with(name, |handle| _ = black_box(handle)).expect("there");
         let counted = |name: &str| hits.with(name, Counter::inc).expect("there");
         let cloned = |name: &str| drop(black_box(hits.get_or_create(name).expect("there")));
         let rows: [(&str, Ask, &str); 4] = [
             ("nothing but the loop", &nothing, ""),
-            ("with: the handle is lent", &lent, target),
+            ("with: the handle is borrowed", &borrowed, target),
             ("with: one is added to its counter", &counted, ""),
             ("get_or_create: the handle is cloned and dropped", &cloned, ""),
         ];

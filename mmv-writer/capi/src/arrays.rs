@@ -1,13 +1,13 @@
 //! Files out of arrays that state everything at once (`mmv_stats_init(3)`).
 //!
 //! Both functions: [safety](crate#safety). Errors: `EFAULT` for a null pointer to
-//! something, `EINVAL` for a negative count, what `check` says, what the system
-//! says.
+//! something, `EINVAL` for a negative count, the errors of `check` and of
+//! the system.
 
 use std::ffi::{CString, c_char, c_int};
 use std::{ptr, slice};
 
-use mmv_writer::layout::Version;
+use mmv_format::layout::Version;
 use nix::errno::Errno;
 
 use crate::abi::{Indom, InlineName, Instance, Instance2, Map, Metric, PointedName};
@@ -170,7 +170,7 @@ unsafe fn elements<'call, T>(first: *const T, count: usize) -> Result<&'call [T]
         return Err(Errno::EFAULT);
     }
     // SAFETY: not null; the array has that many elements by the caller's promise,
-    // of types for which every C value is one of Rust's, and nobody changes it
+    // of types for which every C value is one of Rust's, and no code changes it
     // during the call.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn mmv_stats_set_string(
     }
     // SAFETY: not null, so it ends in a NUL.
     let size = unsafe { CStr::from_ptr(text) }.count_bytes();
-    // SAFETY: the caller's promise; the text has so many bytes.
+    // SAFETY: the caller's promise; the text has this many bytes.
     unsafe { mmv_stats_set_strlen(map, metric, instance, text, size) }
 }
 

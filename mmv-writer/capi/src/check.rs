@@ -14,7 +14,7 @@
 
 use std::ffi::CStr;
 
-use mmv_writer::layout::{NAME_BYTES, STRING_BYTES, TYPE_ELAPSED, Version};
+use mmv_format::layout::{NAME_BYTES, STRING_BYTES, TYPE_ELAPSED, Version};
 use nix::errno::Errno;
 
 use crate::content::{Content, Indom, Metric, is_singular};

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 
-use mmv_writer::layout::LabelEntry;
+use mmv_format::layout::LabelEntry;
 use nix::errno::Errno;
 
 /// Everything that was registered, in its order.

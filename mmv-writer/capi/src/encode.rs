@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 
-use mmv_writer::layout::{
+use mmv_format::layout::{
     Header, IndomEntry, InstanceV1, InstanceV2, MAGIC, MetricV1, MetricV2, NAME_BYTES,
     STRING_BYTES, SectionKind, TocEntry, ValueEntry, Version,
 };
@@ -204,7 +204,7 @@ fn add_metrics(file: &mut Vec<u8>, content: &Content, places: &Places, texts: &T
         };
         if places.version == Version::V1 {
             file.extend(padded::<NAME_BYTES>(&metric.name));
-            // Behind the name, both versions of an entry are the same.
+            // After the name, both versions of an entry are the same.
             file.extend(entry.as_bytes().iter().skip(size_of_val(&entry.name)));
         } else {
             file.extend(entry.as_bytes());

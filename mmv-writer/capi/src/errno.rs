@@ -1,16 +1,15 @@
-//! Failures, as C is told of them.
+//! Failures as errno.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mmv_writer::Error;
 use nix::errno::Errno;
 
 /// Runs what may fail; on failure sets `errno` and gives `failed`. A panic ends
 /// here as well.
 pub(crate) fn report<T>(failed: T, run: impl FnOnce() -> Result<T, Errno>) -> T {
     // Unwind safe: what a panic leaves half done is a registry, whose parts are
-    // whole, and which is used no further.
+    // consistent, and which is not used again.
     let result = catch_unwind(AssertUnwindSafe(run));
     match result.unwrap_or(Err(Errno::ENOTRECOVERABLE)) {
         Ok(done) => done,
@@ -21,17 +20,8 @@ pub(crate) fn report<T>(failed: T, run: impl FnOnce() -> Result<T, Errno>) -> T 
     }
 }
 
-/// What the system said; where nothing was asked of it, `E2BIG` for what does not
-/// fit, and `EINVAL`.
-pub(crate) fn of(error: &Error) -> Errno {
-    match error {
-        Error::Io { source, .. } => of_io(source),
-        Error::Length { .. } => Errno::E2BIG,
-        _ => Errno::EINVAL,
-    }
-}
-
-fn of_io(error: &io::Error) -> Errno {
+/// The number of a system error; `EINVAL` for an error without one.
+pub(crate) fn of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw)
 }
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mmv_writer::image::Image;
-use mmv_writer::layout::Flags;
-use mmv_writer::mmv_directory;
+use mmv_format::file::MappedFile;
+use mmv_format::layout::Flags;
+use mmv_format::mmv_directory;
 use nix::errno::Errno;
 
 use crate::abi::Map;
@@ -20,7 +20,7 @@ use crate::errno;
 static FILES: Mutex<BTreeMap<usize, Published>> = Mutex::new(BTreeMap::new());
 
 struct Published {
-    image: Image,
+    mapped: MappedFile,
     flags: Flags,
     number: u64,
 }
@@ -36,11 +36,12 @@ pub(crate) struct Started {
 pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Result<Started, Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let bytes = encode(content, identity);
-    let image = Image::publish(&path(file), bytes).map_err(|error| errno::of(&error))?;
-    let map: Map = image.as_ptr().cast();
+    let mapped =
+        MappedFile::publish(&path(file), bytes).map_err(|error| errno::of(&error.source))?;
+    let map: Map = mapped.as_ptr().cast();
     let flags = Flags::from_raw(identity.flags);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    files().insert(map.addr(), Published { image, flags, number });
+    files().insert(map.addr(), Published { mapped, flags, number });
     Ok(Started { map, number })
 }
 
@@ -66,8 +67,8 @@ fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool)
     if let Some(file) = file
         && published.flags.contains(Flags::PROCESS)
     {
-        // Nobody is left to tell; a reader sees that the process is gone.
-        let _ = published.image.withdraw(&path(file));
+        // On failure readers still see that the process is gone.
+        let _ = published.mapped.withdraw(&path(file));
     }
 }
 

@@ -1,16 +1,15 @@
-//! Labels, as a registry is given them: a name, a text, and what kind of JSON
-//! value that text is said to be.
+//! Labels, as a registry takes them: a name, a text, and the kind of JSON value
+//! that the text has.
 
 use std::ffi::{CStr, c_int};
 
-use mmv_writer::Label;
-use mmv_writer::layout::{
+use mmv_format::layout::{
     LABEL_BYTES, LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL,
     LabelEntry, nul_padded,
 };
 use nix::errno::Errno;
-
-use crate::errno;
+use pcp_types::json::is_value;
+use pcp_types::names::is_label_name;
 
 /// What a label describes.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +41,7 @@ impl Subject {
 /// # Errors
 ///
 /// `E2BIG` if it does not fit; `EINVAL` for a bad name, or a value that is no
-/// JSON or not of the kind (`MMV_*_TYPE`) it is said to be.
+/// JSON or not of the given kind (`MMV_*_TYPE`).
 pub(crate) fn entry(
     subject: Subject,
     name: &CStr,
@@ -55,8 +54,11 @@ pub(crate) fn entry(
         return Err(Errno::E2BIG);
     }
     let utf8 = |text: &CStr| text.to_str().map(str::to_owned).map_err(|_| Errno::EINVAL);
-    let value = json(kind, &utf8(value)?)?;
-    let label = Label::json(utf8(name)?, value).to_json().map_err(|error| errno::of(&error))?;
+    let (name, value) = (utf8(name)?, json(kind, &utf8(value)?)?);
+    if !is_label_name(&name) || !is_value(&value) {
+        return Err(Errno::EINVAL);
+    }
+    let label = format!("{{\"{name}\":{value}}}");
     let (class, identity, instance) = subject.fields();
     let flags = if optional == 0 { class } else { class | LABEL_OPTIONAL };
     let json = nul_padded::<LABEL_BYTES>(label.as_bytes()).ok_or(Errno::E2BIG)?;
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_say_what_it_describes() {
+    fn the_fields_state_what_a_label_describes() {
         let fields = |subject, optional| {
             let entry = entry(subject, c"a", c"", 4, optional).unwrap();
             (entry.flags, entry.identity, entry.instance)

@@ -1,6 +1,6 @@
 //! libpcp_mmv's C interface, for programs that were compiled against it.
 //!
-//! The script `link`, beside this folder, makes `libpcp_mmv.so.1` of it, with the
+//! The script `link`, next to this directory, makes `libpcp_mmv.so.1` of it, with the
 //! same symbols under the same versions (`PCP_MMV_1.0` to `PCP_MMV_1.5`). A
 //! program runs on it by `LD_LIBRARY_PATH` alone. The functions are those of
 //! `mmv_stats_init(3)`, `mmv_stats_registry(3)`, `mmv_lookup_value_desc(3)`,
@@ -22,11 +22,11 @@
 //! | a NaN, or a number beyond a signed integer's range | what the processor makes of it | 0, or the nearest |
 //! | no memory left while registering | `ENOMEM` | the program aborts |
 //!
-//! As there: names, items, serials and clusters are not looked at beyond what
-//! `check` says; files have lowest versions; a text of 255 bytes or more
+//! As there: names, items, serials and clusters are checked only as in `check`;
+//! files have lowest versions; a text of 255 bytes or more
 //! is ignored. A forked child shares its parent's file, where `mmv-writer` would
-//! have it count for itself: a program that starts a file and then becomes a daemon
-//! goes on counting. The file still names the parent as its process.
+//! let it count for itself: a program that starts a file and then becomes a daemon
+//! continues to count. The file still names the parent as its process.
 //!
 //! # Panics
 //!
@@ -46,10 +46,9 @@
 //!   `mmv_stats_interval_start` gave for that map;
 //! * a `registry` is null or what `mmv_stats_registry` gave, not freed, and used
 //!   by one thread at a time;
-//! * a text is null or ends in a NUL; an array has as many elements as its count
-//!   says, or its count is 0;
-//! * nobody but these functions, and the program through its values, writes to
-//!   the file.
+//! * a text is null or ends in a NUL; an array has as many elements as its count,
+//!   or its count is 0;
+//! * only these functions, and the program through its values, write to the file.
 //!
 //! The metadata in a map, from its header to its strings, never changes once it
 //! is published, so it is read with plain loads. Cells are read and written with

@@ -1,7 +1,7 @@
 //! The constant part of a published file, read in place.
 //!
 //! A map is trusted, as libpcp_mmv trusts it: `encode` wrote it, and by the
-//! caller's promise nobody changed it since but for cells, `extra` and texts. The
+//! caller's promise it has not changed since, except for cells, `extra` and texts. The
 //! SAFETY comments call this *what `encode` wrote*: every offset in the file leads
 //! to a whole entry of its section, every section starts at a multiple of eight,
 //! and every name ends in a NUL.
@@ -11,7 +11,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::{ptr, slice};
 
-use mmv_writer::layout::{
+use mmv_format::layout::{
     Header, InstanceV1, InstanceV2, MetricV1, MetricV2, STRING_BYTES, SectionKind, TocEntry,
     ValueEntry, Version,
 };
@@ -36,7 +36,7 @@ const _: () = assert!(offset_of!(Entry, cell) == 0);
 const _: () = assert!(offset_of!(Entry, metric) == offset_of!(ValueEntry, metric));
 
 impl Entry {
-    /// The entry behind a value of C's, unless that is null.
+    /// The entry that a value of C's points to, unless that is null.
     ///
     /// # Safety
     ///
@@ -45,12 +45,12 @@ impl Entry {
     pub(crate) unsafe fn of<'call>(value: *mut AtomValue) -> Option<&'call Self> {
         // SAFETY: null, or the first field of a value entry of a map, which is
         // aligned and stays mapped during the call; others change its first two
-        // fields, which are atomics, and nobody the others.
+        // fields, which are atomics, and no code the others.
         unsafe { value.cast::<Self>().as_ref() }
     }
 
     /// What C knows it by: the address of the whole entry, as `of` reads more than
-    /// the cell behind it.
+    /// the cell that it points to.
     pub(crate) fn as_value(&self) -> *mut AtomValue {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -94,7 +94,7 @@ impl Metadata {
         // SAFETY: the map starts with a header.
         let header: &Header = unsafe { self.field(0) };
         for index in 0..header.toc_count as usize {
-            // SAFETY: so many entries of the table of contents follow the header.
+            // SAFETY: this many entries of the table of contents follow the header.
             let entry: &TocEntry = unsafe { self.field(Header::BYTES + index * TocEntry::BYTES) };
             if entry.kind == SectionKind::Values.code() {
                 let first = self.base.wrapping_add(entry.offset as usize).cast();

@@ -5,7 +5,7 @@
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-use mmv_writer::layout::{LabelEntry, Version};
+use mmv_format::layout::{LabelEntry, Version};
 use nix::errno::Errno;
 
 use crate::abi::{Map, Units};
@@ -53,13 +53,13 @@ impl Registry {
     }
 }
 
-/// The registry behind a pointer.
+/// The registry that a pointer leads to.
 ///
 /// # Safety
 ///
 /// The caller's promise on registries.
 unsafe fn registry<'call>(registry: *mut Registry) -> Result<&'call mut Registry, Errno> {
-    // SAFETY: null, or from `mmv_stats_registry`, hence aligned and whole; nobody
+    // SAFETY: null, or from `mmv_stats_registry`, hence aligned and valid; no one
     // else uses it during this call.
     unsafe { registry.as_mut() }.ok_or(Errno::EFAULT)
 }
@@ -186,7 +186,7 @@ struct Given {
     optional: c_int,
 }
 
-/// Adds a label on what `subject` says; 0, or -1 with errno.
+/// Adds a label to `subject`; 0, or -1 with errno.
 ///
 /// # Safety
 ///

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::slice;
 
-use mmv_writer::metric::Number;
+use mmv_writer::Number;
 
 use crate::abi::{AtomValue, Map};
 use crate::value::{Atom, Value};
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn mmv_set_atomvalue(
     }
     if !value.is_text() {
         // SAFETY: not null, so a `pmAtomValue` is there. C may have set a part of
-        // it only; the rest is some bytes in memory that only C knows.
+        // it only; the others are bytes in memory that only C knows.
         return value.set_word(unsafe { number.cast::<u64>().read_unaligned() });
     }
     // SAFETY: of a text, the member `cp` is set.

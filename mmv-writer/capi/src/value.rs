@@ -10,9 +10,9 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mmv_writer::ValueType;
-use mmv_writer::layout::{STRING_BYTES, TYPE_ELAPSED};
-use mmv_writer::metric::Number;
+use mmv_format::layout::{STRING_BYTES, TYPE_ELAPSED};
+use mmv_writer::Number;
+use pcp_types::ValueType;
 
 use crate::abi::{AtomValue, Map};
 use crate::metadata::{Entry, Metadata, TEXT_WORDS};
@@ -106,8 +106,8 @@ impl Value<'_> {
         }
     }
 
-    /// Ends an interval at `now`, in microseconds since 1970. An elapsed time that
-    /// runs no interval stays as it is.
+    /// Ends an interval at `now`, in microseconds since 1970. An elapsed time
+    /// without a running interval does not change.
     pub(crate) fn end_interval(&self, now: f64) {
         if self.type_code != TYPE_ELAPSED {
             return self.add(now);
@@ -145,8 +145,8 @@ impl Value<'_> {
         self.entry.cell.store(word, Ordering::Relaxed);
     }
 
-    /// Sets a text; a number stays as it is, and so does a text that the new one
-    /// is too long for.
+    /// Sets a text. Does nothing if the value is a number or the new text is too
+    /// long.
     pub(crate) fn set_text(&self, text: &[u8]) {
         if !self.is_text() || text.len() > LONGEST_TEXT {
             return;
@@ -177,9 +177,9 @@ fn add_to<T: Number>(cell: &AtomicU64, amount: T) {
 
 /// Runs `write` while no other thread of this process writes a text.
 ///
-/// It waits for some microseconds only, and then goes on all the same: the other
+/// It waits for some microseconds only, and then continues: the other
 /// may be the very thread that a signal handler has interrupted, or one that was
-/// left behind by a fork, and neither may hang.
+/// left over from a fork, and neither may hang.
 fn alone(write: impl FnOnce()) {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     const PATIENCE: u32 = 10_000;

@@ -1,5 +1,5 @@
-//! Handles by their keys. The facade's macros ask for a handle each time they are
-//! run, so this is what counting through them costs.
+//! Handles by their keys. The facade's macros look their handle up each time they
+//! run, so this look-up is the cost of counting through them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

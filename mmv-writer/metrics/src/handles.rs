@@ -1,4 +1,4 @@
-//! What the facade's handles do.
+//! The facade's handles, on those of mmv-writer.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 

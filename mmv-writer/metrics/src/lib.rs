@@ -1,7 +1,7 @@
-//! A recorder for the [`metrics`] facade: what a program and the libraries in it
-//! count with `counter!`, `gauge!` and `histogram!` stands in a file of
-//! Performance Co-Pilot's MMV format, where `mmv-agent` and PCP's own programs
-//! read it.
+//! A recorder for the [`metrics`] facade: it writes what a program and its
+//! libraries count with `counter!`, `gauge!` and `histogram!` to a file of
+//! Performance Co-Pilot's MMV format, which `mmv-agent` and PCP's own programs
+//! read.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! # What becomes of a metric
+//! # Names and types in the file
 //!
 //! | the facade's | in the file |
 //! |---|---|
@@ -25,17 +25,17 @@
 //! | `histogram!("a.b")` | the counters `a.b.bucket`, with an instance a bucket, and `a.b.sum` |
 //! | labels | an instance of the metric, on a domain of this metric's own, named `code=200,path=/`: sorted by key, with a backslash before `,`, `=` and `\` in a label |
 //! | each label | also a label of that instance, of counters and gauges, while there is room (255 in a file) |
-//! | labels of a histogram | the same, with the bucket behind them: `path=/,bucket=96..103` |
+//! | labels of a histogram | the same, followed by the bucket: `path=/,bucket=96..103` |
 //! | a unit, if [described](metrics::describe_counter) before the first use | the metric's units |
 //! | a description | its help text, up to 255 bytes |
 //!
 //! | if | then |
 //! |---|---|
 //! | a name has other characters than letters, digits, `_` and `.` | each becomes `_`; `m_` comes before a name that does not start with a letter |
-//! | a name is used with labels and without them | what comes second has `_labelled` or `_plain` behind its name |
+//! | a name is used with labels and without them | the second one has `_labelled` or `_plain` appended |
 //! | a name is the start of another's, as `http` of `http.requests` | the second one has `_` for its dots |
 //! | the labels take more than 200 bytes | the name of the instance is cut, with a checksum at its end |
-//! | two names become one, a name is used for two kinds of metric, or there is no room left | it counts where nobody reads, and one line on standard error says why |
+//! | two names become one, a name is used for two kinds of metric, or there is no room left | no reader sees it, and one line on standard error gives the reason |
 //!
 //! **Histograms** are sorted by [`Buckets`] of whole numbers. Values described as
 //! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
@@ -45,8 +45,8 @@
 //! labels, for any window of an archive.
 //!
 //! **Limits** are those of a [`LiveRegistry`](mmv_writer::LiveRegistry), 65 536
-//! instances for instance, unless the builder given to [`Recorder::on`] says
-//! otherwise. An instance stays as long as the program.
+//! instances for example, unless the builder given to [`Recorder::on`] sets
+//! others. An instance stays as long as the program.
 //!
 //! # What it costs
 //!
@@ -56,8 +56,11 @@
 //!
 //! # It never fails the application
 //!
-//! Where no file can be made, everything counts unseen, and one line on standard
-//! error says why. Only a wrong file name and a second recorder are errors.
+//! Where no file can be made, handles count without a file, and one line on standard
+//! error gives the reason. Only a wrong file name and a second recorder are errors.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod cache;
 mod handles;
@@ -80,7 +83,7 @@ use state::State;
 /// How histograms are sorted: off by at most 6.3 %, up to the largest number.
 const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 
-/// Lines that are written at most; where one metric does not fit, more do not.
+/// The most lines that are written: where one metric does not fit, others do not.
 const WARNINGS: usize = 10;
 
 /// A recorder that writes to one file. Clones are the same recorder.
@@ -97,8 +100,8 @@ struct Shared {
     histograms: Cache<Arc<handles::Recording>>,
 }
 
-/// An installed recorder's file. Dropping it withdraws the file; what the program
-/// counts after that, nobody reads.
+/// An installed recorder's file. Dropping it withdraws the file; no reader sees what
+/// the program counts after that.
 #[must_use = "dropping this withdraws the file"]
 #[derive(Debug)]
 pub struct Installed {
@@ -106,8 +109,8 @@ pub struct Installed {
 }
 
 impl Recorder {
-    /// A recorder for the file `name` in this machine's MMV directory. Goes on
-    /// without one if the system refuses it.
+    /// A recorder for the file `name` in this machine's MMV directory. Continues
+    /// without a file if the system refuses one.
     ///
     /// # Errors
     ///
@@ -218,10 +221,10 @@ impl metrics::Recorder for Recorder {
     }
 }
 
-/// Says why something is not counted; a closed standard error is no reason to fail.
+/// Prints why a metric is not published; a closed standard error is no reason to fail.
 fn warning(error: &Error) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     if WRITTEN.fetch_add(1, Ordering::Relaxed) < WARNINGS {
-        let _ = writeln!(std::io::stderr(), "a metric will not be seen: {error}");
+        let _ = writeln!(std::io::stderr(), "metric not published: {error}");
     }
 }

@@ -61,7 +61,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// The start of a text, at most so many bytes and no part of a character.
+/// The start of a text, at most `most` bytes, cut between characters.
 fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_sorted_and_told_apart() {
+    fn labels_are_sorted_and_distinguished() {
         assert_eq!(named(&[]), None);
         assert_eq!(named(&[("path", "/a"), ("code", "200")]).unwrap(), "code=200,path=/a");
         assert_eq!(named(&[("a", "1,b=2")]).unwrap(), r"a=1\,b\=2");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use metrics::{Key, SharedString, Unit};
-use mmv_writer::metric::Measured;
+use mmv_writer::Measured;
 use mmv_writer::{
     Buckets, Counter, Error, Family, Gauge, Label, LiveIndom, LiveRegistry, MetricBuilder, Units,
 };
@@ -11,7 +11,7 @@ use mmv_writer::{
 use crate::handles::Recording;
 use crate::{names, units};
 
-/// What is behind the recorder's lock.
+/// What the recorder's lock protects.
 #[derive(Debug)]
 pub(crate) struct State {
     /// `None`: withdrawn.
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Keeps what is said of a metric, for when it is registered.
+    /// Keeps the description of a metric until it is registered.
     pub(crate) fn describe(&mut self, name: &str, unit: Option<Unit>, text: &SharedString) {
         let description = Description { unit, text: names::help(text) };
         self.descriptions.insert(name.to_owned(), description);

@@ -10,14 +10,14 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
     with_local_recorder,
 };
+use mmv_format::view::{Contents, LabelClass, Limits, Refusal};
 use mmv_metrics::Recorder;
-use mmv_writer::view::{Contents, LabelClass, Limits, Refusal};
 use mmv_writer::{Buckets, LiveBuilder, Registry, Semantics};
 use tempfile::TempDir;
 
 /// A file whose changes are seen at once.
 fn file(directory: &TempDir) -> LiveBuilder {
-    Registry::builder("app").directory(directory.path()).live().pace(Duration::ZERO)
+    Registry::builder("app").directory(directory.path()).live().announce_interval(Duration::ZERO)
 }
 
 fn recorder(directory: &TempDir) -> Recorder {
@@ -39,7 +39,7 @@ fn contents(path: &Path) -> (File, Contents) {
 /// Every value as `metric` or `metric[instance]`, and the bits of its cell.
 fn values(directory: &TempDir) -> BTreeMap<String, u64> {
     let (file, contents) = contents(&directory.path().join("app"));
-    let value = |value: &mmv_writer::view::ValueEntry| {
+    let value = |value: &mmv_format::view::ValueEntry| {
         let metric = &contents.metrics[value.metric];
         let indom = metric.indom.and_then(|serial| contents.indom(serial));
         let named = |id| indom?.instances.iter().find(|instance| instance.id == id);
@@ -166,7 +166,7 @@ fn a_histogram_has_a_counter_for_each_bucket_that_was_hit() {
 }
 
 #[test]
-fn names_that_do_not_go_together_are_told_apart() {
+fn incompatible_names_are_kept_apart() {
     let directory = tempfile::tempdir().unwrap();
     with_local_recorder(&recorder(&directory), || {
         counter!("http").increment(1);
@@ -227,7 +227,7 @@ fn a_program_goes_on_where_there_is_no_file_and_no_room() {
         histogram!("size").record(1.0);
     });
     let directory = tempfile::tempdir().unwrap();
-    let small = file(&directory).room_for_instances(2);
+    let small = file(&directory).max_instances(2);
     with_local_recorder(&Recorder::on(small).unwrap(), || {
         for n in 0..5 {
             counter!("count", "n" => n.to_string()).increment(1);

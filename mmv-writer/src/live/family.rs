@@ -1,57 +1,17 @@
-//! Live domains, and metrics whose instances come and go.
+//! Domains whose instances come and go, and the metrics on them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::domain::Domain;
-use super::index::{Forget, Index};
+use super::handles::{HandleIndex, RemoveHandle};
+use super::state::{DynamicId, FamilyId};
 use super::{LiveRegistry, Shared};
+use crate::builder::{IndomBuilder, MetricBuilder};
 use crate::metric::Handle;
-use crate::registry::MetricBuilder;
-use crate::registry::model::Help;
+use crate::registration::Indom;
 use crate::{Error, Label};
 
-/// A live domain being described; see [`LiveRegistry::indom`].
-#[derive(Debug)]
-#[must_use = "a domain is registered by build()"]
-pub struct LiveIndomBuilder<'r> {
-    shared: &'r Arc<Shared>,
-    name: String,
-    serial: Option<u32>,
-    help: Help,
-    labels: Vec<Label>,
-}
-
-impl<'r> LiveIndomBuilder<'r> {
-    pub(super) fn new(shared: &'r Arc<Shared>, name: String) -> Self {
-        Self { shared, name, serial: None, help: Help::default(), labels: Vec::new() }
-    }
-
-    /// Sets the domain's number, 1..=2047; without this, the lowest that is
-    /// free.
-    pub fn serial(mut self, serial: u32) -> Self {
-        self.serial = Some(serial);
-        self
-    }
-
-    /// Sets the one-line help text, at most 255 bytes.
-    pub fn help(mut self, text: impl Into<String>) -> Self {
-        self.help.short = Some(text.into());
-        self
-    }
-
-    /// Sets the long help text, at most 255 bytes.
-    pub fn long_help(mut self, text: impl Into<String>) -> Self {
-        self.help.long = Some(text.into());
-        self
-    }
-
-    /// Attaches a label to the domain.
-    pub fn label(mut self, label: Label) -> Self {
-        self.labels.push(label);
-        self
-    }
-
+impl IndomBuilder<'_, LiveRegistry> {
     /// Registers the domain, without instances.
     ///
     /// # Errors
@@ -60,10 +20,9 @@ impl<'r> LiveIndomBuilder<'r> {
     /// [`Error::Nul`], [`Error::Full`], [`Error::IndomInHighCluster`], what is
     /// wrong with a label, and [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<LiveIndom, Error> {
-        let Self { shared, name, serial, help, labels } = self;
-        let index =
-            shared.change(|state| state.add_domain(name, serial, &help, labels, Vec::new()))?;
-        Ok(LiveIndom { shared: Arc::clone(shared), index })
+        let shared = Arc::clone(&self.registry.shared);
+        let (id, indom) = shared.change(|state| state.add_indom(self.spec))?;
+        Ok(LiveIndom { shared, id, indom })
     }
 }
 
@@ -72,33 +31,33 @@ impl<'r> LiveIndomBuilder<'r> {
 #[must_use]
 pub struct LiveIndom {
     shared: Arc<Shared>,
-    index: usize,
+    id: DynamicId,
+    indom: Indom,
 }
 
 impl LiveIndom {
     /// Removes an instance, with its values in all metrics of the domain;
     /// whether it was there.
     ///
-    /// Handles on these values stay valid and count where nobody reads. The same
-    /// name can be added again: it is then a new instance with a number of its
-    /// own, and counts from 0. The place of the removed one is used again when its
-    /// last handle is gone and readers have known of the removal for 100 ms.
+    /// Handles on these values stay valid, but no reader sees them. The same name can
+    /// be added again: it is then a new instance with a number of its own, and counts
+    /// from 0. The place of the removed one is used again when its last handle is
+    /// dropped and the removal was announced 100 ms ago.
     pub fn remove(&self, name: &str) -> bool {
         let mut state = self.shared.write();
-        let removed = state.remove(self.index, name);
+        let removed = state.remove(self.id, name);
         if removed {
             self.shared.announce(&mut state);
         }
         removed
     }
 
-    /// Attaches a label to an instance that is there. It goes when the instance is
-    /// removed.
+    /// Attaches a label to a present instance. It is removed with the instance.
     ///
     /// Labels of instances count among the 255 of a file that has the instance, and
-    /// cannot be in another one: where these are used up, metrics go on in a further
-    /// file, but instances of metrics that are there get no more labels. The entry of
-    /// a label that is gone is used again, after the same rest as an instance's.
+    /// cannot be in another one: when these are used up, new metrics go into an
+    /// overflow file, but instances of the present ones get no more labels. The entry
+    /// of a removed label is used again like that of an instance.
     ///
     /// ```
     /// # use mmv_writer::{Counter, Family, Label, Registry};
@@ -119,12 +78,12 @@ impl LiveIndom {
     /// [`Error::Length`], [`Error::Nul`], [`Error::NameTaken`] for a label that it has,
     /// [`Error::Full`], and [`Error::Io`] when the disk is full.
     pub fn label(&self, instance: &str, label: Label) -> Result<(), Error> {
-        self.shared.change(|state| state.label_instance(self.index, instance, label))
+        self.shared.change(|state| state.label_instance(self.id, instance, label))
     }
 
     /// How many instances there are.
     pub fn len(&self) -> usize {
-        self.shared.read().domains.get(self.index).map_or(0, Domain::len)
+        self.shared.read().instance_count(self.id)
     }
 
     /// Whether there are none.
@@ -135,46 +94,42 @@ impl LiveIndom {
     /// The names of all instances, sorted.
     pub fn names(&self) -> Vec<String> {
         let state = self.shared.read();
-        let names = state.domains.get(self.index).map(Domain::names).unwrap_or_default();
-        names.into_iter().map(str::to_owned).collect()
+        state.instance_names(self.id).into_iter().map(str::to_owned).collect()
     }
 }
 
 impl fmt::Debug for LiveIndom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.read();
-        let name = state.domains.get(self.index).map(|domain| domain.name.as_str());
-        f.debug_struct("LiveIndom").field("name", &name).finish_non_exhaustive()
+        f.debug_struct("LiveIndom").field("name", &self.indom.record.name).finish_non_exhaustive()
     }
 }
 
 /// A metric on a [`LiveIndom`]: a handle for each instance, made when it is
-/// first asked for. Clones are the same metric.
+/// first requested. Clones are the same metric.
 #[must_use]
 pub struct Family<H> {
     shared: Arc<Shared>,
-    metric: usize,
-    index: Arc<Index<H>>,
+    id: FamilyId,
+    handles: Arc<HandleIndex<H>>,
 }
 
 impl<H: Handle + Clone> Family<H> {
     /// The handle of an instance; the instance and its value are created unless
     /// they are there. A name of 1..=255 bytes.
     ///
-    /// Looks the name up: keep the handle where you can, and where you cannot, have
-    /// it lent by [`Family::with`].
+    /// Looks the name up: keep the handle where you can, and use [`Family::with`] where
+    /// you cannot.
     ///
     /// # Errors
     ///
     /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`], and
-    /// [`Error::Io`] when the disk is full; never for an instance that is there.
+    /// [`Error::Io`] when the disk is full; never for a present instance.
     pub fn get_or_create(&self, name: &str) -> Result<H, Error> {
         self.with(name, H::clone)
     }
 
-    /// Lends the handle of an instance, which is created as by
-    /// [`Family::get_or_create`]: the cheapest way to count under a name that is
-    /// known only now.
+    /// Calls `borrow` with the handle of an instance, which is created as by
+    /// [`Family::get_or_create`]: the cheapest way to count by name.
     ///
     /// ```
     /// # use mmv_writer::{Counter, Family, Registry};
@@ -189,33 +144,32 @@ impl<H: Handle + Clone> Family<H> {
     /// ```
     ///
     /// While `borrow` runs, no other thread can add an instance to this metric or
-    /// remove one; `borrow` itself must not change the registry, as it would wait
-    /// for itself.
+    /// remove one; `borrow` itself must not change the registry, which would
+    /// deadlock.
     ///
     /// # Errors
     ///
     /// As there.
     pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
         loop {
-            if let Some(handle) = self.index.read().get(name) {
+            if let Some(handle) = self.handles.read().get(name) {
                 return Ok(borrow(handle));
             }
             self.create(name)?;
         }
     }
 
-    /// The handle of an instance that is there and has a value.
+    /// The handle of a present instance with a value.
     pub fn get(&self, name: &str) -> Option<H> {
-        self.index.read().get(name).cloned()
+        self.handles.read().get(name).cloned()
     }
 
-    /// Creates an instance that was not there a moment ago.
+    /// Creates an instance, unless another thread was faster.
     #[cold]
     fn create(&self, name: &str) -> Result<(), Error> {
         let mut state = self.shared.write();
-        // Another thread may have come first.
-        if self.index.read().get(name).is_none() {
-            self.index.add(name, H::on(state.create_seat(self.metric, name)?));
+        if self.handles.read().get(name).is_none() {
+            self.handles.add(name, H::on(state.create_value(self.id, name)?));
             self.shared.announce(&mut state);
         }
         Ok(())
@@ -224,37 +178,30 @@ impl<H: Handle + Clone> Family<H> {
 
 impl<H> Clone for Family<H> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            metric: self.metric,
-            index: Arc::clone(&self.index),
-        }
+        Self { shared: Arc::clone(&self.shared), id: self.id, handles: Arc::clone(&self.handles) }
     }
 }
 
 impl<H> fmt::Debug for Family<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.read();
-        let name = state.metrics.get(self.metric).map(|metric| &metric.name);
-        f.debug_struct("Family").field("name", &name).finish_non_exhaustive()
+        f.debug_struct("Family").field("name", &state.family_name(self.id)).finish_non_exhaustive()
     }
 }
 
 impl<H: Handle + Clone> MetricBuilder<'_, H, LiveRegistry> {
-    /// Registers the metric on a domain, whose instances get values as they are
-    /// asked for.
+    /// Registers the metric on a domain, whose instances get values when they are
+    /// requested.
     ///
     /// # Errors
     ///
     /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
     pub fn build_family(self, indom: &LiveIndom) -> Result<Family<H>, Error> {
         let shared = Arc::clone(&self.registry.shared);
-        if !Arc::ptr_eq(&shared, &indom.shared) {
-            return Err(Error::OtherRegistry { name: self.spec.name });
-        }
-        let index = Arc::new(Index::new());
-        let forget: Arc<dyn Forget> = Arc::clone(&index) as _;
-        let metric = shared.change(|state| state.add_family(self.spec, indom.index, forget))?;
-        Ok(Family { shared, metric, index })
+        let handles = Arc::new(HandleIndex::new());
+        let removing: Arc<dyn RemoveHandle> = Arc::clone(&handles) as _;
+        let on = (indom.id, &indom.indom);
+        let id = shared.change(|state| state.add_family(self.spec, on, removing))?;
+        Ok(Family { shared, id, handles })
     }
 }

@@ -7,9 +7,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
-use crate::layout::Flags;
-use crate::view::{Contents, Limits, MetricKind, Refusal};
 use crate::{Counter, Gauge, Registry, Text, Units};
+use mmv_format::layout::{Flags, SectionKind};
+use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
 
 pub(super) fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -21,14 +21,14 @@ pub(super) fn builder(directory: &TempDir) -> LiveBuilder {
 
 /// Whose changes are announced at once.
 fn registry(directory: &TempDir) -> LiveRegistry {
-    builder(directory).pace(Duration::ZERO).build().unwrap()
+    builder(directory).announce_interval(Duration::ZERO).build().unwrap()
 }
 
 fn open(registry: &LiveRegistry) -> File {
     File::open(registry.published().path()).unwrap()
 }
 
-/// What a stranger reads, once the file holds still; nothing may be skipped.
+/// What another program reads, once the file holds still; nothing may be skipped.
 fn contents(registry: &LiveRegistry) -> Contents {
     contents_of(registry.published().path())
 }
@@ -44,7 +44,7 @@ pub(super) fn contents_of(path: &Path) -> Contents {
     contents
 }
 
-/// Metric, instance and number of each value that a stranger reads.
+/// Metric, instance and number of each value that another program reads.
 fn values(registry: &LiveRegistry) -> Vec<(String, Option<String>, u64)> {
     values_of(registry.published().path())
 }
@@ -52,7 +52,7 @@ fn values(registry: &LiveRegistry) -> Vec<(String, Option<String>, u64)> {
 pub(super) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
     let contents = contents_of(path);
     let file = File::open(path).unwrap();
-    let value = |value: &crate::view::ValueEntry| {
+    let value = |value: &mmv_format::view::ValueEntry| {
         let metric = &contents.metrics[value.metric];
         let instance = value.instance.map(|id| name_of(&contents, metric.indom.unwrap(), id));
         (metric.name.clone(), instance, word(&file, value.cell))
@@ -83,11 +83,18 @@ fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<S
     (metric.to_owned(), instance.map(str::to_owned), number)
 }
 
+/// How many entries of the instances section are taken.
+fn used_instances(registry: &LiveRegistry) -> u32 {
+    let state = registry.shared.read();
+    let first = state.registrations.files().next().unwrap();
+    first.store.file.used(SectionKind::Instances)
+}
+
 #[test]
 fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
     let directory = directory();
     let registry = Registry::builder("app").directory(directory.path()).cluster(7).sentinel();
-    let registry = registry.live().pace(Duration::ZERO).build().unwrap();
+    let registry = registry.live().announce_interval(Duration::ZERO).build().unwrap();
     let empty = contents(&registry);
     assert_eq!((empty.header.version, empty.metrics.len()), (3, 0));
     assert_eq!(empty.header.flags, Flags::PROCESS.with(Flags::SENTINEL));
@@ -162,7 +169,7 @@ fn an_instance_is_created_once_and_has_a_value_in_the_metrics_that_ask() {
 }
 
 #[test]
-fn a_removed_instance_is_gone_and_its_handles_count_where_nobody_reads() {
+fn a_removed_instance_is_gone_and_its_handles_count_unseen() {
     let directory = directory();
     let registry = registry(&directory);
     let users = registry.indom("users").build().unwrap();
@@ -183,7 +190,7 @@ fn a_removed_instance_is_gone_and_its_handles_count_where_nobody_reads() {
         contents(registry).indoms[0].instances.iter().map(|one| one.id.get()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&registry), [1]);
-    std::thread::sleep(rest::REST);
+    std::thread::sleep(quarantine::QUARANTINE);
     seen.get_or_create("ann").unwrap().add(3);
     let contents = contents(&registry);
     assert_eq!(values(&registry), [value("seen", Some("bob"), 2), value("seen", Some("ann"), 3)]);
@@ -217,17 +224,17 @@ fn a_removal_waits_for_handles_on_loan() {
     let registry = registry(&directory);
     let paths = registry.indom("paths").build().unwrap();
     let hits = registry.counter::<u64>("hits").build_family(&paths).unwrap();
-    let (lent, removed) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (borrowed, removed) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             hits.with("/a", |handle| {
-                lent.store(true, Ordering::SeqCst);
+                borrowed.store(true, Ordering::SeqCst);
                 std::thread::sleep(Duration::from_millis(50));
                 assert!(!removed.load(Ordering::SeqCst));
                 handle.inc();
             })
         });
-        while !lent.load(Ordering::SeqCst) {
+        while !borrowed.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
         assert!(paths.remove("/a"));
@@ -243,7 +250,7 @@ fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
     let users = registry.indom("users").build().unwrap();
     let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
     let name = registry.text("name").build_family(&users).unwrap();
-    let slots = || registry.shared.read().parts[0].file.used(crate::layout::SectionKind::Instances);
+    let slots = || used_instances(&registry);
     let held = seen.get_or_create("held").unwrap();
     held.add(9);
     seen.get_or_create("free").unwrap().add(9);
@@ -252,12 +259,12 @@ fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
     users.remove("held");
     users.remove("free");
     let _soon = seen.get_or_create("soon").unwrap();
-    if removed.elapsed() >= rest::REST {
+    if removed.elapsed() >= quarantine::QUARANTINE {
         eprintln!("skipped: the machine stalled for {:?}", removed.elapsed());
         return;
     }
     assert_eq!(slots(), 3, "too soon");
-    std::thread::sleep(rest::REST);
+    std::thread::sleep(quarantine::QUARANTINE);
     let later = seen.get_or_create("later").unwrap();
     assert_eq!(slots(), 3);
     assert_eq!(later.value(), 0);
@@ -275,7 +282,7 @@ fn a_place_is_used_again_when_its_last_handle_is_gone_and_readers_know() {
 #[test]
 fn what_does_not_fit_is_an_error_that_names_it() {
     let directory = directory();
-    let builder = builder(&directory).room_for_instances(2).room_for_values(4).room_for_texts(0);
+    let builder = builder(&directory).max_instances(2).max_values(4).max_texts(0);
     let registry = builder.build().unwrap();
     let users = registry.indom("users").build().unwrap();
     let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
@@ -309,7 +316,7 @@ fn only_what_is_used_takes_disk_space() {
 fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
     let directory = directory();
     let pace = Duration::from_millis(40);
-    let registry = builder(&directory).pace(pace).build().unwrap();
+    let registry = builder(&directory).announce_interval(pace).build().unwrap();
     let names = |contents: &Contents| contents.metrics.len();
     std::thread::sleep(pace);
     let start = Instant::now();
@@ -360,7 +367,7 @@ fn check_picture(contents: &Contents, file: &File, counted: u64) {
     }
 }
 
-/// Reads as often as it can until told to stop; returns how many pictures it
+/// Reads as often as it can until stopped; returns how many snapshots it
 /// got, and how many instances the last one had.
 fn read_at_full_speed(file: &File, stop: &AtomicBool, counted: u64) -> (u32, usize) {
     let mut pictures = 0;
@@ -384,7 +391,7 @@ fn read_at_full_speed(file: &File, stop: &AtomicBool, counted: u64) -> (u32, usi
 #[test]
 fn a_reader_never_sees_half_a_change_while_10_000_instances_are_added() {
     let directory = directory();
-    let registry = builder(&directory).pace(Duration::from_millis(2)).build().unwrap();
+    let registry = builder(&directory).announce_interval(Duration::from_millis(2)).build().unwrap();
     let first = registry.counter::<u64>("first").build().unwrap();
     let file = open(&registry);
     let stop = AtomicBool::new(false);
@@ -415,7 +422,7 @@ fn a_reader_never_sees_half_a_change_while_10_000_instances_are_added() {
 #[test]
 fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
     let directory = directory();
-    let builder = builder(&directory).pace(Duration::from_millis(5)).room_for_instances(64);
+    let builder = builder(&directory).announce_interval(Duration::from_millis(5)).max_instances(64);
     let registry = builder.build().unwrap();
     let file = open(&registry);
     let stop = AtomicBool::new(false);
@@ -436,7 +443,7 @@ fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
             }
             registry.announce();
             next += 32;
-            std::thread::sleep(rest::REST);
+            std::thread::sleep(quarantine::QUARANTINE);
         }
         assert!(next > 64, "places were used again");
         stop.store(true, Ordering::Release);
@@ -468,11 +475,10 @@ fn many_threads_ask_for_the_same_instances_and_no_count_is_lost() {
 #[test]
 fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
     let directory = directory();
-    let registry = builder(&directory).pace(Duration::from_millis(1)).build().unwrap();
+    let registry = builder(&directory).announce_interval(Duration::from_millis(1)).build().unwrap();
     let things = registry.indom("things").build().unwrap();
     let count = registry.counter::<u64>("count").build_family(&things).unwrap();
-    let places =
-        || registry.shared.read().parts[0].file.used(crate::layout::SectionKind::Instances);
+    let places = || used_instances(&registry);
     for round in 0..20 {
         for index in 0..5_000 {
             let name = format!("i{}", round * 5_000 + index);
@@ -480,7 +486,7 @@ fn a_hundred_thousand_comings_and_goings_take_no_more_room_than_one_round() {
             assert!(things.remove(&name));
         }
         registry.announce();
-        std::thread::sleep(rest::REST);
+        std::thread::sleep(quarantine::QUARANTINE);
         assert!(places() <= 5_000, "{} in round {round}", places());
     }
     assert!(things.is_empty() && contents(&registry).values.is_empty());

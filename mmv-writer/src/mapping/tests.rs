@@ -1,5 +1,7 @@
 use std::io::Write;
 
+use mmv_format::mapping::ReadMapping;
+
 use super::*;
 
 /// A file of `words` words, each with its index.
@@ -8,61 +10,6 @@ fn file(words: u64) -> File {
     let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
     file.write_all(&bytes).unwrap();
     file
-}
-
-#[test]
-fn a_load_is_inside_and_aligned_or_none() {
-    let map = ReadMapping::map(&file(8)).unwrap();
-    assert_eq!(map.len(), 64);
-    assert_eq!(map.load_u64(56), Some(7));
-    for at in [1, 4, 57, 64, usize::MAX, usize::MAX - 7] {
-        assert_eq!(map.load_u64(at), None, "{at}");
-    }
-    assert_eq!(map.generations(), (1, 2));
-    assert!(!map.is_dead());
-}
-
-#[test]
-fn a_file_shorter_than_a_header_is_not_mapped() {
-    for words in [0, 4] {
-        let error = ReadMapping::map(&file(words)).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-    }
-}
-
-#[test]
-fn copying_out_takes_any_offset_and_length_inside() {
-    let map = ReadMapping::map(&file(8)).unwrap();
-    let bytes: Vec<u8> = (0..8u64).flat_map(u64::to_ne_bytes).collect();
-    for at in 0..=64 {
-        for len in 0..=64 - at {
-            let mut buffer = vec![0xee; len];
-            assert!(map.copy_out(at, &mut buffer));
-            assert_eq!(buffer, bytes[at..at + len], "{len} bytes at {at}");
-        }
-    }
-    let mut buffer = [0xee; 9];
-    for at in [56, 64, usize::MAX] {
-        assert!(!map.copy_out(at, &mut buffer));
-    }
-    assert_eq!(buffer, [0xee; 9], "a refused copy writes nothing");
-}
-
-#[test]
-fn a_plan_is_checked_once_and_for_the_mapping_it_is_used_on() {
-    let long = ReadMapping::map(&file(16)).unwrap();
-    let short = ReadMapping::map(&file(8)).unwrap();
-    let plan = CellPlan::new([120, 40, 0], long.len()).unwrap();
-    let mut words = [0; 3];
-    assert!(long.load_many(&plan, &mut words));
-    assert_eq!(words, [15, 5, 0]);
-    assert!(!short.load_many(&plan, &mut words), "too short for the plan");
-    assert!(!long.load_many(&plan, &mut [0; 2]), "no room for all");
-    for offset in [4, 121, 128, u64::from(u32::MAX) + 1, u64::MAX - 7] {
-        assert!(CellPlan::new([0, offset], long.len()).is_none(), "{offset}");
-    }
-    let nothing = CellPlan::new([], 0).unwrap();
-    assert!(nothing.is_empty() && short.load_many(&nothing, &mut []));
 }
 
 #[test]
@@ -115,7 +62,7 @@ fn a_segment_needs_a_length_and_an_aligned_offset() {
     }
 }
 
-/// Runs `check` in a forked child; what it said.
+/// Runs `check` in a forked child; returns its result.
 pub(crate) fn in_a_fork(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child of a process with threads must not wait for locks that
     // others hold. It touches mappings and files, may allocate, which the C
@@ -166,30 +113,30 @@ fn a_segment_that_is_gone_does_not_matter_to_a_fork() {
 }
 
 #[test]
-fn a_row_is_inside_and_aligned_or_none_and_ends_with_its_last_word() {
+fn a_strip_is_inside_and_aligned_or_none_and_ends_with_its_last_word() {
     let segment = Arc::new(Segment::private(8));
-    let row = segment.row(8, 24, 3).unwrap();
-    for (index, word) in row.iter().enumerate() {
+    let strip = segment.strip(8, 24, 3).unwrap();
+    for (index, word) in strip.iter().enumerate() {
         word.add(1 + index as u64);
     }
     let words: Vec<_> = (0..8).map(|index| segment.cell(index * 8).unwrap().load()).collect();
     assert_eq!(words, [0, 1, 0, 0, 2, 0, 0, 3]);
     assert_eq!(
-        (row.len(), row.get_or_last(3).load(), row.get_or_last(usize::MAX).load()),
+        (strip.len(), strip.get_or_last(3).load(), strip.get_or_last(usize::MAX).load()),
         (3, 3, 3)
     );
     for (at, stride, len) in
         [(8, 24, 4), (16, 24, 3), (4, 8, 1), (0, 12, 2), (0, 8, 0), (0, usize::MAX - 7, 3)]
     {
-        assert!(segment.row(at, stride, len).is_none(), "{len} words at {at}, each {stride}");
+        assert!(segment.strip(at, stride, len).is_none(), "{len} words at {at}, each {stride}");
     }
 }
 
 #[test]
-fn a_row_outlives_its_segment_s_owner() {
+fn a_strip_outlives_its_segment_s_owner() {
     let segment = Arc::new(Segment::map(&Arc::new(file(8)), 0, 64).unwrap());
-    let row = segment.row(0, 16, 4).unwrap();
+    let strip = segment.strip(0, 16, 4).unwrap();
     drop(segment);
-    let words: Vec<_> = row.iter().map(Word::load).collect();
+    let words: Vec<_> = strip.iter().map(Word::load).collect();
     assert_eq!(words, [0, 2, 4, 6]);
 }

@@ -10,7 +10,7 @@ pub(crate) struct Store {
     /// Its offset in the segment.
     pub(crate) at: usize,
     pub(crate) word: u64,
-    /// As the model in `view/growth.rs` has it.
+    /// As the model in `live/growth.rs` has it.
     #[cfg_attr(not(mmv_loom), expect(dead_code, reason = "for weak memory only"))]
     pub(crate) order: Ordering,
 }

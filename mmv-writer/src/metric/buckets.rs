@@ -62,7 +62,7 @@ impl Buckets {
     /// small values, which have a bucket each, are taken for the next power of two.
     #[inline]
     pub(crate) const fn position(self, value: u64) -> usize {
-        // The lowest bit only tells the compiler that there is one.
+        // The lowest bit only shows the compiler that there is one.
         let shift = (value | self.split | 1).ilog2() - self.precision;
         // The leading bit of `value >> shift` counts as one more power of two.
         (shift as u64 * self.split + (value >> shift)) as usize

@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 
 use pcp_types::Semantics;
 
-use super::sealed::{self, Seat};
-use super::{Handle, Number};
+use super::{Handle, Number, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A count that only grows, shared between threads.
@@ -20,9 +19,9 @@ pub struct Counter<T> {
 }
 
 impl<T: Number> Counter<T> {
-    /// A counter that nobody reads.
+    /// A counter that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), number: PhantomData }
+        Self { cell: Cell::private(), number: PhantomData }
     }
 
     /// Adds `delta`, which should not be negative.
@@ -44,6 +43,13 @@ impl<T: Number> Counter<T> {
     }
 }
 
+impl<T: Number> Default for Counter<T> {
+    /// A counter that no reader sees.
+    fn default() -> Self {
+        Self::noop()
+    }
+}
+
 impl<T> Clone for Counter<T> {
     fn clone(&self) -> Self {
         Self { cell: self.cell.clone(), number: PhantomData }
@@ -62,9 +68,9 @@ pub struct OwnedCounter<T> {
 }
 
 impl<T: Number> OwnedCounter<T> {
-    /// A counter that nobody reads.
+    /// A counter that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), number: PhantomData }
+        Self { cell: Cell::private(), number: PhantomData }
     }
 
     /// Adds `delta`, which should not be negative.
@@ -93,8 +99,8 @@ impl<T: Number> sealed::Handle for Counter<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Counter;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, number: PhantomData }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, number: PhantomData }
     }
 }
 
@@ -102,8 +108,8 @@ impl<T: Number> sealed::Handle for OwnedCounter<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Counter;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, number: PhantomData }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, number: PhantomData }
     }
 }
 

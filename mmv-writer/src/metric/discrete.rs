@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 
 use pcp_types::Semantics;
 
-use super::sealed::{self, Seat};
-use super::{Handle, Number};
+use super::{Handle, Number, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A number that holds until it is changed, shared between threads: a limit, a
@@ -18,9 +17,9 @@ pub struct Discrete<T> {
 }
 
 impl<T: Number> Discrete<T> {
-    /// A value that nobody reads.
+    /// A value that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), number: PhantomData }
+        Self { cell: Cell::private(), number: PhantomData }
     }
 
     /// Replaces the value.
@@ -48,7 +47,7 @@ impl<T: Number> sealed::Handle for Discrete<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Discrete;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, number: PhantomData }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, number: PhantomData }
     }
 }

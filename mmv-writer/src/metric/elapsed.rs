@@ -4,10 +4,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pcp_types::{Semantics, Units};
 
-use super::Handle;
-use super::sealed::{self, Seat};
-use crate::layout::TYPE_ELAPSED;
+use super::{Handle, ValueSlot, sealed};
 use crate::mapping::Cell;
+use mmv_format::layout::TYPE_ELAPSED;
 
 /// The time that one activity has taken, running intervals included: readers
 /// see it grow while an interval is open. Exported as a counter of
@@ -30,9 +29,9 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
-    /// A time that nobody reads.
+    /// A time that no reader sees.
     pub fn noop() -> Self {
-        Self { closed: Cell::detached(), running: Cell::detached(), since: None }
+        Self { closed: Cell::private(), running: Cell::private(), since: None }
     }
 
     /// Opens an interval, which ends when the guard is dropped.
@@ -89,8 +88,8 @@ impl sealed::Handle for Elapsed {
     const SEMANTICS: Semantics = Semantics::Counter;
     const UNITS: Units = Units::microseconds();
 
-    fn on(seat: Seat) -> Self {
-        Self { closed: seat.cell, running: seat.extra, since: None }
+    fn on(slot: ValueSlot) -> Self {
+        Self { closed: slot.cell, running: slot.extra, since: None }
     }
 }
 

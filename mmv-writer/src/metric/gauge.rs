@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 
 use pcp_types::Semantics;
 
-use super::sealed::{self, Seat};
-use super::{Handle, Number};
+use super::{Handle, Number, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// A value that goes up and down, shared between threads: a queue's length, a
@@ -18,9 +17,9 @@ pub struct Gauge<T> {
 }
 
 impl<T: Number> Gauge<T> {
-    /// A gauge that nobody reads.
+    /// A gauge that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), number: PhantomData }
+        Self { cell: Cell::private(), number: PhantomData }
     }
 
     /// Replaces the value.
@@ -48,6 +47,13 @@ impl<T: Number> Gauge<T> {
     }
 }
 
+impl<T: Number> Default for Gauge<T> {
+    /// A gauge that no reader sees.
+    fn default() -> Self {
+        Self::noop()
+    }
+}
+
 impl<T> Clone for Gauge<T> {
     fn clone(&self) -> Self {
         Self { cell: self.cell.clone(), number: PhantomData }
@@ -63,9 +69,9 @@ pub struct OwnedGauge<T> {
 }
 
 impl<T: Number> OwnedGauge<T> {
-    /// A gauge that nobody reads.
+    /// A gauge that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), number: PhantomData }
+        Self { cell: Cell::private(), number: PhantomData }
     }
 
     /// Replaces the value.
@@ -100,8 +106,8 @@ impl<T: Number> sealed::Handle for Gauge<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Instant;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, number: PhantomData }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, number: PhantomData }
     }
 }
 
@@ -109,8 +115,8 @@ impl<T: Number> sealed::Handle for OwnedGauge<T> {
     const TYPE_CODE: i32 = T::VALUE_TYPE.code();
     const SEMANTICS: Semantics = Semantics::Instant;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, number: PhantomData }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, number: PhantomData }
     }
 }
 

@@ -1,8 +1,8 @@
 //! How often which values occurred.
 
 use super::Buckets;
-use crate::layout::NO_VALUE;
-use crate::mapping::{Cell, Row, Word};
+use crate::mapping::{Cell, CellStrip, Word};
+use mmv_format::layout::NO_VALUE;
 
 /// How often which values occurred, shared between threads: a counter for each
 /// bucket, and the sum of all values. Any quantile over any time can be computed
@@ -21,7 +21,7 @@ pub struct Histogram {
 #[must_use]
 pub struct OwnedHistogram {
     cells: Cells,
-    /// What the cell of the sum says. To load it would wait for the last store.
+    /// The value of the sum's cell. A load would wait for the last store.
     sum: u64,
 }
 
@@ -30,25 +30,25 @@ pub struct OwnedHistogram {
 pub(crate) struct Cells {
     buckets: Buckets,
     /// One for each bucket.
-    counts: Row,
+    counts: CellStrip,
     sum: Cell,
 }
 
 impl Cells {
     /// Makes the cells those of a histogram without values.
-    pub(crate) fn new(buckets: Buckets, counts: Row, sum: Cell) -> Self {
+    pub(crate) fn new(buckets: Buckets, counts: CellStrip, sum: Cell) -> Self {
         counts.iter().for_each(|count| count.store(NO_VALUE));
         Self { buckets, counts, sum }
     }
 
-    /// Cells that nobody reads.
-    fn unread() -> Self {
+    /// Cells that no reader sees.
+    fn noop() -> Self {
         let buckets = Buckets::new(0, 0);
-        Self::new(buckets, Row::detached(buckets.count()), Cell::detached())
+        Self::new(buckets, CellStrip::private(buckets.count()), Cell::private())
     }
 
-    /// The count of the bucket of a value. The last bucket, if `max` is not in it,
-    /// is behind that of `max` and has all higher values.
+    /// The count of the bucket of a value. The last bucket holds all values above
+    /// that of `max`.
     #[inline]
     fn count_of(&self, value: u64) -> Word<'_> {
         self.counts.get_or_last(self.buckets.position(value))
@@ -64,9 +64,9 @@ impl Cells {
 const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
-    /// A histogram that nobody reads.
+    /// A histogram that no reader sees.
     pub fn noop() -> Self {
-        Self::new(Cells::unread())
+        Self::new(Cells::noop())
     }
 
     pub(crate) fn new(cells: Cells) -> Self {
@@ -100,10 +100,17 @@ impl Histogram {
     }
 }
 
+impl Default for Histogram {
+    /// A histogram that no reader sees.
+    fn default() -> Self {
+        Self::noop()
+    }
+}
+
 impl OwnedHistogram {
-    /// A histogram that nobody reads.
+    /// A histogram that no reader sees.
     pub fn noop() -> Self {
-        Self::new(Cells::unread())
+        Self::new(Cells::noop())
     }
 
     pub(crate) fn new(cells: Cells) -> Self {

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use pcp_types::InstanceId;
 
-use crate::registry::Members;
-
 /// One handle for each instance of a domain, in the domain's order.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Instances<H> {
-    members: Arc<Members>,
+    members: Arc<[(InstanceId, String)]>,
     handles: Vec<H>,
 }
 
 impl<H> Instances<H> {
     /// Handles in the order of `members`.
-    pub(crate) fn new(members: Arc<Members>, handles: Vec<H>) -> Self {
+    pub(crate) fn new(members: Arc<[(InstanceId, String)]>, handles: Vec<H>) -> Self {
         Self { members, handles }
     }
 
@@ -42,12 +40,12 @@ impl<H> Instances<H> {
 
     /// The handle of an instance by its name. Searches; keep the handle.
     pub fn by_name(&self, name: &str) -> Option<&H> {
-        self.get(self.members.list().iter().position(|(_, member)| member == name)?)
+        self.get(self.members.iter().position(|(_, member)| member == name)?)
     }
 
     /// The handle of an instance by its number. Searches; keep the handle.
     pub fn by_id(&self, id: InstanceId) -> Option<&H> {
-        self.get(self.members.list().iter().position(|(member, _)| *member == id)?)
+        self.get(self.members.iter().position(|(member, _)| *member == id)?)
     }
 
     /// All handles, in the domain's order.

@@ -1,4 +1,4 @@
-//! The number types of metrics, and how they lie in a cell.
+//! The number types of metrics, and their encoding in a cell.
 
 use pcp_types::ValueType;
 
@@ -27,23 +27,27 @@ pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
     #[must_use]
     fn minus(self, other: Self) -> Self;
 
-    /// Adds to a cell that others may change at the same time.
-    #[inline]
-    fn add_to(cell: &Cell, delta: Self) {
-        cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
-    }
-
     /// The number one.
     const ONE: Self;
 }
 
 mod sealed {
-    pub trait Sealed {}
+    use crate::mapping::Cell;
+
+    pub trait Sealed {
+        /// Adds to a cell that other threads may change at the same time.
+        fn add_to(cell: &Cell, delta: Self);
+    }
 }
 
 macro_rules! wide_integer {
     ($type:ty, $value_type:expr) => {
-        impl sealed::Sealed for $type {}
+        impl sealed::Sealed for $type {
+            #[inline]
+            fn add_to(cell: &Cell, delta: Self) {
+                cell.add(delta.to_cell());
+            }
+        }
 
         impl Number for $type {
             const VALUE_TYPE: ValueType = $value_type;
@@ -68,18 +72,18 @@ macro_rules! wide_integer {
             fn minus(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
-
-            #[inline]
-            fn add_to(cell: &Cell, delta: Self) {
-                cell.add(delta.to_cell());
-            }
         }
     };
 }
 
 macro_rules! narrow {
     ($type:ty, $value_type:expr, $one:expr, $plus:expr, $minus:expr) => {
-        impl sealed::Sealed for $type {}
+        impl sealed::Sealed for $type {
+            #[inline]
+            fn add_to(cell: &Cell, delta: Self) {
+                cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
+            }
+        }
 
         impl Number for $type {
             const VALUE_TYPE: ValueType = $value_type;
@@ -121,7 +125,12 @@ narrow!(i32, ValueType::I32, 1, i32::wrapping_add, i32::wrapping_sub);
 narrow!(u32, ValueType::U32, 1, u32::wrapping_add, u32::wrapping_sub);
 narrow!(f32, ValueType::Float, 1.0, std::ops::Add::add, std::ops::Sub::sub);
 
-impl sealed::Sealed for f64 {}
+impl sealed::Sealed for f64 {
+    #[inline]
+    fn add_to(cell: &Cell, delta: Self) {
+        cell.update(|word| Self::from_cell(word).plus(delta).to_cell());
+    }
+}
 
 impl Number for f64 {
     const VALUE_TYPE: ValueType = ValueType::Double;
@@ -150,6 +159,7 @@ impl Number for f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::sealed::Sealed as _;
     use super::*;
 
     fn reads_back<T: Number + PartialEq + std::fmt::Debug>(values: &[T]) {
@@ -176,7 +186,7 @@ mod tests {
 
     #[test]
     fn integers_wrap_around() {
-        let cell = Cell::detached();
+        let cell = Cell::private();
         cell.store(u32::MAX.to_cell());
         u32::add_to(&cell, 2);
         assert_eq!(cell.load(), 1u32.to_cell());

@@ -1,16 +1,15 @@
 //! Values that may be absent.
 
-use super::sealed::{self, Seat};
-use super::{Discrete, Gauge, Handle, Number, Text};
-use crate::layout::NO_VALUE;
+use super::{Discrete, Gauge, Handle, Number, Text, ValueSlot, sealed};
 use crate::mapping::Cell;
+use mmv_format::layout::NO_VALUE;
 use pcp_types::{Semantics, Units};
 
 /// A gauge, discrete value or text that may be without a value, and is at
 /// first: readers then log none.
 ///
-/// In such a file the format knows absence by certain values, so these cannot be
-/// told from it: an integer with all 64 bits set, NaN, the empty text.
+/// The format marks absence by certain values, which therefore read as absent: an
+/// integer with all 64 bits set, NaN, the empty text.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Optional<H> {
@@ -19,9 +18,9 @@ pub struct Optional<H> {
 }
 
 impl<T: Number> Optional<Gauge<T>> {
-    /// A gauge that nobody reads.
+    /// A gauge that no reader sees.
     pub fn noop() -> Self {
-        Self::unread(Gauge::on)
+        Self::noop_on(Gauge::on)
     }
 
     /// Replaces the value.
@@ -44,9 +43,9 @@ impl<T: Number> Optional<Gauge<T>> {
 }
 
 impl<T: Number> Optional<Discrete<T>> {
-    /// A value that nobody reads.
+    /// A value that no reader sees.
     pub fn noop() -> Self {
-        Self::unread(Discrete::on)
+        Self::noop_on(Discrete::on)
     }
 
     /// Replaces the value.
@@ -69,9 +68,9 @@ impl<T: Number> Optional<Discrete<T>> {
 }
 
 impl Optional<Text> {
-    /// A text that nobody reads.
+    /// A text that no reader sees.
     pub fn noop() -> Self {
-        Self::unread(Text::on)
+        Self::noop_on(Text::on)
     }
 
     /// Replaces the text, as [`Text::set`].
@@ -86,11 +85,11 @@ impl Optional<Text> {
 }
 
 impl<H> Optional<H> {
-    fn unread(on: impl FnOnce(Seat) -> H) -> Self {
-        let cell = Cell::detached();
+    fn noop_on(on: impl FnOnce(ValueSlot) -> H) -> Self {
+        let cell = Cell::private();
         cell.store(NO_VALUE);
-        let seat = Seat { cell: cell.clone(), extra: Cell::detached(), text: None };
-        Self { handle: on(seat), cell }
+        let slot = ValueSlot { cell: cell.clone(), extra: Cell::private(), text: None };
+        Self { handle: on(slot), cell }
     }
 }
 
@@ -107,9 +106,9 @@ impl<H: Handle> sealed::Handle for Optional<H> {
     const UNITS: Units = H::UNITS;
     const OPTIONAL: bool = true;
 
-    fn on(seat: Seat) -> Self {
-        let cell = seat.cell.clone();
-        Self { handle: H::on(seat), cell }
+    fn on(slot: ValueSlot) -> Self {
+        let cell = slot.cell.clone();
+        Self { handle: H::on(slot), cell }
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Striped<T> {
 struct Stripes {
     own: Vec<Cell>,
     shared: Cell,
-    /// Indexes of `own` that nobody has claimed.
+    /// Indexes of `own` that no thread has claimed.
     free: Mutex<Vec<usize>>,
 }
 
@@ -40,9 +40,9 @@ impl Stripes {
 }
 
 impl<T: Number> Striped<T> {
-    /// A count that nobody reads.
+    /// A count that no reader sees.
     pub fn noop() -> Self {
-        Self::new(Vec::new(), Cell::detached())
+        Self::new(Vec::new(), Cell::private())
     }
 
     pub(crate) fn new(own: Vec<Cell>, shared: Cell) -> Self {
@@ -103,7 +103,7 @@ impl<T: Number> Stripe<T> {
 
 impl<T> Drop for Stripe<T> {
     fn drop(&mut self) {
-        // Whoever claims it next locks too, and so sees what was stored here.
+        // The next claim locks as well, and so sees what was stored here.
         self.stripes.free().extend(self.claimed);
     }
 }
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn no_count_is_lost_with_more_threads_than_stripes() {
-        let cells: Vec<Cell> = (0..2).map(|_| Cell::detached()).collect();
-        let count = Striped::<u64>::new(cells, Cell::detached());
+        let cells: Vec<Cell> = (0..2).map(|_| Cell::private()).collect();
+        let count = Striped::<u64>::new(cells, Cell::private());
         std::thread::scope(|scope| {
             for _ in 0..5 {
                 scope.spawn(|| {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_stripe_given_back_goes_on_where_it_was() {
-        let count = Striped::<u32>::new(vec![Cell::detached()], Cell::detached());
+        let count = Striped::<u32>::new(vec![Cell::private()], Cell::private());
         count.claim().add(1);
         let mut own = count.claim();
         let mut shared = count.claim();

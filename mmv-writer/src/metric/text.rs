@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pcp_types::{Semantics, ValueType};
 
-use super::Handle;
-use super::sealed::{self, Seat};
-use crate::layout::STRING_BYTES;
+use super::{Handle, ValueSlot, sealed};
 use crate::mapping::{Cell, Segment};
+use mmv_format::layout::STRING_BYTES;
 
 /// Words of a string entry.
 const WORDS: usize = STRING_BYTES / 8;
@@ -21,17 +20,16 @@ const WORDS: usize = STRING_BYTES / 8;
 #[must_use]
 pub struct Text {
     cell: Cell,
-    slot: Arc<TextSlot>,
+    slot: Arc<SharedText>,
 }
 
 impl Text {
-    /// A text that nobody reads.
+    /// A text that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached(), slot: Arc::default() }
+        Self { cell: Cell::private(), slot: Arc::default() }
     }
 
-    /// Replaces the text. What is behind a NUL, and what does not fit 255 bytes,
-    /// is cut off, the latter between two characters.
+    /// Replaces the text, cut at a NUL and to 255 bytes, between two characters.
     pub fn set(&self, text: &str) {
         let text = fitting(text);
         self.slot.set(text);
@@ -53,7 +51,7 @@ fn fitting(text: &str) -> &str {
 /// Where a text is: staged here until its file is published and has a place
 /// for it.
 #[derive(Debug, Default)]
-pub(crate) struct TextSlot(Mutex<State>);
+pub(crate) struct SharedText(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -61,7 +59,7 @@ struct State {
     home: Option<(Arc<Segment>, usize)>,
 }
 
-impl TextSlot {
+impl SharedText {
     /// Replaces the text, cut to fit.
     pub(crate) fn set(&self, text: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +69,7 @@ impl TextSlot {
 
     /// Moves the text to its string entry at offset `at` of a segment, where
     /// later changes go too. `false` if that is no place for one.
-    pub(crate) fn settle(&self, segment: &Arc<Segment>, at: usize) -> bool {
+    pub(crate) fn place(&self, segment: &Arc<Segment>, at: usize) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.home = Some((Arc::clone(segment), at));
         state.write()
@@ -104,8 +102,8 @@ impl sealed::Handle for Text {
     const TYPE_CODE: i32 = ValueType::String.code();
     const SEMANTICS: Semantics = Semantics::Discrete;
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell, slot: seat.text.unwrap_or_default() }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell, slot: slot.text.unwrap_or_default() }
     }
 }
 
@@ -127,12 +125,12 @@ mod tests {
         let text = Text::noop();
         text.set("early");
         let segment = Arc::new(Segment::private(2 * WORDS));
-        assert!(text.slot.settle(&segment, STRING_BYTES));
+        assert!(text.slot.place(&segment, STRING_BYTES));
         let first = |at: usize| segment.cell(at).unwrap().load().to_ne_bytes();
         assert_eq!(&first(STRING_BYTES), b"early\0\0\0");
         text.set("later");
         assert_eq!(&first(STRING_BYTES), b"later\0\0\0");
         assert_eq!(first(0), [0; 8]);
-        assert!(!text.slot.settle(&segment, STRING_BYTES + 8));
+        assert!(!text.slot.place(&segment, STRING_BYTES + 8));
     }
 }

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use pcp_types::{Semantics, Units, ValueType};
 
-use super::Handle;
-use super::sealed::{self, Seat};
+use super::{Handle, ValueSlot, sealed};
 use crate::mapping::Cell;
 
 /// The time that activities have taken together, shared between threads: a
@@ -31,9 +30,9 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that nobody reads.
+    /// A timer that no reader sees.
     pub fn noop() -> Self {
-        Self { cell: Cell::detached() }
+        Self { cell: Cell::private() }
     }
 
     /// Starts an activity, which ends when the guard is dropped.
@@ -87,8 +86,8 @@ impl sealed::Handle for Timer {
     const SEMANTICS: Semantics = Semantics::Counter;
     const UNITS: Units = Units::nanoseconds();
 
-    fn on(seat: Seat) -> Self {
-        Self { cell: seat.cell }
+    fn on(slot: ValueSlot) -> Self {
+        Self { cell: slot.cell }
     }
 }
 

@@ -6,8 +6,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::metric::Number;
-use crate::view::{Contents, LabelClass, Limits, MetricKind};
 use crate::{Buckets, Counter, Gauge, Text};
+use mmv_format::layout::{Flags, Version};
+use mmv_format::view::{Contents, LabelClass, Limits, MetricKind};
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -17,7 +18,7 @@ fn registry(directory: &TempDir) -> Registry {
     Registry::builder("app").directory(directory.path()).cluster(321).build().unwrap()
 }
 
-/// Publishes and reads the file as a stranger would; nothing may be skipped.
+/// Publishes and reads the file as another program would; nothing may be skipped.
 fn contents(registry: Registry) -> Contents {
     let published = registry.publish().unwrap();
     let contents = read(&published);
@@ -45,7 +46,7 @@ fn word(published: &Published, at: u64) -> u64 {
 fn text(published: &Published, index: usize) -> Vec<u8> {
     let bytes = std::fs::read(published.path()).unwrap();
     let at = read(published).values[index].string.unwrap() as usize;
-    crate::layout::until_nul(&bytes[at..at + 256]).unwrap().to_vec()
+    mmv_format::layout::until_nul(&bytes[at..at + 256]).unwrap().to_vec()
 }
 
 fn id(number: i32) -> InstanceId {
@@ -270,7 +271,7 @@ fn items_are_given_out_in_order_around_the_explicit_ones() {
 #[test]
 fn a_file_takes_1023_metrics_and_255_labels() {
     let directory = directory();
-    // Which has no further files.
+    // Which has no overflow files.
     let builder = Registry::builder("app").directory(directory.path()).cluster(321);
     let registry = builder.per_process().build().unwrap();
     for index in 0..1023 {
@@ -438,7 +439,7 @@ fn elapsed_time_and_timers_are_counters_in_their_units() {
 }
 
 #[test]
-fn an_optional_value_is_absent_at_first_and_needs_a_file_that_can_say_so() {
+fn an_optional_value_is_absent_at_first_and_needs_a_sentinel_file() {
     let directory = directory();
     let error = refused(registry(&directory).gauge::<i32>("depth").optional().build(), "depth");
     assert!(matches!(error, Error::NeedsSentinel { .. }));
@@ -550,7 +551,7 @@ fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
 }
 
 #[test]
-fn a_histogram_is_registered_whole_or_not_at_all() {
+fn a_histogram_is_registered_completely_or_not_at_all() {
     let directory = directory();
     let registry = registry(&directory);
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
@@ -612,4 +613,29 @@ fn a_histogram_without_a_file_counts_as_well() {
         latency.record(value);
     }
     assert_eq!((latency.count(), latency.sum()), (3, (1 << 40) - 1));
+}
+
+#[test]
+fn a_name_is_a_leaf_or_a_branch() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let count = |name: &str| registry.counter::<u64>(name).build().map(drop);
+    for name in ["disk.read.count", "disk.read.bytes", "net"] {
+        count(name).unwrap();
+    }
+    for (rejected, leaf, longer) in [
+        ("disk", "disk", "disk.read.count"),
+        ("disk.read", "disk.read", "disk.read.count"),
+        ("disk.read.count.max", "disk.read.count", "disk.read.count.max"),
+        ("net.in.bytes", "net", "net.in.bytes"),
+    ] {
+        let Err(Error::LeafAndBranch { leaf: found_leaf, longer: found_longer }) = count(rejected)
+        else {
+            panic!("{rejected}");
+        };
+        assert_eq!((found_leaf.as_str(), found_longer.as_str()), (leaf, longer));
+    }
+    for free in ["dis", "disk.readers", "nets", "disk.write"] {
+        count(free).unwrap();
+    }
 }

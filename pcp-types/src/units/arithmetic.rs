@@ -5,8 +5,7 @@
 //! Two scales of one dimension are brought to the larger one: of `byte` and
 //! `Kbyte` the bytes are divided by 1024.
 
-use super::{Conversion, DIM_COUNT, DIM_SPACE, DIM_TIME, EXTRA_SCALE, EXTRA_UNIT, Field};
-use super::{SCALE_COUNT, SCALE_SPACE, SCALE_TIME, Units};
+use super::{AXES, Conversion, EXTRA_SCALE, EXTRA_UNIT, Field, SCALE_COUNT, Units};
 
 /// The units of a result, and what has to be done to its operands first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,10 +18,6 @@ pub struct Combined {
     /// The same of the right operand.
     pub right: Option<Conversion>,
 }
-
-/// Each dimension with its scale.
-const AXES: [(Field, Field); 3] =
-    [(DIM_SPACE, SCALE_SPACE), (DIM_TIME, SCALE_TIME), (DIM_COUNT, SCALE_COUNT)];
 
 impl Units {
     /// Units of a sum or difference, `None` if the operands measure different
@@ -89,7 +84,7 @@ impl Units {
         matches!(powers, [0, 0, 0]) && self.extra_unit() == 0
     }
 
-    fn powers(self) -> [i32; 4] {
+    pub(super) fn powers(self) -> [i32; 4] {
         let (space, time) = (self.space_dimension(), self.time_dimension());
         [space, time, self.count_dimension(), self.extra_unit()]
     }

@@ -49,12 +49,8 @@ impl Units {
     /// ```
     pub fn conversion_to(self, to: Self) -> Option<Conversion> {
         let (from, to) = (self.or_count(), to.or_count());
-        let dimensions = |units: Self| {
-            let (space, time) = (units.space_dimension(), units.time_dimension());
-            [space, time, units.count_dimension(), units.extra_unit()]
-        };
-        let [space, time, count, extra] = dimensions(from);
-        if dimensions(to) != [space, time, count, extra] {
+        let [space, time, count, extra] = from.powers();
+        if to.powers() != from.powers() {
             return None;
         }
         // Powers are multiplied apart and divided once: the quotient is then
@@ -82,9 +78,7 @@ impl Units {
 
     /// A plain number is a count.
     fn or_count(self) -> Self {
-        let powers = [self.space_dimension(), self.time_dimension(), self.count_dimension()];
-        let is_plain = powers == [0; 3] && self.extra_unit() == 0;
-        if is_plain { self.with(super::DIM_COUNT, 1) } else { self }
+        if self.is_plain_number() { self.with(super::DIM_COUNT, 1) } else { self }
     }
 
     fn time_size(self) -> Option<(f64, f64)> {

@@ -6,10 +6,7 @@
 //! either case.
 
 use super::print::EXTRA;
-use super::{
-    DIM_COUNT, DIM_SPACE, DIM_TIME, EXTRA_SCALE, EXTRA_UNIT, SCALE_COUNT, SCALE_SPACE, SCALE_TIME,
-    Units,
-};
+use super::{AXES, EXTRA_SCALE, EXTRA_UNIT, Units};
 use crate::Error;
 
 /// Units and the factor of a text such as `2 Mbytes / min`.
@@ -40,10 +37,12 @@ impl Units {
         let below = Side::parse(below)?;
         let mut units = Units::NONE;
         let mut multiplier = below.multiplier / above.multiplier;
-        for dimension in [Dimension::Space, Dimension::Time, Dimension::Count] {
-            let (part, factor) =
-                quotient(dimension, above.base(dimension), below.base(dimension), text)?;
-            units = Units::from_raw(units.raw() | part.raw());
+        let sides = above.bases.into_iter().zip(below.bases);
+        for ((dimension, (power_field, scale_field)), (above, below)) in
+            DIMENSIONS.into_iter().zip(AXES).zip(sides)
+        {
+            let (base, factor) = quotient(dimension, above, below, text)?;
+            units = units.with(power_field, base.power).with(scale_field, base.scale);
             multiplier *= factor;
         }
         match (above.extra, below.extra) {
@@ -67,6 +66,9 @@ enum Dimension {
     Count,
 }
 
+/// In the order of [`AXES`].
+const DIMENSIONS: [Dimension; 3] = [Dimension::Space, Dimension::Time, Dimension::Count];
+
 impl Dimension {
     /// What scale n is in bytes, seconds or counts.
     fn factor(self, scale: i32) -> Option<f64> {
@@ -89,9 +91,8 @@ struct Base {
 /// What stands on one side of the fraction line.
 struct Side {
     multiplier: f64,
-    space: Base,
-    time: Base,
-    count: Base,
+    /// In the order of [`DIMENSIONS`].
+    bases: [Base; 3],
     extra: Option<(i32, i32)>,
 }
 
@@ -103,7 +104,7 @@ fn quotient(
     above: Base,
     below: Base,
     text: &str,
-) -> Result<(Units, f64), Error> {
+) -> Result<(Base, f64), Error> {
     let power = above.power - below.power;
     if !(-8..=7).contains(&power) {
         return Err(Error::PowerOutOfRange(power));
@@ -118,23 +119,12 @@ fn quotient(
         (if above.power == 0 { below.scale } else { above.scale }, 1.0)
     };
     let scale = if power == 0 { 0 } else { scale };
-    let (dim_field, scale_field) = match dimension {
-        Dimension::Space => (DIM_SPACE, SCALE_SPACE),
-        Dimension::Time => (DIM_TIME, SCALE_TIME),
-        Dimension::Count => (DIM_COUNT, SCALE_COUNT),
-    };
-    Ok((Units::NONE.with(dim_field, power).with(scale_field, scale), factor))
+    Ok((Base { power, scale }, factor))
 }
 
 impl Side {
     fn parse(text: &str) -> Result<Self, Error> {
-        let mut side = Self {
-            multiplier: 1.0,
-            space: Base::default(),
-            time: Base::default(),
-            count: Base::default(),
-            extra: None,
-        };
+        let mut side = Self { multiplier: 1.0, bases: Default::default(), extra: None };
         let lower = text.to_ascii_lowercase();
         let mut words = Words { rest: lower.trim_start() };
         while let Some(word) = words.next() {
@@ -168,24 +158,17 @@ impl Side {
         } else {
             return Err(Error::UnknownUnit(word.to_owned()));
         };
+        let [space, time, count] = &mut self.bases;
         let slot = match dimension {
-            Dimension::Space => &mut self.space,
-            Dimension::Time => &mut self.time,
-            Dimension::Count => &mut self.count,
+            Dimension::Space => space,
+            Dimension::Time => time,
+            Dimension::Count => count,
         };
         if slot.power != 0 {
             return Err(Error::RepeatedDimension(word.to_owned()));
         }
         *slot = base;
         Ok(())
-    }
-
-    fn base(&self, dimension: Dimension) -> Base {
-        match dimension {
-            Dimension::Space => self.space,
-            Dimension::Time => self.time,
-            Dimension::Count => self.count,
-        }
     }
 }
 
@@ -210,7 +193,7 @@ impl<'a> Words<'a> {
         Some((word, rest.trim_start()))
     }
 
-    /// Takes `x 10`, `x 10^N` and `x 10^N^power` behind `count`. A single
+    /// Takes `x 10`, `x 10^N` and `x 10^N^power` after `count`. A single
     /// exponent is the scale where it fits one (-8..=7), else the power of
     /// `count x 10`.
     fn count_scale(&mut self) -> Option<Base> {
@@ -246,7 +229,7 @@ fn parse_power(power: &str, word: &str) -> Result<i32, Error> {
     if (-8..=15).contains(&number) { Ok(number) } else { Err(Error::PowerOutOfRange(number)) }
 }
 
-/// The number that a word begins with, and the rest of the word.
+/// The number at the start of a word, and the remaining text.
 fn leading_number(word: &str) -> Option<(f64, &str)> {
     if !word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-') {
         return None;
@@ -265,7 +248,7 @@ fn extra_unit(word: &str, words: &mut Words<'_>) -> Option<(i32, i32)> {
     let unit = EXTRA.iter().position(|(name, _)| *name == word)?;
     let (scale, rest) = words.split()?;
     let sign = scale.strip_prefix('(')?.strip_suffix(')')?;
-    let at = EXTRA[unit].1.iter().position(|s| s.eq_ignore_ascii_case(sign))?;
+    let at = EXTRA.get(unit)?.1.iter().position(|s| s.eq_ignore_ascii_case(sign))?;
     words.rest = rest;
     Some((unit as i32 + 1, at as i32 + 1))
 }
@@ -386,7 +369,7 @@ mod tests {
         assert!("2 byte".parse::<Units>().is_err());
     }
 
-    /// Units whose text says all that the word says: no scale without its
+    /// Units whose text has all that the word has: no scale without its
     /// dimension, no power of `count x 10`, a physical unit that has a name.
     fn printable() -> impl Strategy<Value = Units> {
         let powers = (-8..=7i32, -8..=7i32, -8..=7i32);

@@ -18,7 +18,7 @@ pub(super) const EXTRA: [(&str, &[&str]); 4] = [
 
 /// The text that PCP's programs print: physical unit, space, time, count, the
 /// positive powers first, then `/` and the negative ones. A plain number is
-/// the empty text (programs print `none`). Two texts say less than the word:
+/// the empty text (programs print `none`). Two texts have less than the word:
 /// a scale of count without its dimension prints as if the dimension were 1,
 /// and `count x 10` squared as `count x 10^2`.
 impl fmt::Display for Units {

@@ -1,4 +1,4 @@
-//! Programs as children, and what the kernel says they cost.
+//! Programs as children, and what they cost by the kernel's accounting.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -37,7 +37,7 @@ pub(crate) struct Medians {
     pub(crate) cpu: Duration,
 }
 
-/// Runs the rivals in turns, so many rounds of them; their medians in order.
+/// Runs the rivals in turns for `rounds` rounds; their medians in order.
 pub(crate) fn hold(rivals: &[Rival<'_>], rounds: usize) -> Result<Vec<Medians>, String> {
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); rivals.len()];
     for _ in 0..rounds.max(1) {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mmv_archive::prepared::TemplateBuilder;
-use mmv_archive::{
+use pcp_archive::prepared::TemplateBuilder;
+use pcp_archive::{
     ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
     Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
@@ -51,8 +51,8 @@ fn is_counter(metric: u32) -> bool {
 impl Shape {
     /// The name of a metric; `bench.a` has a third of them.
     pub(crate) fn name(metric: u32) -> String {
-        let folder = ["a", "b", "c"][metric as usize % 3];
-        format!("bench.{folder}.n{metric}")
+        let branch = ["a", "b", "c"][metric as usize % 3];
+        format!("bench.{branch}.n{metric}")
     }
 
     fn desc(metric: u32) -> Result<MetricDesc> {
@@ -82,7 +82,7 @@ impl Shape {
     }
 
     /// The time of a record: one a second.
-    fn stamp(record: u64) -> Result<Timestamp> {
+    fn timestamp(record: u64) -> Result<Timestamp> {
         Ok(Timestamp::new(START + record as i64, 0)?)
     }
 
@@ -94,7 +94,7 @@ impl Shape {
         let sets = descs.iter().map(|desc| ValueSet { pmid: desc.pmid, values: none() });
         let mut result = FetchResult { timestamp: Timestamp::EPOCH, value_sets: sets.collect() };
         for record in 0..self.records {
-            result.timestamp = Self::stamp(record)?;
+            result.timestamp = Self::timestamp(record)?;
             for (metric, set) in (0..).zip(&mut result.value_sets) {
                 let bits = value(metric, record);
                 let Ok([(_, stored)]) = set.values.as_deref_mut() else { continue };
@@ -124,7 +124,7 @@ impl Shape {
         let slots: Vec<_> = places.into_iter().map(|place| template.slot(place)).collect();
         let mut buffer = template.new_buffer();
         for record in 0..self.records {
-            buffer.set_timestamp(Self::stamp(record)?);
+            buffer.set_timestamp(Self::timestamp(record)?);
             for (metric, slot) in (0..).zip(&slots) {
                 buffer.put_u64(*slot, value(metric, record));
             }
@@ -140,7 +140,7 @@ impl Shape {
         if gone(record) == gone(record + 1) {
             return Ok(());
         }
-        writer.write_mark(Self::stamp(record)?.saturating_add(Duration::from_millis(1)))?;
+        writer.write_mark(Self::timestamp(record)?.saturating_add(Duration::from_millis(1)))?;
         Ok(())
     }
 }
@@ -170,8 +170,10 @@ pub(crate) fn write_fleeting(base: &Path, present: usize, all: usize) -> Result<
         let values = Ok(values.collect());
         writer.declare_indom(indom, &instances)?;
         let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        writer
-            .write_result(&FetchResult { timestamp: Shape::stamp(record as u64)?, value_sets })?;
+        writer.write_result(&FetchResult {
+            timestamp: Shape::timestamp(record as u64)?,
+            value_sets,
+        })?;
     }
     writer.finish()?;
     Ok(())

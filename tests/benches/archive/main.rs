@@ -2,9 +2,9 @@
 //! Performance Co-Pilot's programs on the same archives in one run.
 //!
 //! The archives are made on the spot. Each program is a child process, and
-//! rivals take turns, so that what else the machine does hits all alike; the
-//! tables show medians of wall-clock time. What a program prints goes where the
-//! table says, and rivals that print the same must print the same bytes.
+//! rivals take turns, so that other load on the machine affects all alike; the
+//! tables show medians of wall-clock time and where the output goes. Rivals with
+//! the same output format must print the same bytes.
 //!
 //! Options: `--records N` (5000), `--metrics N` (1000), `--rounds N` (5),
 //! `--only WORD` (rows whose name has it), `--large` (peak memory on 1 GB).

@@ -46,7 +46,7 @@ impl Programs {
     /// A program of PCP.
     pub(crate) fn pcp<S: AsRef<std::ffi::OsStr>>(&self, name: &str, arguments: &[S]) -> Command {
         let path = self.environment.get("PATH").map_or("", String::as_str);
-        let found = std::env::split_paths(path).map(|folder| folder.join(name));
+        let found = std::env::split_paths(path).map(|directory| directory.join(name));
         let program = found.into_iter().find(|file| file.is_file());
         self.in_pcp(program.unwrap_or_else(|| name.into()), arguments)
     }
@@ -59,9 +59,9 @@ impl Programs {
     ) -> Result<Command, String> {
         let program = self.built.join(name);
         if !program.exists() {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/archive/peers");
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/archive/peers");
             let mut compiler = self.in_pcp("cc", &["-O2", "-Wall", "-o"]);
-            compiler.arg(&program).arg(folder.join(name).with_extension("c"));
+            compiler.arg(&program).arg(directory.join(name).with_extension("c"));
             compiler.args(["-lpcp_import", "-lpcp"]);
             let status = compiler.status().map_err(|error| format!("cc: {error}"))?;
             if !status.success() {

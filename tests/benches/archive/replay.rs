@@ -254,7 +254,7 @@ impl Bench<'_> {
         self.compare("samples x metrics: a third, all metrics", &thrice, 3.0 * NOISE)
     }
 
-    /// Two of our own, of which the second may take so many times the first.
+    /// Two commands of ours; the second may take at most `most` times the first.
     fn compare(&self, title: &str, rivals: &[Rival<'_>], most: f64) -> Result<(), String> {
         let millis = |medians: Medians| medians.wall.as_secs_f64() * 1e3;
         if let [one, other] = hold(rivals, self.options.rounds)?[..] {

@@ -24,11 +24,11 @@ struct Bench<'o> {
 /// A command and PCP's program for the same work on an archive.
 struct Work {
     title: &'static str,
-    /// PCP's, and what stands before the archive.
+    /// PCP's, with the arguments before the archive.
     peer: &'static [&'static str],
     ours: &'static [&'static str],
-    /// What stands behind the archive.
-    behind: &'static [&'static str],
+    /// The arguments after the archive.
+    after: &'static [&'static str],
     target: f64,
 }
 
@@ -36,23 +36,18 @@ const DUMP: Work = Work {
     title: "dump -a to /dev/null",
     peer: &["pmdumplog", "-a"],
     ours: &["dump", "-a"],
-    behind: &[],
+    after: &[],
     target: 16.0,
 };
 
 const DUMP_TO_FILE: Work = Work { title: "dump -a to a file", target: 10.0, ..DUMP };
 
 const CHECK: Work =
-    Work { title: "check", peer: &["pmlogcheck"], ours: &["check"], behind: &[], target: 16.0 };
+    Work { title: "check", peer: &["pmlogcheck"], ours: &["check"], after: &[], target: 16.0 };
 
 /// PCP's program prints the time average alone.
-const SUMMARY: Work = Work {
-    title: "summary",
-    peer: &["pmlogsummary"],
-    ours: &["summary"],
-    behind: &[],
-    target: 6.0,
-};
+const SUMMARY: Work =
+    Work { title: "summary", peer: &["pmlogsummary"], ours: &["summary"], after: &[], target: 6.0 };
 
 /// Both averages, minimum, maximum and count, which is what ours always prints.
 const SUMMARY_ALL: Work =
@@ -101,7 +96,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether our command is there; says so if it is not.
+    /// Whether our command is there; prints a row if it is not.
     fn has(&self, words: &[&str]) -> bool {
         let name = words.first().copied().unwrap_or_default();
         let there = self.programs.has(name);
@@ -144,7 +139,7 @@ impl Bench<'_> {
         let line = move |words: &[&str]| {
             let mut line: Vec<_> = words.iter().map(PathBuf::from).collect();
             line.push(base.to_owned());
-            line.extend(work.behind.iter().map(PathBuf::from));
+            line.extend(work.after.iter().map(PathBuf::from));
             line
         };
         [
@@ -168,7 +163,7 @@ impl Bench<'_> {
             return Err("pmdumplog and dump print different text".to_owned());
         }
         for file in [theirs, ours] {
-            // The rest of the run needs the room.
+            // The remaining rows need the space.
             let _ = fs::remove_file(file);
         }
         if let [peer, ours] = medians[..] {
@@ -294,7 +289,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// The next line; an empty one behind the last.
+    /// The next line; empty after the last.
     fn next(&mut self) -> Result<&[u8], String> {
         self.line.clear();
         self.file.read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;

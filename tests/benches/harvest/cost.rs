@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use mmv_archive::Archive;
+use pcp_archive::Archive;
 use wait4::Wait4 as _;
 
 use crate::pipeline::Pipeline;
@@ -37,8 +37,8 @@ pub(crate) struct Packed {
 }
 
 impl Cost {
-    /// Runs a pipeline on the files of a directory until so many records of so
-    /// many values are there after the first.
+    /// Runs a pipeline on the files of a directory until there are the given number of
+    /// records with `values` values after the first.
     pub(crate) fn measure(
         pipeline: &dyn Pipeline,
         directory: &Path,
@@ -100,7 +100,7 @@ impl Cost {
 }
 
 /// How long after the multiples of the interval the records were taken. The first
-/// comes when it can, the last when the agent is told to stop.
+/// comes when it can, the last when the agent is stopped.
 fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     let archive = Archive::open(base).ok()?;
     let mut late = Vec::new();

@@ -1,9 +1,9 @@
-//! The limit: what a harvest cannot do without, and nothing else.
+//! The limit: only what no harvest can do without.
 //!
 //! All cells are loaded, their bytes swapped, and put into a prepared buffer of the
 //! size of the agent's record; each file is looked at once (fstat); a second
-//! thread hands the buffer to the kernel with one write. No metadata is kept, no
-//! change is noticed, nothing is checked, and nobody could read the result.
+//! thread hands the buffer to the kernel with one write. It keeps no
+//! metadata, detects no change and checks nothing, and the result is not readable.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crossbeam::channel::bounded;
-use mmv_writer::mapping::{CellPlan, ReadMapping, guard};
-use mmv_writer::view::{Contents, Limits};
+use mmv_format::mapping::{CellPlan, ReadMapping, guard};
+use mmv_format::view::{Contents, Limits};
 
 /// Record header with its length, time and count; and the length at its end.
 const FRAME: usize = 4 + 12 + 4 + 4;

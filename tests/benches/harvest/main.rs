@@ -1,6 +1,6 @@
 //! `ci/bench harvest`: what it costs to get values from MMV files into an
 //! archive, by Performance Co-Pilot's pipeline (pmcd, pmdammv, pmlogger), by
-//! mmv-agent, and by a bare loop that does what nobody can do without
+//! mmv-agent, and by a bare loop that does only what no harvest can do without
 //! ([`limit`]), on the same files in one run.
 //!
 //! CPU time is what the kernel accounts to the processes involved, all threads,
@@ -26,7 +26,7 @@ use cost::{Cost, median, quantile};
 use pipeline::{Agent, Limit, Pcp, Pipeline};
 use shape::{Producer, SHAPES, Shape};
 
-/// What the agent may take beside its queue and 128 bytes a value.
+/// What the agent may take in addition to its queue and 128 bytes a value.
 const MEMORY: u64 = 8 << 20;
 
 struct Options {

@@ -74,8 +74,8 @@ impl Pipeline for Pcp {
     fn start(&self, directory: &Path, interval: Duration) -> Result<Running, String> {
         let scratch = scratch()?;
         let at = |name: &str| scratch.path().join(name);
-        for folder in ["run", "log", "tmp"] {
-            fs::create_dir(at(folder)).map_err(|error| format!("{folder}: {error}"))?;
+        for name in ["run", "log", "tmp"] {
+            fs::create_dir(at(name)).map_err(|error| format!("{name}: {error}"))?;
         }
         std::os::unix::fs::symlink(directory, at("tmp/mmv")).map_err(|error| error.to_string())?;
         write(&at("pmns"), "root {\n    mmv 70:*:*\n}\n")?;
@@ -124,7 +124,7 @@ impl Running {
         self.processes.borrow().iter().map(Process::wakeups).sum()
     }
 
-    /// Waits until so many full records are in the archive.
+    /// Waits until `wanted` full records are in the archive.
     pub(crate) fn wait_for_records(
         &self,
         wanted: u64,
@@ -159,7 +159,7 @@ impl Running {
 }
 
 fn scratch() -> Result<TempDir, String> {
-    tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))
+    tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
@@ -186,14 +186,16 @@ fn oracle() -> Result<PathBuf, String> {
     oracle.canonicalize().map_err(|error| format!("{}: {error}; run ci/oracle", oracle.display()))
 }
 
-/// A program of the oracle, run in the scratch folder by a shell that reads the
+/// A program of the oracle, run in the scratch directory by a shell that reads the
 /// oracle's environment and then *becomes* the program.
 fn pcp_command(oracle: &Path, program: &str, scratch: &Path) -> Command {
     let mut command = Command::new("bash");
     command.arg("-c").arg(". \"$1\"; shift; exec \"$@\"").arg("bash").arg(oracle.join("env"));
     command.arg(program).current_dir(scratch).stdout(Stdio::null());
-    for (name, folder) in [("PCP_RUN_DIR", "run"), ("PCP_LOG_DIR", "log"), ("PCP_TMP_DIR", "tmp")] {
-        command.env(name, scratch.join(folder));
+    for (name, directory) in
+        [("PCP_RUN_DIR", "run"), ("PCP_LOG_DIR", "log"), ("PCP_TMP_DIR", "tmp")]
+    {
+        command.env(name, scratch.join(directory));
     }
     command
 }

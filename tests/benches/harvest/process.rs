@@ -55,7 +55,7 @@ impl Process {
         Ok(count)
     }
 
-    /// Whether the process still runs; an error says how it ended.
+    /// Whether the process still runs; an error states how it ended.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -84,7 +84,7 @@ impl Process {
     }
 }
 
-/// The number behind a name in one of the kernel's texts.
+/// The number after a name in one of the kernel's texts.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

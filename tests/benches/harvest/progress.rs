@@ -31,7 +31,7 @@ impl Follower {
         Self { base: base.to_owned(), volume: 0, at: 0, closed: 0, progress }
     }
 
-    /// Counts the records that are long enough to hold so many values.
+    /// Counts the records that are long enough to hold `values` values.
     pub(crate) fn look(&mut self, values: u64) -> Progress {
         while self.read_volume(values).is_some() && volume(&self.base, self.volume + 1).exists() {
             // It may have got its last record after it was read.

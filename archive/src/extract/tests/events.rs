@@ -1,8 +1,8 @@
 //! What comes along with an event metric.
 
 use super::*;
+use crate::Value;
 use crate::event::{EventArrayBuilder, EventFlags};
-use crate::value::Value;
 
 fn desc(item: u32, value_type: ValueType) -> MetricDesc {
     let pmid = Pmid::new(70, 1, item).unwrap();

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::layout::Layouts;
+use crate::fast::RecordShapes;
 use crate::format::metadata_record::test_support::{every_bit_flipped, hex};
-use crate::format::result_builder::{ResultBuilder, encode_mark};
+use crate::format::{ResultBuilder, encode_mark};
 use crate::test_support::{descs, metadata, value_sets};
-use crate::value::OwnedValue;
+use crate::{FetchResult, OwnedValue, ValueSet};
 
 /// A u32 in place, an i64 of two instances in blocks, a metric without
 /// values, one with `PM_ERR_VALUE`.
@@ -24,7 +24,7 @@ const FIRST_INDEX: usize = 56;
 const SECOND_INDEX: usize = 64;
 const BLOCKS: usize = 84;
 
-fn stamp() -> Timestamp {
+fn timestamp() -> Timestamp {
     Timestamp::new(0x6553_f100, 0x075b_cd15).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn example() -> FetchResult {
     let set = |item: usize, values| ValueSet { pmid: descs()[item].pmid, values };
     let id = |id| InstanceId::new(id).ok();
     FetchResult {
-        timestamp: stamp(),
+        timestamp: timestamp(),
         value_sets: vec![
             set(2, Ok(vec![(None, OwnedValue::U32(100))])),
             set(5, Ok(vec![(id(1), OwnedValue::I64(3)), (id(7), OwnedValue::I64(-1))])),
@@ -72,13 +72,13 @@ fn marks_both_ways() {
         (Version::V3, "00000018 6553f10a 00000000 076b0f55 00000000 00000018", 0x076b_0f55),
         (Version::V2, "00000014 6553f10a 0001e628 00000000 00000014", 124_456_000),
     ] {
-        let stamp = Timestamp::new(0x6553_f10a, nanos).unwrap();
+        let timestamp = Timestamp::new(0x6553_f10a, nanos).unwrap();
         let mut out = Vec::new();
-        encode_mark(version, stamp, &mut out).unwrap();
+        encode_mark(version, timestamp, &mut out).unwrap();
         assert_eq!(out, hex(bytes));
         let record = Record::parse(version, &out, 0, 0).unwrap();
         assert!(record.is_mark());
-        assert_eq!((record.timestamp(), record.value_sets().count()), (stamp, 0));
+        assert_eq!((record.timestamp(), record.value_sets().count()), (timestamp, 0));
     }
 }
 
@@ -163,7 +163,7 @@ fn overlapping_blocks_and_gaps_are_refused() {
         // The last block ends before the trailer, or reaches into it.
         (BLOCKS + 12, 0x0200_0008),
         (BLOCKS + 12, 0x0200_0010),
-        // The first block starts behind the value sets' end.
+        // The first block starts after the end of the value sets.
         (FIRST_INDEX, 0x18),
     ] {
         assert!(parsed(Version::V3, &with_word(at, word)).is_err(), "{at} {word:#x}");
@@ -232,13 +232,13 @@ proptest! {
     }
 }
 
-/// What a reader that knows the layout of `known` says of other bytes, and
-/// whether it takes them for the same layout.
+/// What a reader that knows the shape of `known` reads from other bytes, and
+/// whether it takes them for the same shape.
 fn parsed_like(known: &[u8], bytes: &[u8]) -> (Result<FetchResult, RecordError>, bool) {
-    let mut layouts = Layouts::default();
-    let layout = Record::parse_like(Version::V3, known, 0, 808, &mut layouts).unwrap().layout();
-    let record = Record::parse_like(Version::V3, bytes, 0, 808, &mut layouts);
-    let is_same = record.as_ref().is_ok_and(|record| record.layout() == layout);
+    let mut shapes = RecordShapes::default();
+    let layout = shapes.parse(Version::V3, known, 0, 808).unwrap().shape();
+    let record = shapes.parse(Version::V3, bytes, 0, 808);
+    let is_same = record.as_ref().is_ok_and(|record| record.shape() == layout);
     (record.and_then(|record| record.to_owned(&metadata())), is_same)
 }
 
@@ -259,11 +259,9 @@ fn a_known_layout_changes_no_answer() {
 }
 
 #[test]
-fn layouts_are_told_apart() {
-    let mut layouts = Layouts::default();
-    let mut of = |bytes: &[u8]| {
-        Record::parse_like(Version::V3, bytes, 0, 808, &mut layouts).unwrap().layout()
-    };
+fn shapes_are_distinguished() {
+    let mut shapes = RecordShapes::default();
+    let mut of = |bytes: &[u8]| shapes.parse(Version::V3, bytes, 0, 808).unwrap().shape();
     let whole = hex(EXAMPLE);
     // Another instance of the same domain, and the metrics without the last.
     let other = with_word(SECOND_INDEX - 4, 8);
@@ -273,7 +271,7 @@ fn layouts_are_told_apart() {
         encoded(Version::V3, &FetchResult { timestamp, value_sets })
     };
     let mut mark = Vec::new();
-    encode_mark(Version::V3, stamp(), &mut mark).unwrap();
+    encode_mark(Version::V3, timestamp(), &mut mark).unwrap();
     let [first, second, third] = [&whole, &other, &shorter].map(|bytes| of(bytes).unwrap());
     assert!(first != second && second != third && first != third);
     assert_eq!([&whole, &other, &shorter].map(|bytes| of(bytes)), [first, second, third].map(Some));

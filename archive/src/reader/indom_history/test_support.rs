@@ -1,10 +1,9 @@
 //! Histories from records made on the spot.
 
 use super::*;
-use crate::format::archive_label::Version;
 use crate::format::indom;
 use crate::format::metadata_record::test_support::body;
-use pcp_types::InDom;
+use crate::{InDom, Version};
 
 /// Time, kind and entries of a record; those without a name are gone.
 pub(crate) type Record<'a> = (i64, Kind, Vec<(i32, Option<&'a str>)>);
@@ -16,8 +15,8 @@ pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
         let entries: Vec<_> =
             entries.iter().map(|(id, name)| (InstanceId::new(*id).unwrap(), *name)).collect();
         let (indom, mut bytes) = (InDom::new(1, 1).unwrap(), Vec::new());
-        let stamp = Timestamp::new(*seconds, 0).unwrap();
-        indom::encode(Version::V3, *kind, stamp, indom, &entries, &mut bytes).unwrap();
+        let timestamp = Timestamp::new(*seconds, 0).unwrap();
+        indom::encode(Version::V3, *kind, timestamp, indom, &entries, &mut bytes).unwrap();
         let record = indom::parse(Version::V3, *kind, &mut body(&bytes)).unwrap();
         history.push(&record);
     }

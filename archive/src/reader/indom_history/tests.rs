@@ -1,5 +1,5 @@
 use super::*;
-use crate::format::archive_label::Version;
+use crate::Version;
 use crate::format::indom;
 use proptest::prelude::*;
 
@@ -174,19 +174,19 @@ proptest! {
             all.iter().map(|one| (one.id.get(), one.name.to_string())).collect()
         };
         let found: Vec<_> =
-            history.states().map(|s| (s.stamp.seconds(), named(&s.instances))).collect();
+            history.states().map(|s| (s.timestamp.seconds(), named(&s.instances))).collect();
         prop_assert_eq!(&found, &expected);
-        let mut roster = Roster::new(&history);
+        let mut cursor = history.cursor();
         for time in times {
             let state = expected.iter().rfind(|(seconds, _)| *seconds <= time);
             let found = history.at(at(time)).as_deref().map(named);
             prop_assert_eq!(found.as_ref(), state.map(|(_, all)| all));
-            prop_assert_eq!(roster.move_to(at(time)), state.is_some());
+            prop_assert_eq!(cursor.move_to(at(time)), state.is_some());
             for id in 0..30 {
                 let name = state.and_then(|(_, all)| all.get(&id)).map(String::as_str);
                 let id = InstanceId::new(id).unwrap();
-                prop_assert_eq!(roster.name(id), name);
-                prop_assert_eq!(roster.name_near(id, 3), name);
+                prop_assert_eq!(cursor.name(id), name);
+                prop_assert_eq!(cursor.name_near(id, 3), name);
                 let newest = expected.iter().rev().find_map(|(_, all)| all.get(&id.get()));
                 let newest = newest.map(String::as_str);
                 prop_assert_eq!(history.name_at(id, at(time)), name.or(newest));

@@ -1,14 +1,12 @@
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::Source;
-use crate::format::desc::MetricDesc;
-use crate::format::indom::Instance;
 use crate::replay::Replay;
-use crate::test_support;
-use crate::value::{FetchResult, OwnedValue, Value, ValueSet};
-use crate::writer::{ArchiveWriter, WriterLabel, WriterOptions};
+use crate::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Source, Timestamp, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
+    test_support,
+};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(i128::from(millis) * 1_000_000)
@@ -124,11 +122,11 @@ fn any_position_is_found_from_both_sides() {
     {
         let time = at(millis);
         let (before, after): (Vec<Seen>, Vec<Seen>) =
-            all_of_three().into_iter().partition(|(stamp, ..)| *stamp < time);
+            all_of_three().into_iter().partition(|(timestamp, ..)| *timestamp < time);
         let from = || source.records_from(time).unwrap();
         assert_eq!((backwards(from()), forwards(from())), (before, after), "from {millis}");
         let (before, after): (Vec<Seen>, Vec<Seen>) =
-            all_of_three().into_iter().partition(|(stamp, ..)| *stamp <= time);
+            all_of_three().into_iter().partition(|(timestamp, ..)| *timestamp <= time);
         let back = || source.records_back_from(time).unwrap();
         assert_eq!((backwards(back()), forwards(back())), (before, after), "back from {millis}");
     }
@@ -151,7 +149,8 @@ fn turning_round_at_a_mark_between_archives_returns_it_again() {
 fn instances_keep_their_history_over_archives_and_repetitions_are_dropped() {
     let (_directory, set) = three();
     let (_, history) = set.metadata().indoms().next().unwrap();
-    let names = history.states().map(|state| (state.stamp, state.instances[0].name.to_string()));
+    let names =
+        history.states().map(|state| (state.timestamp, state.instances[0].name.to_string()));
     let expected = [(at(10_000), "uno".to_owned()), (at(40_000), "one".to_owned())];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     assert_eq!(set.metadata().metrics().len(), 1);
@@ -231,7 +230,7 @@ fn a_metric_that_changed_is_refused_and_the_way_out_named() {
     let message =
         refused(&a, &Plan { name: "b", metric: ("m", changed), times: &[2000], ..plan() });
     let expected = "b: metric m (70.1.1) has another semantics than in a: \
-                    tell the two apart first, with convert --rename and --pmid";
+                    make them two metrics first, with convert --rename and --pmid";
     assert_eq!(message, expected);
     let moved = Plan { name: "b", metric: ("m", desc(2)), times: &[2000], ..plan() };
     let expected = "b: metric m is 70.1.2, but 70.1.1 in a: if they are the same, use \

@@ -90,7 +90,7 @@ fn where_the_damage_decides_all_is_read() {
 
 proptest! {
     /// forall stretches of bytes from the start of a record on: what is whole
-    /// has its values at its own time, and the rest is told
+    /// has its values at its own time, and damage is reported
     #[test]
     fn what_is_whole_is_read(first in 0usize..4, len in 4usize..400) {
         let (_directory, whole) = archive(&RECORDS);

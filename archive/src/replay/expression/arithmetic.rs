@@ -1,18 +1,16 @@
-//! Reckoning with values of the six numeric types.
+//! Arithmetic with values of the six numeric types.
 //!
-//! Both operands become the type of the result, as in C; integers that leave
-//! their type wrap, as in libpcp (`bin_op` in `src/libpcp/src/derive_fetch.c`).
-//! All integers fit 128 bits, so that is where they are reckoned with; what is
-//! cut off in the end is the same.
+//! Both operands are converted to the type of the result, as in C; integers that
+//! leave their type wrap, as in libpcp (`bin_op` in
+//! `src/libpcp/src/derive_fetch.c`). Integers are computed in 128 bits, which
+//! hold all of them, and truncated at the end with the same result.
 
 use std::cmp::Ordering;
 
-use pcp_types::ValueType;
-
 use super::parse::Operator;
-use crate::Value;
+use crate::{Value, ValueType};
 
-/// An integer, or `None` if the value is none.
+/// The value of an integer, `None` for other types.
 pub(super) fn integer(value: Value<'_>) -> Option<i128> {
     match value {
         Value::I32(v) => Some(i128::from(v)),
@@ -23,7 +21,7 @@ pub(super) fn integer(value: Value<'_>) -> Option<i128> {
     }
 }
 
-/// An integer cut to an integer type, or turned into a floating point one.
+/// An integer truncated to an integer type or converted to a floating point one.
 fn of_integer(number: i128, value_type: ValueType) -> Option<Value<'static>> {
     Some(match value_type {
         ValueType::I32 => Value::I32(number as i32),
@@ -36,7 +34,7 @@ fn of_integer(number: i128, value_type: ValueType) -> Option<Value<'static>> {
     })
 }
 
-/// A single precision number, as C converts to it.
+/// A number in single precision, converted as in C.
 fn single(value: Value<'_>) -> Option<f32> {
     match value {
         Value::Float(v) => Some(v),
@@ -45,10 +43,40 @@ fn single(value: Value<'_>) -> Option<f32> {
     }
 }
 
-/// The value of an operation in the type of its result. A quotient is a
-/// double, and 0 over anything is 0, so that the mean of no requests is no
-/// infinity.
+/// The result of an operator. A quotient is a double, and 0 divided by anything
+/// is 0, so that the mean of no requests is not NaN. Comparisons and boolean
+/// operators result in 0 or 1; numbers of different types compare by value.
 pub(super) fn binary(
+    operator: Operator,
+    left: Value<'_>,
+    right: Value<'_>,
+    value_type: ValueType,
+) -> Option<Value<'static>> {
+    use Ordering::{Equal, Greater, Less};
+    let order = || compare(left, right);
+    let holds = match operator {
+        Operator::Or => is_true(left)? | is_true(right)?,
+        Operator::And => is_true(left)? & is_true(right)?,
+        Operator::Less => order() == Some(Less),
+        Operator::AtMost => matches!(order(), Some(Less | Equal)),
+        Operator::Equal => order() == Some(Equal),
+        Operator::AtLeast => matches!(order(), Some(Greater | Equal)),
+        Operator::Greater => order() == Some(Greater),
+        Operator::NotEqual => order() != Some(Equal),
+        Operator::Plus | Operator::Minus | Operator::Times | Operator::Over => {
+            return number(operator, left, right, value_type);
+        }
+    };
+    Some(Value::U32(holds.into()))
+}
+
+/// Whether a number is not 0.
+pub(super) fn is_true(value: Value<'_>) -> Option<bool> {
+    Some(value.as_f64()? != 0.0)
+}
+
+/// The result of an arithmetic operator in its type.
+fn number(
     operator: Operator,
     left: Value<'_>,
     right: Value<'_>,
@@ -62,7 +90,7 @@ pub(super) fn binary(
                 Operator::Minus => left - right,
                 Operator::Times => left * right,
                 Operator::Over if left == 0.0 => 0.0,
-                Operator::Over => left / right,
+                _ => left / right,
             }))
         }
         ValueType::Float => {
@@ -70,8 +98,7 @@ pub(super) fn binary(
             Some(Value::Float(match operator {
                 Operator::Plus => left + right,
                 Operator::Minus => left - right,
-                Operator::Times => left * right,
-                Operator::Over => return None,
+                _ => left * right,
             }))
         }
         integers => {
@@ -79,15 +106,23 @@ pub(super) fn binary(
             let number = match operator {
                 Operator::Plus => left.wrapping_add(right),
                 Operator::Minus => left.wrapping_sub(right),
-                Operator::Times => left.wrapping_mul(right),
-                Operator::Over => return None,
+                _ => left.wrapping_mul(right),
             };
             of_integer(number, integers)
         }
     }
 }
 
-/// How much a value grew, in the type that `delta` has.
+/// A constant in another type; `None` for a double in an integer type.
+pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
+    match (value, value_type) {
+        (Value::Double(v), ValueType::Double) => Some(Value::Double(v)),
+        (Value::Double(v), ValueType::Float) => Some(Value::Float(v as f32)),
+        _ => of_integer(integer(value)?, value_type),
+    }
+}
+
+/// The difference of two values in the type of `delta`.
 pub(super) fn growth(
     before: Value<'_>,
     now: Value<'_>,
@@ -99,7 +134,7 @@ pub(super) fn growth(
     }
 }
 
-/// The value with its sign turned, in a signed type.
+/// The negated value in a signed type.
 pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match value {
         Value::Float(v) => Some(Value::Float(-v)),
@@ -108,8 +143,8 @@ pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<
     }
 }
 
-/// A converted value: a floating point number, or an integer rounded to the
-/// nearest one, halves upwards, and held within its type.
+/// A converted value in its own type: integers are rounded, halves upwards, and
+/// clamped to the range of the type.
 pub(super) fn rescaled(value: Value<'_>, to: f64) -> Value<'_> {
     let rounded = (to + 0.5).floor();
     match value {
@@ -123,7 +158,7 @@ pub(super) fn rescaled(value: Value<'_>, to: f64) -> Value<'_> {
     }
 }
 
-/// The order of two values of one type; `None` next to what is no number.
+/// The order of two numbers; `None` if one is NaN or not a number.
 pub(super) fn compare(left: Value<'_>, right: Value<'_>) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -136,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operands_become_the_type_of_the_result() {
+    fn operands_are_converted_to_the_type_of_the_result() {
         use Operator::{Minus, Over, Plus, Times};
         for (left, operator, right, value_type, expected) in [
             (Value::U32(7), Plus, Value::U32(8), ValueType::U32, Value::U32(15)),
@@ -154,6 +189,49 @@ mod tests {
             assert_eq!(found, Some(expected), "{left:?} {} {right:?}", operator.sign());
         }
         assert_eq!(binary(Plus, Value::String(b"1"), Value::U32(1), ValueType::U32), None);
+    }
+
+    #[test]
+    fn comparisons_compare_the_numbers_whatever_their_types() {
+        use Operator::{AtLeast, AtMost, Equal, Greater, Less, NotEqual};
+        let nan = Value::Double(f64::NAN);
+        for (left, right, holding) in [
+            (Value::U32(3), Value::U32(3), [false, true, true, true, false, false]),
+            (Value::I32(-1), Value::U32(0), [true, true, false, false, false, true]),
+            (Value::U64(u64::MAX), Value::I64(-1), [false, false, false, true, true, true]),
+            (Value::U32(1), Value::Double(0.5), [false, false, false, true, true, true]),
+            (nan, Value::U32(0), [false, false, false, false, false, true]),
+            (nan, nan, [false, false, false, false, false, true]),
+        ] {
+            let all = [Less, AtMost, Equal, AtLeast, Greater, NotEqual];
+            let found = all.map(|operator| binary(operator, left, right, ValueType::U32));
+            let expected = holding.map(|holds| Some(Value::U32(holds.into())));
+            assert_eq!(found, expected, "{left:?}, {right:?}");
+        }
+    }
+
+    #[test]
+    fn every_number_but_0_is_true() {
+        use Operator::{And, Or};
+        let (no, yes) = (Value::Double(0.0), Value::U64(u64::MAX));
+        for (left, right, and, or) in
+            [(no, no, 0, 0), (no, yes, 0, 1), (yes, no, 0, 1), (yes, yes, 1, 1)]
+        {
+            assert_eq!(binary(And, left, right, ValueType::U32), Some(Value::U32(and)));
+            assert_eq!(binary(Or, left, right, ValueType::U32), Some(Value::U32(or)));
+        }
+        assert_eq!(is_true(Value::Double(f64::NAN)), Some(true), "as in C");
+    }
+
+    #[test]
+    fn constants_take_any_type_that_holds_them() {
+        let (integer, double) = (Value::U32(u32::MAX), Value::Double(0.5));
+        assert_eq!(constant(integer, ValueType::I32), Some(Value::I32(-1)), "as in PCP");
+        assert_eq!(constant(integer, ValueType::U64), Some(Value::U64(u64::from(u32::MAX))));
+        assert_eq!(constant(Value::U32(7), ValueType::Float), Some(Value::Float(7.0)));
+        assert_eq!(constant(double, ValueType::Float), Some(Value::Float(0.5)));
+        assert_eq!(constant(double, ValueType::U32), None);
+        assert_eq!(constant(integer, ValueType::String), None);
     }
 
     #[test]

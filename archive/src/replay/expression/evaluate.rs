@@ -1,23 +1,23 @@
-//! The values of an expression at a moment.
+//! Evaluates an expression at a moment.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use pcp_types::{InstanceId, Semantics, ValueType};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use super::arithmetic::{binary, compare, growth, negative, rescaled};
-use super::check::{Action, Bound, Converted, Term};
+use super::Bound;
+use super::arithmetic::{binary, compare, growth, is_true, negative, rescaled};
+use super::check::{Action, Converted, Term};
 use super::parse::{Function, Operator};
-use crate::Value;
+use crate::{InstanceId, Semantics, Value, ValueType};
 
 /// The values of one metric by instance, ascending; `None` without instances.
 pub type Values<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
 
-/// The values that operands have.
+/// The values of the operands.
 #[derive(Debug)]
 pub(crate) struct Moments<'m, 'v> {
-    /// For each operand where its values are in the lists below.
+    /// For each operand the index of its values in the lists below.
     pub(crate) places: &'m [usize],
     pub(crate) now: &'m [Values<'v>],
     /// `None` if there is no moment before, or it is not before.
@@ -30,7 +30,7 @@ pub(crate) struct Before<'m, 'v> {
     pub(crate) values: &'m [Values<'v>],
     /// The rates since then of the operands that are counters.
     pub(crate) rates: &'m [Values<'v>],
-    /// How long ago it was; more than 0.
+    /// The time since then; more than 0.
     pub(crate) seconds: f64,
 }
 
@@ -61,8 +61,13 @@ impl Term {
     /// The values at one of the two moments.
     fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
         match &self.action {
-            Action::Constant(value) => smallvec![(None, *value)],
+            Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
+            Action::NoValue => Values::new(),
             Action::Metric(operand) => moments.of(*operand, at),
+            Action::Not(inner) => {
+                each(inner.values(moments, at), |value| Some(Value::U32((!is_true(value)?).into())))
+            }
+            Action::Choice(parts) => self.choice(parts, moments, at),
             Action::Negative(inner) => {
                 each(inner.values(moments, at), |value| negative(value, self.value_type))
             }
@@ -74,9 +79,9 @@ impl Term {
                 let singular = [left, right].map(|operand| operand.term.indom.is_none());
                 self.meet(*operator, &values(left), &values(right), singular)
             }
-            Action::Instance(inner, ids) => {
+            Action::Instances(inner, ids) => {
                 let mut values = inner.values(moments, at);
-                values.retain(|(id, _)| id.is_some_and(|id| ids.contains(&id)));
+                values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
                 values
             }
             Action::Rescale(inner, conversion) => each(inner.values(moments, at), |value| {
@@ -111,6 +116,42 @@ impl Term {
         }
     }
 
+    /// The values of the alternative that the condition selects, by instance. As
+    /// in PCP there are none unless both alternatives have one, except for
+    /// `novalue()`. A single value stands for each instance of the other
+    /// alternative.
+    fn choice<'v>(
+        &self,
+        parts: &[Self; 3],
+        moments: &Moments<'_, 'v>,
+        at: &[Values<'v>],
+    ) -> Values<'v> {
+        let [condition, yes, no] = parts.each_ref().map(|term| (term, term.values(moments, at)));
+        let lacks_values = |(term, values): &(&Self, Values<'v>)| {
+            values.is_empty() && !matches!(term.action, Action::NoValue)
+        };
+        if lacks_values(&yes) || lacks_values(&no) {
+            return Values::new();
+        }
+        let value_of = |(term, values): &(&Self, Values<'v>), id| {
+            let id = term.indom.and(id);
+            let place = values.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+            values.get(place).map(|(_, value)| *value)
+        };
+        let mut ids: Vec<_> = [&yes, &no]
+            .into_iter()
+            .filter(|(term, _)| term.indom == self.indom)
+            .flat_map(|(_, values)| values.iter().map(|(id, _)| *id))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let chosen = |id| {
+            let holds = is_true(value_of(&condition, id)?)?;
+            Some((id, value_of(if holds { &yes } else { &no }, id)?))
+        };
+        ids.into_iter().filter_map(chosen).collect()
+    }
+
     fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
         let Some(before) = &moments.before else { return Values::new() };
         let befores = inner.values(moments, before.values);
@@ -140,7 +181,7 @@ impl Term {
         pairs(&befores, &now).filter_map(rate).collect()
     }
 
-    /// One value of many.
+    /// One value from all instances.
     fn over_all<'v>(&self, function: Function, values: Values<'v>) -> Values<'v> {
         let mut all = values.iter().map(|(_, value)| *value);
         let value = match function {
@@ -166,7 +207,12 @@ impl Term {
     ) -> BTreeSet<Option<InstanceId>> {
         match &self.action {
             Action::Metric(place) => of(*place),
-            Action::Negative(inner) | Action::Rescale(inner, _) => inner.instances(of),
+            Action::Negative(inner)
+            | Action::Not(inner)
+            | Action::Rescale(inner, _)
+            | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
+                inner.instances(of)
+            }
             Action::Binary { left, right, .. } => {
                 let (left, right) = (&left.term, &right.term);
                 match (left.indom, right.indom) {
@@ -175,15 +221,19 @@ impl Term {
                     _ => left.instances(of),
                 }
             }
-            Action::Instance(inner, ids) => {
+            Action::Instances(inner, ids) => {
                 let mut instances = inner.instances(of);
-                instances.retain(|id| id.is_some_and(|id| ids.contains(&id)));
+                instances.retain(|id| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
                 instances
             }
-            Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
-                inner.instances(of)
+            Action::Choice(parts) => {
+                let [_, yes, no] = parts.as_ref();
+                let alternatives = [yes, no].into_iter().filter(|term| term.indom == self.indom);
+                alternatives.flat_map(|term| term.instances(of)).collect()
             }
-            Action::Constant(_) | Action::Call(..) => BTreeSet::from([None]),
+            Action::Constant(_, ids) => ids.iter().copied().collect(),
+            Action::NoValue => BTreeSet::new(),
+            Action::Call(..) => BTreeSet::from([None]),
         }
     }
 }
@@ -198,9 +248,9 @@ impl Converted {
     }
 }
 
-/// What becomes of each value; without an instance if nothing does.
-fn each<'v>(values: Values<'v>, become_of: impl Fn(Value<'v>) -> Option<Value<'v>>) -> Values<'v> {
-    values.into_iter().filter_map(|(id, value)| Some((id, become_of(value)?))).collect()
+/// The results for each value, without the instances that have none.
+fn each<'v>(values: Values<'v>, result: impl Fn(Value<'v>) -> Option<Value<'v>>) -> Values<'v> {
+    values.into_iter().filter_map(|(id, value)| Some((id, result(value)?))).collect()
 }
 
 /// The instances that both have, with the value in each. Both ascend.
@@ -216,13 +266,13 @@ fn pairs<'l, 'r>(
     })
 }
 
-/// The mean of some numbers, of which there must be one.
+/// The mean of numbers; `None` without any.
 fn mean(values: &Values<'_>) -> Option<f64> {
     let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();
     Some(sum? / values.len() as f64).filter(|_| !values.is_empty())
 }
 
-/// The least or largest value; what compares with nothing is passed over.
+/// The least or largest value, without those that are NaN.
 fn extreme<'v>(values: impl Iterator<Item = Value<'v>>, wanted: Ordering) -> Option<Value<'v>> {
     let comparable = values.filter(|value| compare(*value, *value).is_some());
     comparable.reduce(|best, value| if compare(value, best) == Some(wanted) { value } else { best })

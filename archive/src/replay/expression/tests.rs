@@ -1,13 +1,11 @@
 use std::collections::BTreeSet;
 
-use pcp_types::{InDom, InstanceId, Pmid, Semantics, Units, ValueType};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
-use super::evaluate::Before;
-use super::*;
-use crate::{MetricDesc, Value};
+use super::{Before, *};
+use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 
 /// The metrics of the tests: name, type, domain, semantics, units, and their
 /// values now and 2 seconds ago. Domain 1 has the instances 1 `a`, 2 `b x` and
@@ -50,14 +48,18 @@ impl Scope for Table {
         Some(Operand { place, desc })
     }
 
-    fn instances(&self, _: InDom, name: &str) -> Vec<InstanceId> {
-        let names = ["a", "b x", "c"];
-        names
-            .iter()
-            .position(|other| *other == name)
-            .map(|at| id(at as i32 + 1))
-            .into_iter()
-            .collect()
+    fn desc(&self, name: &str) -> Option<MetricDesc> {
+        Table.metric(name).map(|operand| operand.desc)
+    }
+
+    fn instances(&self, _: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
+        let is_selected = |name: &str| match filter {
+            None => true,
+            Some(Filter::Name(wanted)) => wanted == name,
+            Some(Filter::Pattern(regex, is_negated)) => regex.is_match(name) != *is_negated,
+        };
+        let names = (1..).map(id).zip(["a", "b x", "c"]);
+        names.filter(|(_, name)| is_selected(name)).map(|(id, _)| id).collect()
     }
 }
 
@@ -100,7 +102,7 @@ fn evaluated(text: &str, now: &[Values<'static>], before: &[Values<'static>]) ->
 }
 
 #[test]
-fn the_table_of_the_module_comes_out_as_worked_by_hand() {
+fn the_values_are_those_of_the_table_of_the_module() {
     let now = values(&[
         ("x", &[(1, Value::U32(4)), (2, Value::U32(6))]),
         ("y", &[(1, Value::U32(1)), (2, Value::U32(2))]),
@@ -108,6 +110,7 @@ fn the_table_of_the_module_comes_out_as_worked_by_hand() {
     ]);
     for (text, expected) in [
         ("x + y", vec![(1, 5.0), (2, 8.0)]),
+        ("x > 5 ? y : x", vec![(1, 4.0), (2, 2.0)]),
         ("x / n", vec![(1, 2.0), (2, 3.0)]),
         ("sum(x) - n", vec![(0, 8.0)]),
         ("avg(y)", vec![(0, 1.5)]),
@@ -116,7 +119,7 @@ fn the_table_of_the_module_comes_out_as_worked_by_hand() {
         ("count(x)", vec![(0, 2.0)]),
         ("x[b x]", vec![(2, 6.0)]),
         ("(x + y)[a]", vec![(1, 5.0)]),
-        ("x[nobody]", vec![]),
+        ("x[absent]", vec![]),
         ("scalar(x[a]) + scalar(x[b x])", vec![(0, 10.0)]),
         ("-x", vec![(1, -4.0), (2, -6.0)]),
         ("10 - 2 * 3", vec![(0, 4.0)]),
@@ -131,6 +134,122 @@ fn the_table_of_the_module_comes_out_as_worked_by_hand() {
             assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
         }
     }
+}
+
+#[test]
+fn comparisons_are_0_or_1_by_instance() {
+    let now = values(&[
+        ("x", &[(1, Value::U32(4)), (2, Value::U32(6))]),
+        ("y", &[(2, Value::U32(6)), (3, Value::U32(9))]),
+        ("speed", &[(0, Value::I32(-3))]),
+        ("free", &[(0, Value::U64(2))]),
+        ("used", &[(0, Value::U64(2048))]),
+        ("bytes", &[(0, Value::U64(2048))]),
+    ]);
+    for (text, expected) in [
+        ("x < 5", vec![(1, 1.0), (2, 0.0)]),
+        ("5 <= x", vec![(1, 0.0), (2, 1.0)]),
+        ("x == y", vec![(2, 1.0)]),
+        ("x != 4.0", vec![(1, 0.0), (2, 1.0)]),
+        ("x >= 4", vec![(1, 1.0), (2, 1.0)]),
+        ("speed < 0", vec![(0, 1.0)]),
+        ("speed > -3", vec![(0, 0.0)]),
+        ("free == used", vec![(0, 1.0)]),
+        ("free > mkconst(2047, units=byte)", vec![(0, 1.0)]),
+        ("bytes == used && bytes > 7", vec![(0, 1.0)]),
+        ("x > 5 || x < 5", vec![(1, 1.0), (2, 1.0)]),
+        ("x > 5 && speed < 0", vec![(1, 0.0), (2, 1.0)]),
+        ("!x > 5", vec![(1, 1.0), (2, 0.0)]),
+        ("!speed", vec![(0, 0.0)]),
+        ("!(used - used)", vec![(0, 1.0)]),
+        ("x > n", vec![]),
+        ("x > n || speed", vec![]),
+    ] {
+        if text.ends_with("speed") && text.starts_with('x') {
+            assert_eq!(error(text), "column 7: no || between units \"\" and \"byte / sec\"");
+        } else {
+            assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_choice_is_made_by_instance() {
+    let now = values(&[
+        ("x", &[(1, Value::U32(4)), (2, Value::U32(6)), (3, Value::U32(0))]),
+        ("y", &[(2, Value::U32(20)), (3, Value::U32(30))]),
+        ("n", &[(0, Value::U32(1))]),
+        ("load", &[(0, Value::Float(0.5))]),
+        ("free", &[(0, Value::U64(3))]),
+    ]);
+    for (text, expected) in [
+        ("x > 5 ? x : y", vec![(2, 6.0), (3, 30.0)]),
+        ("x > 5 ? y : x", vec![(1, 4.0), (2, 20.0), (3, 0.0)]),
+        ("n ? x : y", vec![(1, 4.0), (2, 6.0), (3, 0.0)]),
+        ("n > 1 ? x : y", vec![(2, 20.0), (3, 30.0)]),
+        ("n == 1 ? mkconst(7, meta=sum.x, indom=null) : x", vec![]),
+        ("n == 1 ? sum(x) : x", vec![(1, 10.0), (2, 10.0), (3, 10.0)]),
+        ("x < 5 ? sum(x) : x", vec![(1, 10.0), (2, 6.0), (3, 10.0)]),
+        ("x < 5 ? novalue() : x", vec![(2, 6.0)]),
+        ("x < 5 ? x : novalue()", vec![(1, 4.0), (3, 0.0)]),
+        ("n ? free : novalue()", vec![(0, 3.0)]),
+        ("n > 1 ? free : novalue()", vec![]),
+        ("load == 0.5 ? 1 : 2", vec![(0, 1.0)]),
+        ("x == 0 ? mkconst(0, meta=x) : x", vec![(1, 4.0), (2, 6.0), (3, 0.0)]),
+        ("y == 20 ? mkconst(9, meta=x) : x", vec![(2, 9.0), (3, 0.0)]),
+        // Neither alternative may lack values, even if the other one is selected.
+        ("n ? x : mkconst(1, meta=x) * other", vec![]),
+        ("n ? free : used", vec![]),
+        // As in PCP the alternatives group from the left, unlike in C.
+        ("n > 1 ? 5 : 0 ? 6 : 7", vec![(0, 7.0)]),
+        ("n == 1 ? 5 : 0 ? 6 : 7", vec![(0, 6.0)]),
+    ] {
+        match bound(text) {
+            Ok(_) => assert_eq!(evaluated(text, &now, &[]), expected, "{text}"),
+            Err(error) => assert_eq!(expected, [], "{error}"),
+        }
+    }
+    assert_eq!(
+        error("n ? x : other"),
+        "column 3: instance domains 70.1 and 70.2 on the two sides of ?:"
+    );
+}
+
+#[test]
+fn a_decided_condition_checks_one_alternative_only() {
+    let now = values(&[("n", &[(0, Value::U32(3))])]);
+    for (text, expected) in [
+        ("defined(n) ? n : absent", vec![(0, 3.0)]),
+        ("defined(absent) ? absent : n", vec![(0, 3.0)]),
+        ("!defined(absent) || defined(n) ? n : absent", vec![(0, 3.0)]),
+        ("defined(n) && defined(absent) ? absent : n", vec![(0, 3.0)]),
+        ("defined(absent) && absent > 5 ? absent : n", vec![(0, 3.0)]),
+        ("1 ? n : name + free", vec![(0, 3.0)]),
+        ("0 ? absent : (defined(n) ? n : absent)", vec![(0, 3.0)]),
+        ("defined(absent) ? absent : novalue(type=double)", vec![]),
+        ("defined(n) + defined(absent)", vec![(0, 1.0)]),
+    ] {
+        assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
+    }
+    assert_eq!(error("n > defined(n) ? absent : n"), "column 18: no metric absent in the archive");
+    assert_eq!(error("defined(absent) * absent"), "column 19: no metric absent in the archive");
+}
+
+#[test]
+fn instances_are_selected_by_name_and_by_pattern() {
+    let now = values(&[("x", &[(1, Value::U32(4)), (2, Value::U32(6)), (3, Value::U32(8))])]);
+    for (text, expected) in [
+        ("matchinst(/^[ab]/, x)", vec![(1, 4.0), (2, 6.0)]),
+        ("matchinst(!/^[ab]/, x)", vec![(3, 8.0)]),
+        ("matchinst(/a|c/, x + 1)", vec![(1, 5.0), (3, 9.0)]),
+        ("sum(matchinst(/./, x))", vec![(0, 18.0)]),
+        ("matchinst(/absent/, x)", vec![]),
+        ("mkconst(2, indom=70.1) * x", vec![(1, 8.0), (2, 12.0), (3, 16.0)]),
+        ("count(mkconst(2, indom=70.1))", vec![(0, 3.0)]),
+    ] {
+        assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
+    }
+    assert_eq!(error("matchinst(/a/, free)"), "column 1: /a/: these values have no instances");
 }
 
 #[test]
@@ -201,7 +320,7 @@ fn different_scales_are_brought_to_the_larger_one() {
     assert_eq!(evaluated("rescale(1.0 * used, \"Kbyte\")", &now, &[]), [(0, 0.5)]);
 }
 
-/// Type, semantics, units and domain of a result, as `pminfo -d` says them.
+/// Type, semantics, units and domain of a result, as `pminfo -d` prints them.
 fn described(text: &str) -> String {
     let desc = bound(text).unwrap().desc(Pmid::new(511, 0, 1).unwrap());
     let indom = desc.indom.map_or(String::new(), |indom| indom.to_string());
@@ -242,15 +361,33 @@ fn results_have_the_type_semantics_and_units_that_pcp_gives_them() {
         ("scalar(ops[a])", "64-bit unsigned int, counter, count, "),
         ("rescale(free, \"Gbyte\")", "64-bit unsigned int, instant, Gbyte, "),
         ("temp * 2", "double, instant, temperature (C), "),
+        ("x > y", "32-bit unsigned int, instant, , 70.1"),
+        ("ops > 0", "32-bit unsigned int, instant, , 70.1"),
+        ("free > used", "32-bit unsigned int, instant, , "),
+        ("n == 3", "32-bit unsigned int, discrete, , "),
+        ("n > 1 && load", "32-bit unsigned int, instant, , "),
+        ("!bytes", "32-bit unsigned int, instant, , "),
+        ("!n", "32-bit unsigned int, discrete, , "),
+        ("x > 1 ? x : y", "32-bit unsigned int, instant, count, 70.1"),
+        ("n ? novalue() : bytes", "64-bit unsigned int, counter, byte, "),
+        ("n ? ops : novalue(type=double)", "64-bit unsigned int, counter, count, 70.1"),
+        ("1 ? novalue() : ops", "32-bit int, discrete, , "),
+        ("defined(n)", "32-bit unsigned int, discrete, , "),
+        ("matchinst(/a/, ops)", "64-bit unsigned int, counter, count, 70.1"),
+        ("mkconst(1, type=64, semantics=counter, units=Kbyte)", "64-bit int, counter, Kbyte, "),
+        ("mkconst(0.5, type=float)", "float, discrete, , "),
+        ("mkconst(1, meta=ops)", "64-bit unsigned int, counter, count, 70.1"),
+        ("mkconst(1, meta=ops, indom=NULL, type=32)", "32-bit int, counter, count, "),
+        ("novalue(meta=speed, units=\"\")", "32-bit int, instant, , "),
     ] {
         assert_eq!(described(text), expected, "{text}");
     }
 }
 
 #[test]
-fn what_makes_no_sense_is_said_with_its_column() {
+fn errors_are_reported_with_their_column() {
     for (text, expected) in [
-        ("x + nobody", "column 5: no metric nobody in the archive"),
+        ("x + absent", "column 5: no metric absent in the archive"),
         ("ops * ops", "column 5: no * between a counter and a counter"),
         ("ops + 1", "column 5: no + between a counter and no counter"),
         ("1 / ops", "column 3: no / between no counter and a counter"),
@@ -258,8 +395,29 @@ fn what_makes_no_sense_is_said_with_its_column() {
         ("x * ops", "column 3: a counter times something in count, not a plain number"),
         ("used + x", "column 6: no + between units \"byte\" and \"count\""),
         ("used + 1", "column 6: no + between units \"byte\" and \"\""),
-        ("1 + name", "column 5: string is no number that can be reckoned with"),
-        ("sum(name)", "column 5: string is no number that can be reckoned with"),
+        ("1 + name", "column 5: string is not a number"),
+        ("sum(name)", "column 5: string is not a number"),
+        ("name ? 1 : 2", "column 1: string is not a number"),
+        ("!name", "column 2: string is not a number"),
+        ("used > x", "column 6: no > between units \"byte\" and \"count\""),
+        ("x && n", "column 3: no && between units \"count\" and \"\""),
+        (
+            "n ? x : 1",
+            "column 3: different semantics on the two sides of \":\": \"instant\" and \"discrete\"",
+        ),
+        (
+            "n ? 1 : 0.5",
+            "column 3: different types on the two sides of \":\": \"32-bit unsigned int\" and \"double\"",
+        ),
+        (
+            "n ? used : free",
+            "column 3: different units on the two sides of \":\": \"byte\" and \"Kbyte\"",
+        ),
+        ("x ? 1 : 2", "column 3: the condition has instances, its alternatives have none"),
+        ("other ? x : y", "column 7: instance domains 70.1 and 70.2 on the two sides of ?:"),
+        ("mkconst(0.5, type=32)", "column 1: the constant cannot have the type 32-bit int"),
+        ("mkconst(1, meta=name)", "column 1: the constant cannot have the type string"),
+        ("mkconst(1, meta=absent)", "column 1: no metric absent in the archive"),
         ("rate(speed)", "column 1: no rate of units \"byte / sec\""),
         ("rate(delta(x))", "column 6: delta() within rate() or delta()"),
         ("rescale(x, \"Mbyte\")", "column 1: \"count\" cannot be converted to \"Mbyte\""),
@@ -268,7 +426,7 @@ fn what_makes_no_sense_is_said_with_its_column() {
     ] {
         assert_eq!(error(text), expected, "{text}");
     }
-    assert!(bound("nobody").unwrap_err().is_unknown_metric());
+    assert!(bound("absent").unwrap_err().is_unknown_metric());
     assert!(!bound("used + 1").unwrap_err().is_unknown_metric());
     assert!(!"+".parse::<Expression>().unwrap_err().is_unknown_metric());
 }
@@ -289,6 +447,12 @@ fn instances_of_a_result_are_those_that_can_have_values() {
     assert_eq!(of("sum(x)"), [0]);
     assert_eq!(of("-rate(x[a])"), [1]);
     assert_eq!(of("7"), [0]);
+    assert_eq!(of("n ? x : y"), [1, 2, 3]);
+    assert_eq!(of("n ? sum(x) : y"), [2, 3]);
+    assert_eq!(of("n ? novalue() : y"), [2, 3]);
+    assert_eq!(of("!x > 5"), [1, 2]);
+    assert_eq!(of("matchinst(!/a/, x)"), [2]);
+    assert_eq!(of("mkconst(1, indom=70.1)"), [1, 2, 3]);
 }
 
 proptest! {
@@ -311,13 +475,14 @@ proptest! {
         prop_assert!(one("avg(x)") <= one("max(x)") + rounding);
     }
 
-    /// forall expressions of the language's words: bound or refused, and what
+    /// forall expressions of the language's tokens: bound or rejected, and what
     /// is bound has a value for no more instances than it names.
     #[test]
-    fn every_expression_is_refused_or_has_values(words in vec(0usize..18, 1..24)) {
+    fn every_expression_is_rejected_or_has_values(words in vec(0usize..28, 1..24)) {
         let all = [
             "x", "y", "n", "ops", "bytes", "free", "load", "2", "0.5", "+", "-", "*", "/", "(", ")",
-            "sum(", "rate(", "[a]",
+            "sum(", "rate(", "[a]", "<", "==", "&&", "!", "?", ":", "novalue()",
+            "mkconst(1, meta=x)", "matchinst(/a/,", "defined(x)",
         ];
         let text: Vec<&str> = words.iter().map(|word| all[*word]).collect();
         if let Ok(bound) = bound(&text.join(" ")) {

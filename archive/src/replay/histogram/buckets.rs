@@ -1,9 +1,8 @@
-//! Which values fall into a bucket, and whose histogram it is of.
+//! The buckets of histograms: their bounds and their histogram.
 
 use hashbrown::HashMap;
-use pcp_types::InstanceId;
 
-use crate::Instance;
+use crate::{Instance, InstanceId};
 
 /// More than any writer splits.
 const MOST_PRECISION: u32 = 32;
@@ -30,8 +29,8 @@ pub(super) enum Buckets {
 }
 
 impl Buckets {
-    /// The buckets that these instances are by their names, `96..103` behind
-    /// `bucket=` and the labels of the histogram; `place` says which that is.
+    /// The buckets in the names of these instances: `96..103` after `bucket=`
+    /// and the labels of the histogram, whose place `place` gives.
     pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
         let bucket = |instance: &Instance| {
             let (labels, first, last) = parts(&instance.name)?;
@@ -61,7 +60,7 @@ fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
     Some((labels, number(first)?, last))
 }
 
-/// Buckets that are told by a formula: `docs/mmv-format.md` has it.
+/// Buckets given by the formula in `docs/mmv-format.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Numbered {
     precision: u32,
@@ -70,7 +69,7 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
-    /// `None` for a precision that nobody can mean.
+    /// `None` for a precision that no writer uses.
     pub(super) fn new(precision: u32, max: u64) -> Option<Self> {
         if precision > MOST_PRECISION {
             return None;
@@ -100,7 +99,7 @@ impl Numbered {
             return Some(bucket as f64);
         }
         let shift = bucket / each - 1;
-        // Up to 2^64, where the one behind the last bucket begins.
+        // Up to 2^64, where the one after the last bucket begins.
         let shift = i32::try_from(shift).ok().filter(|shift| *shift <= 64)?;
         Some((each + bucket % each) as f64 * 2f64.powi(shift))
     }

@@ -104,7 +104,7 @@ fn a_counter_that_went_down_is_a_reset_or_a_wrap() {
 /// wrap. Of a difference near 2^64 the last bits are lost in a double.
 #[test]
 fn the_four_integer_types_wrap_at_their_own_end() {
-    use Value::{Double, Float, I32, I64, U32, U64};
+    use crate::AnyValue::{Double, Float, I32, I64, U32, U64};
     const TWO_63: u64 = 1 << 63;
     for (prior, next, at, reset, wrap) in [
         // Across the end of the type, in steps of one, and half a step up.
@@ -124,7 +124,7 @@ fn the_four_integer_types_wrap_at_their_own_end() {
         // From one less: nearly a whole turn.
         (U32(203), U32(50), 2.0, U32(127), U32(2_147_483_775)),
         (I32(-3), I32(-7), 2.0, I32(-4), I32(i32::MAX - 4)),
-        (U64(203), U64(50), 2.0, U64(127), U64(TWO_63 + 203)),
+        (U64(203), U64(50), 2.0, U64(127), U64(TWO_63)),
         (I64(-3), I64(-7), 2.0, I64(-4), I64(i64::MAX - 2)),
         // From end to end.
         (U32(u32::MAX), U32(0), 1.0, U32(3_221_225_471), U32(u32::MAX)),
@@ -146,9 +146,23 @@ fn the_four_integer_types_wrap_at_their_own_end() {
     }
 }
 
+/// As PCP, which adds the earlier value before it cuts the fraction: 10^18 + 1 and a
+/// quarter of a turn to 5 is 5 361 686 018 427 387 904 in a double, not ...905.
+#[test]
+fn an_unsigned_counter_that_wraps_is_rounded_once() {
+    for (prior, next, at, expected) in [
+        (1_000_000_000_000_000_001, 5, 1.0, 5_361_686_018_427_387_904),
+        (1_000_000_000_000_000_001, 7, 3.0, 14_085_058_055_282_163_712),
+        (9_007_199_254_740_001, 1, 0.000_000_000_1, 9_007_199_715_683_424),
+    ] {
+        let line = (seen(0.0, Value::U64(prior)), seen(4.0, Value::U64(next)));
+        assert_eq!(on_the_line(line.0, line.1, at, Decrease::Wrap), Some(Value::U64(expected)));
+    }
+}
+
 #[test]
 fn a_counter_that_a_double_does_not_hold_stays_between_its_neighbours() {
-    use Value::{I64, U64};
+    use crate::AnyValue::{I64, U64};
     const LARGE: u64 = 1 << 60;
     for (prior, next, middle) in [
         (U64(LARGE + 100), U64(LARGE + 120), U64(LARGE + 100)),

@@ -71,7 +71,7 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
         }
         let value = OwnedValue::U32(number as u32 * 10 % 70);
         let values = |desc: &MetricDesc| match desc.indom {
-            // Each metric in other records, the last one seldom.
+            // Each metric in other records, the last one in few.
             Some(_) => {
                 let present = present.rotate_left(desc.pmid.item() * 7);
                 bits(present).map(|n| (Some(id(n)), value.clone())).collect()

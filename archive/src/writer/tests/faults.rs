@@ -66,7 +66,7 @@ fn live(version: Version, fault: Option<Fault>) -> (TempDir, Logger) {
 }
 
 #[test]
-fn a_record_is_written_behind_its_metadata_and_before_its_index_entry() {
+fn a_record_is_written_after_its_metadata_and_before_its_index_entry() {
     let (_directory, logger) = live(Version::V3, None);
     logger.writer.finish().unwrap();
     let names = fault::heal();

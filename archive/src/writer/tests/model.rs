@@ -29,7 +29,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Follows an archive as soon as it is there.
+/// Follows an archive as soon as it exists.
 #[derive(Default)]
 struct Reader {
     follower: Option<Follower>,
@@ -48,8 +48,8 @@ impl Reader {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// forall histories, with writes that fail: what was acknowledged is read,
-    /// and nothing else, forwards, backwards, from every time and as it comes;
+    /// forall histories, with writes that fail: exactly what was acknowledged is
+    /// read, forwards, backwards, from every time and while it is written;
     /// domains and labels are as they were at every record
     #[test]
     fn an_archive_gives_back_what_was_written(
@@ -114,7 +114,7 @@ proptest! {
 fn check_index(archive: &Archive) {
     let entries = archive.index().entries();
     for (entry, next) in entries.iter().zip(entries.iter().skip(1)) {
-        assert!(entry.stamp < next.stamp);
+        assert!(entry.timestamp < next.timestamp);
     }
     let mut records = archive.records().unwrap();
     let mut starts = Vec::new();
@@ -122,13 +122,13 @@ fn check_index(archive: &Archive) {
         starts.push((record.volume(), record.offset(), record.timestamp()));
     }
     for entry in entries {
-        let start = (entry.volume, entry.data_offset, entry.stamp);
+        let start = (entry.volume, entry.data_offset, entry.timestamp);
         assert!(starts.contains(&start), "{entry:?}");
     }
     let first = entries.first().unwrap();
     let label = archive.version().label_size();
     assert_eq!((first.metadata_offset, first.data_offset), (label, label));
-    assert_eq!(entries.last().unwrap().stamp, archive.end());
+    assert_eq!(entries.last().unwrap().timestamp, archive.end());
 }
 
 fn check_backward(archive: &Archive, logged: &Logged) {
@@ -143,11 +143,11 @@ fn check_backward(archive: &Archive, logged: &Logged) {
     assert_eq!(first.timestamp(), logged.records[0].timestamp);
 }
 
-/// From every time of a record, and from right behind it.
+/// From every time of a record, and from right after it.
 fn check_seek(archive: &Archive, logged: &Logged) {
-    let behind = |time: Timestamp| Timestamp::from_nanos(time.as_nanos() + 1);
+    let after = |time: Timestamp| Timestamp::from_nanos(time.as_nanos() + 1);
     let times = logged.records.iter().map(|record| record.timestamp);
-    for from in times.flat_map(|time| [time, behind(time)]).chain([Timestamp::EPOCH]) {
+    for from in times.flat_map(|time| [time, after(time)]).chain([Timestamp::EPOCH]) {
         let expected = logged.records.iter().find(|record| record.timestamp >= from);
         let mut records = archive.records_from(from).unwrap();
         let found = records.next().unwrap();
@@ -159,13 +159,13 @@ fn check_seek(archive: &Archive, logged: &Logged) {
 fn check_metadata(archive: &Archive, logged: &Logged) {
     let metadata = archive.metadata();
     for (n, record) in logged.records.iter().enumerate() {
-        let stamp = record.timestamp;
+        let timestamp = record.timestamp;
         // Metadata that came between two records of one time counts for both.
-        if logged.records.get(n + 1).is_some_and(|next| next.timestamp == stamp) {
+        if logged.records.get(n + 1).is_some_and(|next| next.timestamp == timestamp) {
             continue;
         }
-        assert_eq!(metadata.indom_at(indom(), stamp).as_deref(), logged.domains[n].as_deref());
-        let labels = metadata.labels_at(LabelTarget::Context, stamp);
+        assert_eq!(metadata.indom_at(indom(), timestamp).as_deref(), logged.domains[n].as_deref());
+        let labels = metadata.labels_at(LabelTarget::Context, timestamp);
         assert_eq!(labels, logged.labels[n].as_deref());
     }
 }

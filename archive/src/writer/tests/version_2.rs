@@ -22,9 +22,10 @@ fn times_are_cut_to_microseconds_before_they_are_compared() {
     let early = writer.write_result(&sample(time(1_999), 3));
     assert!(matches!(early, Err(Error::TimeBackwards { .. })));
     writer.finish().unwrap();
-    let stamps: Vec<_> = forward(&Archive::open(&base).unwrap());
-    let stamps: Vec<_> = stamps.iter().map(|result| result.timestamp.nanoseconds()).collect();
-    assert_eq!(stamps, [1_000, 1_000, 2_000]);
+    let timestamps: Vec<_> = forward(&Archive::open(&base).unwrap());
+    let timestamps: Vec<_> =
+        timestamps.iter().map(|result| result.timestamp.nanoseconds()).collect();
+    assert_eq!(timestamps, [1_000, 1_000, 2_000]);
 }
 
 #[test]
@@ -33,10 +34,10 @@ fn times_past_2038_are_refused_and_nothing_is_written() {
     let (last, late) = (i64::from(i32::MAX), i64::from(i32::MAX) + 1);
     let [last, late] = [last, late].map(|seconds| Timestamp::new(seconds, 0).unwrap());
     let refused = |result: Result<()>| {
-        let Err(Error::Encode { source: EncodeError::TimeRange { stamp } }) = result else {
+        let Err(Error::Encode { source: EncodeError::TimeRange { timestamp } }) = result else {
             panic!("{result:?}");
         };
-        assert_eq!(stamp, late);
+        assert_eq!(timestamp, late);
     };
     refused(writer.write_result(&sample(late, 1)));
     refused(writer.date_metadata(late));
@@ -87,7 +88,7 @@ fn changed_domains_are_written_whole_and_cannot_become_empty() {
 }
 
 #[test]
-fn no_file_grows_beyond_what_the_index_can_say() {
+fn no_file_grows_beyond_the_offsets_of_the_index() {
     let (_directory, _, mut writer) = writer(version_2());
     writer.write_result(&one_value(0, 1)).unwrap();
     let size = writer.volume_bytes() - Version::V2.label_size();

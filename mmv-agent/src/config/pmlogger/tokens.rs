@@ -24,21 +24,15 @@ const RESERVED: [&str; 15] = [
 ];
 
 /// Units and their milliseconds.
-const UNITS: [(&str, u64); 12] = [
+const UNITS: [(&str, u64); 7] = [
     ("msec", 1),
-    ("msecs", 1),
     ("millisecond", 1),
-    ("milliseconds", 1),
     ("sec", 1_000),
-    ("secs", 1_000),
     ("second", 1_000),
-    ("seconds", 1_000),
     ("min", 60_000),
-    ("mins", 60_000),
     ("minute", 60_000),
-    ("minutes", 60_000),
+    ("hour", 3_600_000),
 ];
-const HOURS: [(&str, u64); 2] = [("hour", 3_600_000), ("hours", 3_600_000)];
 
 /// A piece of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +41,7 @@ pub(super) enum Token<'t> {
     /// In double quotes, which are taken off.
     Text(&'t str),
     Number(&'t str),
-    OpenBrace,
-    CloseBrace,
-    OpenBracket,
-    CloseBracket,
-    Comma,
-    /// Of access rules only.
+    /// A brace, a bracket or a comma; others in access rules only.
     Sign(char),
     End,
 }
@@ -61,11 +50,6 @@ impl fmt::Display for Token<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(text) | Self::Text(text) | Self::Number(text) => write!(out, "\"{text}\""),
-            Self::OpenBrace => out.write_str("\"{\""),
-            Self::CloseBrace => out.write_str("\"}\""),
-            Self::OpenBracket => out.write_str("\"[\""),
-            Self::CloseBracket => out.write_str("\"]\""),
-            Self::Comma => out.write_str("\",\""),
             Self::Sign(sign) => write!(out, "\"{sign}\""),
             Self::End => out.write_str("the end"),
         }
@@ -172,13 +156,13 @@ fn is_reserved(word: &str) -> bool {
 }
 
 fn milliseconds(word: &str) -> Option<u64> {
-    UNITS.iter().chain(&HOURS).find(|(unit, _)| *unit == word).map(|(_, millis)| *millis)
+    let singular = word.strip_suffix('s').unwrap_or(word);
+    UNITS.iter().find(|(unit, _)| *unit == singular).map(|(_, millis)| *millis)
 }
 
 /// Whether three tokens begin the access rules.
 fn is_access(tokens: &[(Token<'_>, usize); 3]) -> bool {
-    tokens.map(|(token, _)| token)
-        == [Token::OpenBracket, Token::Word("access"), Token::CloseBracket]
+    tokens.map(|(token, _)| token) == [Token::Sign('['), Token::Word("access"), Token::Sign(']')]
 }
 
 /// The token at the start of `rest`, and its length; else what is wrong.
@@ -187,11 +171,7 @@ fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), St
         rest.find(|character| !wanted(character)).unwrap_or(rest.len())
     };
     Ok(match first {
-        '{' => (Token::OpenBrace, 1),
-        '}' => (Token::CloseBrace, 1),
-        '[' => (Token::OpenBracket, 1),
-        ']' => (Token::CloseBracket, 1),
-        ',' => (Token::Comma, 1),
+        '{' | '}' | '[' | ']' | ',' => (Token::Sign(first), 1),
         '0'..='9' => {
             let len = until(&|character| character.is_ascii_digit());
             (Token::Number(rest.get(..len).unwrap_or_default()), len)

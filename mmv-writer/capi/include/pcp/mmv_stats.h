@@ -2,7 +2,7 @@
  * Instrument a C program with metrics in a memory-mapped file of Performance
  * Co-Pilot's MMV format: the interface of libpcp_mmv, for use without PCP.
  *
- * Behind PCP's own <pcp/pmapi.h> it takes types and constants from there. It
+ * After PCP's own <pcp/pmapi.h> it takes types and constants from there. It
  * declares what PCP's header of this name declares, in the same layout, and so
  * takes its place.
  *
@@ -22,7 +22,8 @@ extern "C" {
 
 #ifndef PCP_PMAPI_H
 
-/* Dimension and scale: powers of space, time and count, and their units. */
+/* Dimension and scale: powers of space, time and count, and their units; or one of
+ * PM_UNIT_* with a scale. */
 typedef struct pmUnits {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     signed int dimSpace : 4;
@@ -31,9 +32,11 @@ typedef struct pmUnits {
     unsigned int scaleSpace : 4;
     unsigned int scaleTime : 4;
     signed int scaleCount : 4;
-    unsigned int pad : 8;
+    signed int extraUnit : 5;
+    unsigned int extraScale : 3;
 #else
-    unsigned int pad : 8;
+    unsigned int extraScale : 3;
+    signed int extraUnit : 5; /* PM_UNIT_*, 0: none */
     signed int scaleCount : 4; /* powers of ten */
     unsigned int scaleTime : 4; /* PM_TIME_* */
     unsigned int scaleSpace : 4; /* PM_SPACE_* */
@@ -51,6 +54,11 @@ enum {
     PM_TIME_NSEC, PM_TIME_USEC, PM_TIME_MSEC, PM_TIME_SEC, PM_TIME_MIN, PM_TIME_HOUR
 };
 enum { PM_COUNT_ONE };
+enum { PM_UNIT_TEMPERATURE = 1, PM_UNIT_VOLTAGE, PM_UNIT_CURRENT, PM_UNIT_POWER };
+enum { PM_TEMPERATURE_C = 1, PM_TEMPERATURE_F, PM_TEMPERATURE_K };
+enum { PM_VOLTAGE_V = 1, PM_VOLTAGE_mV, PM_VOLTAGE_uV };
+enum { PM_CURRENT_A = 1, PM_CURRENT_mA, PM_CURRENT_uA };
+enum { PM_POWER_kW = 1, PM_POWER_W, PM_POWER_mW, PM_POWER_uW };
 
 /* A value, by its metric's type. */
 typedef union pmAtomValue {
@@ -101,14 +109,31 @@ typedef enum mmv_value_type {
     MMV_STRING_TYPE = 1, /* with its quotes */
     MMV_NUMBER_TYPE = 2,
     MMV_BOOLEAN_TYPE = 3,
-    MMV_NULL_TYPE = 4, /* whatever the text says */
+    MMV_NULL_TYPE = 4, /* whatever the text is */
     MMV_ARRAY_TYPE = 5,
     MMV_MAP_TYPE = 6
 } mmv_value_type_t;
 
+/* A pmUnits, in an initializer of C or C++. The values are in the order of the members:
+ * C89 and C++ before C++20 have no designated initializers. PCP's <pcp/pmapi.h> has the
+ * members for extra units since PCP 7. */
+#if defined(HAVE_BITFIELDS_LTOR) || \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#define MMV_UNITS_IN_ORDER(a, b, c, d, e, f, g, h) { a, b, c, d, e, f, g, h }
+#define MMV_UNITS_PADDED(a, b, c, d, e, f) { a, b, c, d, e, f, 0 }
+#else
+#define MMV_UNITS_IN_ORDER(a, b, c, d, e, f, g, h) { h, g, f, e, d, c, b, a }
+#define MMV_UNITS_PADDED(a, b, c, d, e, f) { 0, f, e, d, c, b, a }
+#endif
+#if !defined(PCP_PMAPI_H) || defined(PM_UNIT_TEMPERATURE)
 #define MMV_UNITS(space, time, count, space_scale, time_scale, count_scale) \
-    { .dimSpace = space, .dimTime = time, .dimCount = count, \
-      .scaleSpace = space_scale, .scaleTime = time_scale, .scaleCount = count_scale }
+    MMV_UNITS_IN_ORDER(space, time, count, space_scale, time_scale, count_scale, 0, 0)
+#define MMV_EXTRAUNITS(space, time, count, space_scale, time_scale, count_scale, unit, scale) \
+    MMV_UNITS_IN_ORDER(space, time, count, space_scale, time_scale, count_scale, unit, scale)
+#else
+#define MMV_UNITS(space, time, count, space_scale, time_scale, count_scale) \
+    MMV_UNITS_PADDED(space, time, count, space_scale, time_scale, count_scale)
+#endif
 
 /* -- A file out of a registry -- */
 
@@ -135,7 +160,7 @@ extern int mmv_stats_add_instance_label(mmv_registry_t *, int serial, int instan
                                         const char *name, const char *value, mmv_value_type_t,
                                         int optional);
 
-/* Publishes the file; its map is what the functions below ask for first. */
+/* Publishes the file; its map is the first argument of the functions below. */
 extern void *mmv_stats_start(mmv_registry_t *);
 /* Forgets what was added and unmaps the file; free also frees the registry. */
 extern void mmv_stats_reset(mmv_registry_t *);

@@ -1,6 +1,6 @@
 /*
  * Writes the archive of ../made.rs by libpcp_import, as that library's users do:
- * `text` gives each value as a string by its handle (the way of its manual),
+ * `text` gives each value as a string by its handle (as in its manual),
  * `result` whole pmResults in binary (its fastest way).
  *
  * Usage: write BASE text|result METRICS RECORDS

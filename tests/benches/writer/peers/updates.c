@@ -4,7 +4,7 @@
  *     updates inc COUNT          mmv_inc of an unsigned 64-bit counter
  *     updates set COUNT          mmv_set_value of a double gauge
  *     updates atomic COUNT       the bare atomic add, in this program's memory
- *     updates start METRICS      a file of so many counters, made and published
+ *     updates start METRICS      a file of METRICS counters, made and published
  *     updates many METRICS       the same in files of 1000 each
  *
  * Prints nanoseconds: of one operation, or of all of the last two.

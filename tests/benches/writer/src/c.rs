@@ -4,13 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::updates::told;
+use crate::updates::text_of;
 
 /// Where the program and the libraries are; `ci/bench` has made them.
 #[derive(Debug)]
 pub(crate) struct Programs {
     program: PathBuf,
-    /// Folders of libraries, with colons between them.
+    /// Directories of libraries, with colons between them.
     pcp: OsString,
     ours: OsString,
 }
@@ -41,7 +41,7 @@ impl Programs {
     fn run(&self, libraries: &OsStr, what: &str, count: u64) -> Result<f64, String> {
         let mut command = Command::new(&self.program);
         command.args([what, &count.to_string()]).env("LD_LIBRARY_PATH", libraries);
-        let output = command.output().map_err(told)?;
+        let output = command.output().map_err(text_of)?;
         let printed = String::from_utf8_lossy(&output.stdout);
         let complaints = String::from_utf8_lossy(&output.stderr);
         let time = printed.trim().parse();

@@ -24,12 +24,12 @@ impl<'a> Rival<'a> {
         Self { name, run: Box::new(run), most: None, least: None }
     }
 
-    /// With a target: ours at most so many times this.
+    /// With a target: ours at most `times` times this.
     pub(crate) fn at_most(self, times: f64) -> Self {
         Self { most: Some(times), ..self }
     }
 
-    /// With a target: this at least so many times ours.
+    /// With a target: this at least `times` times ours.
     pub(crate) fn at_least(self, times: f64) -> Self {
         Self { least: Some(times), ..self }
     }

@@ -1,5 +1,4 @@
-//! Handles of instances by their names, as programs look them up that do not keep
-//! them.
+//! Handles of instances by name, for programs that do not keep the handles.
 
 use metrics::Recorder as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -8,7 +7,7 @@ use prometheus_client::metrics as prometheus;
 
 use crate::clock::{each, each_of_two};
 use crate::contest::{Options, Rival, hold};
-use crate::updates::{METADATA, told};
+use crate::updates::{METADATA, text_of};
 
 /// How many there are.
 const INSTANCES: usize = 10_000;
@@ -18,10 +17,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Each of them many times, so that they are in the caches if there is room.
     let n = options.count * 4;
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
-    let registry = Registry::builder("instances").live().build().map_err(told)?;
-    let indom = registry.indom("things").build().map_err(told)?;
+    let registry = Registry::builder("instances").live().build().map_err(text_of)?;
+    let indom = registry.indom("things").build().map_err(text_of)?;
     let ours: Family<Counter<u64>> =
-        registry.counter("count").build_family(&indom).map_err(told)?;
+        registry.counter("count").build_family(&indom).map_err(text_of)?;
     let theirs = prometheus::family::Family::<String, prometheus::counter::Counter>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
 
@@ -33,11 +32,11 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     };
     let keys: Vec<metrics::Key> = names.iter().map(key).collect();
     for name in &names {
-        ours.get_or_create(name).map_err(told)?.inc();
+        ours.get_or_create(name).map_err(text_of)?.inc();
     }
     let get = |turn: u64| {
-        let lent = ours.with(&names[turn as usize % INSTANCES], Counter::inc);
-        debug_assert!(lent.is_ok(), "an instance that is there");
+        let added = ours.with(&names[turn as usize % INSTANCES], Counter::inc);
+        debug_assert!(added.is_ok(), "an instance that is there");
     };
     let get_theirs = |turn: u64| {
         theirs.get_or_create(&names[turn as usize % INSTANCES]).inc();
@@ -46,14 +45,14 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
     };
 
-    let our_recorder = mmv_metrics::Recorder::new("instances_of_the_facade").map_err(told)?;
+    let our_recorder = mmv_metrics::Recorder::new("instances_of_the_facade").map_err(text_of)?;
     let get_our_facade = |turn: u64| {
         our_recorder.register_counter(&keys[turn as usize % INSTANCES], &METADATA).increment(1);
     };
 
     hold(
         options,
-        "lend 1 in 10 000 by name, and add",
+        "look up 1 in 10 000 by name, and add",
         Some(40.0),
         vec![
             Rival::new("ours", || each(n, get)),

@@ -1,8 +1,8 @@
 //! `ci/bench writer`: what counting costs, next to what others take for the same,
 //! in one run.
 //!
-//! Rivals take turns, so that what else the machine does hits all alike; the table
-//! shows medians. What runs in C is a program of its own, started anew each time.
+//! Rivals take turns, so that other load on the machine affects all alike; the
+//! table shows medians. C code runs in a new process each time.
 //!
 //! Options: `--rounds N` (51), `--count N` operations of a run (100 000: about a
 //! millisecond, so that most runs are over before another process gets the

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry as PrometheusRegistry;
 use crate::c::Programs;
 use crate::clock::once;
 use crate::contest::{Options, Rival, hold};
-use crate::updates::told;
+use crate::updates::text_of;
 
 /// Counters in as many files as it takes, or why there are none.
 fn publish(name: &str, metrics: usize) -> Result<Published, mmv_writer::Error> {
@@ -19,7 +19,7 @@ fn publish(name: &str, metrics: usize) -> Result<Published, mmv_writer::Error> {
     registry.publish()
 }
 
-/// Counters in a registry that is only read when somebody asks.
+/// Counters in a registry that is only read on request.
 fn register(metrics: usize) -> PrometheusRegistry {
     let mut registry = PrometheusRegistry::default();
     for metric in 0..metrics {
@@ -33,7 +33,7 @@ fn register(metrics: usize) -> PrometheusRegistry {
 pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), String> {
     let many = 40_000;
     // A run that fails does not get here twice.
-    drop(publish("start", 100).map_err(told)?);
+    drop(publish("start", 100).map_err(text_of)?);
     hold(
         options,
         "start with 100 metrics",

@@ -8,24 +8,24 @@ use prometheus_client::metrics as prometheus;
 use crate::bare::{self, Page};
 use crate::clock::each_of_two;
 use crate::contest::{Options, Rival, hold};
-use crate::updates::{METADATA, told};
+use crate::updates::{METADATA, text_of};
 
 /// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {
     // Long enough for the two to run at once for most of the time.
     let n = options.count * 20;
     let options = &Options { rounds: options.rounds.div_ceil(3), ..options.clone() };
-    let registry = Registry::new("together").map_err(told)?;
-    let stripes = registry.stripes(2).map_err(told)?;
-    let shared = registry.counter::<u64>("shared").build().map_err(told)?;
-    let spread = registry.counter::<u64>("spread").build_striped(&stripes).map_err(told)?;
+    let registry = Registry::new("together").map_err(text_of)?;
+    let stripes = registry.stripes(2).map_err(text_of)?;
+    let shared = registry.counter::<u64>("shared").build().map_err(text_of)?;
+    let spread = registry.counter::<u64>("spread").build_striped(&stripes).map_err(text_of)?;
     let isolated = || registry.counter::<u64>("isolated");
-    let pair = registry.indom("pair").names(["left", "right"]).build().map_err(told)?;
-    let pair = isolated().isolated().build_instances(&pair).map_err(told)?;
+    let pair = registry.indom("pair").names(["left", "right"]).build().map_err(text_of)?;
+    let pair = isolated().isolated().build_instances(&pair).map_err(text_of)?;
     let [Some(left), Some(right)] = [0, 1].map(|index| pair.get(index)) else {
         return Err("the pair".to_owned());
     };
-    let _published = registry.publish().map_err(told)?;
+    let _published = registry.publish().map_err(text_of)?;
 
     let mut page = Page::new()?;
     let [one, near, far] = page.words();
@@ -68,7 +68,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     )?;
     hold(
         options,
-        "2 threads on isolated neighbours",
+        "2 threads on isolated neighbors",
         None,
         vec![
             Rival::new("ours", || each_of_two(n, [left, right].map(|own| move |_| own.inc()))),

@@ -15,7 +15,7 @@ use crate::c::Programs;
 use crate::clock::each;
 use crate::contest::{Options, Rival, hold};
 
-/// How the facade is told of a metric.
+/// The metadata of a metric for the facade.
 pub(crate) const METADATA: metrics::Metadata<'static> =
     metrics::Metadata::new("bench", metrics::Level::INFO, None);
 
@@ -35,22 +35,22 @@ pub(crate) fn measure(options: &Options, programs: &Programs) -> Result<(), Stri
 
 fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::new("counters").map_err(told)?;
-    let mut owned = registry.counter::<u64>("owned").owned().build().map_err(told)?;
-    let shared = registry.counter::<u64>("shared").build().map_err(told)?;
-    let float = registry.counter::<f64>("float").build().map_err(told)?;
-    let _published = registry.publish().map_err(told)?;
+    let registry = Registry::new("counters").map_err(text_of)?;
+    let mut owned = registry.counter::<u64>("owned").owned().build().map_err(text_of)?;
+    let shared = registry.counter::<u64>("shared").build().map_err(text_of)?;
+    let float = registry.counter::<f64>("float").build().map_err(text_of)?;
+    let _published = registry.publish().map_err(text_of)?;
 
     let mut page = Page::new()?;
     let [plain, atomic, compared] = page.words();
     let mut theirs = hornet_metric::Counter::new("counter", 0, "", "")?;
-    let client = Client::new("hornet_counters").map_err(told)?;
-    client.export(&mut [&mut theirs]).map_err(told)?;
+    let client = Client::new("hornet_counters").map_err(text_of)?;
+    client.export(&mut [&mut theirs]).map_err(text_of)?;
     let family = prometheus::counter::Counter::<u64>::default();
     let float_of_theirs = prometheus::counter::Counter::<f64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
-    let our_recorder = Recorder::new("counters_of_the_facade").map_err(told)?;
+    let our_recorder = Recorder::new("counters_of_the_facade").map_err(text_of)?;
     let our_facade = our_recorder.register_counter(&metrics::Key::from_name("count"), &METADATA);
 
     hold(
@@ -112,18 +112,18 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
 
 fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::new("gauges").map_err(told)?;
-    let ours = registry.gauge::<f64>("gauge").build().map_err(told)?;
-    let _published = registry.publish().map_err(told)?;
+    let registry = Registry::new("gauges").map_err(text_of)?;
+    let ours = registry.gauge::<f64>("gauge").build().map_err(text_of)?;
+    let _published = registry.publish().map_err(text_of)?;
     let mut page = Page::new()?;
     let [word] = page.words();
     let mut theirs = hornet_metric::Gauge::new("gauge", 0.0, "", "")?;
-    let client = Client::new("hornet_gauges").map_err(told)?;
-    client.export(&mut [&mut theirs]).map_err(told)?;
+    let client = Client::new("hornet_gauges").map_err(text_of)?;
+    client.export(&mut [&mut theirs]).map_err(text_of)?;
     let gauge = prometheus::gauge::Gauge::<f64, std::sync::atomic::AtomicU64>::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let facade = recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
-    let our_recorder = Recorder::new("gauges_of_the_facade").map_err(told)?;
+    let our_recorder = Recorder::new("gauges_of_the_facade").map_err(text_of)?;
     let our_facade = our_recorder.register_gauge(&metrics::Key::from_name("gauge"), &METADATA);
     hold(
         options,
@@ -152,14 +152,14 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
 
 fn histograms(options: &Options) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::builder("histograms").sentinel().build().map_err(told)?;
-    let buckets = registry.buckets(Buckets::new(3, 100_000_000_000)).map_err(told)?;
+    let registry = Registry::builder("histograms").sentinel().build().map_err(text_of)?;
+    let buckets = registry.buckets(Buckets::new(3, 100_000_000_000)).map_err(text_of)?;
     let shared = registry.counter::<u64>("shared").units(Units::nanoseconds());
-    let shared = shared.build_histogram(&buckets).map_err(told)?;
+    let shared = shared.build_histogram(&buckets).map_err(text_of)?;
     let owned = registry.counter::<u64>("owned").units(Units::nanoseconds()).owned();
-    let mut owned = owned.build_histogram(&buckets).map_err(told)?;
-    let counter = registry.counter::<u64>("counter").build().map_err(told)?;
-    let _published = registry.publish().map_err(told)?;
+    let mut owned = owned.build_histogram(&buckets).map_err(text_of)?;
+    let counter = registry.counter::<u64>("counter").build().map_err(text_of)?;
+    let _published = registry.publish().map_err(text_of)?;
 
     let mut theirs = hornet_metric::Histogram::new(
         "histogram",
@@ -171,14 +171,14 @@ fn histograms(options: &Options) -> Result<(), String> {
         "",
     )
     .map_err(|_| "hornet's histogram")?;
-    let client = Client::new("hornet_histograms").map_err(told)?;
-    client.export(&mut [&mut theirs]).map_err(told)?;
+    let client = Client::new("hornet_histograms").map_err(text_of)?;
+    client.export(&mut [&mut theirs]).map_err(text_of)?;
     let bounds = prometheus::histogram::exponential_buckets(1024.0, 2.0, 20);
     let histogram = prometheus::histogram::Histogram::new(bounds);
     let recorder = PrometheusBuilder::new().build_recorder();
     let latency = metrics::Key::from_name("latency");
     let facade = recorder.register_histogram(&latency, &METADATA);
-    let our_recorder = Recorder::new("histograms_of_the_facade").map_err(told)?;
+    let our_recorder = Recorder::new("histograms_of_the_facade").map_err(text_of)?;
     let text = metrics::SharedString::const_str("");
     our_recorder.describe_histogram("latency".into(), Some(metrics::Unit::Nanoseconds), text);
     let our_facade = our_recorder.register_histogram(&latency, &METADATA);
@@ -225,6 +225,6 @@ fn number(turn: u64) -> f64 {
 }
 
 /// An error as text.
-pub(crate) fn told(error: impl std::fmt::Display) -> String {
+pub(crate) fn text_of(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -1,0 +1,259 @@
+//! The columns of a report and the lines of a plot: one for each instance of
+//! each metric, with its units.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pcp_archive::replay::{Replay, Sample, SelectedMetric};
+use pcp_archive::scan::select_instances;
+use pcp_archive::{InDom, IndomHistory, InstanceId, Metadata, Units, Value};
+use pcp_types::{Conversion, ParsedUnits};
+
+use crate::Failure;
+use crate::selection::warn_of_unknown_instances;
+
+/// One instance of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    /// The index of the metric in the replay.
+    pub(crate) metric: usize,
+    pub(crate) instance: Option<InstanceId>,
+    /// The metric's name.
+    pub(crate) name: String,
+    /// The newest name of the instance; `None` without instances, and if no
+    /// record of the domain names it.
+    pub(crate) instance_name: Option<Arc<str>>,
+    pub(crate) scale: Scale,
+}
+
+/// The units in which the values of a metric are reported, and the conversion.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) units: String,
+    /// The values are rates or converted, not those that were logged.
+    pub(crate) is_computed: bool,
+    conversion: Option<Conversion>,
+}
+
+impl Scale {
+    /// The first of `wanted` with the same dimension, else the metric's own
+    /// units or those of its rates.
+    pub(crate) fn new(metric: &SelectedMetric, rates: bool, wanted: &[WantedUnits]) -> Self {
+        let is_rate = rates && metric.has_rates();
+        let own = if is_rate { metric.rate_units() } else { metric.desc.units };
+        let converted = wanted.iter().find_map(|wanted| {
+            let conversion = own.conversion_to(wanted.parsed.units)?;
+            Some((wanted.text.clone(), conversion.and_times(wanted.parsed.multiplier)))
+        });
+        match converted {
+            Some((units, conversion)) => {
+                Self { units, is_computed: true, conversion: Some(conversion) }
+            }
+            None => Self { units: units(metric, is_rate), is_computed: is_rate, conversion: None },
+        }
+    }
+
+    /// A value in these units. Values that are no numbers are returned as they are.
+    pub(crate) fn apply<'v>(&self, value: Value<'v>) -> Value<'v> {
+        match (self.conversion, value.as_f64()) {
+            (Some(conversion), Some(number)) => Value::Double(conversion.apply(number)),
+            _ => value,
+        }
+    }
+}
+
+/// The units of a metric or of its rates. The rate of a time is a utilisation.
+pub(crate) fn units(metric: &SelectedMetric, rates: bool) -> String {
+    match (rates, metric.rate_units()) {
+        (true, Units::NONE) if metric.desc.units != Units::NONE => "utilisation".to_owned(),
+        (true, units) => units.to_string(),
+        (false, _) => metric.desc.units.to_string(),
+    }
+}
+
+/// Units to convert to, and their text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WantedUnits {
+    text: String,
+    parsed: ParsedUnits,
+}
+
+impl WantedUnits {
+    /// Reads `Mbyte / sec`, `2 Kbytes`, `count x 10^-2`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let parsed = Units::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Self { text: text.trim().to_owned(), parsed })
+    }
+}
+
+/// Which columns a report has.
+#[derive(Debug, Default)]
+pub(crate) struct Choice<'o> {
+    /// The names or numbers of instances; all if empty.
+    pub(crate) instances: &'o [String],
+    /// Counters are converted to rates.
+    pub(crate) rates: bool,
+    pub(crate) units: &'o [WantedUnits],
+    /// Values are reported as logged.
+    pub(crate) raw: bool,
+}
+
+impl Column {
+    /// The instance's name or else its number; `None` without instances.
+    pub(crate) fn instance_title(&self) -> Option<Arc<str>> {
+        instance_title(self.instance, self.instance_name.as_ref())
+    }
+}
+
+/// The instance's name or else its number; `None` without instances.
+pub(crate) fn instance_title(id: Option<InstanceId>, name: Option<&Arc<str>>) -> Option<Arc<str>> {
+    name.cloned().or_else(|| id.map(|id| id.get().to_string().into()))
+}
+
+/// The columns of all chosen instances with values, ordered by metric and
+/// instance number; metrics without instances are always among them. An
+/// instance without a name exists at no time for replay and has a column only
+/// if the values are raw. Warns of chosen instances that do not exist.
+pub(crate) fn columns(
+    metadata: &Metadata,
+    replay: &Replay<'_>,
+    choice: &Choice<'_>,
+) -> Vec<Column> {
+    let indoms = replay.metrics().filter_map(|metric| metric.desc.indom);
+    warn_of_unknown_instances(choice.instances, metadata, indoms);
+    let mut columns = Vec::new();
+    let mut chosen = HashMap::new();
+    for (index, metric) in replay.metrics().enumerate() {
+        let mut scale = Scale::new(metric, choice.rates, choice.units);
+        scale.is_computed |= replay.is_derived(index);
+        let names = metric.desc.indom.map(|indom| instance_names(metadata, indom));
+        let selected = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
+            let select = || select_instances(choice.instances, metadata.indom_history(indom));
+            &*chosen.entry(indom).or_insert_with(select)
+        });
+        for instance in replay.instances(index) {
+            let column = Column {
+                metric: index,
+                instance,
+                name: metric.name.clone(),
+                instance_name: names.as_ref().zip(instance).and_then(|(n, id)| n.get(&id).cloned()),
+                scale: scale.clone(),
+            };
+            let can_have_values =
+                choice.raw || instance.is_none() || column.instance_name.is_some();
+            let is_chosen =
+                selected.zip(instance).is_none_or(|(selected, id)| selected.contains(&id));
+            if can_have_values && is_chosen {
+                columns.push(column);
+            }
+        }
+    }
+    columns
+}
+
+/// The value in a column of a sample, in the column's units.
+pub(crate) fn cell<'a>(sample: &Sample<'a>, column: &Column) -> Option<Value<'a>> {
+    let values = sample.values.get(column.metric)?;
+    let place = values.binary_search_by_key(&column.instance, |(instance, _)| *instance).ok()?;
+    values.get(place).map(|(_, value)| column.scale.apply(*value))
+}
+
+/// The columns with a value in a sample, in their order, and the value in the
+/// column's units. The cost grows with the values of the sample, not with the
+/// number of columns.
+pub(crate) fn present<'s, 'a>(
+    sample: &'s Sample<'a>,
+    columns: &'s [Column],
+) -> impl Iterator<Item = (&'s Column, Value<'a>)> {
+    let mut remaining = columns;
+    let values = sample.values.iter().enumerate().flat_map(|(metric, values)| {
+        values.iter().map(move |(instance, value)| ((metric, *instance), *value))
+    });
+    values.filter_map(move |(key, value)| {
+        let key_of = |column: &Column| (column.metric, column.instance);
+        if remaining.first().is_some_and(|first| key_of(first) < key) {
+            remaining =
+                remaining.get(remaining.partition_point(|column| key_of(column) < key)..)?;
+        }
+        let (column, after) = remaining.split_first().filter(|(first, _)| key_of(first) == key)?;
+        remaining = after;
+        Some((column, column.scale.apply(value)))
+    })
+}
+
+/// The newest name of every instance that a domain ever had.
+pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
+    let history = metadata.indom_history(indom);
+    let instances = history.map(IndomHistory::union).unwrap_or_default();
+    instances.into_iter().map(|instance| (instance.id, instance.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_archive::{Pmid, Semantics, ValueType};
+
+    use super::*;
+    use pcp_archive::MetricDesc;
+
+    fn counter(units: Units) -> SelectedMetric {
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, 1).unwrap(),
+            value_type: ValueType::U64,
+            indom: None,
+            semantics: Semantics::Counter,
+            units,
+        };
+        SelectedMetric { name: "acme.requests".to_owned(), desc }
+    }
+
+    #[test]
+    fn values_are_converted_to_the_first_units_of_their_dimension() {
+        let wanted = ["sec", "Mbyte", "10 Kbyte / sec"].map(|text| {
+            WantedUnits::parse(text).unwrap_or_else(|failure| panic!("{text}: {failure}"))
+        });
+        let value = |units, rates| {
+            let scale = Scale::new(&counter(units), rates, &wanted);
+            (scale.apply(Value::U64(1 << 20)).as_f64().unwrap(), scale.units)
+        };
+        assert_eq!(value(Units::bytes(), false), (1.0, "Mbyte".to_owned()));
+        assert_eq!(value(Units::bytes(), true), (102.4, "10 Kbyte / sec".to_owned()));
+        assert_eq!(value(Units::count(), false), (1_048_576.0, "count".to_owned()));
+        assert_eq!(value(Units::milliseconds(), true).1, "utilisation");
+    }
+
+    #[test]
+    fn present_returns_the_columns_that_have_a_cell() {
+        let id = |number| Some(InstanceId::new(number).unwrap());
+        let column = |metric, instance| Column {
+            metric,
+            instance,
+            name: String::new(),
+            instance_name: None,
+            scale: Scale::default(),
+        };
+        let columns = [
+            column(0, None),
+            column(2, id(1)),
+            column(2, id(4)),
+            column(2, id(9)),
+            column(3, id(4)),
+        ];
+        let values = |of: &[(Option<InstanceId>, u32)]| {
+            of.iter().map(|(instance, value)| (*instance, Value::U32(*value))).collect()
+        };
+        let sample = Sample {
+            timestamp: pcp_archive::Timestamp::EPOCH,
+            is_mark: false,
+            values: vec![
+                values(&[(None, 1)]),
+                values(&[(id(4), 2)]),
+                values(&[(id(0), 3), (id(4), 4), (id(5), 5), (id(9), 6), (id(10), 7)]),
+                values(&[(id(4), 8)]),
+            ],
+        };
+        let cells: Vec<_> =
+            columns.iter().filter_map(|one| Some((one, cell(&sample, one)?))).collect();
+        assert_eq!(present(&sample, &columns).collect::<Vec<_>>(), cells);
+        assert_eq!(cells.len(), 4);
+    }
+}

@@ -1,0 +1,13 @@
+//! A module for each subcommand: its options, and what it prints.
+
+pub(crate) mod check;
+pub(crate) mod convert;
+pub(crate) mod dump;
+pub(crate) mod extract;
+pub(crate) mod follow;
+pub(crate) mod info;
+pub(crate) mod metrics;
+pub(crate) mod plot;
+pub(crate) mod repair;
+pub(crate) mod report;
+pub(crate) mod summary;

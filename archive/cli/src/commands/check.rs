@@ -1,0 +1,99 @@
+//! `mmv-archive check`: errors, warnings and notes about an archive.
+
+use std::path::Path;
+
+use clap::Args;
+use pcp_archive::check::{self, Finding, Report, Severity};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::options::{ArchiveArgument, ProgressOptions};
+use crate::text::Output;
+
+/// Options of `check`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Also print notes: counters that decrease, instances without a name
+    #[arg(long, short)]
+    notes: bool,
+
+    /// Print one JSON object per finding, and one with the totals
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
+}
+
+#[derive(Serialize)]
+struct JsonFinding<'f> {
+    file: &'f Path,
+    offset: u64,
+    rule: &'static str,
+    severity: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct JsonTotals {
+    findings: usize,
+    suppressed: u64,
+    records: u64,
+    marks: u64,
+    values: u64,
+}
+
+impl Arguments {
+    /// Prints the findings; [`Failure::Findings`] if there is an error or a warning.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.archive.each_base(self.json, |base, out| self.print(base, out))
+    }
+
+    fn print(&self, base: &Path, out: &mut Output) -> Result<(), Failure> {
+        let mut progress = self.progress.start();
+        let show = &mut |done, all| progress.show(done, all);
+        let report = check::check_watched(base, show)?;
+        drop(progress);
+        let least = if self.notes { Severity::Note } else { Severity::Warning };
+        let findings = report.findings().iter();
+        let shown: Vec<_> = findings.filter(|f| f.defect.severity() >= least).collect();
+        if self.json {
+            print_json(out, &report, &shown)?;
+        } else {
+            for finding in &shown {
+                out.text.extend_from_slice(format!("{finding}\n").as_bytes());
+                out.spill()?;
+            }
+            if report.suppressed() > 0 {
+                let more = format!("and {} more findings of these rules\n", report.suppressed());
+                out.text.extend_from_slice(more.as_bytes());
+            }
+        }
+        match report.worst() {
+            Some(Severity::Warning | Severity::Error) => Err(Failure::Findings),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn print_json(out: &mut Output, report: &Report, shown: &[&Finding]) -> Result<(), Failure> {
+    for Finding { file, offset, defect } in shown {
+        out.json_line(&JsonFinding {
+            file,
+            offset: *offset,
+            rule: defect.rule(),
+            severity: defect.severity().to_string(),
+            text: defect.to_string(),
+        })?;
+    }
+    out.json_line(&JsonTotals {
+        findings: shown.len(),
+        suppressed: report.suppressed(),
+        records: report.records(),
+        marks: report.marks(),
+        values: report.values(),
+    })
+}

@@ -1,0 +1,108 @@
+//! `mmv-archive convert`: an archive in another version, with other names, or
+//! compressed.
+
+use clap::{Args, ValueEnum};
+use pcp_archive::compress::compress_volumes;
+use pcp_archive::extract::Extract;
+use pcp_archive::scan::Selection;
+use pcp_archive::{Compression, Pmid, Source};
+
+use crate::Failure;
+use crate::options::{ArchiveArgument, OutputOptions};
+use crate::selection::warn_of_unnamed;
+use crate::time::ZoneOptions;
+
+/// Options of `convert`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    #[command(flatten)]
+    output: OutputOptions,
+
+    /// Rename a metric, or a branch of the name space; may be repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
+    rename: Vec<(String, String)>,
+
+    /// Change the PMID of a metric, given by its old name; may be repeated. Labels of its cluster
+    /// and domain move with it unless other metrics have them at the new place, and are copied if
+    /// other metrics remain at the old one
+    #[arg(long, value_name = "NAME=D.C.I", value_parser = renumber)]
+    pmid: Vec<(String, Pmid)>,
+
+    /// Compression of the data volumes; metadata and index are never compressed
+    #[arg(long, value_enum, default_value_t = Compress::None)]
+    compress: Compress,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// Compression of the data volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Compress {
+    /// Slow to write, smallest files
+    Xz,
+    /// Fast; needs PCP 6.3.2 or later
+    Zstd,
+    /// Moderate speed and size
+    Gzip,
+    /// Slow to read
+    Bzip2,
+    /// No compression
+    None,
+}
+
+impl Compress {
+    const fn compression(self) -> Option<Compression> {
+        match self {
+            Self::Xz => Some(Compression::Xz),
+            Self::Zstd => Some(Compression::Zstd),
+            Self::Gzip => Some(Compression::Gzip),
+            Self::Bzip2 => Some(Compression::Bzip2),
+            Self::None => None,
+        }
+    }
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        warn_of_unnamed(source);
+        let mut everything = Selection::new(source);
+        everything.select("");
+        let mut extract = Extract::new(everything).keep_volumes();
+        for (old, new) in &self.rename {
+            extract = extract.rename(old, new);
+        }
+        for (name, pmid) in &self.pmid {
+            extract = extract.renumber(name, *pmid);
+        }
+        let staging = self.output.staging(&archives)?;
+        let summary = self.output.write(&extract, &archives, &staging)?;
+        if let Some(compression) = self.compress.compression() {
+            compress_volumes(staging.hidden(), compression)?;
+        }
+        self.output.commit(staging, &summary, &zone)
+    }
+}
+
+/// `OLD=NEW`.
+fn rename(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+            Ok((old.to_owned(), new.to_owned()))
+        }
+        _ => Err("not OLD=NEW".to_owned()),
+    }
+}
+
+/// `NAME=D.C.I`.
+fn renumber(text: &str) -> Result<(String, Pmid), String> {
+    let (name, pmid) = rename(text).map_err(|_| "not NAME=D.C.I".to_owned())?;
+    let pmid = pmid.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, pmid))
+}

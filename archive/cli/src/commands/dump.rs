@@ -1,0 +1,250 @@
+//! `mmv-archive dump`: an archive record by record, as pmdumplog prints it.
+//!
+//! The sections have pmdumplog's order (label, descriptors, labels, help text,
+//! instance domains on disk and resolved, temporal index, records) and its
+//! format, so that diff(1) can compare the two. Only the texts of error codes
+//! differ. On a terminal, control characters in names and strings are blanks
+//! (see [`Output`]).
+
+mod batches;
+mod hex;
+mod index;
+mod json;
+mod metadata;
+mod on_disk;
+mod records;
+mod walk;
+
+use clap::Args;
+use pcp_archive::{Archive, Pmid, Timestamp, Version};
+
+use crate::Failure;
+use crate::options::ArchiveArgument;
+use crate::selection::select_metrics;
+use crate::text::Output;
+use crate::time::{SpanOptions, Zone, ZoneOptions};
+
+/// Options of `dump`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of pmdumplog")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics whose values are printed: names, branches of the name space, or patterns such as
+    /// "disk.*.read" [default: all]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Print everything except labels and help text: -d -i -L -m -s -t
+    #[arg(short = 'a', long)]
+    all: bool,
+
+    /// Print the descriptors of the metrics
+    #[arg(short = 'd', long)]
+    descs: bool,
+
+    /// Print the labels of the metrics
+    #[arg(short = 'e', long)]
+    labelsets: bool,
+
+    /// Print the help text of metrics and instance domains
+    #[arg(short = 'H', long)]
+    helptext: bool,
+
+    /// Print the instance domains, in full after each change
+    #[arg(short = 'i', long)]
+    insts: bool,
+
+    /// Print the records of instance domains as they are in the file, in full or as changes
+    #[arg(short = 'I', long)]
+    on_disk_insts: bool,
+
+    /// Print the archive's label
+    #[arg(short = 'l', long)]
+    label: bool,
+
+    /// Print the archive's label with its time zone and process ID
+    #[arg(short = 'L', long)]
+    long_label: bool,
+
+    /// Print the records [default without any other section]
+    #[arg(short = 'm', long = "values")]
+    values: bool,
+
+    /// Print marks even if metrics are named
+    #[arg(short = 'M', long)]
+    markrecs: bool,
+
+    /// Print the records in reverse order, newest first
+    #[arg(short = 'r', long)]
+    reverse: bool,
+
+    /// Print the size of each record
+    #[arg(short = 's', long)]
+    sizes: bool,
+
+    /// Print the temporal index
+    #[arg(short = 't', long)]
+    index: bool,
+
+    /// Print the records of the archive's files, or of a single named file, in hexadecimal
+    #[arg(short = 'v', long, conflicts_with_all = [
+        "metrics", "all", "descs", "labelsets", "helptext", "insts", "on_disk_insts", "label",
+        "long_label", "values", "markrecs", "reverse", "sizes", "index", "dates", "json", "start",
+        "finish",
+    ])]
+    hex: bool,
+
+    /// Print dates with times; -xx adds the seconds since the start of the archive, -xxx those
+    /// since 1970
+    #[arg(short = 'x', action = clap::ArgAction::Count)]
+    dates: u8,
+
+    /// Print the records as JSON Lines, with times as [seconds, nanoseconds]
+    #[arg(long, conflicts_with_all = [
+        "all", "descs", "labelsets", "helptext", "insts", "on_disk_insts", "label",
+        "long_label", "sizes", "index",
+    ])]
+    json: bool,
+
+    #[command(flatten)]
+    span: SpanOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// The archive and the output of all sections.
+struct Dump<'a> {
+    archive: &'a Archive,
+    zone: Zone,
+    /// The number of `-x`, 0..=3.
+    dates: u8,
+    out: &'a mut Output,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.hex {
+            return self.archive.each_file(hex::print);
+        }
+        self.archive.each(self.json, |archive, out| self.print(archive, out))
+    }
+
+    fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
+        let zone = self.zone.zone(archive.label())?;
+        let (start, end) = (archive.label().start, archive.end());
+        let window = || self.span.window(start, end, zone.time_zone());
+        let window = self.span.is_given().then(window).transpose()?;
+        let chosen = self.chosen(archive)?;
+        let options = records::Options {
+            chosen: chosen.as_deref(),
+            window,
+            reverse: self.reverse,
+            marks: chosen.is_none() || self.markrecs,
+            sizes: self.sizes || self.all,
+        };
+        let mut dump = Dump { archive, zone, dates: self.dates, out };
+        if self.json {
+            json::records(&mut dump, &options)
+        } else {
+            self.sections(&mut dump, &options)
+        }
+    }
+
+    /// Prints the chosen sections, in pmdumplog's order.
+    fn sections(&self, dump: &mut Dump<'_>, options: &records::Options<'_>) -> Result<(), Failure> {
+        if self.label || self.long_label || self.all {
+            metadata::label(dump, self.long_label || self.all);
+        }
+        if self.descs || self.all {
+            metadata::descriptors(dump)?;
+        }
+        if self.labelsets {
+            metadata::labels(dump)?;
+        }
+        if self.helptext {
+            metadata::help_text(dump)?;
+        }
+        if self.on_disk_insts {
+            on_disk::print(dump)?;
+        }
+        if self.insts || self.all {
+            metadata::instances(dump)?;
+        }
+        if self.index || self.all {
+            index::print(dump)?;
+        }
+        if self.values || self.all || !self.names_a_section() {
+            batches::print(dump, options)?;
+        }
+        Ok(())
+    }
+
+    fn names_a_section(&self) -> bool {
+        self.descs
+            || self.labelsets
+            || self.helptext
+            || self.insts
+            || self.on_disk_insts
+            || self.label
+            || self.long_label
+            || self.index
+    }
+
+    /// The chosen metrics in the order of their names; `None` for all.
+    fn chosen(&self, archive: &Archive) -> Result<Option<Vec<Pmid>>, Failure> {
+        if self.metrics.is_empty() {
+            return Ok(None);
+        }
+        let selection = select_metrics(archive.into(), &self.metrics, &[])?;
+        Ok(Some(selection.metrics().iter().map(|metric| metric.desc.pmid).collect()))
+    }
+}
+
+impl Dump<'_> {
+    fn text(&mut self, text: &str) {
+        self.out.text.extend_from_slice(text.as_bytes());
+    }
+
+    /// Appends `HH:MM:SS` with the decimal places of the archive's version.
+    fn push_time(&mut self, timestamp: Timestamp) {
+        let places = self.places();
+        self.zone.push_time(&mut self.out.text, timestamp, places);
+    }
+
+    /// Decimal places of the second in the archive's version.
+    fn places(&self) -> usize {
+        match self.archive.version() {
+            Version::V2 => 6,
+            Version::V3 => 9,
+        }
+    }
+
+    /// Appends a time of the archive with its date, as `-x` requires.
+    fn push_timestamp(&mut self, timestamp: Timestamp) {
+        self.push_dated(timestamp, self.places());
+        if self.dates >= 3 {
+            self.text(&format!(" {}", timestamp.seconds()));
+        }
+    }
+
+    /// Appends a time with its date and the seconds since the start of the archive,
+    /// as `-x` requires.
+    fn push_dated(&mut self, timestamp: Timestamp, places: usize) {
+        if self.dates > 0 {
+            self.zone.push_day(&mut self.out.text, timestamp);
+            self.text(" ");
+        }
+        self.zone.push_time(&mut self.out.text, timestamp, places);
+        if self.dates > 0 {
+            let year = self.zone.year(timestamp);
+            self.text(&format!(" {year:>4}"));
+        }
+        if self.dates >= 2 {
+            let seconds = timestamp.seconds_since(self.archive.label().start);
+            self.text(&format!(" ({seconds:.places$})"));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Prints records as JSON Lines.
+
+use pcp_archive::{InstanceId, Pmid, Record};
+use serde::Serialize;
+
+use super::Dump;
+use super::records::Options;
+use super::walk::Walk;
+use crate::Failure;
+use crate::text::{Json, json_time};
+
+/// One record.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: (i64, u32),
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    mark: bool,
+    sets: Vec<Set<'a>>,
+}
+
+/// A metric of a record: its values by instance, or an error. The values of a
+/// metric without a descriptor have no type and cannot be read.
+#[derive(Serialize)]
+struct Set<'a> {
+    pmid: String,
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    values: Vec<(Option<i32>, Json<'a>)>,
+}
+
+/// Prints the records.
+pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
+    let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
+    while let Some(record) = records.next()? {
+        let sets = sets(dump, &record, options.chosen)?;
+        if sets.is_empty() && !(record.is_mark() && options.marks) {
+            continue;
+        }
+        let time = json_time(record.timestamp());
+        dump.out.json_line(&Line { time, mark: record.is_mark(), sets })?;
+    }
+    Ok(())
+}
+
+fn sets<'r>(
+    dump: &Dump<'r>,
+    record: &Record<'r>,
+    chosen: Option<&[Pmid]>,
+) -> Result<Vec<Set<'r>>, Failure> {
+    let mut sets = Vec::new();
+    for view in record.value_sets() {
+        if chosen.is_some_and(|chosen| !chosen.contains(&view.pmid())) {
+            continue;
+        }
+        let metric = dump.archive.metadata().metric(view.pmid());
+        let error = view.error().map(|error| error.to_string());
+        let unreadable = metric.is_none().then(|| "no descriptor".to_owned());
+        let mut set = Set {
+            pmid: view.pmid().to_string(),
+            metric: metric.and_then(|metric| metric.names.first()).map(AsRef::as_ref),
+            error: error.or(unreadable),
+            values: Vec::with_capacity(view.len()),
+        };
+        if let Some(metric) = metric {
+            for observed in view.values(metric.desc.value_type) {
+                let (instance, value) =
+                    observed.map_err(|source| dump.archive.damaged(record, source))?;
+                let json = Json::new(value, dump.archive.metadata());
+                set.values.push((instance.map(InstanceId::get), json));
+            }
+        }
+        sets.push(set);
+    }
+    Ok(sets)
+}

@@ -1,0 +1,52 @@
+//! `mmv-archive extract`: part of an archive, or several archives, as a new one.
+
+use clap::Args;
+use pcp_archive::Source;
+use pcp_archive::extract::Extract;
+
+use crate::Failure;
+use crate::options::{ArchiveArgument, OutputOptions};
+use crate::selection::{select_metrics, warn_of_unnamed};
+use crate::time::{WindowOptions, ZoneOptions};
+
+/// Options of `extract`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics to keep: names, branches of the name space, or patterns such as "disk.*.read";
+    /// event metrics include their parameters [default: all]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Keep only these instances, by name or number; may be repeated
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+
+    #[command(flatten)]
+    output: OutputOptions,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
+        if self.metrics.is_empty() {
+            warn_of_unnamed(source);
+        }
+        let extract = Extract::new(select_metrics(source, &self.metrics, &self.instances)?);
+        let extract = extract.window(window.origin.max(window.start)..=window.end);
+        let staging = self.output.staging(&archives)?;
+        let summary = self.output.write(&extract, &archives, &staging)?;
+        self.output.commit(staging, &summary, &zone)
+    }
+}

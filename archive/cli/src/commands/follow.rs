@@ -1,0 +1,167 @@
+//! `mmv-archive follow`: the values of metrics as they are logged.
+
+mod view;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use pcp_archive::follow::{Follower, start_of};
+use pcp_archive::{Archive, ArchiveSet, Timestamp};
+use pcp_types::parse_interval;
+
+use crate::options::DisplayOptions;
+use crate::text::{Output, warn};
+use crate::time::{Frame, Zone, ZoneOptions};
+use crate::{Failure, time};
+use view::{Choice, View};
+
+/// Options of `follow`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Archive: its base name, any of its files, or a directory for the newest archive in it and
+    /// those that follow it
+    archive: PathBuf,
+
+    /// Metrics to show: names, branches of the name space, or patterns such as "disk.*.read"
+    /// [default: all]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// First record to show: a date, a time before the newest record (-10min) or after the start
+    /// of the archive (0s) [default: the newest]
+    #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
+    start: Option<String>,
+
+    /// Stop after this many records
+    #[arg(short = 's', long, value_name = "COUNT")]
+    samples: Option<u64>,
+
+    /// Interval at which to look for new records
+    #[arg(long, value_name = "INTERVAL", default_value = "250ms")]
+    poll: String,
+
+    /// Decimal places of floating-point numbers in the table [default for rates: 3]
+    #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
+    precision: Option<u8>,
+
+    /// Print JSON Lines, one object per value, without converting counters to rates
+    #[arg(long, conflicts_with = "precision")]
+    json: bool,
+
+    #[command(flatten)]
+    display: DisplayOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let poll = parse_interval(&self.poll)?;
+        let mut queue = Queue::new(&self.archive);
+        let mut follower = queue.newest()?;
+        let zone = self.zone.zone(follower.label())?;
+        follower.seek(self.first(&follower, &zone)?)?;
+        let choice = Choice {
+            metrics: &self.metrics,
+            instances: &self.display.instances,
+            rates: !self.display.no_rate && !self.json,
+            units: self.display.units()?,
+            precision: self.precision.map(usize::from),
+            width: self.display.width(),
+            json: self.json,
+        };
+        choice.unknown(follower.metadata()).for_each(|name| {
+            warn(&format_args!("{name}: no metric of this name in the archive yet"));
+        });
+        let mut view = View::new(&choice, zone);
+        let mut out = Output::new();
+        let mut remaining = self.samples.unwrap_or(u64::MAX);
+        while remaining > 0 {
+            // Before the records are read: once a later archive exists, this one is
+            // complete.
+            let next = queue.after(&follower)?;
+            while remaining > 0
+                && let Some(followed) = follower.next()?
+            {
+                remaining -= u64::from(view.show(&followed, &mut out)?);
+            }
+            out.flush()?;
+            match next {
+                Some(next) => {
+                    follower = next;
+                    view.begin_archive();
+                }
+                None if remaining > 0 => thread::sleep(poll.max(Duration::from_millis(1))),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of the first record to show.
+    fn first(&self, follower: &Follower, zone: &Zone) -> Result<Timestamp, Failure> {
+        let end = match Archive::open(follower.base()) {
+            Err(pcp_archive::Error::NoData { .. }) => follower.label().start,
+            archive => archive?.end(),
+        };
+        let Some(text) = &self.start else { return Ok(end) };
+        let (start, now) = (follower.label().start, Timestamp::now());
+        let frame = Frame { start, end, now, zone: zone.time_zone().clone() };
+        Ok(time::parse_time(text, &frame)?)
+    }
+}
+
+/// The archives of a directory, in the order of their start.
+struct Queue<'a> {
+    path: &'a Path,
+    /// Archives that are complete, or older than the first that is followed.
+    done: HashSet<PathBuf>,
+}
+
+impl<'a> Queue<'a> {
+    fn new(path: &'a Path) -> Self {
+        Self { path, done: HashSet::new() }
+    }
+
+    /// The newest archive.
+    fn newest(&mut self) -> Result<Follower, Failure> {
+        let mut newest: Option<(Timestamp, PathBuf)> = None;
+        for base in ArchiveSet::bases(&[self.path])? {
+            let start = start_of(&base)?;
+            if newest.as_ref().is_none_or(|(latest, _)| *latest <= start) {
+                newest = Some((start, base.clone()));
+            }
+            self.done.insert(base);
+        }
+        let path = newest.map_or_else(|| self.path.to_owned(), |(_, base)| base);
+        Ok(Follower::open(path)?)
+    }
+
+    /// The next archive after the current one, if there is one.
+    fn after(&mut self, current: &Follower) -> Result<Option<Follower>, Failure> {
+        if !self.path.is_dir() {
+            return Ok(None);
+        }
+        let mut next: Option<(Timestamp, PathBuf)> = None;
+        for base in ArchiveSet::bases(&[self.path])? {
+            if self.done.contains(&base) {
+                continue;
+            }
+            // Without a label yet, or not an archive: retried at the next poll.
+            let Ok(start) = start_of(&base) else { continue };
+            let is_first = next.as_ref().is_none_or(|(earliest, _)| start < *earliest);
+            if start >= current.label().start && is_first {
+                next = Some((start, base));
+            }
+        }
+        let Some((_, base)) = next else { return Ok(None) };
+        // The files of an archive do not appear all at once.
+        let Ok(follower) = Follower::open(&base) else { return Ok(None) };
+        self.done.insert(base);
+        Ok(Some(follower))
+    }
+}

@@ -1,0 +1,265 @@
+//! Prints records as rows of a table or as JSON Lines.
+
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::follow::Followed;
+use pcp_archive::replay::{SelectedMetric, rate_between};
+use pcp_archive::scan::select_instances;
+use pcp_archive::{InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
+use pcp_types::names;
+
+use crate::Failure;
+use crate::columns::{Column, Scale, WantedUnits};
+use crate::formats::jsonl::{Line, Mark};
+use crate::formats::table::{MISSING, Row, Table, cell_text, head, time_text};
+use crate::text::{Json, Output, json_time};
+use crate::time::Zone;
+
+/// Places of the second in the table.
+const PLACES: usize = 3;
+
+/// The options of the output.
+pub(super) struct Choice<'o> {
+    /// Selectors of metrics; all if empty.
+    pub(super) metrics: &'o [String],
+    /// The names or numbers of instances; all if empty.
+    pub(super) instances: &'o [String],
+    /// Counters are converted to rates.
+    pub(super) rates: bool,
+    pub(super) units: Vec<WantedUnits>,
+    pub(super) precision: Option<usize>,
+    pub(super) width: usize,
+    pub(super) json: bool,
+}
+
+impl Choice<'_> {
+    /// The selectors that select no metric of an archive.
+    pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &String> {
+        let is_known = |wanted: &str| metadata.select(wanted).next().is_some();
+        self.metrics.iter().filter(move |wanted| !is_known(wanted))
+    }
+
+    /// The metric with a PMID, by the first of its names that is selected.
+    fn shown(&self, pmid: Pmid, metadata: &Metadata) -> Option<Shown> {
+        let metric = metadata.metric(pmid)?;
+        let all = self.metrics.is_empty();
+        let is_chosen =
+            |name: &&String| all || self.metrics.iter().any(|m| names::selects(m, name));
+        let name = metric.names.iter().find(is_chosen)?.clone();
+        let metric = SelectedMetric { name, desc: metric.desc };
+        let scale = Scale::new(&metric, self.rates, &self.units);
+        Some(Shown { metric, scale, chosen: None, columns: HashMap::new() })
+    }
+}
+
+/// A selected metric.
+struct Shown {
+    metric: SelectedMetric,
+    scale: Scale,
+    /// The number of states of the domain, and the selected instances of them.
+    chosen: Option<(usize, HashSet<InstanceId>)>,
+    /// The column index of each instance; `None` for those that are not selected.
+    columns: HashMap<Option<InstanceId>, Option<usize>>,
+}
+
+impl Shown {
+    /// The column index of an instance; `None` if it is not selected. The column is
+    /// added at the first value.
+    fn column_index(
+        &mut self,
+        instance: Option<InstanceId>,
+        choice: &Choice<'_>,
+        metadata: &Metadata,
+        columns: &mut Vec<Live>,
+    ) -> Option<usize> {
+        if let Some(known) = self.columns.get(&instance) {
+            return *known;
+        }
+        let place = self.is_chosen(choice.instances, instance, metadata).then(|| {
+            let column = self.column(instance, metadata);
+            columns.push(Live { column, pmid: self.metric.desc.pmid, before: None });
+            columns.len() - 1
+        });
+        self.columns.insert(instance, place);
+        place
+    }
+
+    fn column(&self, instance: Option<InstanceId>, metadata: &Metadata) -> Column {
+        let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        let name = history.zip(instance).and_then(|(h, id)| h.name_at(id, Timestamp::MAX));
+        Column {
+            metric: 0,
+            instance,
+            name: self.metric.name.clone(),
+            instance_name: name.map(Into::into),
+            scale: self.scale.clone(),
+        }
+    }
+
+    /// Whether the texts select an instance.
+    fn is_chosen(
+        &mut self,
+        texts: &[String],
+        instance: Option<InstanceId>,
+        metadata: &Metadata,
+    ) -> bool {
+        let Some(id) = instance.filter(|_| !texts.is_empty()) else { return true };
+        let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        let states = history.map_or(0, |history| history.states().len());
+        if self.chosen.as_ref().is_none_or(|(known, _)| *known != states) {
+            self.chosen = Some((states, select_instances(texts, history).into_iter().collect()));
+        }
+        self.chosen.as_ref().is_some_and(|(_, chosen)| chosen.contains(&id))
+    }
+}
+
+/// A column, and the last value of a counter that is converted to a rate.
+struct Live {
+    column: Column,
+    pmid: Pmid,
+    before: Option<(Timestamp, OwnedValue)>,
+}
+
+impl Live {
+    /// The rate since the last value.
+    fn rate(
+        &mut self,
+        metric: &SelectedMetric,
+        timestamp: Timestamp,
+        value: Value<'_>,
+    ) -> Option<f64> {
+        let (since, before) = self.before.replace((timestamp, value.to_owned()))?;
+        rate_between(metric, (since, before.as_value()), (timestamp, value))
+    }
+}
+
+/// A column index and its value; the first value of a rate is unknown.
+type Cell = (usize, Option<OwnedValue>);
+
+/// The columns and the table so far.
+pub(super) struct View<'o> {
+    choice: &'o Choice<'o>,
+    zone: Zone,
+    /// Of the current archive; `None` for metrics that are not selected.
+    metrics: HashMap<Pmid, Option<Shown>>,
+    columns: Vec<Live>,
+    /// `None` before the first row.
+    table: Option<Table>,
+}
+
+impl<'o> View<'o> {
+    pub(super) fn new(choice: &'o Choice<'o>, zone: Zone) -> Self {
+        Self { choice, zone, metrics: HashMap::new(), columns: Vec::new(), table: None }
+    }
+
+    /// Starts another archive, whose values do not continue those before.
+    pub(super) fn begin_archive(&mut self) {
+        self.metrics.clear();
+        self.columns.clear();
+    }
+
+    /// Prints the values of the selected metrics; false if the record has none.
+    pub(super) fn show(
+        &mut self,
+        followed: &Followed<'_>,
+        out: &mut Output,
+    ) -> Result<bool, Failure> {
+        let timestamp = followed.record.timestamp();
+        if followed.record.is_mark() {
+            self.show_mark(timestamp, out)?;
+            return Ok(false);
+        }
+        let known = self.columns.len();
+        let cells = self.cells(followed)?;
+        if cells.is_empty() {
+            return Ok(false);
+        }
+        if self.choice.json {
+            self.write_lines(timestamp, &cells, followed.metadata, out)?;
+        } else {
+            if self.columns.len() > known {
+                self.begin_table(out);
+            }
+            self.write_row(timestamp, &cells, out)?;
+        }
+        Ok(true)
+    }
+
+    /// The values of the selected metrics. Adds columns of new instances.
+    fn cells(&mut self, followed: &Followed<'_>) -> Result<Vec<Cell>, Failure> {
+        let (choice, columns) = (self.choice, &mut self.columns);
+        let timestamp = followed.record.timestamp();
+        let mut cells = Vec::new();
+        for set in followed.record.value_sets() {
+            let shown = self.metrics.entry(set.pmid());
+            let shown = shown.or_insert_with(|| choice.shown(set.pmid(), followed.metadata));
+            let Some(shown) = shown else { continue };
+            for value in set.values(shown.metric.desc.value_type) {
+                let (instance, value) = value.map_err(|source| followed.damaged(source))?;
+                let place = shown.column_index(instance, choice, followed.metadata, columns);
+                let Some(place) = place else { continue };
+                let Some(live) = columns.get_mut(place) else { continue };
+                let value = if choice.rates && shown.metric.has_rates() {
+                    live.rate(&shown.metric, timestamp, value).map(Value::Double)
+                } else {
+                    Some(value)
+                };
+                cells.push((place, value.map(|value| live.column.scale.apply(value).to_owned())));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Prints a mark after at least one value.
+    fn show_mark(&mut self, timestamp: Timestamp, out: &mut Output) -> Result<(), Failure> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        self.columns.iter_mut().for_each(|live| live.before = None);
+        if self.choice.json {
+            return out.json_line(&Mark { time: json_time(timestamp), mark: true });
+        }
+        let row = Row { time: time_text(&self.zone, timestamp, PLACES), cells: Vec::new() };
+        self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
+    }
+
+    fn begin_table(&mut self, out: &mut Output) {
+        if self.table.is_some() {
+            out.text.push(b'\n');
+        }
+        let heads = self.columns.iter().map(|live| head(&live.column)).collect();
+        self.table = Some(Table::new(heads, self.choice.width));
+    }
+
+    fn write_row(
+        &mut self,
+        timestamp: Timestamp,
+        cells: &[Cell],
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let mut texts = vec![MISSING.to_owned(); self.columns.len()];
+        for (place, value) in cells {
+            let (Some(live), Some(text)) = (self.columns.get(*place), texts.get_mut(*place)) else {
+                continue;
+            };
+            let value = value.as_ref().map(OwnedValue::as_value);
+            *text = cell_text(value, &live.column, self.choice.precision);
+        }
+        let row = Row { time: time_text(&self.zone, timestamp, PLACES), cells: texts };
+        self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
+    }
+
+    fn write_lines(
+        &self,
+        timestamp: Timestamp,
+        cells: &[Cell],
+        metadata: &Metadata,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        for (place, value) in cells {
+            let (Some(live), Some(value)) = (self.columns.get(*place), value) else { continue };
+            let value = Json::new(value.as_value(), metadata);
+            out.json_line(&Line::new(timestamp, &live.column, live.pmid.to_string(), value))?;
+        }
+        Ok(())
+    }
+}

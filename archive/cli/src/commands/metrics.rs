@@ -1,0 +1,204 @@
+//! `mmv-archive metrics`: the metadata of metrics.
+
+use std::io::Write as _;
+
+use clap::Args;
+use pcp_archive::{
+    Archive, InDom, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
+};
+use serde::Serialize;
+use serde_json::{Map, Value as JsonValue};
+
+use crate::Failure;
+use crate::options::ArchiveArgument;
+use crate::text::descriptor::{descriptor, type_name, units};
+use crate::text::{Output, printable};
+
+/// Options of `metrics`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics to print: names, branches of the name space, or patterns such as "disk.*.read"
+    /// [default: all]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Print names only, one per line
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
+
+    /// Print one JSON object per metric
+    #[arg(long)]
+    json: bool,
+}
+
+/// The metadata of a metric at the end of the archive.
+#[derive(Debug, Serialize)]
+struct MetricEntry<'a> {
+    metric: &'a str,
+    pmid: String,
+    #[serde(rename = "type")]
+    value_type: &'static str,
+    semantics: String,
+    units: String,
+    indom: Option<String>,
+    oneline: Option<&'a str>,
+    help: Option<&'a str>,
+    labels: Map<String, JsonValue>,
+    instances: Vec<InstanceEntry>,
+}
+
+/// One instance of a metric.
+#[derive(Debug, Serialize)]
+struct InstanceEntry {
+    id: i32,
+    name: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    labels: Map<String, JsonValue>,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.archive.each(self.json, |archive, out| self.print_all(archive, out))
+    }
+
+    fn print_all(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
+        let all = [String::new()];
+        let names = if self.metrics.is_empty() { &all[..] } else { &self.metrics };
+        let mut missing = 0;
+        for name in names {
+            let mut found = false;
+            for (leaf, metric) in archive.metadata().select(name) {
+                found = true;
+                self.print(out, archive, leaf, &metric.desc)?;
+            }
+            if !found {
+                missing += 1;
+                crate::text::output::warn(&format_args!(
+                    "{name}: no metric of this name in the archive"
+                ));
+            }
+        }
+        if missing == names.len() {
+            return Err(Failure::NoData("no metric to print".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        out: &mut Output,
+        archive: &Archive,
+        name: &str,
+        desc: &MetricDesc,
+    ) -> Result<(), Failure> {
+        if self.names {
+            out.text.extend_from_slice(format!("{}\n", printable(name)).as_bytes());
+            return out.spill();
+        }
+        let entry = MetricEntry::new(archive, name, desc);
+        if self.json {
+            return out.json_line(&entry);
+        }
+        entry.push_text(&mut out.text, desc)?;
+        out.spill()
+    }
+}
+
+impl<'a> MetricEntry<'a> {
+    fn new(archive: &'a Archive, name: &'a str, desc: &MetricDesc) -> Self {
+        let metadata = archive.metadata();
+        let target = TextTarget::Metric(desc.pmid);
+        Self {
+            metric: name,
+            pmid: desc.pmid.to_string(),
+            value_type: type_name(desc.value_type),
+            semantics: desc.semantics.to_string(),
+            units: units(desc.units),
+            indom: desc.indom.map(|indom| indom.to_string()),
+            oneline: metadata.text(target, TextKind::OneLine),
+            help: metadata.text(target, TextKind::Full),
+            labels: metric_labels(metadata, desc, archive.end()),
+            instances: desc.indom.map_or_else(Vec::new, |indom| instances(archive, indom)),
+        }
+    }
+
+    fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
+        write!(out, "{}  PMID: {}", printable(self.metric), self.pmid)?;
+        if let Some(oneline) = self.oneline {
+            write!(out, "  [{}]", printable(oneline))?;
+        }
+        write!(out, "\n{}", descriptor(desc))?;
+        if !self.labels.is_empty() {
+            writeln!(out, "    Labels: {}", text_of(&self.labels))?;
+        }
+        for line in self.help.unwrap_or("").lines() {
+            writeln!(out, "    | {}", printable(line))?;
+        }
+        for instance in &self.instances {
+            write!(out, "    inst [{} or \"{}\"]", instance.id, printable(&instance.name))?;
+            if !instance.labels.is_empty() {
+                write!(out, " {}", text_of(&instance.labels))?;
+            }
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Labels as a JSON object without control characters.
+fn text_of(labels: &Map<String, JsonValue>) -> String {
+    printable(&serde_json::to_string(labels).unwrap_or_default())
+}
+
+/// The labels of a metric: of the context, its domain, instance domain, cluster
+/// and item; the more specific override the others.
+fn metric_labels(
+    metadata: &Metadata,
+    desc: &MetricDesc,
+    timestamp: Timestamp,
+) -> Map<String, JsonValue> {
+    let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
+    let targets = [
+        Some(LabelTarget::Context),
+        Some(LabelTarget::Domain(domain)),
+        desc.indom.map(LabelTarget::InDom),
+        Some(LabelTarget::Cluster { domain, cluster }),
+        Some(LabelTarget::Item(desc.pmid)),
+    ];
+    let mut merged = Map::new();
+    for target in targets.into_iter().flatten() {
+        for set in metadata.labels_at(target, timestamp).unwrap_or_default() {
+            merged.extend(object(&set.json));
+        }
+    }
+    merged
+}
+
+/// The instances at the end of the archive, with their own labels.
+fn instances(archive: &Archive, indom: InDom) -> Vec<InstanceEntry> {
+    let metadata = archive.metadata();
+    let timestamp = archive.end();
+    let sets = metadata.labels_at(LabelTarget::Instances(indom), timestamp).unwrap_or_default();
+    let listed = metadata.indom_at(indom, timestamp).unwrap_or_default();
+    listed
+        .iter()
+        .map(|instance| InstanceEntry {
+            id: instance.id.get(),
+            name: instance.name.to_string(),
+            labels: sets
+                .iter()
+                .filter(|set| set.instance == Some(instance.id))
+                .flat_map(|set| object(&set.json))
+                .collect(),
+        })
+        .collect()
+}
+
+/// The members of a JSON object; none for other text.
+fn object(json: &str) -> Map<String, JsonValue> {
+    serde_json::from_str(json).unwrap_or_default()
+}

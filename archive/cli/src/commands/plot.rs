@@ -1,0 +1,266 @@
+//! `mmv-archive plot`: metrics over time as lines, in the terminal or an image.
+
+mod lines;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use pcp_archive::replay::{self, Replay, Sample};
+use pcp_archive::{Source, Timestamp};
+use pcp_types::parse_interval;
+
+use crate::columns::Choice;
+use crate::image::{Image, ImageError, Panel};
+use crate::options::{ArchiveArgument, DisplayOptions};
+use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
+use crate::text::Output;
+use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
+use crate::{Failure, columns};
+
+/// The maximum number of samples without a given interval.
+const MAX_SAMPLES: u128 = 800;
+
+/// Options of `plot`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics to plot: names, branches of the name space, or patterns such as "disk.*.read"
+    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Also plot a derived metric, or define those of a file, as for report: "free = 100 * mem.free /
+    /// mem.total"; may be repeated
+    #[arg(
+        short = 'e',
+        long = "derived",
+        value_name = "EXPRESSION|FILE",
+        allow_hyphen_values = true
+    )]
+    expressions: Vec<String>,
+
+    /// Write an image, SVG or PNG by its extension, instead of text to the terminal
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Lines per unit, those with the largest means; the others are summed [default: 4 in the
+    /// terminal, up to 12 in an image]
+    #[arg(long, value_name = "COUNT")]
+    top: Option<usize>,
+
+    /// Time between samples [default: that between logged values, or more if those are too many]
+    #[arg(short = 't', long, value_name = "INTERVAL")]
+    interval: Option<String>,
+
+    /// Size of the image in pixels
+    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1200x675")]
+    size: String,
+
+    #[command(flatten)]
+    span: SpanOptions,
+
+    #[command(flatten)]
+    display: DisplayOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// The text of a plot, and its clock.
+struct Caption {
+    title: String,
+    subtitle: String,
+    clock: Clock,
+}
+
+/// Times as seconds of the local clock at the start, so that round times are round
+/// in the time zone of the plot.
+struct Clock {
+    zone: Zone,
+    /// Seconds since 1970 of the midnight before the start: doubles keep the
+    /// fractions of small numbers.
+    zero: i64,
+    format: &'static str,
+}
+
+impl Clock {
+    fn new(zone: Zone, window: Window) -> Self {
+        let ahead = zone.offset(window.start);
+        let day = (window.start.seconds().saturating_add(ahead)).div_euclid(86_400);
+        let zero = day.saturating_mul(86_400).saturating_sub(ahead);
+        let format = match window.end.nanos_since(window.start) / 1_000_000_000 {
+            0..300 => "%H:%M:%S",
+            300..172_800 => "%H:%M",
+            172_800..604_800 => "%a %H:%M",
+            _ => "%b %e",
+        };
+        Self { zone, zero, format }
+    }
+
+    fn seconds(&self, timestamp: Timestamp) -> f64 {
+        timestamp.seconds_since(Timestamp::from_nanos(i128::from(self.zero) * 1_000_000_000))
+    }
+
+    fn label(&self, seconds: f64) -> String {
+        let nanos = i128::from(self.zero) * 1_000_000_000 + (seconds * 1e9).round() as i128;
+        self.zone.strftime(Timestamp::from_nanos(nanos), self.format)
+    }
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let size = size(&self.size)?;
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let (start, end) = (source.start(), source.end());
+        let window = self.span.window(start, end, zone.time_zone())?;
+        let replay = self.load(source)?;
+        let clock = Clock::new(zone, window);
+        let panels = self.panels(source, &replay, window, &clock)?;
+        let caption = self.caption(source, window, clock);
+        if let Some(path) = &self.output {
+            write_image(path, &caption, &panels, size)?;
+            return check_complete(&replay);
+        }
+        let width = self.display.width();
+        let mut out = Output::new();
+        out.text.extend_from_slice(terminal::render(&caption, &panels, width).as_bytes());
+        out.finish()?;
+        check_complete(&replay)
+    }
+
+    fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
+        let selection =
+            select_with_derived(Replay::open(source).read_on(), &self.metrics, &self.expressions)?;
+        let replay = selection.load()?;
+        warn_of_losses(&replay);
+        Ok(replay)
+    }
+
+    /// The lines, by unit.
+    fn panels(
+        &self,
+        source: Source<'_>,
+        replay: &Replay<'_>,
+        window: Window,
+        clock: &Clock,
+    ) -> Result<Vec<Panel>, Failure> {
+        let units = self.display.units()?;
+        let (instances, rates) = (self.display.instances.as_slice(), !self.display.no_rate);
+        let choice = Choice { instances, rates, units: &units, raw: false };
+        let columns = columns::columns(source.metadata(), replay, &choice);
+        let step = self.step(replay, window)?;
+        let samples = replay::times(window.start..=window.end, step).filter_map(|timestamp| {
+            let rates = || replay.rates_at(timestamp, timestamp.saturating_sub(step));
+            if self.display.no_rate {
+                replay.at_since(timestamp, timestamp.saturating_sub(step))
+            } else {
+                rates()
+            }
+        });
+        let samples: Vec<Sample<'_>> = samples.collect();
+        let top = self.top.or_else(|| self.output.is_none().then_some(4));
+        let panels = lines::panels(&columns, &samples, clock, top);
+        if panels.is_empty() {
+            return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
+        }
+        Ok(panels)
+    }
+
+    /// The time between samples. Rates over less than the time between two logged
+    /// values would show how values in between are rounded.
+    fn step(&self, replay: &Replay<'_>, window: Window) -> Result<Duration, Failure> {
+        let span = window.end.nanos_since(window.start).unsigned_abs();
+        let least = Duration::from_nanos((span / MAX_SAMPLES).max(1) as u64);
+        let step = match &self.interval {
+            Some(text) => parse_interval(text)?,
+            None => replay.typical_interval().map_or(least, |logged| logged.max(least)),
+        };
+        if step.is_zero() {
+            return Err(Failure::Usage("the interval between samples is zero".to_owned()));
+        }
+        Ok(step)
+    }
+
+    fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
+        let zone = &clock.zone;
+        let same_day = zone.strftime(window.start, "%F") == zone.strftime(window.end, "%F");
+        let until = zone.strftime(window.end, if same_day { "%T %Z" } else { "%F %T %Z" });
+        let subtitle = format!(
+            "{}, {} to {until}",
+            source.label().hostname,
+            zone.strftime(window.start, "%F %T"),
+        );
+        let expressions = self.expressions.iter().filter(|text| !is_definition_file(text));
+        let titles: Vec<&str> =
+            self.metrics.iter().chain(expressions).map(String::as_str).collect();
+        Caption { title: titles.join(", "), subtitle, clock }
+    }
+}
+
+/// `1200x675`.
+fn size(text: &str) -> Result<(u32, u32), Failure> {
+    let sides = text.split_once('x').and_then(|(width, height)| {
+        Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
+    });
+    sides.ok_or_else(|| Failure::Usage(format!("\"{text}\" is not a size such as 1200x675")))
+}
+
+fn write_image(
+    path: &Path,
+    caption: &Caption,
+    panels: &[Panel],
+    (width, height): (u32, u32),
+) -> Result<(), Failure> {
+    let image = Image::new(&caption.title, panels)
+        .subtitle(&caption.subtitle)
+        .size(width, height)
+        .time_labels(|seconds| caption.clock.label(seconds));
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let bytes = match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("svg") => image.svg().map(String::into_bytes),
+        Some("png") => image.png(),
+        _ => {
+            let path = path.display();
+            return Err(Failure::Usage(format!(
+                "{path}: the name of an image ends in .svg or .png"
+            )));
+        }
+    };
+    let bytes = bytes.map_err(|error| match error {
+        ImageError::Size { .. } => Failure::Usage(error.to_string()),
+        error => Failure::Output(std::io::Error::other(error)),
+    })?;
+    let written = std::fs::write(path, bytes);
+    written.map_err(|error| Failure::Image(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    #[test]
+    fn a_size_is_two_numbers() {
+        assert_eq!(size("800x600").unwrap(), (800, 600));
+        for text in ["", "800", "x", "800x", "8e2x600", "-1x5"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn round_times_are_round_on_the_clock_of_the_zone() {
+        // 03:43:20 in India, half an hour off the hours of UTC.
+        let start = Timestamp::new(1_700_000_000, 0).unwrap();
+        let end = start.saturating_add(Duration::from_secs(3600));
+        let window = Window { start, end, origin: start };
+        let clock = Clock::new(Zone::new(TimeZone::posix("IST-5:30").unwrap()), window);
+        let since_midnight = 3.0 * 3600.0 + 43.0 * 60.0 + 20.0;
+        assert!((clock.seconds(start) - since_midnight).abs() < 1e-9);
+        assert_eq!(clock.label(4.0 * 3600.0), "04:00");
+    }
+}

@@ -1,0 +1,161 @@
+//! `mmv-archive repair` and `mmv-archive reindex`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use pcp_archive::Timestamp;
+use pcp_archive::repair::{self, Repaired};
+use pcp_archive::salvage::Lost;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::options::ProgressOptions;
+use crate::text::{Output, json_time};
+use crate::time::Zone;
+
+/// Options of `repair`.
+#[derive(Debug, Args)]
+pub(crate) struct RepairArguments {
+    /// Archive: its base name, any of its files, or a directory with a single archive
+    archive: PathBuf,
+
+    /// Base name of the new archive
+    #[arg(long, short, value_name = "BASE", required_unless_present = "in_place")]
+    output: Option<PathBuf>,
+
+    /// Replace the archive by the repaired one
+    #[arg(long, conflicts_with = "output")]
+    in_place: bool,
+
+    /// Print one JSON object, with times as [seconds, nanoseconds]
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
+}
+
+/// Options of `reindex`.
+#[derive(Debug, Args)]
+pub(crate) struct ReindexArguments {
+    /// Archive: its base name, any of its files, or a directory with a single archive; only its
+    /// index may be damaged
+    archive: PathBuf,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
+}
+
+#[derive(Serialize)]
+struct JsonRepaired<'r> {
+    archive: &'r Path,
+    records: u64,
+    thinned: u64,
+    dropped: u64,
+    marks: u64,
+    metadata_records: u64,
+    dropped_metadata: u64,
+    index_entries: u64,
+    start: (i64, u32),
+    end: (i64, u32),
+    lost: Vec<JsonLost<'r>>,
+}
+
+#[derive(Serialize)]
+struct JsonLost<'r> {
+    file: &'r Path,
+    offset: u64,
+    bytes: u64,
+    reason: &'r str,
+    after: Option<(i64, u32)>,
+    before: Option<(i64, u32)>,
+}
+
+impl RepairArguments {
+    /// Prints the counts of records that are kept, and what is lost.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut progress = self.progress.start();
+        let mut show = |done, all| progress.show(done, all);
+        let repaired = match &self.output {
+            Some(base) => repair::repair_watched(&self.archive, base, &mut show)?,
+            None => repair::repair_in_place_watched(&self.archive, &mut show)?,
+        };
+        drop(progress);
+        let mut out = Output::new();
+        if self.json {
+            out.json_line(&json(&repaired))?;
+        } else {
+            out.text.extend_from_slice(text(&repaired).as_bytes());
+        }
+        out.finish()
+    }
+}
+
+impl ReindexArguments {
+    /// Prints the number of index entries.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut progress = self.progress.start();
+        let show = &mut |done, all| progress.show(done, all);
+        let entries = repair::reindex_watched(&self.archive, show)?;
+        drop(progress);
+        let mut out = Output::new();
+        out.text.extend_from_slice(format!("{entries} index entries\n").as_bytes());
+        out.finish()
+    }
+}
+
+fn text(repaired: &Repaired) -> String {
+    let zone = Zone::new(TimeZone::UTC);
+    let (start, end) = repaired.span;
+    let mut lines = vec![
+        format!("archive           {}", repaired.base.display()),
+        format!("records           {}", repaired.records),
+        format!("  without some    {}", repaired.thinned),
+        format!("  left out        {}", repaired.dropped),
+        format!("marks put in      {}", repaired.marks),
+        format!("metadata records  {}", repaired.metadata_records),
+        format!("  left out        {}", repaired.dropped_metadata),
+        format!("index entries     {}", repaired.index_entries),
+        format!("start             {}", zone.rfc3339(start)),
+        format!("end               {}", zone.rfc3339(end)),
+    ];
+    lines.extend(repaired.lost.iter().map(|lost| line_of(lost, &zone)));
+    lines.join("\n") + "\n"
+}
+
+/// `lost FILE: offset N: N bytes, after TIME, before TIME: REASON`
+fn line_of(lost: &Lost, zone: &Zone) -> String {
+    let Lost { file, offset, bytes, reason, after, before } = lost;
+    let time = |word: &str, timestamp: &Option<Timestamp>| {
+        timestamp
+            .map(|timestamp| format!(", {word} {}", zone.rfc3339(timestamp)))
+            .unwrap_or_default()
+    };
+    let span = time("after", after) + &time("before", before);
+    format!("lost {}: offset {offset}: {bytes} bytes{span}: {reason}", file.display())
+}
+
+fn json(repaired: &Repaired) -> JsonRepaired<'_> {
+    let lost = repaired.lost.iter().map(|lost| JsonLost {
+        file: &lost.file,
+        offset: lost.offset,
+        bytes: lost.bytes,
+        reason: &lost.reason,
+        after: lost.after.map(json_time),
+        before: lost.before.map(json_time),
+    });
+    JsonRepaired {
+        archive: &repaired.base,
+        records: repaired.records,
+        thinned: repaired.thinned,
+        dropped: repaired.dropped,
+        marks: repaired.marks,
+        metadata_records: repaired.metadata_records,
+        dropped_metadata: repaired.dropped_metadata,
+        index_entries: repaired.index_entries,
+        start: json_time(repaired.span.0),
+        end: json_time(repaired.span.1),
+        lost: lost.collect(),
+    }
+}

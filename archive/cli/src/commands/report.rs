@@ -1,0 +1,258 @@
+//! `mmv-archive report`: the values of metrics over time.
+//!
+//! The options become a `Request` (which times, how counters are converted), the
+//! metrics a selection; `samples` reads them and passes them to the writer of the
+//! format.
+
+mod samples;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use pcp_archive::replay::{Decrease, Replay, Selection};
+use pcp_archive::{Source, Timestamp};
+use pcp_types::parse_interval;
+
+use crate::columns::{Choice, Column};
+use crate::formats::{Format, Report, Writer};
+use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions};
+use crate::selection::{check_complete, select_with_derived, warn_of_losses};
+use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
+use crate::{Failure, columns, time};
+use samples::{Request, SampleTimes, Samples};
+
+/// The options of samples at regular intervals, which conflict with given times.
+const REGULAR: [&str; 4] = ["start", "finish", "align", "origin"];
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics to report: names, branches of the name space, or patterns such as "disk.*.read"
+    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Also report a derived metric: "free = 100 * mem.free / mem.total",
+    /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]"; with + - * /, comparisons, && || ! ?:,
+    /// rate, delta, instant, sum, avg, min, max, count, scalar, defined, novalue, mkconst,
+    /// matchinst, rescale(x, "Mbyte"). Or read definitions from a file or directory, named with a
+    /// leading /, ./ or ../, and report those that METRIC selects, or all. May be repeated
+    #[arg(
+        short = 'e',
+        long = "derived",
+        value_name = "EXPRESSION|FILE",
+        allow_hyphen_values = true,
+        conflicts_with = "raw"
+    )]
+    expressions: Vec<String>,
+
+    /// Report the sum over all instances of each metric
+    #[arg(long, conflicts_with_all = ["raw", "instances"])]
+    sum: bool,
+
+    /// Report these quantiles of each histogram, of what it counted in the interval before each
+    /// sample, instead of its buckets: 0.5,0.99,1
+    #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
+    #[arg(conflicts_with_all = ["raw", "stepping"])]
+    quantile: Vec<f64>,
+
+    /// Report the values as they were logged, at the times they were logged
+    #[arg(long, conflicts_with_all = ["at", "times", "interval", "samples", "align", "origin"])]
+    raw: bool,
+
+    /// Report the values at this time, a date or SECONDS.NANOSECONDS since 1970; may be repeated
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = REGULAR)]
+    at: Vec<String>,
+
+    /// Report the values at the times in this file, one per line
+    #[arg(long, value_name = "FILE", conflicts_with_all = REGULAR)]
+    times: Option<PathBuf>,
+
+    /// Time between samples, over which rates are computed: 250ms, 5min, 1h30m [default: 1s]
+    #[arg(short = 't', long, value_name = "INTERVAL")]
+    interval: Option<String>,
+
+    /// Stop after this many samples
+    #[arg(short = 's', long, value_name = "COUNT")]
+    samples: Option<usize>,
+
+    /// Convert counters to rates per second [default in tables]
+    #[arg(long, conflicts_with_all = ["no_rate", "raw"])]
+    rate: bool,
+
+    /// Decimal places of floating-point numbers in tables and CSV [default for rates in tables:
+    /// 3]
+    #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
+    precision: Option<u8>,
+
+    /// Treat an integer counter that decreases as wrapped, not as reset
+    #[arg(long)]
+    counter_wrap: bool,
+
+    /// Report no counter at the first sample after a mark, as PCP's own programs do when they
+    /// step through an archive
+    #[arg(long, conflicts_with_all = ["raw", "rate", "at", "times"])]
+    stepping: bool,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    display: DisplayOptions,
+
+    #[command(flatten)]
+    format: FormatOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let frame = Frame {
+            start: source.start(),
+            end: source.end(),
+            now: Timestamp::now(),
+            zone: zone.time_zone().clone(),
+        };
+        let window = self.window.window(frame.start, frame.end, &frame.zone)?;
+        let request = self.request(window, &frame)?;
+        let mut samples = Samples::new(self.selection(source)?, &request)?;
+        let replay = samples.replay();
+        warn_of_losses(replay);
+        let columns = self.columns(source, replay)?;
+        if columns.is_empty() {
+            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+        }
+        let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
+        let width = self.display.width();
+        let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
+        let metadata = source.metadata();
+        let report = Report { metadata, pmids, columns, zone, places, precision, width };
+        let mut writer = Writer::begin(report, self.format.format());
+        samples.write(&request, &mut writer)?;
+        let values = writer.finish()?;
+        check_complete(samples.replay())?;
+        if values == 0 {
+            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The metrics that are selected.
+    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        let selection = Replay::open(source).decrease(decrease).read_on();
+        let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
+        if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
+            return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
+        }
+        if self.sum {
+            selection.sum_instances(self.has_rates())?;
+        }
+        Ok(selection)
+    }
+
+    /// Whether counters are converted to rates: by default in tables, as in PCP's
+    /// pmrep.
+    fn has_rates(&self) -> bool {
+        let by_default = self.format.format() == Format::Table && !self.raw;
+        self.rate || (by_default && !self.display.no_rate && !self.stepping)
+    }
+
+    fn columns(&self, source: Source<'_>, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
+        let units = self.display.units()?;
+        let (instances, rates) = (self.display.instances.as_slice(), self.has_rates());
+        let choice = Choice { instances, rates, units: &units, raw: self.raw };
+        Ok(columns::columns(source.metadata(), replay, &choice))
+    }
+
+    /// The request for this window.
+    fn request(&self, window: Window, frame: &Frame) -> Result<Request, Failure> {
+        let step = self.step()?;
+        Ok(Request {
+            times: self.sample_times(window, step, frame)?,
+            window,
+            step,
+            count: self.count(),
+            rates: self.has_rates(),
+            stepping: self.stepping,
+        })
+    }
+
+    /// The times of the samples.
+    fn sample_times(
+        &self,
+        window: Window,
+        step: Duration,
+        frame: &Frame,
+    ) -> Result<SampleTimes, Failure> {
+        if self.raw {
+            return Ok(SampleTimes::Logged);
+        }
+        if self.at.is_empty() && self.times.is_none() {
+            let span = window.end.nanos_since(window.origin).max(0).unsigned_abs();
+            let steps = (span / step.as_nanos()).min((self.count() as u128).saturating_sub(1));
+            let whole = u64::try_from(steps * step.as_nanos()).unwrap_or(u64::MAX);
+            let last = window.origin.saturating_add(Duration::from_nanos(whole));
+            // A window that ends before its start has no samples.
+            let first = window.origin;
+            let last = if self.count() == 0 { first.saturating_sub(step) } else { last };
+            return Ok(SampleTimes::Regular { first, last });
+        }
+        let mut times = Vec::new();
+        for text in &self.at {
+            times.push(time::parse_timestamp(text, frame)?);
+        }
+        if let Some(path) = &self.times {
+            times.extend(times_in(path, frame)?);
+        }
+        times.truncate(self.count());
+        Ok(SampleTimes::Listed(times))
+    }
+
+    fn count(&self) -> usize {
+        self.samples.unwrap_or(usize::MAX)
+    }
+
+    fn step(&self) -> Result<Duration, Failure> {
+        let step = parse_interval(self.interval.as_deref().unwrap_or("1s"))?;
+        if step.is_zero() {
+            return Err(Failure::Usage("the interval between samples is zero".to_owned()));
+        }
+        Ok(step)
+    }
+
+    /// Decimal places of the second in a table: none if all times are full seconds,
+    /// else three or nine.
+    fn places(&self, window: Window) -> Result<usize, Failure> {
+        let step = self.step()?;
+        let even_times = !self.raw && self.at.is_empty() && self.times.is_none();
+        if even_times && window.origin.nanoseconds() == 0 && step.subsec_nanos() == 0 {
+            return Ok(0);
+        }
+        Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
+    }
+}
+
+/// A quantile on the command line.
+fn quantile(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+/// The times in a file, one per line; empty lines and comments (`#`) are ignored.
+fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| time::parse_timestamp(line, frame).map_err(Failure::from)).collect()
+}

@@ -1,0 +1,294 @@
+//! `mmv-archive summary`: averages, minima and maxima over a time window.
+
+use std::sync::Arc;
+
+use clap::Args;
+use hashbrown::HashMap;
+use pcp_archive::replay::Decrease;
+use pcp_archive::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize};
+use pcp_archive::{InstanceId, Metadata, Source, Value};
+use serde::Serialize;
+
+use crate::formats::{Format, csv};
+use crate::options::{ArchiveArgument, FormatOptions};
+use crate::selection::select_metrics;
+use crate::text::{Grid, Json, Output, json_time, printable, push_plain};
+use crate::time::{WindowOptions, Zone, ZoneOptions};
+use crate::{Failure, columns};
+
+/// Counters with rates over at most this part of the window are marked with an
+/// asterisk, as in pmlogsummary.
+const MIN_COVERAGE: f64 = 0.1;
+
+/// The cell of a missing value.
+const MISSING: &str = "-";
+
+/// Options of `summary`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Metrics to summarize: names, branches of the name space, or patterns such as "disk.*.read"
+    /// [default: all]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Summarize only these instances, by name or number; may be repeated [default: all]
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+
+    /// Add the times of minimum and maximum to the table
+    #[arg(long)]
+    times: bool,
+
+    /// Add the sum of all values to the table; of a counter its increase, in its own units
+    #[arg(long)]
+    sum: bool,
+
+    /// Decimal places of numbers in tables and CSV [default in tables: 3]
+    #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
+    precision: Option<u8>,
+
+    /// Treat an integer counter that decreases as wrapped, not as reset
+    #[arg(long)]
+    counter_wrap: bool,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    #[command(flatten)]
+    format: FormatOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// One instance of a metric.
+struct Line<'s> {
+    metric: &'s MetricSummary,
+    instance: Option<InstanceId>,
+    /// The instance's newest name.
+    name: Option<Arc<str>>,
+    statistics: Option<&'s Statistics>,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
+        let selection = select_metrics(source, &self.metrics, &self.instances)?;
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        let summaries = summarize(&selection, window.origin..=window.end, decrease)?;
+        let lines = lines(source.metadata(), &summaries);
+        if lines.is_empty() {
+            let reason = "the metrics have no numbers at these times";
+            return Err(Failure::NoData(reason.to_owned()));
+        }
+        let mut out = Output::new();
+        match self.format.format() {
+            Format::Table => {
+                let seconds = window.end.seconds_since(window.origin);
+                self.write_table(&mut out, &lines, &zone, seconds)?;
+            }
+            Format::Csv => self.write_csv(&mut out, &lines, &zone)?,
+            Format::Jsonl => write_json(&mut out, &lines)?,
+        }
+        out.finish()
+    }
+
+    /// Writes a row per instance.
+    fn write_table(
+        &self,
+        out: &mut Output,
+        lines: &[Line<'_>],
+        zone: &Zone,
+        seconds: f64,
+    ) -> Result<(), Failure> {
+        let heads = self.heads();
+        let mut grid = Grid::new(heads.len());
+        for head in heads {
+            grid.cell(|text| text.push_str(head));
+        }
+        for line in lines {
+            self.push_cells(&mut grid, line, zone, seconds);
+        }
+        grid.write(out)
+    }
+
+    fn heads(&self) -> Vec<&'static str> {
+        let mut heads = vec!["Metric", "Time average", "Stochastic"];
+        heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
+        heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
+        heads.extend(self.sum.then_some("Sum"));
+        heads.extend(["Count", "Units"]);
+        heads
+    }
+
+    fn push_cells(&self, grid: &mut Grid, line: &Line<'_>, zone: &Zone, seconds: f64) {
+        let statistics = line.statistics;
+        let places = usize::from(self.precision.unwrap_or(3));
+        let number = |grid: &mut Grid, number: fn(&Statistics) -> f64| match statistics {
+            Some(statistics) => grid.format(format_args!("{:.places$}", number(statistics))),
+            None => grid.format(format_args!("{MISSING}")),
+        };
+        let time = |grid: &mut Grid, extreme: fn(&Statistics) -> Extreme| match statistics {
+            _ if !self.times => {}
+            Some(statistics) => {
+                grid.cell(|text| {
+                    text.push_str(&zone.strftime(extreme(statistics).at, "%F %T%.3f"));
+                });
+            }
+            None => grid.format(format_args!("{MISSING}")),
+        };
+        let covered = statistics.map_or(0.0, |statistics| statistics.seconds / seconds);
+        let is_short = line.metric.metric.has_rates() && covered <= MIN_COVERAGE;
+        grid.cell(|text| {
+            text.push_str(if is_short { "*" } else { "" });
+            text.push_str(&printable(&line.metric.metric.name));
+            if let Some(title) = line.instance_title() {
+                text.push_str(&printable(&format!("[{title}]")));
+            }
+        });
+        number(grid, |statistics| statistics.time_average);
+        number(grid, |statistics| statistics.stochastic_average);
+        number(grid, |statistics| statistics.minimum.value);
+        time(grid, |statistics| statistics.minimum);
+        number(grid, |statistics| statistics.maximum.value);
+        time(grid, |statistics| statistics.maximum);
+        if self.sum {
+            number(grid, |statistics| statistics.sum);
+        }
+        grid.format(format_args!("{}", statistics.map_or(0, |statistics| statistics.count)));
+        grid.cell(|text| text.push_str(&line.units()));
+    }
+
+    /// Writes a header and a line per instance; missing values are empty fields.
+    fn write_csv(&self, out: &mut Output, lines: &[Line<'_>], zone: &Zone) -> Result<(), Failure> {
+        out.text.extend_from_slice(
+            b"Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
+              Minimum,Minimum at,Maximum,Maximum at\r\n",
+        );
+        for line in lines {
+            csv::push_field(&mut out.text, line.metric.metric.name.as_bytes());
+            out.text.push(b',');
+            let title = line.instance_title().unwrap_or_default();
+            csv::push_field(&mut out.text, title.as_bytes());
+            out.text.push(b',');
+            csv::push_field(&mut out.text, line.units().as_bytes());
+            match line.statistics {
+                Some(statistics) => self.push_csv_numbers(out, statistics, zone),
+                None => out.text.extend_from_slice(b",0,,,,,,,,"),
+            }
+            out.text.extend_from_slice(b"\r\n");
+            out.spill()?;
+        }
+        Ok(())
+    }
+
+    fn push_csv_numbers(&self, out: &mut Output, statistics: &Statistics, zone: &Zone) {
+        let places = self.precision.map(usize::from);
+        let text = &mut out.text;
+        let push = |text: &mut Vec<u8>, number: f64| {
+            text.push(b',');
+            push_plain(text, Value::Double(number), places);
+        };
+        text.extend_from_slice(format!(",{}", statistics.count).as_bytes());
+        push(text, statistics.seconds);
+        push(text, statistics.sum);
+        push(text, statistics.stochastic_average);
+        push(text, statistics.time_average);
+        for extreme in [statistics.minimum, statistics.maximum] {
+            push(text, extreme.value);
+            text.push(b',');
+            text.extend_from_slice(zone.rfc3339(extreme.at).as_bytes());
+        }
+    }
+}
+
+impl Line<'_> {
+    fn instance_title(&self) -> Option<Arc<str>> {
+        columns::instance_title(self.instance, self.name.as_ref())
+    }
+
+    /// The units of all columns except the sum.
+    fn units(&self) -> String {
+        let metric = &self.metric.metric;
+        columns::units(metric, metric.has_rates())
+    }
+}
+
+/// The instances of all metrics, with their names.
+fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s>> {
+    let mut names: HashMap<_, HashMap<InstanceId, Arc<str>>> = HashMap::new();
+    let mut lines = Vec::new();
+    for metric in summaries {
+        let indom = metric.metric.desc.indom;
+        let names = names.entry(indom);
+        let names = names.or_insert_with(|| {
+            indom.map(|indom| columns::instance_names(metadata, indom)).unwrap_or_default()
+        });
+        let line = |summary: &'s InstanceSummary| Line {
+            metric,
+            instance: summary.instance,
+            name: summary.instance.and_then(|id| names.get(&id).cloned()),
+            statistics: summary.statistics.as_ref(),
+        };
+        lines.extend(metric.instances.iter().map(line));
+    }
+    lines
+}
+
+/// One instance as a JSON object.
+#[derive(Serialize)]
+struct Object<'s> {
+    metric: &'s str,
+    pmid: String,
+    instance: Option<i32>,
+    name: Option<&'s str>,
+    units: String,
+    count: u64,
+    #[serde(flatten)]
+    numbers: Option<Numbers>,
+}
+
+/// Statistics of at least one value.
+#[derive(Serialize)]
+struct Numbers {
+    seconds: f64,
+    sum: Json<'static>,
+    stochastic_average: Json<'static>,
+    time_average: Json<'static>,
+    minimum: Json<'static>,
+    minimum_time: (i64, u32),
+    maximum: Json<'static>,
+    maximum_time: (i64, u32),
+}
+
+fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
+    let number = Json::number;
+    for line in lines {
+        let numbers = line.statistics.map(|statistics| Numbers {
+            seconds: statistics.seconds,
+            sum: number(statistics.sum),
+            stochastic_average: number(statistics.stochastic_average),
+            time_average: number(statistics.time_average),
+            minimum: number(statistics.minimum.value),
+            minimum_time: json_time(statistics.minimum.at),
+            maximum: number(statistics.maximum.value),
+            maximum_time: json_time(statistics.maximum.at),
+        });
+        out.json_line(&Object {
+            metric: &line.metric.metric.name,
+            pmid: line.metric.metric.desc.pmid.to_string(),
+            instance: line.instance.map(InstanceId::get),
+            name: line.name.as_deref(),
+            units: line.units(),
+            count: line.statistics.map_or(0, |statistics| statistics.count),
+            numbers,
+        })?;
+    }
+    Ok(())
+}

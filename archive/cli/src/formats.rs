@@ -1,0 +1,147 @@
+//! Samples as a table, CSV or JSON Lines.
+//!
+//! [`Writer`] takes samples in the order of their times and writes them in one
+//! format; a window is converted to text by several threads.
+
+pub(crate) mod csv;
+pub(crate) mod jsonl;
+pub(crate) mod table;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use pcp_archive::replay::{self, Replay, Sample};
+use pcp_archive::{Metadata, Timestamp};
+
+use crate::Failure;
+use crate::columns::Column;
+use crate::text::Output;
+use crate::time::Zone;
+
+/// Formats of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One line per time, one column per instance
+    Table,
+    /// Comma-separated values (RFC 4180), times in RFC 3339
+    Csv,
+    /// One JSON object per value
+    Jsonl,
+}
+
+/// What is reported, and how.
+pub(crate) struct Report<'a> {
+    pub(crate) metadata: &'a Metadata,
+    /// By metric.
+    pub(crate) pmids: Vec<String>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) zone: Zone,
+    /// Decimal places of the seconds of times in a table.
+    pub(crate) places: usize,
+    /// Decimal places of floating-point numbers, if given.
+    pub(crate) precision: Option<usize>,
+    pub(crate) width: usize,
+}
+
+/// Writes samples in one of the formats.
+pub(crate) struct Writer<'a> {
+    out: Output,
+    report: Report<'a>,
+    /// The rows of a table that are not written yet.
+    blocks: Option<table::Blocks>,
+    format: Format,
+    values: u64,
+}
+
+/// Samples as text, or as the rows of a table.
+struct Formatted {
+    text: Vec<u8>,
+    /// The number of values in the text.
+    values: u64,
+    rows: Vec<table::Row>,
+}
+
+impl Formatted {
+    fn new<'r>(
+        report: &Report<'r>,
+        format: Format,
+        samples: impl Iterator<Item = Sample<'r>>,
+    ) -> Result<Self, Failure> {
+        let (mut out, mut rows) = (Output::detached(), Vec::new());
+        let values = match format {
+            Format::Csv => csv::write(&mut out, report, samples)?,
+            Format::Jsonl => jsonl::write(&mut out, report, samples)?,
+            Format::Table => {
+                rows = samples.map(|sample| table::row(report, &sample)).collect();
+                0
+            }
+        };
+        Ok(Self { text: out.text, values, rows })
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Begins the output: CSV has a header.
+    pub(crate) fn begin(report: Report<'a>, format: Format) -> Self {
+        let mut out = Output::new();
+        if format == Format::Csv {
+            csv::write_header(&mut out, &report);
+        }
+        let blocks = (format == Format::Table).then(|| table::Blocks::new(&report));
+        Self { out, report, blocks, format, values: 0 }
+    }
+
+    /// Writes samples; returns their number.
+    pub(crate) fn write<'r>(
+        &mut self,
+        samples: impl Iterator<Item = Sample<'r>>,
+    ) -> Result<usize, Failure>
+    where
+        'a: 'r,
+    {
+        let mut count = 0;
+        let samples = samples.inspect(|_| count += 1);
+        let (out, report) = (&mut self.out, &self.report);
+        self.values += match (self.format, &mut self.blocks) {
+            (Format::Csv, _) => csv::write(out, report, samples)?,
+            (_, Some(blocks)) => blocks.write(out, report, samples)?,
+            (_, None) => jsonl::write(out, report, samples)?,
+        };
+        Ok(count)
+    }
+
+    /// Writes the samples of a window, `step` apart, formatted by several threads.
+    /// `sample` returns the one at a time.
+    pub(crate) fn write_window(
+        &mut self,
+        window: &mut replay::Window<'_>,
+        step: Duration,
+        sample: impl for<'r> Fn(&'r Replay<'_>, Timestamp) -> Option<Sample<'r>> + Sync,
+    ) -> Result<(), Failure> {
+        let Self { out, report, blocks, format, values } = self;
+        let (report, format) = (&*report, *format);
+        let format_span = |replay: &Replay<'_>, span| {
+            let samples =
+                replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));
+            Formatted::new(report, format, samples)
+        };
+        window.for_each(format_span, |mut formatted| {
+            *values += formatted.values;
+            for row in formatted.rows {
+                if let Some(blocks) = blocks {
+                    *values += blocks.push(out, row)?;
+                }
+            }
+            out.write_after(&mut formatted.text)
+        })
+    }
+
+    /// Writes the remaining rows; returns the number of values.
+    pub(crate) fn finish(mut self) -> Result<u64, Failure> {
+        if let Some(blocks) = self.blocks {
+            blocks.finish(&mut self.out)?;
+        }
+        self.out.finish()?;
+        Ok(self.values)
+    }
+}

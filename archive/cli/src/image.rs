@@ -1,0 +1,222 @@
+//! Plots as SVG and PNG images.
+//!
+//! An image has a title and one or more panels, one below the other with the same
+//! time axis; a panel has the lines of one unit and a legend. As in charts for a
+//! terminal, missing values are gaps in a line. The same lines always yield the
+//! same bytes: locale, time zone and fonts of the system are not used.
+
+mod draw;
+mod panel;
+mod sheet;
+
+use mmv_chart::Line;
+use plotters::prelude::{BitMapBackend, IntoDrawingArea as _, SVGBackend};
+use plotters::style::{FontStyle, register_font};
+
+/// A subset of `DejaVu Sans`; the licence is in its directory.
+const FONT: &[u8] = include_bytes!("image/font/DejaVuSans-subset.ttf");
+
+/// The factor of oversampling, which smooths edges.
+const OVERSAMPLING: u32 = 2;
+
+/// The valid width and height in pixels.
+const SIDES: std::ops::RangeInclusive<u32> = 100..=10_000;
+
+/// Why an image cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum ImageError {
+    /// Too small to draw in, or too large for memory.
+    #[error("an image of {width} by {height} pixels; each side can be 100 to 10000")]
+    Size { width: u32, height: u32 },
+    /// The font is damaged.
+    #[error("cannot read the font of images")]
+    Font,
+    /// The drawing failed.
+    #[error("cannot draw: {0}")]
+    Draw(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The pixels cannot be compressed.
+    #[error("cannot write PNG: {0}")]
+    Png(#[from] png::EncodingError),
+}
+
+/// Lines with the same unit, on one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Panel {
+    /// The heading: the unit, and what else all lines share.
+    pub unit: String,
+    /// In the order of the legend.
+    pub lines: Vec<Line>,
+}
+
+/// An image.
+pub(crate) struct Image<'a> {
+    title: &'a str,
+    subtitle: &'a str,
+    panels: &'a [Panel],
+    size: (u32, u32),
+    time_label: Box<dyn Fn(f64) -> String + 'a>,
+}
+
+impl<'a> Image<'a> {
+    /// An image of 1200 by 675 pixels, with times in seconds.
+    pub(crate) fn new(title: &'a str, panels: &'a [Panel]) -> Self {
+        let time_label = Box::new(|seconds| format!("{seconds}s"));
+        Self { title, subtitle: "", panels, size: (1200, 675), time_label }
+    }
+
+    /// The line below the title.
+    #[must_use]
+    pub(crate) fn subtitle(mut self, subtitle: &'a str) -> Self {
+        self.subtitle = subtitle;
+        self
+    }
+
+    /// Width and height in pixels. Text scales with them.
+    #[must_use]
+    pub(crate) fn size(mut self, width: u32, height: u32) -> Self {
+        self.size = (width, height);
+        self
+    }
+
+    /// The label of a time in seconds. Ticks are at round numbers of these seconds.
+    #[must_use]
+    pub(crate) fn time_labels(mut self, label: impl Fn(f64) -> String + 'a) -> Self {
+        self.time_label = Box::new(label);
+        self
+    }
+
+    /// The image as SVG, with text elements.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError::Size`]; the others are bugs.
+    pub(crate) fn svg(&self) -> Result<String, ImageError> {
+        self.check()?;
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, self.size).into_drawing_area();
+        draw::draw(self, &area, 0.0)
+            .and_then(|()| area.present())
+            .map_err(|error| ImageError::Draw(Box::new(error)))?;
+        drop(area);
+        Ok(text)
+    }
+
+    /// The image as PNG, with 8 bits per color.
+    ///
+    /// # Errors
+    ///
+    /// As [`svg`](Self::svg).
+    pub(crate) fn png(&self) -> Result<Vec<u8>, ImageError> {
+        self.check()?;
+        let (width, height) = self.size;
+        let large = (width * OVERSAMPLING, height * OVERSAMPLING);
+        let mut pixels = vec![0; large.0 as usize * large.1 as usize * 3];
+        let area = BitMapBackend::with_buffer(&mut pixels, large).into_drawing_area();
+        draw::draw(self, &area, 0.2)
+            .and_then(|()| area.present())
+            .map_err(|error| ImageError::Draw(Box::new(error)))?;
+        drop(area);
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&averaged(&pixels, width as usize))?;
+        writer.finish()?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), ImageError> {
+        let (width, height) = self.size;
+        if !SIDES.contains(&width) || !SIDES.contains(&height) {
+            return Err(ImageError::Size { width, height });
+        }
+        register_font("sans-serif", FontStyle::Normal, FONT).map_err(|_| ImageError::Font)
+    }
+}
+
+/// Averages each square of pixels, `width` of them in a line.
+fn averaged(pixels: &[u8], width: usize) -> Vec<u8> {
+    let side = OVERSAMPLING as usize;
+    let mut small = Vec::with_capacity(pixels.len() / (side * side));
+    for lines in pixels.chunks_exact(width * side * 3 * side) {
+        for x in 0..width {
+            for color in 0..3 {
+                let line = lines.chunks_exact(width * side * 3);
+                let of_line = line
+                    .flat_map(|line| line.iter().skip(x * side * 3 + color).step_by(3).take(side));
+                let sum: u32 = of_line.map(|&byte| u32::from(byte)).sum();
+                small.push((sum / (OVERSAMPLING * OVERSAMPLING)) as u8);
+            }
+        }
+    }
+    small
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(lines: usize) -> Panel {
+        let line = |n: usize| Line {
+            label: format!("instance <{n}>"),
+            points: (0..50)
+                .map(|t| (f64::from(t), (t != 20).then_some(n as f64 + f64::from(t).sin())))
+                .collect(),
+            is_sum: false,
+        };
+        Panel { unit: "Kbyte / sec".to_owned(), lines: (0..lines).map(line).collect() }
+    }
+
+    #[test]
+    fn an_image_has_all_its_texts() {
+        let panels = [panel(3)];
+        let image = Image::new("disk.dev.read_bytes", &panels).subtitle("host a");
+        let svg = image.svg().unwrap();
+        for text in ["disk.dev.read_bytes", "host a", "Kbyte / sec", "instance &lt;2&gt;", "40s"] {
+            assert!(svg.contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_gap_breaks_a_line() {
+        let svg = Image::new("x", &[panel(1)]).svg().unwrap();
+        assert_eq!(svg.matches("stroke=\"#0072B2\"").count(), 2, "{svg}");
+    }
+
+    #[test]
+    fn images_of_nothing_and_of_too_much_are_drawn() {
+        for panels in [vec![], vec![panel(0)], vec![panel(200)], vec![panel(2); 30]] {
+            let image = Image::new("x", &panels).size(300, 200);
+            assert!(image.svg().unwrap().ends_with("</svg>\n"));
+            assert!(image.png().unwrap().len() > 100);
+        }
+    }
+
+    #[test]
+    fn extreme_numbers_do_not_break_the_drawing() {
+        for values in
+            [[f64::MAX, f64::MIN], [5e-324, 0.0], [1e300, 1e300], [f64::NAN, f64::INFINITY]]
+        {
+            let points = vec![(0.0, Some(values[0])), (1e12, Some(values[1]))];
+            let line = Line { label: "x".to_owned(), points, is_sum: false };
+            let panels = [Panel { unit: String::new(), lines: vec![line] }];
+            assert!(Image::new("x", &panels).svg().is_ok(), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_size_without_room_is_refused() {
+        for (width, height) in [(0, 0), (99, 500), (500, 10_001)] {
+            let image = Image::new("x", &[]).size(width, height).svg();
+            assert!(matches!(image, Err(ImageError::Size { .. })), "{width} {height}");
+        }
+    }
+
+    #[test]
+    fn averaging_takes_the_mean_of_each_square() {
+        let line = |a: u8, b: u8| [a, 0, 9, b, 4, 9];
+        assert_eq!(averaged(&[line(10, 20), line(30, 40)].concat(), 1), [25, 2, 9]);
+    }
+}

@@ -1,0 +1,94 @@
+//! The layout of an image: title, panels, time axis.
+
+use mmv_chart::axis;
+use plotters::coord::Shift;
+use plotters::prelude::{DrawingArea, DrawingBackend, WHITE};
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::panel::{self, Frame};
+use super::sheet::{Drawn, GREY, INK, Sheet};
+use super::{Image, Panel};
+
+/// The size of the title, in heights of plain text.
+const TITLE: f64 = 1.35;
+/// The height of the title and the line below it.
+const HEAD: f64 = 4.2;
+/// The height of the times below the last panel.
+const FOOT: f64 = 2.0;
+
+/// Draws an image that fills an area; `sink` as in [`Sheet`].
+pub(super) fn draw<DB: DrawingBackend>(
+    image: &Image<'_>,
+    area: &DrawingArea<DB, Shift>,
+    sink: f64,
+) -> Drawn<DB> {
+    area.fill(&WHITE)?;
+    let (width, height) = area.dim_in_pixel();
+    let em = (f64::from(width) / 80.0).min(f64::from(height) / 42.0);
+    let sheet = Sheet { area, em, sink };
+    let (width, height) = (width as i32, height as i32);
+    let margin = sheet.ems(1.2);
+    let room = width - 2 * margin;
+    let title = sheet.cut(image.title, TITLE, room)?;
+    sheet.text(&title, (margin, sheet.ems(0.9)), TITLE, INK, (HPos::Left, VPos::Top))?;
+    let subtitle = sheet.cut(image.subtitle, 1.0, room)?;
+    sheet.text(&subtitle, (margin, sheet.ems(2.6)), 1.0, GREY, (HPos::Left, VPos::Top))?;
+    let Some(last) = image.panels.len().checked_sub(1) else { return Ok(()) };
+    let legend = panel::legend_width(&sheet, image.panels, width / 3)?;
+    let axis = panel::axis_width(&sheet, image.panels)?;
+    let top = sheet.ems(HEAD);
+    let each = (height - top - sheet.ems(FOOT)) / image.panels.len() as i32;
+    for (number, panel) in image.panels.iter().enumerate() {
+        let top = top + each * number as i32;
+        let frame = Frame {
+            left: margin + axis,
+            right: width - margin - legend,
+            top: top + sheet.ems(1.7),
+            bottom: top + each - sheet.ems(0.6),
+            span: span(image.panels),
+        };
+        if frame.right <= frame.left || frame.bottom <= frame.top {
+            continue;
+        }
+        let times = times(&sheet, image, &frame)?;
+        panel::draw(&sheet, panel, &frame, &times)?;
+        if number == last {
+            for (x, text) in &times {
+                let point = (*x, frame.bottom + sheet.ems(0.5));
+                sheet.text(text, point, 0.95, GREY, (HPos::Center, VPos::Top))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first and the last time of all panels.
+fn span(panels: &[Panel]) -> (f64, f64) {
+    let lines = panels.iter().flat_map(|panel| &panel.lines);
+    let times = lines.flat_map(|line| line.points.iter().map(|&(time, _)| time));
+    axis::range(times.filter(|time| time.is_finite())).unwrap_or((0.0, 0.0))
+}
+
+/// The ticks of the time axis and their labels, which do not overlap.
+fn times<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    image: &Image<'_>,
+    frame: &Frame,
+) -> Drawn<DB, Vec<(i32, String)>> {
+    let (begin, end) = frame.span;
+    let widest = sheet
+        .width(&(image.time_label)(begin), 0.95)?
+        .max(sheet.width(&(image.time_label)(end), 0.95)?);
+    let wanted = f64::from(frame.right - frame.left) / f64::from(widest + sheet.ems(3.0));
+    let mut ticks = Vec::new();
+    let mut free = 0;
+    for time in axis::round_times(frame.span, wanted.max(1.0)).take(100) {
+        let text = (image.time_label)(time);
+        let (x, half) = (frame.x(time), sheet.width(&text, 0.95)? / 2);
+        if x - half >= free {
+            free = x + half + sheet.ems(1.0);
+            ticks.push((x, text));
+        }
+    }
+    Ok(ticks)
+}

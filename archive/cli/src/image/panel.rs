@@ -1,0 +1,179 @@
+//! One panel: axis, grid, lines, legend.
+
+use mmv_chart::axis::{self, Scale};
+use mmv_chart::{Line, Point};
+use plotters::prelude::{DrawingBackend, RGBColor};
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::Panel;
+use super::sheet::{Drawn, FAINT, GREY, INK, Sheet};
+
+/// Colors that are distinct on white, most of them also for the color-blind.
+const COLORS: [RGBColor; 12] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x8a, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xd1, 0x3b, 0x2a),
+    RGBColor(0xc9, 0x5f, 0xa0),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x7a, 0x4f, 0xb0),
+    RGBColor(0x8c, 0x5a, 0x3c),
+    RGBColor(0xa8, 0xa8, 0x1c),
+    RGBColor(0x17, 0xa8, 0xb8),
+    RGBColor(0x2b, 0x3a, 0x8f),
+    RGBColor(0x6b, 0x8e, 0x23),
+];
+/// The color of the sum of the lines that are not drawn.
+const SUM: RGBColor = RGBColor(0x9a, 0xa0, 0xa6);
+/// The line height of the legend.
+const LEGEND_LINE: f64 = 1.45;
+/// The width of the stroke before a name in the legend, with its margins.
+const SWATCH: f64 = 2.6;
+/// Lines of text per tick of the value axis.
+const PER_TICK: f64 = 1.3;
+/// The size of axis labels.
+const SMALL: f64 = 0.95;
+
+/// The rectangle of a panel in pixels, and its span of time.
+pub(super) struct Frame {
+    pub(super) left: i32,
+    pub(super) right: i32,
+    pub(super) top: i32,
+    pub(super) bottom: i32,
+    pub(super) span: (f64, f64),
+}
+
+impl Frame {
+    pub(super) fn x(&self, time: f64) -> i32 {
+        self.left + axis::position(time, self.span, (self.right - self.left + 1) as usize) as i32
+    }
+
+    fn y(&self, scale: &Scale, value: f64) -> i32 {
+        self.top + scale.dot(value, (self.bottom - self.top + 1) as usize) as i32
+    }
+
+    fn scale<DB: DrawingBackend>(&self, sheet: &Sheet<'_, DB>, panel: &Panel) -> Scale {
+        let rows = f64::from(self.bottom - self.top) / (sheet.em * PER_TICK);
+        Scale::new(range(panel), rows as usize)
+    }
+}
+
+/// The range of all values and zero.
+fn range(panel: &Panel) -> (f64, f64) {
+    let points = panel.lines.iter().flat_map(|line| &line.points);
+    let values = points.filter_map(|&(_, value)| value).filter(|value| value.is_finite());
+    let (low, high) = axis::range(values).unwrap_or((0.0, 1.0));
+    (low.min(0.0), high.max(0.0))
+}
+
+/// The width of the legends; zero if there is only one line.
+pub(super) fn legend_width<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panels: &[Panel],
+    most: i32,
+) -> Drawn<DB, i32> {
+    let labels = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.label.as_str());
+    let labels = labels.filter(|label| !label.is_empty());
+    if panels.iter().all(|panel| panel.lines.len() < 2) && labels.clone().count() < 2 {
+        return Ok(0);
+    }
+    let mut widest = 0;
+    for label in labels {
+        widest = widest.max(sheet.width(label, 1.0)?);
+    }
+    Ok((widest + sheet.ems(SWATCH + 1.2)).min(most))
+}
+
+/// The width of the value axes of all panels.
+pub(super) fn axis_width<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panels: &[Panel],
+) -> Drawn<DB, i32> {
+    let mut widest = 0;
+    for panel in panels {
+        // The width hardly depends on the number of ticks.
+        for rows in [8, 24, 40] {
+            for (_, text) in Scale::new(range(panel), rows).ticks() {
+                widest = widest.max(sheet.width(&text, SMALL)?);
+            }
+        }
+    }
+    Ok(widest + sheet.ems(0.6))
+}
+
+/// Draws a panel; `times` are the ticks of the time axis.
+pub(super) fn draw<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panel: &Panel,
+    frame: &Frame,
+    times: &[(i32, String)],
+) -> Drawn<DB> {
+    let scale = frame.scale(sheet, panel);
+    let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
+    let above = (frame.left, frame.top - sheet.ems(0.5));
+    sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
+    for (x, _) in times {
+        sheet.line(&[(*x, frame.top), (*x, frame.bottom)], FAINT, 0.07)?;
+    }
+    for (value, text) in scale.ticks() {
+        let y = frame.y(&scale, value);
+        sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;
+        let anchor = (frame.left - sheet.ems(0.5), y);
+        sheet.text(&text, anchor, SMALL, GREY, (HPos::Right, VPos::Center))?;
+    }
+    let zero = frame.y(&scale, 0.0);
+    sheet.line(&[(frame.left, zero), (frame.right, zero)], GREY, 0.08)?;
+    // The largest lines are drawn last, above the others.
+    for (number, line) in panel.lines.iter().enumerate().rev() {
+        for part in parts(&line.points) {
+            let point = |&(time, value)| (frame.x(time), frame.y(&scale, value));
+            let points: Vec<(i32, i32)> = part.iter().map(point).collect();
+            sheet.line(&points, color(line, number), 0.14)?;
+        }
+    }
+    legend(sheet, panel, frame)
+}
+
+/// The parts of a line without gaps.
+fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
+    let broken = points.split(|(_, value)| value.is_none_or(|value| !value.is_finite()));
+    let part =
+        |part: &[Point]| part.iter().filter_map(|&(time, value)| Some((time, value?))).collect();
+    broken.filter(|part| !part.is_empty()).map(part).collect()
+}
+
+fn color(line: &Line, number: usize) -> RGBColor {
+    if line.is_sum {
+        return SUM;
+    }
+    COLORS.get(number % COLORS.len()).copied().unwrap_or(SUM)
+}
+
+/// Draws the names of the lines, as many as there is room for.
+fn legend<DB: DrawingBackend>(sheet: &Sheet<'_, DB>, panel: &Panel, frame: &Frame) -> Drawn<DB> {
+    let (width, _) = sheet.area.dim_in_pixel();
+    let left = frame.right + sheet.ems(1.2);
+    let room = width as i32 - sheet.ems(1.2) - left - sheet.ems(SWATCH - 0.6);
+    if room < sheet.ems(2.0) {
+        return Ok(());
+    }
+    let step = sheet.ems(LEGEND_LINE).max(1);
+    let fitting = ((frame.bottom - frame.top) / step).max(1) as usize;
+    let named = if panel.lines.len() > fitting { fitting - 1 } else { panel.lines.len() };
+    let mut y = frame.top + step / 2;
+    let lines = panel.lines.iter().take(named).enumerate();
+    for (number, line) in lines.filter(|(_, line)| !line.label.is_empty()) {
+        let swatch = [(left, y), (left + sheet.ems(1.4), y)];
+        sheet.line(&swatch, color(line, number), 0.25)?;
+        let label = sheet.cut_middle(&line.label, 1.0, room)?;
+        let anchor = (left + sheet.ems(2.0), y);
+        sheet.text(&label, anchor, 1.0, INK, (HPos::Left, VPos::Center))?;
+        y += step;
+    }
+    if named < panel.lines.len() {
+        let more = format!("and {} more", panel.lines.len() - named);
+        let anchor = (left + sheet.ems(2.0), y);
+        sheet.text(&sheet.cut(&more, 1.0, room)?, anchor, 1.0, GREY, (HPos::Left, VPos::Center))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The `mmv-archive` command.
+//!
+//! [`run`] parses the command line and runs a subcommand; each has a module in
+//! `commands`. A subcommand opens its archives, calls the library
+//! [`pcp_archive`] and prints the result: the byte format and the rules of
+//! replay are the library's. Data goes to standard output, everything else to
+//! standard error.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `options` | options that several subcommands share |
+//! | `time` | times, windows and time zones on the command line and as text |
+//! | `selection` | metrics and instances by name; warnings about missing ones |
+//! | `columns` | the columns of a report: one for each metric and instance |
+//! | `formats` | samples as a table, CSV or JSON Lines |
+//! | `text` | values, numbers and descriptors as text; the output buffer |
+//! | `image` | plots as SVG and PNG |
+//! | `failure` | why a command fails, and its exit status |
+
+#![warn(clippy::unwrap_used)]
+// Byte orders are the business of `pcp-archive`.
+#![cfg_attr(
+    not(test),
+    warn(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
+)]
+
+mod columns;
+mod commands;
+mod failure;
+mod formats;
+mod image;
+mod options;
+mod selection;
+mod text;
+mod time;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+
+use commands::{
+    check, convert, dump, extract, follow, info, metrics, plot, repair, report, summary,
+};
+use failure::Failure;
+use text::{Output, warn};
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
+line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written.";
+
+/// Read and replay archives of performance metrics (Performance Co-Pilot, versions 2 and 3)
+#[derive(Debug, Parser)]
+#[command(name = "mmv-archive", version, max_term_width = 100, after_help = EXIT_STATUS)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print label, time span, volumes and counts of an archive
+    Info(info::Arguments),
+    /// Print descriptors, instances, labels and help text of metrics
+    Metrics(metrics::Arguments),
+    /// Print an archive record by record, in the format of pmdumplog
+    Dump(dump::Arguments),
+    /// Print the values of metrics as they are logged, until interrupted
+    Follow(follow::Arguments),
+    /// Check an archive by all rules of pmlogcheck and more
+    Check(check::Arguments),
+    /// Rebuild a damaged archive from all records that can be read
+    Repair(repair::RepairArguments),
+    /// Rebuild the temporal index of an archive
+    Reindex(repair::ReindexArguments),
+    /// Write part of an archive, or several archives as one, to a new archive
+    Extract(extract::Arguments),
+    /// Rewrite an archive: in version 2 or 3, with other names, or compressed
+    Convert(convert::Arguments),
+    /// Print the values of metrics at regular intervals, or as logged
+    Report(report::Arguments),
+    /// Print averages, minima and maxima of metrics over a time window
+    Summary(summary::Arguments),
+    /// Plot metrics over time, in the terminal or to an SVG or PNG file
+    Plot(plot::Arguments),
+    /// Print the completion script of a shell
+    Completions {
+        /// Shell to print the script for
+        shell: Shell,
+    },
+}
+
+/// The command line, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs the command. The first argument is the name of the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to standard output and are no errors.
+            let status = if error.use_stderr() { 2 } else { 0 };
+            return finish(error.print().map_err(Failure::from), ExitCode::from(status));
+        }
+    };
+    let result = match &arguments.command {
+        Command::Info(info) => info.run(),
+        Command::Metrics(metrics) => metrics.run(),
+        Command::Dump(dump) => dump.run(),
+        Command::Follow(follow) => follow.run(),
+        Command::Check(check) => check.run(),
+        Command::Repair(repair) => repair.run(),
+        Command::Reindex(reindex) => reindex.run(),
+        Command::Extract(extract) => extract.run(),
+        Command::Convert(convert) => convert.run(),
+        Command::Report(report) => report.run(),
+        Command::Summary(summary) => summary.run(),
+        Command::Plot(plot) => plot.run(),
+        Command::Completions { shell } => completions(*shell),
+    };
+    finish(result, ExitCode::SUCCESS)
+}
+
+fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut out = Output::new();
+    clap_complete::generate(shell, &mut command(), "mmv-archive", &mut out.text);
+    out.finish()
+}
+
+/// Prints a failure, and returns the exit status: `done` without one.
+fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
+    match result {
+        Ok(()) | Err(Failure::Closed) => done,
+        // The findings were printed.
+        Err(failure @ Failure::Findings) => failure.exit_code(),
+        Err(failure) => {
+            warn(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_explained() {
+        for command in Arguments::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                let name = (command.get_name(), argument.get_id());
+                assert!(argument.get_help().is_some(), "{name:?}");
+            }
+        }
+    }
+}

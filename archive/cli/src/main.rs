@@ -1,0 +1,7 @@
+//! The `mmv-archive` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mmv_archive::run(std::env::args_os())
+}

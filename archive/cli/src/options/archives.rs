@@ -1,0 +1,177 @@
+//! The archives of a command: one, a list, or all of a directory.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use pcp_archive::{Archive, ArchiveSet, Result, member_files};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::text::{Output, warn};
+
+/// The archives of a command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ArchiveArgument {
+    /// Archive: its base name, any of its files, or a directory for all archives in it; several
+    /// are separated by commas
+    archive: PathBuf,
+}
+
+/// The line before each of several archives in JSON.
+#[derive(Serialize)]
+struct Heading<'a> {
+    archive: &'a Path,
+}
+
+impl ArchiveArgument {
+    /// All archives as one timeline.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ArchiveSet::open`].
+    pub(crate) fn open(&self) -> Result<ArchiveSet, Failure> {
+        let set = ArchiveSet::open(&self.paths()?)?;
+        set.archives().iter().for_each(warn_of_defects);
+        Ok(set)
+    }
+
+    /// Calls `print` for each archive, in the order of their names. Several have
+    /// a heading each, and a failure does not end the loop.
+    ///
+    /// # Errors
+    ///
+    /// The last failure; the others are printed. [`Failure::NoData`] only if all
+    /// archives have no data.
+    pub(crate) fn each(
+        &self,
+        json: bool,
+        print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.each_base(json, |base, out| {
+            let archive = Archive::open(base)?;
+            warn_of_defects(&archive);
+            print(&archive, out)
+        })
+    }
+
+    /// As [`each`](Self::each), with the base names.
+    pub(crate) fn each_base(
+        &self,
+        json: bool,
+        print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let bases = ArchiveSet::bases(&self.paths()?)?;
+        let mut failed: Option<Failure> = None;
+        let mut without_data = 0;
+        for (index, base) in bases.iter().enumerate() {
+            match (bases.len(), json) {
+                (..=1, _) => {}
+                (_, true) => out.json_line(&Heading { archive: base })?,
+                (_, false) => {
+                    let gap = if index == 0 { "" } else { "\n" };
+                    let heading = format!("{gap}==> {} <==\n", base.display());
+                    out.text.extend_from_slice(heading.as_bytes());
+                }
+            }
+            let failure = match print(base, &mut out) {
+                Ok(()) => continue,
+                Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
+                Err(failure) => failure,
+            };
+            without_data += usize::from(matches!(failure, Failure::NoData(_)));
+            match failed.replace(failure) {
+                None | Some(Failure::Findings | Failure::NoData(_)) => {}
+                Some(other) => warn(&other),
+            }
+        }
+        out.finish()?;
+        match failed {
+            Some(Failure::NoData(_)) if without_data < bases.len() => Ok(()),
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `print` for each file that is named, and for each file of each archive
+    /// that is named. A failure does not end the loop.
+    pub(crate) fn each_file(
+        &self,
+        print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let mut failed: Option<Failure> = None;
+        for file in self.files()? {
+            match print(&file, &mut out) {
+                Ok(()) => {}
+                Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
+                Err(failure) => failed.replace(failure).iter().for_each(|other| warn(other)),
+            }
+        }
+        out.finish()?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The named files, and all files of the named archives.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for path in self.paths()? {
+            if path.is_file() {
+                all.push(path);
+                continue;
+            }
+            for base in ArchiveSet::bases(&[path])? {
+                all.extend(member_files(&base)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The elements of the list. A name with commas that exists is not a list.
+    fn paths(&self) -> Result<Vec<PathBuf>> {
+        let name = self.archive.as_os_str().as_bytes();
+        if !name.contains(&b',')
+            || self.archive.exists()
+            || !member_files(&self.archive)?.is_empty()
+        {
+            return Ok(vec![self.archive.clone()]);
+        }
+        let parts = name.split(|byte| *byte == b',').filter(|part| !part.is_empty());
+        Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
+    }
+}
+
+/// Warns of the parts of an archive that are not used.
+fn warn_of_defects(archive: &Archive) {
+    if let Some(tail) = archive.torn_tail() {
+        let file = tail.file.display();
+        warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
+    }
+    let index = archive.index();
+    if let Some((offset, error)) = index.defect() {
+        let base = archive.base().display();
+        let used = if index.entries().is_empty() { "ignored" } else { "ignored from there on" };
+        warn(&format_args!("{base}.index: offset {offset}: {error}; the index is {used}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_split_at_its_commas_unless_it_is_a_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = |name: &str| {
+            let archive = directory.path().join(name);
+            let paths = ArchiveArgument { archive }.paths().unwrap();
+            paths.into_iter().map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let inside = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        assert_eq!(paths("a"), [inside("a")]);
+        assert_eq!(paths("a,b,,c,"), [inside("a"), "b".to_owned(), "c".to_owned()]);
+        std::fs::write(directory.path().join("a,b.meta"), "").unwrap();
+        assert_eq!(paths("a,b"), [inside("a,b")]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Options of commands that show values: which instances, converted how, how
+//! wide and in which format.
+
+use clap::Args;
+
+use crate::Failure;
+use crate::columns::WantedUnits;
+use crate::formats::Format;
+use crate::text::terminal_width;
+
+/// Options of `report`, `follow` and `plot`.
+#[derive(Debug, Args)]
+pub(crate) struct DisplayOptions {
+    /// Show only these instances, by name or number; may be repeated [default: all]
+    #[arg(short = 'i', long = "instance", value_name = "NAME")]
+    pub(crate) instances: Vec<String>,
+
+    /// Do not convert counters to rates
+    #[arg(long)]
+    pub(crate) no_rate: bool,
+
+    /// Convert values to these units where the dimension is the same: "Mbyte", "Kbyte / sec",
+    /// "count x 10^-2"; may be repeated
+    #[arg(long, value_name = "UNITS")]
+    units: Vec<String>,
+
+    /// Width of tables and terminal plots [default: COLUMNS of the environment, or 100]
+    #[arg(long, value_name = "COLUMNS")]
+    width: Option<usize>,
+}
+
+impl DisplayOptions {
+    /// The units to convert to.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] for text that is no unit.
+    pub(crate) fn units(&self) -> Result<Vec<WantedUnits>, Failure> {
+        self.units.iter().map(|text| WantedUnits::parse(text)).collect()
+    }
+
+    /// The width of the output in columns.
+    pub(crate) fn width(&self) -> usize {
+        self.width.unwrap_or_else(terminal_width)
+    }
+}
+
+/// Options of `report` and `summary`.
+#[derive(Debug, Args)]
+pub(crate) struct FormatOptions {
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Print JSON Lines; the same as --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl FormatOptions {
+    pub(crate) const fn format(&self) -> Format {
+        if self.json { Format::Jsonl } else { self.format }
+    }
+}

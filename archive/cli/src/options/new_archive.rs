@@ -1,0 +1,187 @@
+//! Options of commands that write a new archive.
+//!
+//! The archive is written under a hidden name ([`OutputOptions::staging`],
+//! [`OutputOptions::write`]) and appears when it is complete
+//! ([`OutputOptions::commit`]).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pcp_archive::extract::Extract;
+use pcp_archive::staging::Staging;
+use pcp_archive::{
+    Archive, ArchiveSet, ArchiveWriter, Source, Summary, Timestamp, Version, WriterOptions,
+};
+use serde::Serialize;
+
+use super::ProgressOptions;
+use crate::Failure;
+use crate::text::{Output, json_time};
+use crate::time::Zone;
+
+/// Options of the new archive.
+#[derive(Debug, Args)]
+pub(crate) struct OutputOptions {
+    /// Base name of the new archive, which appears when it is complete; an interrupted run leaves
+    /// hidden files (.NAME.PID.*)
+    #[arg(short = 'o', long = "output", value_name = "BASE")]
+    base: PathBuf,
+
+    /// Maximum size of a data volume in bytes, or with a unit such as 100MB or 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
+    volume_size: Option<u64>,
+
+    /// Version of the format: 2 or 3; version 2 stores microseconds only
+    #[arg(long, value_name = "VERSION", default_value = "3", value_parser = archive_version)]
+    archive_version: Version,
+
+    /// Replace an existing archive of that name, unless it is one of the inputs
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object, with times as [seconds, nanoseconds]
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
+}
+
+#[derive(Serialize)]
+struct JsonSummary<'s> {
+    archive: &'s Path,
+    records: u64,
+    start: (i64, u32),
+    end: (i64, u32),
+    volumes: u32,
+    bytes: u64,
+}
+
+impl OutputOptions {
+    /// The hidden name of the new archive.
+    pub(crate) fn staging(&self, archives: &ArchiveSet) -> Result<Staging, Failure> {
+        let sources: Vec<&Path> = archives.archives().iter().map(Archive::base).collect();
+        Ok(if self.force {
+            Staging::replacing(&self.base, &sources)?
+        } else {
+            Staging::new(&self.base)?
+        })
+    }
+
+    /// Writes the archive under its hidden name.
+    pub(crate) fn write(
+        &self,
+        extract: &Extract<'_>,
+        archives: &ArchiveSet,
+        staging: &Staging,
+    ) -> Result<Summary, Failure> {
+        let (version, volume_bytes) = (self.archive_version, self.volume_size);
+        let options = WriterOptions { version, volume_bytes, ..WriterOptions::default() };
+        let label = Source::from(archives).label().into();
+        let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
+        let (mut done, total) = (0, bytes_of(archives));
+        let mut progress = self.progress.start();
+        extract.write(&mut writer, |record| {
+            done += record.size() as u64;
+            progress.show(done.min(total), total);
+        })?;
+        drop(progress);
+        writer.sync()?;
+        let summary = writer.finish()?;
+        if summary.records == 0 {
+            return Err(Failure::NoData(
+                "no record in this window has one of the metrics".to_owned(),
+            ));
+        }
+        Ok(summary)
+    }
+
+    /// Renames the archive to its own name, and prints a summary.
+    pub(crate) fn commit(
+        &self,
+        staging: Staging,
+        summary: &Summary,
+        zone: &Zone,
+    ) -> Result<(), Failure> {
+        staging.commit()?;
+        let (start, end) = summary.span.unwrap_or((Timestamp::EPOCH, Timestamp::EPOCH));
+        let mut out = Output::new();
+        if self.json {
+            out.json_line(&JsonSummary {
+                archive: &self.base,
+                records: summary.records,
+                start: json_time(start),
+                end: json_time(end),
+                volumes: summary.volumes,
+                bytes: summary.bytes,
+            })?;
+        } else {
+            let text = format!(
+                "{}: {} records from {} to {}, {} bytes\n",
+                self.base.display(),
+                summary.records,
+                zone.long(start),
+                zone.long(end),
+                summary.bytes
+            );
+            out.text.extend_from_slice(text.as_bytes());
+        }
+        out.finish()
+    }
+}
+
+/// Bytes of all data volumes that can be read.
+fn bytes_of(archives: &ArchiveSet) -> u64 {
+    let files = archives.archives().iter().flat_map(|archive| {
+        let volumes = archive.volumes();
+        volumes.filter_map(|number| archive.volume_path(number))
+    });
+    files.filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum()
+}
+
+/// `2` or `3`.
+fn archive_version(text: &str) -> Result<Version, String> {
+    match text {
+        "2" => Ok(Version::V2),
+        "3" => Ok(Version::V3),
+        _ => Err("the version is 2 or 3".to_owned()),
+    }
+}
+
+/// Bytes: a number, optionally with a unit.
+fn volume_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "kib" => 1 << 10,
+        "m" | "mb" => 1_000_000,
+        "mib" => 1 << 20,
+        "g" | "gb" => 1_000_000_000,
+        "gib" => 1 << 30,
+        _ => return Err("not a size in bytes, or with a unit such as MB or MiB".to_owned()),
+    };
+    let number: Option<u64> = number.parse().ok();
+    let bytes = number.and_then(|number| number.checked_mul(factor)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "not a size greater than zero".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_decimal_and_binary_units() {
+        for (text, bytes) in
+            [("1", 1), ("100MB", 100_000_000), ("64MiB", 64 << 20), ("2 g", 2_000_000_000)]
+        {
+            assert_eq!(volume_size(text), Ok(bytes));
+        }
+        for text in ["", "0", "-1", "MB", "1TB", "99999999999999999999", "9999999999999GB", "1.5MB"]
+        {
+            assert!(volume_size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Selections of metrics and instances by the names on a command line, and
+//! warnings about what an archive does not have.
+
+use std::io;
+use std::path::Path;
+
+use hashbrown::HashSet;
+use pcp_archive::replay::expression::definitions;
+use pcp_archive::replay::{self, Expression, Replay};
+use pcp_archive::scan::{Selection, select_instances};
+use pcp_archive::{InDom, Metadata, Source};
+use pcp_types::names::selects;
+
+use crate::Failure;
+use crate::text::warn;
+
+/// The most PMIDs that a warning lists.
+const MAX_LISTED: usize = 10;
+
+/// Selects metrics and instances by name, all metrics without a name; warns of
+/// names that the archive does not have.
+///
+/// # Errors
+///
+/// [`Failure::NoData`] if no metric is selected.
+pub(crate) fn select_metrics<'a>(
+    source: Source<'a>,
+    names: &[String],
+    instances: &[String],
+) -> Result<Selection<'a>, Failure> {
+    let mut selection = Selection::new(source);
+    if names.is_empty() {
+        selection.select("");
+    }
+    for name in names {
+        if selection.select(name) == 0 {
+            warn(&format_args!("{name}: no metric of this name in the archive"));
+        }
+    }
+    if selection.metrics().is_empty() {
+        return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+    }
+    let indoms = selection.metrics().iter().filter_map(|metric| metric.desc.indom);
+    warn_of_unknown_instances(instances, source.metadata(), indoms);
+    for instance in instances {
+        selection.select_instance(instance);
+    }
+    Ok(selection)
+}
+
+/// Warns of texts that select no instance of any of the domains.
+pub(crate) fn warn_of_unknown_instances(
+    texts: &[String],
+    metadata: &Metadata,
+    indoms: impl Iterator<Item = InDom>,
+) {
+    let indoms: HashSet<InDom> = indoms.collect();
+    for text in texts {
+        let selected = |indom: &InDom| select_instances(&[text], metadata.indom_history(*indom));
+        if indoms.iter().all(|indom| selected(indom).is_empty()) {
+            warn(&format_args!("{text}: no instance of this name in the archive"));
+        }
+    }
+}
+
+/// Selects metrics by name and derives others; warns of names that the archive
+/// does not have.
+pub(crate) fn select_with_derived<'a>(
+    mut selection: replay::Selection<'a>,
+    names: &[String],
+    expressions: &[String],
+) -> Result<replay::Selection<'a>, Failure> {
+    let (files, expressions): (Vec<_>, Vec<_>) =
+        expressions.iter().partition(|text| is_definition_file(text));
+    for path in files {
+        define(&mut selection, Path::new(path), names)?;
+    }
+    for text in expressions {
+        let expression = text.parse::<Expression>()?;
+        match selection.derive(&expression) {
+            Err(error) if error.is_unknown_metric() => warn(&error),
+            derived => derived?,
+        }
+    }
+    if names.is_empty() {
+        selection.select_defined("");
+    }
+    for name in names {
+        // As in pmrep, a derived metric may be named as well.
+        let is_derived = selection.derived().any(|metric| metric.name == *name);
+        let found = selection.select(name) + selection.select_defined(name);
+        if found == 0 && !is_derived {
+            warn(&format_args!("{name}: no metric of this name in the archive"));
+        }
+    }
+    if selection.metrics().is_empty() && selection.derived().len() == 0 {
+        return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
+    }
+    Ok(selection)
+}
+
+/// Whether a text of `-e` is the path of a file of definitions. For pmrep it is
+/// after any dot, but `.5 * x` is an expression.
+pub(crate) fn is_definition_file(text: &str) -> bool {
+    text.starts_with('/') || text.starts_with("./") || text.starts_with("../")
+}
+
+/// Reads the definitions of a file, or of all files below a directory. A bad
+/// definition is only warned about, and one that lacks a metric only if a name
+/// selects it.
+fn define(
+    selection: &mut replay::Selection<'_>,
+    path: &Path,
+    names: &[String],
+) -> Result<(), Failure> {
+    let failure = |error| Failure::Input(format!("{}: {error}", path.display()));
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(failure)?;
+        let entries: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
+        let mut entries = entries.map_err(failure)?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| define(selection, entry, names));
+    }
+    for (line, definition) in definitions(&std::fs::read_to_string(path).map_err(failure)?) {
+        let is_selected =
+            |definition: &Expression| names.iter().any(|name| selects(name, definition.name()));
+        let defined = match definition {
+            Err(error) => Err(error),
+            Ok(definition) => match selection.define(&definition) {
+                Err(error) if error.is_unknown_metric() && !is_selected(&definition) => Ok(()),
+                defined => defined,
+            },
+        };
+        if let Err(error) = defined {
+            warn(&format_args!("{}:{line}: {error}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if parts of the archive are damaged. Called when all else is printed.
+pub(crate) fn check_complete(replay: &Replay<'_>) -> Result<(), Failure> {
+    if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
+}
+
+/// Warns of records that a replay skips.
+pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
+    if replay.backward_records() > 0 {
+        let count = replay.backward_records();
+        warn(&format_args!("{count} records with decreasing timestamps are ignored"));
+    }
+    for lost in replay.lost() {
+        let between = match (lost.after, lost.before) {
+            (Some(after), Some(before)) => format!(" between {after} and {before}"),
+            (Some(after), None) => format!(" after {after}"),
+            (None, Some(before)) => format!(" before {before}"),
+            (None, None) => String::new(),
+        };
+        let (file, offset, reason) = (lost.file.display(), lost.offset, &lost.reason);
+        let bytes = lost.bytes;
+        warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
+    }
+}
+
+/// Warns of metrics that cannot be selected because they have no name of their
+/// own.
+pub(crate) fn warn_of_unnamed(source: Source<'_>) {
+    let metrics = source.metadata().metrics().iter();
+    let nameless = metrics.filter(|metric| metric.names.is_empty()).map(|metric| metric.desc.pmid);
+    let nameless: Vec<String> = nameless.map(|pmid| pmid.to_string()).collect();
+    let (listed, more) = nameless.split_at(nameless.len().min(MAX_LISTED));
+    if listed.is_empty() {
+        return;
+    }
+    let listed = listed.join(", ");
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    warn(&format_args!("metrics without a name of their own are skipped: {listed}{more}"));
+}

@@ -1,0 +1,12 @@
+//! Text of all kinds: values, numbers, descriptors, tables, and the buffer in
+//! front of standard output.
+
+pub(crate) mod descriptor;
+pub(crate) mod grid;
+pub(crate) mod number;
+pub(crate) mod output;
+pub(crate) mod value;
+
+pub(crate) use grid::Grid;
+pub(crate) use output::{Output, printable, terminal_width, warn};
+pub(crate) use value::{Json, json_time, push_hex, push_plain};

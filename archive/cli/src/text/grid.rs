@@ -1,0 +1,87 @@
+//! A table with columns as wide as their widest cells.
+
+use std::fmt::{self, Write as _};
+use std::iter;
+
+use crate::Failure;
+use crate::text::Output;
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// The cells of a table, row by row, in one string.
+pub(crate) struct Grid {
+    text: String,
+    /// Of each cell: its width in characters, and the end of its text.
+    cells: Vec<(usize, usize)>,
+    /// The widest cell of each column.
+    widths: Vec<usize>,
+}
+
+impl Grid {
+    /// An empty table of at least one column.
+    pub(crate) fn new(columns: usize) -> Self {
+        Self { text: String::new(), cells: Vec::new(), widths: vec![0; columns] }
+    }
+
+    /// Adds a cell; `write` appends its text.
+    pub(crate) fn cell(&mut self, write: impl FnOnce(&mut String)) {
+        let start = self.text.len();
+        write(&mut self.text);
+        let width = self.text.get(start..).unwrap_or_default().chars().count();
+        let column = self.cells.len() % self.widths.len();
+        if let Some(widest) = self.widths.get_mut(column) {
+            *widest = width.max(*widest);
+        }
+        self.cells.push((width, self.text.len()));
+    }
+
+    /// Adds a cell of formatted text.
+    pub(crate) fn format(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        self.cell(|cell| cell.write_fmt(text).unwrap_or_default());
+    }
+
+    /// Writes the table. The first and the last column are left-aligned, the others
+    /// right-aligned.
+    pub(crate) fn write(&self, out: &mut Output) -> Result<(), Failure> {
+        let (mut start, last) = (0, self.widths.len() - 1);
+        for row in self.cells.chunks(self.widths.len()) {
+            // Lines do not end in blanks.
+            let mut blanks = 0;
+            for (column, (&(width, end), widest)) in row.iter().zip(&self.widths).enumerate() {
+                let text = self.text.get(start..end).unwrap_or_default();
+                let padding = widest - width;
+                let is_left = column == 0 || column == last;
+                if !text.is_empty() {
+                    let before = blanks + if is_left { 0 } else { padding };
+                    out.text.extend(iter::repeat_n(b' ', before));
+                    out.text.extend_from_slice(text.as_bytes());
+                    blanks = 0;
+                }
+                blanks += GAP + if is_left || text.is_empty() { padding } else { 0 };
+                start = end;
+            }
+            out.text.push(b'\n');
+            out.spill()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_left_aligned_and_numbers_right_aligned() {
+        let mut grid = Grid::new(3);
+        for cell in ["Metric", "Mean", "Units", "load", "0.25", "", "net.\u{e4}", "", "KiB"] {
+            grid.cell(|text| text.push_str(cell));
+        }
+        let mut out = Output::new();
+        grid.write(&mut out).unwrap();
+        let expected = "Metric  Mean  Units\nload    0.25\nnet.\u{e4}         KiB\n";
+        assert_eq!(String::from_utf8(out.text).unwrap(), expected);
+    }
+}

@@ -1,0 +1,232 @@
+//! Times, windows of time and time zones on the command line.
+//!
+//! [`parse_time`] reads a time, with [`parse_interval`] for intervals. A time is
+//! one of
+//!
+//! | text | meaning |
+//! |---|---|
+//! | `2024-05-01T10:00:00Z`, `@2024-05-01 10:00` | a date; without an offset, in the reporting time zone |
+//! | `2024-05-01T10:00:00[Europe/Berlin]` | a date in the zone in brackets |
+//! | `@1714557600.5` | seconds since 1970 UTC |
+//! | `@10:30`, `@Tue 10:30:05.5`, `@May 1 4:00 pm 2024` | ctime format with missing parts, as in PCP's tools |
+//! | `30s`, `+30s` | after the start |
+//! | `-5min` | before the end |
+//! | `2 hours ago`, `now` | before now |
+
+mod ctime;
+pub(crate) mod window;
+pub(crate) mod zone;
+
+use std::time::Duration;
+
+use jiff::civil;
+use jiff::tz::TimeZone;
+use pcp_archive::Timestamp;
+use pcp_types::parse_interval;
+
+use crate::Failure;
+pub(crate) use window::{SpanOptions, Window, WindowOptions};
+pub(crate) use zone::{Zone, ZoneOptions};
+
+/// Why a time on the command line is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TimeError {
+    /// None of the forms of a time.
+    #[error(
+        "\"{0}\" is not a time such as 2024-05-01T10:00:00Z, @1714557600.5, @10:30, \
+         +30s (after the start), -30s (before the end) or \"2 hours ago\""
+    )]
+    Time(String),
+    /// A date that does not exist.
+    #[error("\"{0}\" does not exist in the reporting time zone")]
+    NoSuchDate(String),
+    /// A date that does not exist in the zone in brackets.
+    #[error("\"{0}\": the zone in brackets does not exist, or has no such date and offset")]
+    NoSuchDateInZone(String),
+}
+
+impl From<TimeError> for Failure {
+    fn from(error: TimeError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// What relative and incomplete times refer to.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    /// `30s` is after this; missing parts of a date are those of this.
+    pub(crate) start: Timestamp,
+    /// `-30s` is before this.
+    pub(crate) end: Timestamp,
+    /// `30s ago` is before this.
+    pub(crate) now: Timestamp,
+    /// The zone of dates without one.
+    pub(crate) zone: TimeZone,
+}
+
+/// Reads a time of any form in the table of this module.
+///
+/// # Errors
+///
+/// [`TimeError`] for other text, and for dates that do not exist.
+pub(crate) fn parse_time(text: &str, frame: &Frame) -> Result<Timestamp, TimeError> {
+    let trimmed = text.trim();
+    if let Some(date) = trimmed.strip_prefix('@') {
+        return absolute(date.trim(), frame).ok_or_else(|| TimeError::Time(text.to_owned()))?;
+    }
+    if let Some(after) = trimmed.strip_prefix('+') {
+        return Ok(frame.start.saturating_add(relative(after, text)?));
+    }
+    if let Some(before) = trimmed.strip_prefix('-') {
+        return Ok(frame.end.saturating_sub(relative(before, text)?));
+    }
+    if let Some(date) = iso(trimmed, &frame.zone) {
+        return date;
+    }
+    if trimmed.eq_ignore_ascii_case("now") {
+        return Ok(frame.now);
+    }
+    if let Some(before) = trimmed.strip_suffix(" ago") {
+        return Ok(frame.now.saturating_sub(relative(before, text)?));
+    }
+    Ok(frame.start.saturating_add(relative(trimmed, text)?))
+}
+
+/// As [`parse_time`], but a bare number is `SECONDS.NANOSECONDS` since 1970.
+///
+/// # Errors
+///
+/// Those of [`parse_time`].
+pub(crate) fn parse_timestamp(text: &str, frame: &Frame) -> Result<Timestamp, TimeError> {
+    epoch(text.trim()).map_or_else(|| parse_time(text, frame), Ok)
+}
+
+fn relative(interval_text: &str, whole: &str) -> Result<Duration, TimeError> {
+    parse_interval(interval_text).map_err(|_| TimeError::Time(whole.to_owned()))
+}
+
+/// A time after `@`; `None` for other text.
+fn absolute(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeError>> {
+    if let Some(timestamp) = epoch(text) {
+        return Some(Ok(timestamp));
+    }
+    iso(text, &frame.zone).or_else(|| ctime::parse(text, frame))
+}
+
+/// `SECONDS` or `SECONDS.FRACTION` since 1970 UTC.
+fn epoch(text: &str) -> Option<Timestamp> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Timestamp::new(whole.parse().ok()?, format!("{fraction:0<9}").parse().ok()?).ok()
+}
+
+/// RFC 3339 with or without an offset, also with a zone in brackets (RFC 9557);
+/// `None` for other text.
+fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
+    if let Some((date, _)) = text.split_once('[') {
+        // The parsers below ignore the brackets.
+        date.parse::<civil::DateTime>().ok()?;
+        let zoned = text.parse::<jiff::Zoned>();
+        let timestamp = zoned.map(|zoned| from_jiff(zoned.timestamp()));
+        return Some(timestamp.map_err(|_| TimeError::NoSuchDateInZone(text.to_owned())));
+    }
+    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+        return Some(Ok(from_jiff(instant)));
+    }
+    let civil = text.parse::<civil::DateTime>().ok()?;
+    Some(in_zone(civil, zone, text))
+}
+
+fn in_zone(civil: civil::DateTime, zone: &TimeZone, text: &str) -> Result<Timestamp, TimeError> {
+    let instant = zone.to_timestamp(civil).map_err(|_| TimeError::NoSuchDate(text.to_owned()))?;
+    Ok(from_jiff(instant))
+}
+
+pub(crate) fn from_jiff(instant: jiff::Timestamp) -> Timestamp {
+    Timestamp::from_nanos(instant.as_nanosecond())
+}
+
+/// A time for jiff, which has the years -9999 to 9999; `None` for others.
+pub(crate) fn to_jiff(timestamp: Timestamp) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_nanosecond(timestamp.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        // 2023-11-14 22:13:20 UTC, a Tuesday
+        let start = Timestamp::new(1_700_000_000, 0).unwrap();
+        let end = start.saturating_add(Duration::from_secs(86_400));
+        let now = end.saturating_add(Duration::from_secs(3600));
+        Frame { start, end, now, zone: TimeZone::UTC }
+    }
+
+    fn offset(text: &str) -> i128 {
+        parse_time(text, &frame()).unwrap().nanos_since(frame().start) / 1_000_000
+    }
+
+    #[test]
+    fn relative_times_are_after_the_start_or_before_the_end() {
+        assert_eq!(offset("30"), 30_000);
+        assert_eq!(offset("+1min"), 60_000);
+        assert_eq!(offset("-1h"), 82_800_000);
+    }
+
+    #[test]
+    fn ago_is_before_now() {
+        assert_eq!(offset("now"), 90_000_000);
+        assert_eq!(offset("2 hours ago"), 82_800_000);
+        assert_eq!(offset("1h30m ago"), 84_600_000);
+        assert!(parse_time("long ago", &frame()).is_err());
+        assert!(parse_time("ago", &frame()).is_err());
+    }
+
+    #[test]
+    fn absolute_times_are_seconds_or_dates() {
+        assert_eq!(offset("@1700000000.5"), 500);
+        assert_eq!(offset("2023-11-14T22:13:21Z"), 1000);
+        assert_eq!(offset("2023-11-14T23:13:21+01:00"), 1000);
+        assert_eq!(offset("@2023-11-14 22:13:22"), 2000);
+    }
+
+    #[test]
+    fn a_bare_number_is_relative_or_since_1970_depending_on_the_option() {
+        let timestamp = parse_timestamp("1700000001.000000007", &frame()).unwrap();
+        assert_eq!(timestamp, Timestamp::new(1_700_000_001, 7).unwrap());
+        assert_eq!(parse_timestamp("+2", &frame()).unwrap().seconds(), 1_700_000_002);
+    }
+
+    #[test]
+    fn dates_without_an_offset_are_read_in_the_reporting_zone() {
+        let zone = TimeZone::posix("AEST-10").unwrap();
+        let frame = Frame { zone, ..frame() };
+        let timestamp = parse_time("@2023-11-15 08:13:20", &frame).unwrap();
+        assert_eq!(timestamp, frame.start);
+    }
+
+    #[test]
+    fn a_zone_in_brackets_overrides_the_reporting_zone() {
+        assert_eq!(offset("2023-11-14T23:13:21[Europe/Berlin]"), 1000);
+        assert_eq!(offset("@2023-11-14 23:13:21+01:00[Europe/Berlin]"), 1000);
+        for text in
+            ["2023-11-14T23:13:21[Mars/Olympus]", "2023-11-14T23:13:21+05:00[Europe/Berlin]"]
+        {
+            let wrong = TimeError::NoSuchDateInZone(text.to_owned());
+            assert_eq!(parse_time(text, &frame()), Err(wrong));
+        }
+    }
+
+    #[test]
+    fn other_text_is_rejected() {
+        for text in ["", "soon", "@", "@soon", "@25:00", "@10:61", "2023-13-01T00:00:00Z"] {
+            assert!(parse_time(text, &frame()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The window of time of a command.
+//!
+//! The options apply in this order, as in PCP (`src/libpcp/src/rtime.c`): start and
+//! end of the archive, then `-S`, `-A`, `-T`, `-O`.
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use pcp_archive::Timestamp;
+use pcp_types::parse_interval;
+
+use crate::text::warn;
+use crate::time::{Frame, Zone};
+use crate::{Failure, time};
+
+/// Start and end of a window.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SpanOptions {
+    /// Start of the window: a date (2024-05-01T10:00:00Z, @10:30, @1714557600.5), or a time after
+    /// the start of the archive (30s, 1h30m), before its end (-5min), or before now ("2 hours
+    /// ago")
+    #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) start: Option<String>,
+
+    /// End of the window: a date, or a time after the start of the window or before the end of
+    /// the archive
+    #[arg(short = 'T', long = "finish", value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) finish: Option<String>,
+}
+
+/// Options of a window of samples.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct WindowOptions {
+    #[command(flatten)]
+    pub(crate) span: SpanOptions,
+
+    /// Round the start up to a multiple of this interval since 1970 UTC
+    #[arg(short = 'A', long = "align", value_name = "INTERVAL")]
+    pub(crate) align: Option<String>,
+
+    /// Time of the first sample [default: the start of the window]
+    #[arg(short = 'O', long = "origin", value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) origin: Option<String>,
+}
+
+/// A window of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// The first time.
+    pub(crate) start: Timestamp,
+    /// The last time.
+    pub(crate) end: Timestamp,
+    /// The time of the first sample.
+    pub(crate) origin: Timestamp,
+}
+
+impl SpanOptions {
+    /// Whether any option is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.start.is_some() || self.finish.is_some()
+    }
+
+    /// The window in an archive from `first` to `last`.
+    ///
+    /// # Errors
+    ///
+    /// As [`WindowOptions::window`].
+    pub(crate) fn window(
+        &self,
+        first: Timestamp,
+        last: Timestamp,
+        zone: &TimeZone,
+    ) -> Result<Window, Failure> {
+        let options = WindowOptions { span: self.clone(), align: None, origin: None };
+        options.window(first, last, zone)
+    }
+}
+
+impl WindowOptions {
+    /// The window in an archive from `first` to `last`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] for an invalid time, and an end before the start;
+    /// [`Failure::NoData`] for a window outside the archive.
+    pub(crate) fn window(
+        &self,
+        first: Timestamp,
+        last: Timestamp,
+        zone: &TimeZone,
+    ) -> Result<Window, Failure> {
+        let now = Timestamp::now();
+        let frame = |start| Frame { start, end: last, now, zone: zone.clone() };
+        let read = |text: &Option<String>, start, default| match text {
+            Some(text) => time::parse_time(text, &frame(start)).map_err(Failure::from),
+            None => Ok(default),
+        };
+        let text_of = |timestamp| Zone::new(zone.clone()).long(timestamp);
+        let given = read(&self.span.start, first, first)?;
+        if given > last {
+            let (given, last) = (text_of(given), text_of(last));
+            let reason = format!("the archive ends at {last}, before the window begins at {given}");
+            return Err(Failure::NoData(reason));
+        }
+        let start = given.max(first);
+        let step = self.align.as_deref().map(parse_interval).transpose()?;
+        let aligned = step.map_or(start, |step| round_up(start, step));
+        // The step of an alignment that leads out of the archive is ignored.
+        let step = step.filter(|_| aligned <= last);
+        if aligned > last {
+            warn(&"the alignment leads out of the archive and is ignored");
+        }
+        let start = step.map_or(start, |_| aligned);
+        let finish = read(&self.span.finish, start, last)?;
+        // Without a given start, an end before the archive is not an invalid window.
+        if finish < first && (self.span.start.is_none() || given <= finish) {
+            let (finish, first) = (text_of(finish), text_of(first));
+            let reason =
+                format!("the archive begins at {first}, after the window ends at {finish}");
+            return Err(Failure::NoData(reason));
+        }
+        let end = finish.min(last);
+        if end < start {
+            let (end, start) = (text_of(end), text_of(start));
+            let reason = format!("the window ends at {end}, before its start at {start}");
+            return Err(Failure::Usage(reason));
+        }
+        let origin = read(&self.origin, start, start)?.clamp(start, end);
+        let origin = step.map_or(origin, |step| {
+            let up = round_up(origin, step);
+            if up > end { round_down(origin, step).max(start) } else { up }
+        });
+        Ok(Window { start, end, origin })
+    }
+}
+
+/// The first multiple of `step` since 1970 that is not before `at`.
+fn round_up(timestamp: Timestamp, step: Duration) -> Timestamp {
+    let down = round_down(timestamp, step);
+    if down < timestamp { down.saturating_add(step) } else { down }
+}
+
+/// The last multiple of `step` since 1970 that is not after `at`.
+fn round_down(timestamp: Timestamp, step: Duration) -> Timestamp {
+    let step = step.as_nanos().max(1) as i128;
+    Timestamp::from_nanos(timestamp.as_nanos().div_euclid(step) * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::new(1_700_000_000 + seconds, 0).unwrap()
+    }
+
+    fn options(start: &str, finish: &str, align: &str, origin: &str) -> WindowOptions {
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        WindowOptions {
+            span: SpanOptions { start: given(start), finish: given(finish) },
+            align: given(align),
+            origin: given(origin),
+        }
+    }
+
+    /// In an archive of 100 s that starts 20 s after a full minute.
+    fn window(options: &WindowOptions) -> Window {
+        options.window(at(0), at(100), &TimeZone::UTC).unwrap()
+    }
+
+    #[test]
+    fn without_options_it_is_the_whole_archive() {
+        let whole = Window { start: at(0), end: at(100), origin: at(0) };
+        assert_eq!(window(&options("", "", "", "")), whole);
+    }
+
+    #[test]
+    fn the_end_counts_from_the_start_of_the_window() {
+        let window = window(&options("10", "20", "", "5"));
+        assert_eq!((window.start, window.end, window.origin), (at(10), at(30), at(15)));
+    }
+
+    #[test]
+    fn times_outside_the_archive_are_clamped() {
+        let window = window(&options("@1600000000", "2h", "", "-3h"));
+        assert_eq!((window.start, window.end, window.origin), (at(0), at(100), at(0)));
+    }
+
+    #[test]
+    fn alignment_moves_the_start_up_to_a_round_time() {
+        assert_eq!(window(&options("", "", "1min", "")).start, at(40));
+        assert_eq!(window(&options("", "", "", "7")).origin, at(7));
+        assert_eq!(window(&options("", "", "10s", "7")).origin, at(10));
+        assert_eq!(window(&options("", "", "1h", "")).start, at(0), "1h leads out of the archive");
+    }
+
+    /// The failure of a window, in a zone an hour ahead of UTC.
+    fn failure(start: &str, finish: &str) -> Failure {
+        let zone = TimeZone::posix("CET-1").unwrap();
+        options(start, finish, "", "").window(at(0), at(100), &zone).unwrap_err()
+    }
+
+    #[test]
+    fn an_end_before_the_start_is_an_error() {
+        let backwards = failure("50", "@1700000010");
+        assert!(matches!(backwards, Failure::Usage(_)));
+        let expected = "the window ends at 2023-11-14 23:13:30.000000000 CET, \
+                        before its start at 2023-11-14 23:14:10.000000000 CET";
+        assert_eq!(backwards.to_string(), expected);
+        assert!(matches!(failure("50", "@1600000000"), Failure::Usage(_)));
+    }
+
+    #[test]
+    fn a_window_outside_the_archive_has_no_data() {
+        let after = failure("101", "");
+        assert!(matches!(after, Failure::NoData(_)));
+        let expected = "the archive ends at 2023-11-14 23:15:00.000000000 CET, \
+                        before the window begins at 2023-11-14 23:15:01.000000000 CET";
+        assert_eq!(after.to_string(), expected);
+        assert!(matches!(failure("@1800000000", "@1800000100"), Failure::NoData(_)));
+        assert!(matches!(failure("", "@1600000000"), Failure::NoData(_)));
+        assert!(matches!(failure("@1500000000", "@1600000000"), Failure::NoData(_)));
+    }
+}

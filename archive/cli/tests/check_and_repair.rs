@@ -1,0 +1,116 @@
+//! Output and exit status of `check`, `repair` and `reindex`.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
+use tempfile::TempDir;
+
+const RECORD: usize = 4 + 12 + 4 + 20 + 4;
+
+/// Three records, a second apart.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let level = archives::desc(1, ValueType::U32);
+    writer.declare_metric(&level, &["acme.level"]).unwrap();
+    for second in 0..3 {
+        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
+        let value = archives::single(&level, OwnedValue::U32(second));
+        archives::write(&mut writer, timestamp, vec![value]);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Makes the second record's two lengths differ.
+fn damage(base: &Path) {
+    let path = base.with_extension("0");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[808 + RECORD + 2] = 1;
+    fs::write(path, bytes).unwrap();
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.args(arguments).current_dir(directory).output().unwrap()
+}
+
+#[track_caller]
+fn stdout(output: &Output, status: i32) -> &str {
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn check_of_a_clean_archive_prints_nothing_and_exits_with_0() {
+    let (directory, _) = archive();
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+    let sums = stdout(&run(directory.path(), &["check", "--json", "acme"]), 0).to_owned();
+    assert_eq!(sums, "{\"findings\":0,\"suppressed\":0,\"records\":3,\"marks\":0,\"values\":3}\n");
+}
+
+#[test]
+fn findings_have_file_offset_severity_and_rule_and_exit_with_1() {
+    let (directory, base) = archive();
+    damage(&base);
+    let output = run(directory.path(), &["check", "acme"]);
+    let expected = "acme.0: offset 852: error: record: 300 bytes needed, 88 left; \
+                    44 bytes are no record [record-frame]\n";
+    assert_eq!(stdout(&output, 1), expected);
+    assert_eq!(output.stderr, b"");
+    let json = run(directory.path(), &["check", "--json", "acme"]);
+    let first: serde_json::Value =
+        serde_json::from_str(stdout(&json, 1).lines().next().unwrap()).unwrap();
+    assert_eq!(first["rule"], "record-frame");
+    assert_eq!((&first["offset"], &first["severity"]), (&852.into(), &"error".into()));
+}
+
+#[test]
+fn a_missing_archive_exits_with_74() {
+    let (directory, _) = archive();
+    for command in ["check", "reindex"] {
+        assert_eq!(stdout(&run(directory.path(), &[command, "other"]), 74), "");
+    }
+}
+
+#[test]
+fn repair_prints_what_is_kept_and_lost() {
+    let (directory, base) = archive();
+    damage(&base);
+    let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
+    let text = stdout(&output, 0);
+    assert!(text.contains("records           2\n"), "{text}");
+    let lost = "lost acme.0: offset 852: 44 bytes, after 2023-11-14T22:13:20";
+    assert!(text.contains(lost), "{text}");
+    assert_eq!(stdout(&run(directory.path(), &["check", "whole"]), 0), "");
+    assert_ne!(stdout(&run(directory.path(), &["check", "acme"]), 1), "");
+}
+
+#[test]
+fn repair_needs_an_output() {
+    let (directory, base) = archive();
+    damage(&base);
+    let before = fs::read(base.with_extension("0")).unwrap();
+    stdout(&run(directory.path(), &["repair", "acme"]), 2);
+    stdout(&run(directory.path(), &["repair", "acme", "--in-place", "--output", "b"]), 2);
+    assert!(fs::read(base.with_extension("0")).unwrap() == before);
+    let output = run(directory.path(), &["repair", "acme", "--in-place", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(stdout(&output, 0)).unwrap();
+    assert_eq!((&json["records"], &json["lost"][0]["bytes"]), (&2.into(), &44.into()));
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+}
+
+#[test]
+fn reindex_rebuilds_the_index_and_exits_with_65_for_other_damage() {
+    let (directory, base) = archive();
+    fs::remove_file(base.with_extension("index")).unwrap();
+    stdout(&run(directory.path(), &["check", "acme"]), 1);
+    assert!(stdout(&run(directory.path(), &["reindex", "acme"]), 0).ends_with("index entries\n"));
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+    damage(&base);
+    assert_eq!(stdout(&run(directory.path(), &["reindex", "acme"]), 65), "");
+}

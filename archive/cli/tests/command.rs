@@ -1,0 +1,546 @@
+//! Output and exit status of `mmv-archive`.
+//!
+//! The expected output of `dump` is that of pmdumplog 6.0.3, except for the order
+//! of the descriptors, which there is that of a hash table, and the note about the
+//! time zone.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use pcp_archive::{
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, TextKind,
+    TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+/// A counter by product and a level, two records, a mark, a record.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("acme");
+    let label = WriterLabel {
+        pid: 4711,
+        hostname: "host.example.com".to_owned(),
+        timezone: "AEST-10".to_owned(),
+        zoneinfo: ":Australia/Brisbane".to_owned(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let products = InDom::new(70, 2051).unwrap();
+    let count = MetricDesc {
+        indom: Some(products),
+        semantics: Semantics::Counter,
+        units: Units::count(),
+        ..archives::desc(1, ValueType::U64)
+    };
+    let level = archives::desc(2, ValueType::Double);
+    writer.declare_metric(&count, &["mmv.acme.products.count"]).unwrap();
+    writer.declare_metric(&level, &["mmv.acme.level"]).unwrap();
+    let target = TextTarget::Metric(count.pmid);
+    writer.declare_text(target, TextKind::OneLine, "products made").unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    let instances = [(0, "Anvils"), (1, "Rockets")];
+    let instances = instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
+    writer.declare_indom(products, &instances).unwrap();
+    let records =
+        [(0, Some((10, 0.5))), (10, Some((30, 1.0 / 3.0))), (11, None), (20, Some((40, 7.0)))];
+    for (seconds, values) in records {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap();
+        let Some((made, height)) = values else {
+            writer.write_mark(timestamp).unwrap();
+            continue;
+        };
+        let by_product = [0, 1].map(|n| (Some(id(n)), OwnedValue::U64(made + n as u64)));
+        let value_sets = vec![
+            ValueSet { pmid: count.pmid, values: Ok(by_product.to_vec()) },
+            archives::single(&level, OwnedValue::Double(height)),
+        ];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Runs a subcommand on an archive, in UTC.
+fn run(base: &Path, command: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg(command)
+        .arg(base)
+        .args(arguments)
+        .env("TZ", "UTC")
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap()
+}
+
+/// What a run that must succeed prints.
+fn printed(base: &Path, command: &str, arguments: &[&str]) -> String {
+    let output = run(base, command, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command} {arguments:?}: {errors}");
+    assert_eq!(errors, "", "{command} {arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const DUMP: &str = "
+22:13:20.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 10
+        inst [1 or \"Rockets\"] value 11
+    70.1.2 (mmv.acme.level): value 0.5
+
+22:13:30.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 30
+        inst [1 or \"Rockets\"] value 31
+    70.1.2 (mmv.acme.level): value 0.3333333333333333
+
+22:13:31.123456789  <mark>
+
+22:13:40.123456789 2 metrics
+    70.1.1 (mmv.acme.products.count):
+        inst [0 or \"Anvils\"] value 40
+        inst [1 or \"Rockets\"] value 41
+    70.1.2 (mmv.acme.level): value 7
+";
+
+#[test]
+fn dump_prints_what_pmdumplog_prints() {
+    let (_directory, base) = archive();
+    assert_eq!(printed(&base, "dump", &[]), DUMP);
+    let label = "\
+Log Label (Log Format Version 3)
+Performance metrics from host host.example.com
+    commencing Wed Nov 15 08:13:20.123456789 2023
+    ending     Wed Nov 15 08:13:40.123456789 2023
+Archive timezone: AEST-10
+Archive zoneinfo: :Australia/Brisbane
+PID for pmlogger: 4711
+";
+    assert_eq!(printed(&base, "dump", &["-L", "-z"]), label);
+    let descriptors = "
+Descriptions for Metrics in the Log ...
+PMID: 70.1.1 (mmv.acme.products.count)
+    Data Type: 64-bit unsigned int  InDom: 70.2051 0x11800803
+    Semantics: counter  Units: count
+PMID: 70.1.2 (mmv.acme.level)
+    Data Type: double  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: none
+";
+    assert_eq!(printed(&base, "dump", &["-d"]), descriptors);
+    let domains = "
+Instance Domains in the Log ...
+InDom: 70.2051
+22:13:20.123456789 2 instances
+   0 or \"Anvils\"
+   1 or \"Rockets\"
+";
+    assert_eq!(printed(&base, "dump", &["-i"]), domains);
+}
+
+#[test]
+fn dump_of_one_metric_omits_the_others_and_the_marks() {
+    let (_directory, base) = archive();
+    let level = printed(&base, "dump", &["mmv.acme.level", "-S", "10s"]);
+    let expected = "
+22:13:30.123456789 1 metric
+    70.1.2 (mmv.acme.level): value 0.3333333333333333
+
+22:13:40.123456789 1 metric
+    70.1.2 (mmv.acme.level): value 7
+";
+    assert_eq!(level, expected);
+    assert!(printed(&base, "dump", &["-M", "mmv.acme.level"]).contains("<mark>"));
+    let json = |arguments: &[&str]| printed(&base, "dump", arguments).matches("\"mark\"").count();
+    assert_eq!(json(&["--json", "mmv.acme.level"]), 0);
+    assert_eq!(json(&["--json", "-M", "mmv.acme.level"]), 1);
+    assert_eq!(json(&["--json"]), 1);
+}
+
+#[test]
+fn report_prints_a_table_with_interpolated_values() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "report", &["mmv", "-t", "5s", "--no-rate"]);
+    let expected = "
+                                                  mmv.acme.       mmv.acme.
+                                             products.count  products.count
+                                                   [Anvils]       [Rockets]
+                             mmv.acme.level           count           count
+-----------------------  ------------------  --------------  --------------
+2023-11-14 22:13:20.123                 0.5              10              11
+2023-11-14 22:13:25.123                 0.5              20              21
+2023-11-14 22:13:30.123  0.3333333333333333              30              31
+2023-11-14 22:13:35.123                   -               -               -
+2023-11-14 22:13:40.123                   7              40              41
+";
+    assert_eq!(format!("\n{table}"), expected);
+}
+
+#[test]
+fn a_long_table_is_printed_in_blocks() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "report", &["mmv", "-t", "1ms", "--width", "45"]);
+    let second_panel = table.find("[Anvils]").unwrap();
+    let last_line = table.find("22:13:40.123").unwrap();
+    assert!(second_panel < last_line);
+    assert_eq!(table.matches("22:13:30.123").count(), 3, "a line a panel");
+}
+
+/// An archive with one metric `a.x` and instances 3 and 7, of which the
+/// domain names none but 3, so.
+fn archive_with_instance(name: &str) -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("few", WriterOptions::default());
+    let domain = archives::domain();
+    let desc = MetricDesc { indom: Some(domain), ..archives::desc(1, ValueType::U32) };
+    writer.declare_metric(&desc, &["a.x"]).unwrap();
+    writer.declare_indom(domain, &archives::instances([3], name)).unwrap();
+    for seconds in 0..3 {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let id = |number| InstanceId::new(number).unwrap();
+        let values = [3, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(n as u32 * 10)));
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+#[test]
+fn instances_without_a_name_are_reported_by_number_and_only_raw() {
+    let (_directory, base) = archive_with_instance("three");
+    let heading = |options: &[&str]| {
+        let csv = printed(&base, "report", &[&["a.x", "--format", "csv"], options].concat());
+        csv.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(heading(&["--raw"]), "Time,a.x[three],a.x[7],a.x[8]");
+    assert_eq!(heading(&["--raw", "-i", "8"]), "Time,a.x[8]");
+    assert_eq!(heading(&[]), "Time,a.x[three]");
+    let json = printed(&base, "report", &["a.x", "--raw", "--json"]);
+    assert!(json.contains("\"instance\":7,\"name\":null,\"value\":70"), "{json}");
+}
+
+#[test]
+fn names_with_control_characters_break_no_lines() {
+    let (_directory, base) = archive_with_instance("red\u{1b}[31m\nthree");
+    for (command, options) in [("report", &["a.x"][..]), ("metrics", &[])] {
+        let text = printed(&base, command, options);
+        assert!(text.contains("red [31m three"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+    // Byte for byte as pmdumplog, where no terminal reads it.
+    assert!(printed(&base, "dump", &[]).contains("3 or \"red\u{1b}[31m\nthree\""));
+}
+
+#[test]
+fn values_without_a_descriptor_are_reported_in_text_and_in_json() {
+    let (directory, base) = archive();
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    let pmid = Pmid::new(70, 1, 2).unwrap().raw().to_be_bytes();
+    let place = bytes.windows(4).position(|word| word == pmid).unwrap();
+    bytes[place + 3] = 9;
+    fs::write(&meta, &bytes).unwrap();
+    let text = printed(&base, "dump", &[]);
+    assert!(text.contains("70.1.2 (<nonames>): no descriptor\n"), "{text}");
+    let json = printed(&base, "dump", &["--json"]);
+    let expected = r#"{"pmid":"70.1.2","metric":null,"error":"no descriptor","values":[]}"#;
+    assert_eq!(json.matches(expected).count(), 3, "{json}");
+}
+
+#[test]
+fn a_damaged_index_is_reported() {
+    let (directory, base) = archive();
+    let index = directory.path().join("acme.index");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes.push(0);
+    fs::write(&index, &bytes).unwrap();
+    let output = run(&base, "dump", &[]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), DUMP);
+    let offset = bytes.len() - 1;
+    let warning = String::from_utf8(output.stderr).unwrap();
+    assert!(warning.contains(&format!("acme.index: offset {offset}: ")), "{warning}");
+    let info = String::from_utf8(run(&base, "info", &[]).stdout).unwrap();
+    assert!(info.contains(&format!("(damaged at offset {offset}: ")), "{info}");
+    let json = run(&base, "info", &["--json"]).stdout;
+    let info: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(info["index_defect"].as_str().is_some_and(|defect| defect.starts_with("offset ")));
+}
+
+#[test]
+fn counters_in_tables_are_rates_in_the_given_units() {
+    let (_directory, base) = archive();
+    let options = ["mmv.acme.products", "-i", "Anvils", "-t", "5s"];
+    let expected = "
+                              mmv.acme.
+                         products.count
+                               [Anvils]
+                            count / sec
+-----------------------  --------------
+2023-11-14 22:13:20.123               -
+2023-11-14 22:13:25.123           2.000
+2023-11-14 22:13:30.123           2.000
+2023-11-14 22:13:35.123               -
+2023-11-14 22:13:40.123               -
+";
+    assert_eq!(format!("\n{}", printed(&base, "report", &options)), expected);
+    let converted = ["--units", "count / min", "--precision", "1"];
+    let table = printed(&base, "report", &[&options[..], &converted].concat());
+    assert!(table.contains("count / min"), "{table}");
+    assert!(table.contains("22:13:25.123           120.0"), "{table}");
+    let json = printed(&base, "report", &[&options[..], &["--json", "--rate"]].concat());
+    let line = "\"name\":\"Anvils\",\"value\":2.0,\"units\":\"count / sec\"}";
+    assert!(json.lines().next().unwrap().ends_with(line), "{json}");
+}
+
+#[test]
+fn derived_metrics_are_reported_in_their_own_units() {
+    let (_directory, base) = archive();
+    let half = "half = rate(mmv.acme.products.count) / 2";
+    let sum = "sum(mmv.acme.products.count)";
+    let arguments = ["-e", half, "-e", sum, "-t", "10s", "-s", "2", "-Z", "UTC"];
+    let table = printed(&base, "report", &arguments);
+    for text in ["half", "[Anvils]", "[Rockets]", "count / sec"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    // 10 and 11 were 30 and 31 ten seconds later.
+    let cells: Vec<&str> = table.lines().last().unwrap().split_whitespace().skip(2).collect();
+    assert_eq!(cells, ["1.000", "1.000", "4.000"], "{table}");
+    let json = printed(&base, "report", &["-e", sum, "--at", "@1700000010.123456789", "--json"]);
+    let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&line["metric"], &line["value"]), (&sum.into(), &61.into()));
+    assert_eq!((&line["pmid"], &line["units"]), (&"511.0.1".into(), &"count".into()));
+}
+
+/// Definitions come from files and directories; those that are named are reported, by
+/// default all whose metrics the archive has.
+#[test]
+fn derived_metrics_are_defined_in_files() {
+    let (directory, base) = archive();
+    let definitions = directory.path().join("derived");
+    fs::create_dir(&definitions).unwrap();
+    let file = definitions.join("a.conf");
+    let text = "my.half = mmv.acme.level /\\\n 2\nmy.half(oneline) = half\nno.metric = nobody + 1\n\
+                my.one = mkconst(1, meta=my.half)\nmmv.acme.level = 1\n";
+    fs::write(&file, text).unwrap();
+    fs::write(definitions.join("b.conf"), "your.twice = mmv.acme.level * 2\n").unwrap();
+    let file = file.to_str().unwrap();
+    let header = |arguments: &[&str]| {
+        let csv = ["-s", "2", "-t", "10s", "--format", "csv"];
+        let output = run(&base, "report", &[arguments, &csv].concat());
+        let titles = String::from_utf8(output.stdout).unwrap();
+        let complaints = String::from_utf8(output.stderr).unwrap();
+        (titles.lines().next().unwrap_or_default().to_owned(), complaints)
+    };
+    let silent = |titles: &str| (titles.to_owned(), String::new());
+    assert_eq!(header(&["-e", file]), silent("Time,my.half,my.one"));
+    let directory = definitions.to_str().unwrap();
+    assert_eq!(header(&["-e", directory]), silent("Time,my.half,my.one,your.twice"));
+    assert_eq!(header(&["-e", directory, "your"]), silent("Time,your.twice"));
+    assert_eq!(header(&["-e", file, "*.half", "-e", "x = 2"]), silent("Time,x,my.half"));
+    assert_eq!(header(&["-e", file, "mmv.acme.level"]), silent("Time,mmv.acme.level"));
+
+    let (_, complaints) = header(&["-e", file, "no.metric", "my"]);
+    let place =
+        format!("mmv-archive: {file}:4: expression \"no.metric = nobody + 1\", column 13: ");
+    assert!(complaints.starts_with(&place), "{complaints}");
+    fs::write(file, "my.half = mmv.acme.level / 2\nmy.bad = (\n").unwrap();
+    let (titles, complaints) = header(&["-e", file]);
+    assert_eq!(titles, "Time,my.half");
+    assert!(complaints.contains(":2: expression \"my.bad = (\", column 11: "), "{complaints}");
+    let output = run(&base, "report", &["-e", "./no/such.conf"]);
+    assert_eq!(output.status.code(), Some(74), "no such file");
+}
+
+#[test]
+fn a_report_continues_after_damage_and_reports_what_is_lost() {
+    let (_directory, base) = archive();
+    let volume = base.with_extension("0");
+    let mut bytes = fs::read(&volume).unwrap();
+    let first = u32::from_be_bytes(*bytes[808..].first_chunk().unwrap()) as usize;
+    let second = 808 + first;
+    bytes[second..second + 4].fill(0xff);
+    fs::write(&volume, bytes).unwrap();
+    let options = ["mmv.acme.level", "-t", "10s", "--format", "csv", "-Z", "UTC"];
+    let output = run(&base, "report", &options);
+    assert_eq!(output.status.code(), Some(65));
+    let table = String::from_utf8(output.stdout).unwrap();
+    let cells: Vec<&str> =
+        table.lines().skip(1).map(|row| row.split_once(',').unwrap().1).collect();
+    assert_eq!(cells, ["0.5", "", "7"], "{table}");
+    let warning = String::from_utf8(output.stderr).unwrap();
+    let place = format!("acme.0: offset {second}: ");
+    assert!(warning.contains(&place) && warning.contains(" bytes are lost between "), "{warning}");
+}
+
+#[test]
+fn an_invalid_expression_is_a_usage_error() {
+    let (_directory, base) = archive();
+    let output = run(&base, "report", &["-e", "x = mmv.acme.level * * 2"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("column 22: found \"*\", expected a metric"), "{error}");
+    let output = run(&base, "report", &["-e", "mmv.acme.level + no.such.metric"]);
+    assert_eq!(output.status.code(), Some(1), "the archive has nothing of this");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("column 18: no metric no.such.metric in the archive"), "{error}");
+}
+
+#[test]
+fn report_prints_csv_and_json_lines() {
+    let (_directory, base) = archive();
+    let at = "@2023-11-14T22:13:22.623456789Z";
+    let csv = printed(&base, "report", &["mmv", "--at", at, "--format", "csv"]);
+    let expected = "Time,mmv.acme.level,mmv.acme.products.count[Anvils],\
+                    mmv.acme.products.count[Rockets]\r\n\
+                    2023-11-14T22:13:22.623456789+00:00,0.5,15,16\r\n";
+    assert_eq!(csv, expected);
+    let options = ["mmv.acme.products", "-i", "Rockets", "--at", at, "--json"];
+    let json = printed(&base, "report", &options);
+    let expected = "{\"time\":[1700000002,623456789],\"metric\":\"mmv.acme.products.count\",\
+                    \"pmid\":\"70.1.1\",\"instance\":1,\"name\":\"Rockets\",\"value\":16}\n";
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn summary_prints_averages_as_a_table_csv_and_json_lines() {
+    let (_directory, base) = archive();
+    let table = printed(&base, "summary", &["--sum"]);
+    let expected = "
+Metric                            Time average  Stochastic  Minimum  Maximum     Sum  Count  Units
+mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3
+mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000      1  count / sec
+mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000      1  count / sec
+";
+    assert_eq!(table, &expected[1..]);
+    let options = ["mmv.acme.products", "-i", "1", "-T", "10s", "--format", "csv"];
+    let csv = printed(&base, "summary", &options);
+    let expected = "Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
+                    Minimum,Minimum at,Maximum,Maximum at\r\n\
+                    mmv.acme.products.count,Rockets,count / sec,1,10,20,2,2,\
+                    2,2023-11-14T22:13:30.123456789+00:00,2,2023-11-14T22:13:30.123456789+00:00\r\n";
+    assert_eq!(csv, expected);
+    // A single value of a counter has no rate.
+    let options = ["mmv.acme.products", "-i", "Anvils", "-S", "20s", "--json"];
+    let json = printed(&base, "summary", &options);
+    let expected = "{\"metric\":\"mmv.acme.products.count\",\"pmid\":\"70.1.1\",\
+                    \"instance\":0,\"name\":\"Anvils\",\"units\":\"count / sec\",\"count\":0}\n";
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn raw_reports_have_the_logged_times_and_the_marks() {
+    let (_directory, base) = archive();
+    let raw = printed(&base, "report", &["mmv.acme.level", "--raw"]);
+    let expected = "
+                             mmv.acme.level
+-----------------------  ------------------
+2023-11-14 22:13:20.123                 0.5
+2023-11-14 22:13:30.123  0.3333333333333333
+2023-11-14 22:13:31.123  <mark>
+2023-11-14 22:13:40.123                   7
+";
+    assert_eq!(format!("\n{raw}"), expected);
+}
+
+#[test]
+fn info_and_metrics_print_label_counts_and_metadata() {
+    let (_directory, base) = archive();
+    let info: serde_json::Value =
+        serde_json::from_str(&printed(&base, "info", &["--json"])).unwrap();
+    assert_eq!(info["host"], "host.example.com");
+    assert_eq!(info["start"], serde_json::json!([1_700_000_000, 123_456_789]));
+    assert_eq!(
+        (&info["records"], &info["marks"], &info["values"]),
+        (&4.into(), &1.into(), &9.into())
+    );
+    assert!(printed(&base, "info", &[]).contains("span              20.000s\n"));
+    let names = printed(&base, "metrics", &["--names"]);
+    assert_eq!(names, "mmv.acme.level\nmmv.acme.products.count\n");
+    let json = printed(&base, "metrics", &["--json", "mmv.acme.products"]);
+    let metric: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(metric["oneline"], "products made");
+    assert_eq!(metric["instances"][1], serde_json::json!({"id": 1, "name": "Rockets"}));
+}
+
+#[test]
+fn the_exit_status_depends_on_the_failure() {
+    let (directory, base) = archive();
+    let status = |command: &str, arguments: &[&str]| run(&base, command, arguments).status.code();
+    assert_eq!(status("dump", &[]), Some(0));
+    assert_eq!(status("report", &["no.such.metric"]), Some(1));
+    assert_eq!(status("report", &["mmv", "--at", "1"]), Some(1), "no value at that time");
+    assert_eq!(status("report", &["mmv", "-t", "often"]), Some(2));
+    assert_eq!(status("report", &["mmv", "-Z", "Mars/Olympus"]), Some(2));
+    assert_eq!(status("report", &["mmv", "-Z", "PST"]), Some(2), "no offset");
+    assert_eq!(status("report", &["mmv", "-S", "1h"]), Some(1), "after the end");
+    for even in [["-S", "1s"], ["-T", "1s"], ["-A", "1s"], ["-O", "1s"]] {
+        assert_eq!(status("report", &["mmv", "--at", "1", even[0], even[1]]), Some(2), "{even:?}");
+        let times = ["mmv", "--times", "/dev/null", even[0], even[1]];
+        assert_eq!(status("report", &times), Some(2), "{even:?}");
+    }
+    assert_eq!(status("report", &["mmv", "--at", "1", "--raw"]), Some(2));
+    assert_eq!(status("dump", &["--no-such-option"]), Some(2));
+    let elsewhere = directory.path().join("other");
+    assert_eq!(run(&elsewhere, "info", &[]).status.code(), Some(74));
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    bytes[4] ^= 0xff;
+    fs::write(&meta, bytes).unwrap();
+    let damaged = run(&base, "info", &[]);
+    assert_eq!(damaged.status.code(), Some(65));
+    let message = String::from_utf8(damaged.stderr).unwrap();
+    assert!(message.contains("acme.meta: offset 0: magic number"), "{message}");
+}
+
+#[test]
+fn a_reader_that_closes_the_output_is_no_error() {
+    let (_directory, base) = archive();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("dump")
+        .arg(&base)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before anything is written: the command only writes at its end.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn a_long_dump_has_all_records_in_order_up_to_the_damage() {
+    const RECORDS: u64 = 20_000;
+    const FIRST: u64 = 1 << 40;
+    let (_directory, base, mut writer) = archives::begin("long", WriterOptions::default());
+    let metric = archives::desc(1, ValueType::U64);
+    writer.declare_metric(&metric, &["a.b"]).unwrap();
+    for n in 0..RECORDS {
+        let value = archives::single(&metric, OwnedValue::U64(FIRST + n));
+        archives::write(&mut writer, archives::at(n as i64), vec![value]);
+    }
+    writer.finish().unwrap();
+    let values = |text: &str| -> Vec<u64> {
+        let values = text.lines().filter_map(|line| line.split_once(" value "));
+        values.map(|(_, value)| value.parse::<u64>().unwrap() - FIRST).collect()
+    };
+    let all: Vec<_> = (0..RECORDS).collect();
+    assert_eq!(values(&printed(&base, "dump", &[])), all);
+    let backwards: Vec<_> = all.iter().copied().rev().collect();
+    assert_eq!(values(&printed(&base, "dump", &["-r"])), backwards);
+
+    // The trailer of one of them.
+    let (volume, damaged) = (base.with_extension("0"), RECORDS * 3 / 4);
+    let mut bytes = fs::read(&volume).unwrap();
+    let value = (FIRST + damaged).to_be_bytes();
+    let at = bytes.windows(8).position(|window| window == value).unwrap();
+    bytes[at + 8] ^= 1;
+    fs::write(&volume, bytes).unwrap();
+    let output = run(&base, "dump", &[]);
+    assert_eq!(output.status.code(), Some(65));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(values(&text), &all[..damaged as usize]);
+}

@@ -1,0 +1,131 @@
+//! `mmv-archive dump` with pmdumplog's options for other views than the records in
+//! order.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    Instance, InstanceId, MetricDesc, OwnedValue, Timestamp, Units, ValueSet, ValueType,
+    WriterOptions,
+};
+use tempfile::TempDir;
+
+/// A metric of which more instances come and go, one record for each second.
+fn archive(times: &[i64]) -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let domain = archives::domain();
+    let desc = MetricDesc {
+        indom: Some(domain),
+        units: Units::count(),
+        ..archives::desc(1, ValueType::U32)
+    };
+    writer.declare_metric(&desc, &["acme.jobs"]).unwrap();
+    for seconds in times {
+        let id = |n: i64| InstanceId::new((seconds + n) as i32).unwrap();
+        let name = |n| format!("job {}", seconds + n);
+        // Eight of nine stay from second to second: a difference is shorter.
+        let instances = (0..9).map(|n| Instance { id: id(n), name: name(n).into() });
+        writer.declare_indom(domain, &instances.collect::<Vec<_>>()).unwrap();
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let values = Ok(vec![(Some(id(0)), OwnedValue::U32(7))]);
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn dump(path: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("dump").arg(path).args(options).env("TZ", "UTC").output().unwrap()
+}
+
+fn text(output: &[u8]) -> &str {
+    std::str::from_utf8(output).unwrap()
+}
+
+#[test]
+fn the_records_of_domains_are_printed_as_on_disk() {
+    let (_directory, base) = archive(&[0, 1]);
+    let output = dump(&base, &["-I"]);
+    let whole = (0..9).map(|n| format!("   {n} or \"job {n}\"\n")).collect::<Vec<_>>().concat();
+    let expected = format!(
+        "\nInstance Domains on-disk ...\n\
+         22:13:20.000000000 InDom: 70.1 9 instances\n{whole}\
+         22:13:21.000000000 InDom: 70.1 delta 2 instances\n   \
+         del 0\n   add 9 or \"job 9\"\n"
+    );
+    assert_eq!(text(&output.stdout), expected);
+}
+
+#[test]
+fn a_reversed_dump_has_the_same_records_in_reverse_order() {
+    let (_directory, base) = archive(&[0, 1, 2, 3]);
+    let times = |options: &[&str]| {
+        let output = dump(&base, options);
+        assert!(output.status.success(), "{output:?}");
+        let text = text(&output.stdout).to_owned();
+        let times = text.lines().filter_map(|line| line.strip_suffix(".000000000 1 metric"));
+        times.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&["-r"]), ["22:13:23", "22:13:22", "22:13:21", "22:13:20"]);
+    let window = ["-S", "1s", "-T", "1s"];
+    assert_eq!(times(&[&window[..], &["-r"]].concat()), ["22:13:22", "22:13:21"]);
+    assert_eq!(times(&window), ["22:13:21", "22:13:22"]);
+    let first = dump(&base, &["-r", "-T", "@22:13:22"]);
+    let title = "\nLog finished at Tue Nov 14 22:13:22 2023 - dump in reverse order\n\n22:13:22";
+    assert!(text(&first.stdout).starts_with(title), "{}", text(&first.stdout));
+    let json = dump(&base, &["--json", "--reverse"]);
+    let seconds = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["time"][0].as_i64().unwrap() - 1_700_000_000
+    };
+    assert_eq!(text(&json.stdout).lines().map(seconds).collect::<Vec<_>>(), [3, 2, 1, 0]);
+}
+
+#[test]
+fn without_a_window_records_with_decreasing_timestamps_are_printed_too() {
+    let (directory, base) = archive(&[0, 1, 2]);
+    // The time of the last record becomes one before all others.
+    let volume = directory.path().join("acme.0");
+    let mut bytes = fs::read(&volume).unwrap();
+    let last = 1_700_000_002_u32.to_be_bytes();
+    let at = bytes.windows(4).rposition(|word| word == last).unwrap();
+    bytes[at..at + 4].copy_from_slice(&1_600_000_000_u32.to_be_bytes());
+    fs::write(&volume, bytes).unwrap();
+    for options in [&[][..], &["-r"]] {
+        let output = dump(&base, options);
+        assert_eq!(text(&output.stdout).matches(" 1 metric\n").count(), 3, "{options:?}");
+    }
+}
+
+#[test]
+fn files_of_any_content_are_printed_in_hexadecimal() {
+    let (directory, base) = archive(&[0, 1]);
+    let index = directory.path().join("acme.index");
+    let output = dump(&index, &["-v"]);
+    let title = format!("Raw dump of physical archive file \"{}\" ...\n", index.display());
+    assert!(text(&output.stdout).starts_with(&title));
+    let entry = "Dump ... index entry @ offset: 808\n 6553f100 00000000 00000000 ";
+    assert!(text(&output.stdout).contains(entry), "{}", text(&output.stdout));
+    // Of a base name all files.
+    let all = dump(&base, &["-v"]);
+    assert_eq!(text(&all.stdout).matches("Raw dump of ").count(), 3);
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    bytes[4] ^= 0xff;
+    bytes.extend([0, 0, 0, 99, 1, 2, 3]);
+    fs::write(&meta, &bytes).unwrap();
+    let output = dump(&meta, &["-v"]);
+    assert_eq!(output.status.code(), Some(65), "the end is torn");
+    let start = bytes.len() - 7;
+    let damaged = format!("Dump ... damaged @ offset: {start}\n 00000063 010203\n");
+    assert!(text(&output.stdout).ends_with(&damaged), "{}", text(&output.stdout));
+    let warning = format!("acme.meta: offset {start}: record: 99 bytes needed, 7 left\n");
+    assert!(text(&output.stderr).ends_with(&warning), "{}", text(&output.stderr));
+    assert_eq!(dump(&meta, &["-v", "-m"]).status.code(), Some(2));
+}

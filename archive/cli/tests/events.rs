@@ -1,0 +1,77 @@
+//! Event metrics in `dump` and `report`.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use archives::desc;
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{OwnedValue, Timestamp, Value, ValueType, WriterOptions};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+fn at(seconds: i64, nanos: u32) -> Timestamp {
+    Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()
+}
+
+/// Requests as events with a path and a size; and the size of what else there
+/// is. Nothing describes the third parameter.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let requests = desc(1, ValueType::HighresEvent);
+    writer.declare_metric(&requests, &["acme.requests"]).unwrap();
+    writer.declare_metric(&desc(2, ValueType::String), &["acme.path"]).unwrap();
+    writer.declare_metric(&desc(3, ValueType::U64), &["acme.size"]).unwrap();
+    let mut events = EventArrayBuilder::highres();
+    let record = events.record(at(0, 5), EventFlags::POINT).unwrap();
+    let record = record.parameter(desc(2, ValueType::String).pmid, Value::String(b"/")).unwrap();
+    let record = record.parameter(desc(3, ValueType::U64).pmid, Value::U64(u64::MAX)).unwrap();
+    record.parameter(desc(9, ValueType::I32).pmid, Value::I32(-1)).unwrap();
+    events.missed(at(0, 7), 3).unwrap();
+    let value_sets = vec![
+        archives::single(&requests, events.finish()),
+        archives::single(&desc(3, ValueType::U64), OwnedValue::U64(1)),
+    ];
+    archives::write(&mut writer, at(1, 0), value_sets);
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// What a run that must succeed prints.
+fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let output = program.arg(command).arg(base).args(arguments).env("TZ", "UTC").output().unwrap();
+    assert!(output.status.success(), "{command} {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The only line, as JSON.
+fn line(printed: &str) -> Json {
+    serde_json::from_str(printed).unwrap()
+}
+
+#[test]
+fn events_are_records_with_their_parameters_in_json() {
+    let (_directory, base) = archive();
+    let parameter = |item: u32, metric, value_type: &str, value| {
+        let pmid = format!("70.1.{item}");
+        json!({ "pmid": pmid, "metric": metric, "type": value_type, "value": value })
+    };
+    let parameters = [
+        parameter(2, json!("acme.path"), "string", json!("/")),
+        parameter(3, json!("acme.size"), "u64", json!(u64::MAX)),
+        parameter(9, Json::Null, "32", json!(-1)),
+    ];
+    let expected = json!({ "highres_event": [
+        { "time": [1_700_000_000, 5], "flags": 1, "parameters": parameters },
+        { "time": [1_700_000_000, 7], "flags": 1_u32 << 31, "missed": 3, "parameters": [] },
+    ] });
+    let dumped = line(&printed("dump", &base, &["--json", "acme.requests"]));
+    assert_eq!(dumped["sets"][0]["values"], json!([[null, expected]]));
+    let reported = line(&printed("report", &base, &["acme.requests", "--raw", "--json"]));
+    assert_eq!(reported["value"], expected);
+    let options = ["acme.requests", "--json", "-S", "0s", "-s", "1"];
+    assert_eq!(line(&printed("follow", &base, &options))["value"], expected);
+}

@@ -1,0 +1,156 @@
+//! `mmv-archive follow` while a writer appends records.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use pcp_archive::{
+    ArchiveWriter, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
+    ValueType, WriterOptions,
+};
+
+/// A writer of a counter by shop: another shop opens with each record.
+struct Logger {
+    writer: ArchiveWriter,
+    second: i64,
+}
+
+impl Logger {
+    fn new(base: &Path, second: i64) -> Self {
+        let options = WriterOptions::default();
+        let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+        Self { writer, second }
+    }
+
+    /// A record `seconds` after the last one, all counters at `count`.
+    fn write(&mut self, seconds: i64, shops: i32, count: u64) {
+        self.second += seconds;
+        let indom = archives::domain();
+        let desc = MetricDesc {
+            indom: Some(indom),
+            semantics: Semantics::Counter,
+            units: Units::count(),
+            ..archives::desc(1, ValueType::U64)
+        };
+        self.writer.declare_metric(&desc, &["acme.sold"]).unwrap();
+        let ids = (0..shops).map(|id| InstanceId::new(id).unwrap());
+        let instances: Vec<_> =
+            ids.map(|id| Instance { id, name: format!("s{id}").into() }).collect();
+        self.writer.declare_indom(indom, &instances).unwrap();
+        let sold = archives::of_each(&desc, &instances, &OwnedValue::U64(count));
+        let timestamp = self.timestamp();
+        archives::write(&mut self.writer, timestamp, vec![sold]);
+    }
+
+    fn mark(&mut self, seconds: i64) {
+        self.second += seconds;
+        self.writer.write_mark(self.timestamp()).unwrap();
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::new(1_700_000_000 + self.second, 0).unwrap()
+    }
+}
+
+/// The command and the lines that it prints.
+struct Follow {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Follow {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.current_dir(directory).args(["follow", "--poll", "5ms"]).args(arguments);
+        let mut child = command.env("TZ", "UTC").stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        thread::spawn(move || stdout.lines().try_for_each(|line| send.send(line.unwrap())));
+        Self { child, lines }
+    }
+
+    #[track_caller]
+    fn line(&self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(60)).unwrap().trim_end().to_owned()
+    }
+
+    #[track_caller]
+    fn expect(&self, lines: &[&str]) {
+        for expected in lines {
+            assert_eq!(self.line(), *expected);
+        }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut logger = Logger::new(&directory.path().join("a"), 0);
+    logger.write(0, 1, 100);
+    let follow = Follow::start(directory.path(), &["a", "acme.sold"]);
+    let head = ["                           acme.sold", "                                [s0]"];
+    let rule = "-----------------------  -----------";
+    follow.expect(&head);
+    follow.expect(&["                         count / sec", rule]);
+    follow.expect(&["2023-11-14 22:13:20.000            -"]);
+    logger.write(10, 1, 105);
+    follow.expect(&["2023-11-14 22:13:30.000        0.500"]);
+    logger.mark(1);
+    follow.expect(&["2023-11-14 22:13:31.000  <mark>"]);
+    logger.writer.switch_volume();
+    logger.write(9, 2, 200);
+    follow.expect(&[""]);
+    follow.expect(&["                           acme.sold    acme.sold"]);
+}
+
+#[test]
+fn json_lines_have_logged_values_and_continue_in_the_next_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut first = Logger::new(&directory.path().join("20231114.1"), 0);
+    first.write(0, 1, 100);
+    first.write(10, 1, 110);
+    let mut follow = Follow::start(directory.path(), &[".", "-S", "0s", "-s", "4", "--json"]);
+    let line = |time: i64, name: &str, value: u64| {
+        let time = 1_700_000_000 + time;
+        let id = name.trim_start_matches('s');
+        format!(
+            "{{\"time\":[{time},0],\"metric\":\"acme.sold\",\"pmid\":\"70.1.1\",\
+             \"instance\":{id},\"name\":\"{name}\",\"value\":{value}}}"
+        )
+    };
+    follow.expect(&[&line(0, "s0", 100), &line(10, "s0", 110)]);
+    first.write(10, 2, 120);
+    follow.expect(&[&line(20, "s0", 120), &line(20, "s1", 120)]);
+    first.writer.finish().unwrap();
+    let mut second = Logger::new(&directory.path().join("20231114.2"), 30);
+    second.write(0, 1, 7);
+    follow.expect(&[&line(30, "s0", 7)]);
+    assert!(follow.child.wait().unwrap().success(), "four records were asked for");
+}
+
+#[test]
+fn one_instance_since_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut logger = Logger::new(&directory.path().join("a"), 0);
+    for count in 0..5 {
+        logger.write(10, 2, count);
+    }
+    let arguments = ["a", "acme", "-i", "s1", "--no-rate", "-S", "-15s", "-s", "2"];
+    let mut follow = Follow::start(directory.path(), &arguments);
+    (0..4).for_each(|_| drop(follow.line()));
+    follow.expect(&["2023-11-14 22:14:00.000          3", "2023-11-14 22:14:10.000          4"]);
+    assert!(follow.child.wait().unwrap().success());
+}

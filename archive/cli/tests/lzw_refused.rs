@@ -1,0 +1,56 @@
+//! Every command rejects files of compress(1) and names the remedy.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::process::Command;
+
+use pcp_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
+use tempfile::TempDir;
+
+/// What compress(1) makes of "ab\n".
+const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
+
+/// Two volumes with a record each.
+fn archive() -> TempDir {
+    let (directory, _, mut writer) = archives::begin("old", WriterOptions::default());
+    let desc = archives::desc(1, ValueType::U32);
+    writer.declare_metric(&desc, &["a.b"]).unwrap();
+    for seconds in 0..2 {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let value = archives::single(&desc, OwnedValue::U32(1));
+        archives::write(&mut writer, timestamp, vec![value]);
+        writer.switch_volume();
+    }
+    writer.finish().unwrap();
+    directory
+}
+
+#[test]
+fn every_command_names_the_file_and_the_remedy() {
+    for member in ["old.0", "old.1", "old.meta", "old.index"] {
+        let directory = archive();
+        fs::remove_file(directory.path().join(member)).unwrap();
+        let file = directory.path().join(format!("{member}.Z"));
+        fs::write(&file, LZW).unwrap();
+        for (command, options) in [
+            ("info", &[][..]),
+            ("dump", &["-v"]),
+            ("check", &[]),
+            ("report", &["a.b"]),
+            ("report", &["a.b", "--raw"]),
+            ("summary", &[]),
+        ] {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+            let program = program.arg(command).arg(directory.path()).args(options);
+            let output = program.output().unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(65), "{command}: {errors}");
+            let named = errors.starts_with(&format!("mmv-archive: {}: ", file.display()));
+            let advice = "the LZW of compress(1) is not supported; \
+                          decompress the file with uncompress or gzip -d first";
+            assert!(named && errors.contains(advice), "{command}: {errors}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Plots of an archive with many instances, several units and a gap. The images
+//! stay in the target directory for inspection.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp,
+    Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+const INSTANCES: i32 = 50;
+
+fn desc(item: u32, semantics: Semantics, units: Units, indom: Option<InDom>) -> MetricDesc {
+    MetricDesc { semantics, units, indom, ..archives::desc(item, ValueType::U64) }
+}
+
+/// Half an hour, a record every 5 s, and a stop of the logger from minute 12
+/// to minute 16.
+fn archive() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("shop");
+    let label = WriterLabel { hostname: "shop.example.com".to_owned(), ..archives::label() };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let workers = archives::domain();
+    let requests = desc(1, Semantics::Counter, Units::count(), Some(workers));
+    let busy = desc(2, Semantics::Counter, Units::milliseconds(), None);
+    let memory = desc(3, Semantics::Instant, Units::kilobytes(), None);
+    writer.declare_metric(&requests, &["shop.worker.requests"]).unwrap();
+    writer.declare_metric(&busy, &["shop.busy"]).unwrap();
+    writer.declare_metric(&memory, &["shop.memory"]).unwrap();
+    let id = |n: i32| InstanceId::new(n).unwrap();
+    let name = |n: i32| format!("worker-{n:02} on node-{}.example.com", n % 7);
+    let instances: Vec<_> =
+        (0..INSTANCES).map(|n| Instance { id: id(n), name: name(n).into() }).collect();
+    writer.declare_indom(workers, &instances).unwrap();
+    let mut totals = vec![0.0; INSTANCES as usize];
+    for step in 0..360 {
+        let timestamp = Timestamp::new(1_700_000_000 + step * 5, 0).unwrap();
+        let minutes = step as f64 / 12.0;
+        for (n, total) in totals.iter_mut().enumerate() {
+            let speed = 400.0 / (n as f64 + 1.0);
+            *total += 5.0 * speed * (1.2 + (minutes / 3.0 + n as f64).sin());
+        }
+        if step == 144 {
+            writer.write_mark(timestamp).unwrap();
+        }
+        if (144..192).contains(&step) {
+            continue;
+        }
+        let by_worker = totals.iter().enumerate();
+        let by_worker = by_worker.map(|(n, v)| (Some(id(n as i32)), OwnedValue::U64(*v as u64)));
+        let single =
+            |desc: &MetricDesc, value: f64| archives::single(desc, OwnedValue::U64(value as u64));
+        let value_sets = vec![
+            ValueSet { pmid: requests.pmid, values: Ok(by_worker.collect()) },
+            single(&busy, 5000.0 * step as f64 * 0.6 + 9000.0 * (minutes / 2.0).sin()),
+            single(&memory, 4e6 + 1.5e6 * (minutes / 5.0).cos()),
+        ];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn plot(base: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("plot")
+        .arg(base)
+        .args(arguments)
+        .args(["-Z", "UTC"])
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap()
+}
+
+/// Makes a image and returns its bytes.
+fn image(base: &Path, name: &str, arguments: &[&str]) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let output = plot(base, &[arguments, &["-o", path.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn many_instances_are_plotted_as_the_largest_and_a_sum() {
+    let (_directory, base) = archive();
+    let svg = image(&base, "many.svg", &["shop.worker.requests"]);
+    let svg = String::from_utf8(svg).unwrap();
+    for text in ["count / sec", "38 others, summed", "worker-00 on node-0", "22:20", "22:40"] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert!(!svg.contains("worker-20"));
+    // The line in two parts, since the gap is not bridged, and the legend.
+    assert_eq!(svg.matches("stroke=\"#0072B2\"").count(), 3);
+    let all = image(&base, "all.svg", &["shop.worker.requests", "--top", "100"]);
+    assert!(!String::from_utf8(all).unwrap().contains("summed"));
+}
+
+#[test]
+fn each_unit_has_a_panel_and_times_are_utilisations() {
+    let (_directory, base) = archive();
+    let units = ["--units", "Mbyte"];
+    let svg = image(&base, "units.svg", &[&["shop"], &units[..]].concat());
+    let svg = String::from_utf8(svg).unwrap();
+    for text in ["shop.busy: utilisation", "shop.memory: Mbyte", "count / sec", "45 others, summed"]
+    {
+        assert!(svg.contains(text), "{text}");
+    }
+    let png = image(&base, "units.png", &[&["shop"], &units[..]].concat());
+    assert!(png.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn without_a_file_the_plot_is_drawn_in_the_terminal() {
+    let (_directory, base) = archive();
+    let output = plot(&base, &["shop.memory", "--width", "60"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("shop.memory"));
+    let span = "shop.example.com, 2023-11-14 22:13:20 to 22:43:15 UTC";
+    assert_eq!(lines.next(), Some(span));
+    assert!(text.contains("memory: Kbyte\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+}
+
+#[test]
+fn what_cannot_be_plotted_is_an_error() {
+    let (_directory, base) = archive();
+    let status = |arguments: &[&str]| plot(&base, arguments).status.code();
+    assert_eq!(status(&["no.such.metric"]), Some(1));
+    assert_eq!(status(&["shop.memory", "-o", "x.gif"]), Some(2));
+    assert_eq!(status(&["shop.memory", "-o", "x.svg", "--size", "5x5"]), Some(2));
+    assert_eq!(status(&["shop.memory", "--size", "large"]), Some(2));
+    assert_eq!(status(&["shop.memory", "--units", "bananas"]), Some(2));
+    assert_eq!(status(&["shop.memory", "-o", "/nonexistent/x.svg"]), Some(74));
+}

@@ -1,0 +1,160 @@
+//! `report --quantile` and `report --sum`.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid,
+    Semantics, Units, ValueSet, ValueType, WriterOptions,
+};
+use tempfile::TempDir;
+
+/// A record: its second, how often the values 4..5, 6..7 and 8..11 were counted,
+/// and the sum of them; without any a mark.
+type Row = (i64, [Option<u64>; 3], Option<u64>);
+
+/// At 60 s the program restarted; a mark at 75 s.
+const ROWS: [Row; 10] = [
+    (0, [None, None, None], Some(0)),
+    (10, [Some(100), Some(50), None], Some(700)),
+    (20, [Some(130), Some(110), Some(10)], Some(1300)),
+    (30, [Some(130), Some(110), Some(10)], Some(1300)),
+    (40, [Some(131), Some(110), Some(10)], Some(1305)),
+    (50, [Some(131), Some(119), Some(10)], Some(1368)),
+    (60, [None, Some(7), None], Some(42)),
+    (70, [None, Some(7), Some(1)], Some(51)),
+    (75, [None, None, None], None),
+    (80, [Some(1), Some(9), Some(1)], Some(69)),
+];
+
+fn counter(item: u32, units: Units) -> MetricDesc {
+    let semantics = Semantics::Counter;
+    MetricDesc { semantics, units, ..archives::desc(item, ValueType::U64) }
+}
+
+fn id(number: i32) -> InstanceId {
+    InstanceId::new(number).unwrap()
+}
+
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("latency", WriterOptions::default());
+    let indom = archives::domain();
+    let counts = MetricDesc { indom: Some(indom), ..counter(1, Units::count()) };
+    let sum = counter(2, Units::microseconds());
+    writer.declare_metric(&counts, &["web.latency.bucket"]).unwrap();
+    writer.declare_metric(&sum, &["web.latency.sum"]).unwrap();
+    let set = |class, pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| (*name, *value, false));
+        [LabelSet::from_pairs(class, pairs).unwrap()]
+    };
+    let units = set(LabelClass::Item, &[("histogram", "\"microsec\"")]);
+    let buckets = set(LabelClass::InDom, &[("bucket_max", "10"), ("bucket_precision", "1")]);
+    let names = ["4..5", "6..7", "8..11"];
+    let instances: Vec<_> =
+        (4..).zip(names).map(|(n, name)| Instance { id: id(n), name: name.into() }).collect();
+    writer.declare_indom(indom, &instances).unwrap();
+    writer.declare_labels(LabelTarget::Item(counts.pmid), &units).unwrap();
+    writer.declare_labels(LabelTarget::InDom(indom), &buckets).unwrap();
+    for (second, counted, total) in ROWS {
+        let Some(total) = total else {
+            writer.write_mark(archives::at(second)).unwrap();
+            continue;
+        };
+        let values = (4..).zip(counted);
+        let values = values.filter_map(|(n, count)| Some((Some(id(n)), OwnedValue::U64(count?))));
+        let counts = ValueSet { pmid: counts.pmid, values: Ok(values.collect()) };
+        let sets = vec![counts, archives::single(&sum, OwnedValue::U64(total))];
+        archives::write(&mut writer, archives::at(second), sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn report(base: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("report").arg(base).args(["-t", "10s", "--format", "csv", "-Z", "UTC"]);
+    command.args(arguments).output().unwrap()
+}
+
+/// The lines of a report every ten seconds, without the times.
+fn lines(base: &Path, arguments: &[&str]) -> Vec<String> {
+    let output = report(base, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn quantiles_are_of_what_was_counted_between_samples() {
+    let (_directory, base) = archive();
+    let expected = [
+        "web.latency.p50,web.latency.p99",
+        ",",       // 0 s: no moment before
+        "4.5,6.5", // 10 s: all from 0, as the sum was there at 0 s
+        "6.5,9.5", // 20 s: 30, 60, and 10 from 0
+        ",",       // 30 s: nothing was counted
+        "4.5,4.5", // 40 s: one value
+        "6.5,6.5", // 50 s
+        ",",       // 60 s: restarted
+        ",",       // 70 s: by its line bucket 8..11 still went down
+        ",",       // 80 s: a mark on the way
+    ];
+    for name in ["web.latency", "web.latency.bucket", "web"] {
+        assert_eq!(lines(&base, &[name, "--quantile", "0.5,0.99"]), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_window_without_its_beginning_has_the_same_quantiles() {
+    let (_directory, base) = archive();
+    let late = lines(&base, &["web", "--quantile", "0.5,0.99", "-S", "20s", "-T", "30s"]);
+    assert_eq!(late[1..], ["6.5,9.5", ",", "4.5,4.5", "6.5,6.5"]);
+}
+
+#[test]
+fn other_metrics_and_invalid_quantiles_are_errors() {
+    let (_directory, base) = archive();
+    let output = report(&base, &["web.latency.sum", "--quantile", "0.5"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("none of the metrics is a histogram"), "{stderr}");
+    let output = report(&base, &["web", "--quantile", "0.5,1.5"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("1.5") && stderr.contains("not a number from 0 to 1"), "{stderr}");
+}
+
+#[test]
+fn a_sum_is_of_values_or_of_rates() {
+    let (_directory, base) = archive();
+    let sums = lines(&base, &["web.latency.bucket", "--sum", "-S", "20s", "-T", "30s"]);
+    assert_eq!(sums, ["web.latency.bucket", "250", "250", "251", "260"]);
+    let rates = lines(&base, &["web.latency.bucket", "--sum", "--rate", "-S", "20s", "-T", "30s"]);
+    assert_eq!(rates[1..], ["9", "0", "0.1", "0.9"], "an instance that appears has no rate");
+}
+
+/// More metrics than PCP has numbers for derived ones of one cluster.
+#[test]
+fn sums_of_many_metrics_have_distinct_pmids() {
+    let (_directory, base, mut writer) = archives::begin("wide", WriterOptions::default());
+    let indom = archives::domain();
+    let instances = archives::instances([0, 1], "x");
+    writer.declare_indom(indom, &instances).unwrap();
+    let mut sets = Vec::new();
+    for number in 0..1100 {
+        let pmid = Pmid::new(70, 1 + number / 1000, number % 1000).unwrap();
+        let desc = MetricDesc { pmid, indom: Some(indom), ..archives::desc(0, ValueType::U32) };
+        writer.declare_metric(&desc, &[&format!("m.n{number}")]).unwrap();
+        sets.push(archives::of_each(&desc, &instances, &OwnedValue::U32(number)));
+    }
+    archives::write(&mut writer, archives::at(0), sets);
+    writer.finish().unwrap();
+    let lines = lines(&base, &["m", "--sum", "-s", "1"]);
+    let values: Vec<_> = lines[1].split(',').collect();
+    assert_eq!(values.len(), 1100);
+    let largest = values.iter().map(|value| value.parse::<u32>().unwrap()).max();
+    assert_eq!(largest, Some(2 * 1099));
+}

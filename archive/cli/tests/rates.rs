@@ -1,0 +1,100 @@
+//! `report --rate` at resets, marks and absences of a counter.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcp_archive::{
+    Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Units, ValueSet, ValueType,
+    WriterOptions,
+};
+use tempfile::TempDir;
+
+/// A record: its second, and what the instances `steady` and `fleeting` count;
+/// without any a mark.
+type Row = (i64, Option<u32>, Option<u32>);
+
+/// Between 40 and 50 s the first is set back, so that nothing of it shows at
+/// the tens of seconds; from 10 to 40 s the second is gone; a mark at 65 s.
+const ROWS: [Row; 12] = [
+    (0, Some(0), Some(0)),
+    (10, Some(100), Some(50)),
+    (20, Some(200), None),
+    (30, Some(300), None),
+    (40, Some(400), Some(200)),
+    (45, Some(5), Some(225)),
+    (50, Some(405), Some(250)),
+    (60, Some(505), Some(300)),
+    (65, None, None),
+    (70, Some(605), None),
+    (80, Some(705), Some(10)),
+    (90, Some(805), Some(60)),
+];
+
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("rates", WriterOptions::default());
+    let counter = MetricDesc {
+        indom: Some(archives::domain()),
+        semantics: Semantics::Counter,
+        units: Units::count(),
+        ..archives::desc(1, ValueType::U32)
+    };
+    writer.declare_metric(&counter, &["a.count"]).unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    let instances = [(1, "steady"), (2, "fleeting")]
+        .map(|(number, name)| Instance { id: id(number), name: name.into() });
+    writer.declare_indom(archives::domain(), &instances).unwrap();
+    for (second, steady, fleeting) in ROWS {
+        let counts = [(1, steady), (2, fleeting)].into_iter();
+        let counts = counts.filter_map(|(n, count)| Some((Some(id(n)), OwnedValue::U32(count?))));
+        let values: Vec<_> = counts.collect();
+        if values.is_empty() {
+            writer.write_mark(archives::at(second)).unwrap();
+            continue;
+        }
+        let set = ValueSet { pmid: counter.pmid, values: Ok(values) };
+        archives::write(&mut writer, archives::at(second), vec![set]);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// The cells of a report every ten seconds, without the times.
+fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("report").arg(base).args(["a", "-t", "10s", "--format", "csv", "-Z", "UTC"]);
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn rates_stop_at_resets_and_marks_and_span_absences() {
+    let (_directory, base) = archive();
+    let expected = [
+        ",",    // 0 s: no moment before
+        "10,5", // 10 s
+        "10,5", // 20 s: gone, on the line from 50 at 10 s to 200 at 40 s
+        "10,5", // 30 s
+        "10,5", // 40 s: back
+        ",5",   // 50 s: 405 is more than 400, but it was set back on the way
+        "10,5", // 60 s
+        ",",    // 70 s: a mark on the way
+        "10,",  // 80 s: the second was not there at 70 s, nor is there a line
+        "10,5", // 90 s
+    ];
+    assert_eq!(report(&base, &["--rate"]), expected);
+}
+
+/// From 400 over 5 to 405 a counter of 32 bits that may wrap has grown by
+/// 2^32 + 5.
+#[test]
+fn a_wrapping_counter_has_a_rate_when_it_decreases() {
+    let (_directory, base) = archive();
+    let rates = report(&base, &["--rate", "--counter-wrap"]);
+    assert_eq!(rates[5], "429496730.1,5");
+    assert_eq!(rates[7], ",", "over a mark nothing is counted");
+}

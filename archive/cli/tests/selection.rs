@@ -1,0 +1,102 @@
+//! Every command selects the same metrics and instances by name.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcp_archive::{
+    InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Timestamp, ValueSet, ValueType,
+    WriterOptions,
+};
+use tempfile::TempDir;
+
+/// `disk.io` of the instances 0 `sda disk`, 7 `sdb disk` and 8 `0007`, with
+/// the values 100, 107 and 108.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("disks", WriterOptions::default());
+    let indom = InDom::new(60, 1).unwrap();
+    let pmid = Pmid::new(60, 0, 1).unwrap();
+    let desc = MetricDesc { pmid, indom: Some(indom), ..archives::desc(1, ValueType::U32) };
+    writer.declare_metric(&desc, &["disk.io"]).unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    let instances = [(0, "sda disk"), (7, "sdb disk"), (8, "0007")];
+    let instances = instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
+    writer.declare_indom(indom, &instances).unwrap();
+    for seconds in 0..3 {
+        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
+        let values = [0, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(100 + n as u32)));
+        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn printed(base: &Path, command: &str, options: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let output = program.arg(command).arg(base).args(options).env("TZ", "UTC").output().unwrap();
+    assert!(output.status.success(), "{command} {options:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_instance_is_selected_by_number_name_or_first_word() {
+    let (directory, base) = archive();
+    let meant = [("7", "sdb disk"), ("sda", "sda disk"), ("0007", "0007"), ("8", "0007")];
+    for (text, name) in meant {
+        let title = format!("disk.io[{name}]");
+        let csv = printed(&base, "report", &["disk.io", "-i", text, "--format", "csv"]);
+        assert_eq!(csv.lines().next(), Some(&*format!("Time,{title}")), "{text}");
+        let csv = printed(&base, "summary", &["disk.io", "-i", text, "--format", "csv"]);
+        let line = format!("disk.io,{name},");
+        assert!(csv.lines().count() == 2 && csv.contains(&line), "{text}: {csv}");
+        let options = ["disk.io", "-i", text, "--json", "-s", "1"];
+        let json: serde_json::Value =
+            serde_json::from_str(&printed(&base, "follow", &options)).unwrap();
+        assert_eq!(json["name"], name, "{text}");
+        let plot = printed(&base, "plot", &["disk.io", "-i", text]);
+        for (_, other) in meant {
+            assert_eq!(plot.contains(other), other == name, "{text}: {plot}");
+        }
+        let expression = format!("disk.io[{text}] + 0");
+        let csv = printed(&base, "report", &["-e", &expression, "--format", "csv"]);
+        assert!(csv.lines().next().unwrap().ends_with(&format!("[{name}]")), "{csv}");
+        let new = directory.path().join(format!("new.{text}.x"));
+        printed(&base, "extract", &["-i", text, "-o", new.to_str().unwrap()]);
+        let csv = printed(&new, "report", &["disk.io", "--format", "csv"]);
+        assert_eq!(csv.lines().next(), Some(&*format!("Time,{title}")), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_instance_is_a_warning() {
+    let (directory, base) = archive();
+    let new = directory.path().join("new");
+    let new = new.to_str().unwrap();
+    for (command, options) in [
+        ("report", &["disk.io"][..]),
+        ("summary", &["disk.io"]),
+        ("plot", &["disk.io"]),
+        ("extract", &["-o", new]),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let program = program.arg(command).arg(&base).args(options);
+        let output = program.args(["-i", "sdb", "-i", "sdx"]).output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let expected = "mmv-archive: sdx: no instance of this name in the archive\n";
+        assert_eq!(errors, expected, "{command}");
+    }
+}
+
+#[test]
+fn every_command_selects_metrics_by_pattern() {
+    let (_directory, base) = archive();
+    for pattern in ["disk.io", "disk", "*.io", "di?k.*"] {
+        assert!(printed(&base, "dump", &[pattern]).contains("(disk.io)"), "{pattern}");
+        assert_eq!(printed(&base, "metrics", &["--names", pattern]), "disk.io\n", "{pattern}");
+        assert!(printed(&base, "report", &[pattern]).contains("disk.io"), "{pattern}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Several archives on the command line: as one timeline, or one by one.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    ArchiveWriter, MetricDesc, OwnedValue, Timestamp, Units, ValueType, WriterOptions,
+};
+use tempfile::TempDir;
+
+const START: i64 = 1_700_000_000;
+
+/// Archives `a` and `b` of a host, ten seconds each with ten in between, and
+/// `c` of the same times as `b`.
+fn three() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, from) in [("a", 0), ("b", 20), ("c", 20)] {
+        write(&directory.path().join(name), from);
+    }
+    directory
+}
+
+/// Records at `from`, five and ten seconds later; a value is its time.
+fn write(base: &Path, from: i64) {
+    let options = WriterOptions::default();
+    let mut writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+    let level = MetricDesc { units: Units::count(), ..archives::desc(1, ValueType::U64) };
+    writer.declare_metric(&level, &["acme.level"]).unwrap();
+    for second in [from, from + 5, from + 10] {
+        let value = archives::single(&level, OwnedValue::U64(second as u64));
+        archives::write(&mut writer, Timestamp::new(START + second, 0).unwrap(), vec![value]);
+    }
+    writer.finish().unwrap();
+}
+
+fn run(directory: &TempDir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.current_dir(directory.path()).args(arguments).env("TZ", "UTC");
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn printed(directory: &TempDir, arguments: &[&str]) -> String {
+    let output = run(directory, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
+    let directory = three();
+    let csv = |archives| {
+        let arguments = ["report", archives, "acme", "-t", "5s", "--format", "csv", "-Z", "UTC"];
+        let text = printed(&directory, &arguments);
+        let values = text.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().to_owned());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(csv("b,a"), ["0", "5", "10", "", "20", "25", "30"]);
+    assert_eq!(csv("a"), ["0", "5", "10"]);
+    let raw = printed(&directory, &["report", "a,b", "acme", "--raw", "--json"]);
+    let marks = raw.lines().filter(|line| line.contains("mark")).collect::<Vec<_>>();
+    assert_eq!(marks.len(), 1, "{raw}");
+    assert!(marks[0].contains(&format!("[{},1000000]", START + 10)), "{raw}");
+}
+
+#[test]
+fn other_commands_handle_archives_one_by_one() {
+    let directory = three();
+    let info = printed(&directory, &["info", "."]);
+    let headings: Vec<_> = info.lines().filter(|line| line.starts_with("==>")).collect();
+    assert_eq!(headings, ["==> ./a <==", "==> ./b <==", "==> ./c <=="]);
+    assert_eq!(info.matches("\nrecords           3, of these 0 marks\n").count(), 3, "{info}");
+    let alone = printed(&directory, &["info", "a"]);
+    assert!(info.starts_with(&format!("==> ./a <==\n{alone}\n==> ./b")), "{info}");
+    let json = printed(&directory, &["dump", "a,b", "--json"]);
+    let headings: Vec<_> = json.lines().filter(|line| line.starts_with("{\"archive\"")).collect();
+    assert_eq!(headings, ["{\"archive\":\"a\"}", "{\"archive\":\"b\"}"]);
+    assert_eq!(json.lines().count(), 8);
+    assert_eq!(
+        printed(&directory, &["metrics", "a,b", "--names"]).matches("acme.level\n").count(),
+        2
+    );
+}
+
+#[test]
+fn overlapping_archives_are_an_error() {
+    let directory = three();
+    let output = run(&directory, &["report", ".", "acme"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn a_failure_of_one_archive_does_not_hide_the_others() {
+    let directory = three();
+    let index = directory.path().join("a.index");
+    std::fs::remove_file(index).unwrap();
+    let checked = run(&directory, &["check", "a,b"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    let clean = run(&directory, &["check", "a"]).status.code();
+    assert_eq!(checked.status.code(), clean, "{text}");
+    assert!(text.contains("==> b <=="), "{text}");
+    std::fs::write(directory.path().join("a.meta"), "no label").unwrap();
+    let output = run(&directory, &["info", "a,b"]);
+    assert_eq!(output.status.code(), Some(65));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("records           3"));
+    let gone = run(&directory, &["dump", "a,nothing"]);
+    assert_eq!(gone.status.code(), Some(74));
+    // A window that misses one of them is no failure.
+    let late = run(&directory, &["dump", "b,c", "-S", "@1700000000"]);
+    assert_eq!(late.status.code(), Some(0));
+}
+
+/// Files of the directory that are no archive of [`three`].
+fn others(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with(['a', 'b', 'c'])).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_extract_of_two_archives_is_one_archive_with_a_mark() {
+    let directory = three();
+    let text = printed(&directory, &["extract", "a,b", "-o", "new", "--volume-size", "1kB"]);
+    assert!(text.starts_with("new: 7 records from 2023-11-14 22:13:20"), "{text}");
+    assert!(run(&directory, &["check", "new"]).status.success());
+    assert_eq!(others(&directory), ["new.0", "new.1", "new.index", "new.meta"]);
+    let dump = printed(&directory, &["dump", "new", "--json"]);
+    assert_eq!((dump.lines().count(), dump.matches("\"mark\":true").count()), (7, 1), "{dump}");
+}
+
+#[test]
+fn an_extract_of_a_window_has_its_bounds_in_json() {
+    let directory = three();
+    let window = ["-S", "3s", "-T", "@1700000010", "--json"];
+    let text =
+        printed(&directory, &[&["extract", "a", "acme.*", "-o", "new"], &window[..]].concat());
+    let text: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(text["start"], serde_json::json!([START + 5, 0]));
+    assert_eq!(text["end"], serde_json::json!([START + 10, 0]));
+    assert_eq!((&text["records"], &text["volumes"]), (&2.into(), &1.into()));
+    assert_eq!(text["archive"], "new");
+}
+
+#[test]
+fn archives_appear_when_complete_and_are_replaced_only_with_force() {
+    let directory = three();
+    let status = |arguments: &[&str]| run(&directory, arguments).status.code();
+    let before = std::fs::read(directory.path().join("a.0")).unwrap();
+    assert_eq!(status(&["extract", "a", "no.such", "-o", "new"]), Some(1));
+    assert_eq!(status(&["extract", "a", "-S", "1s", "-T", "@1700000004", "-o", "new"]), Some(1));
+    assert_eq!(status(&["extract", "b,c", "-o", "new"]), Some(2), "they overlap");
+    assert_eq!(status(&["convert", "a", "-o", "new", "--rename", "nothing=x"]), Some(2));
+    assert_eq!(status(&["convert", "a", "-o", "new", "--pmid", "acme.level=1.2"]), Some(2));
+    assert_eq!(status(&["extract", "a", "-o", "a"]), Some(74));
+    assert_eq!(status(&["extract", "a", "-o", "./a", "--force"]), Some(74), "its own source");
+    assert_eq!(status(&["extract", "a", "-o", "b"]), Some(74));
+    assert_eq!(std::fs::read(directory.path().join("a.0")).unwrap(), before);
+    assert_eq!(others(&directory), [""; 0]);
+    assert_eq!(status(&["extract", "a", "-o", "b", "--force"]), Some(0));
+    assert_eq!(std::fs::read(directory.path().join("b.0")).unwrap(), before);
+}
+
+#[test]
+fn a_conversion_renames_renumbers_and_compresses() {
+    let directory = three();
+    let names = ["--rename", "acme=works.north", "--pmid", "acme.level=300.7.5"];
+    let how = ["convert", "a,b", "-o", "new", "--compress", "xz"];
+    printed(&directory, &[&how, &names[..]].concat());
+    // Each archive begins a volume.
+    assert_eq!(others(&directory), ["new.0.xz", "new.1.xz", "new.index", "new.meta"]);
+    let metrics = printed(&directory, &["metrics", "new", "--json"]);
+    let metric: serde_json::Value = serde_json::from_str(&metrics).unwrap();
+    assert_eq!(
+        (&metric["metric"], &metric["pmid"]),
+        (&"works.north.level".into(), &"300.7.5".into())
+    );
+    let csv = ["works.north.level", "-t", "5s", "--format", "csv"];
+    let values = |archive, options: &[&str]| {
+        let text = printed(&directory, &[&["report", archive], options].concat());
+        text.lines().skip(1).map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(values("new", &csv), values("a,b", &["acme.level", "-t", "5s", "--format", "csv"]));
+}
+
+#[test]
+fn a_conversion_to_version_2_and_back_has_the_same_content() {
+    let directory = three();
+    printed(&directory, &["convert", "a", "-o", "old", "--archive-version", "2"]);
+    printed(&directory, &["convert", "old", "-o", "new"]);
+    let dump = |name| printed(&directory, &["dump", "-m", "--json", name]);
+    assert!(printed(&directory, &["info", "old", "--json"]).contains("\"version\":2"));
+    assert!(printed(&directory, &["info", "new", "--json"]).contains("\"version\":3"));
+    assert_eq!(dump("old"), dump("a"));
+    assert_eq!(dump("new"), dump("a"));
+    for name in ["old", "new"] {
+        assert_eq!(printed(&directory, &["check", name]), "", "nothing is wrong with {name}");
+    }
+    let status = run(&directory, &["convert", "a", "-o", "x", "--archive-version", "4"]).status;
+    assert_eq!(status.code(), Some(2));
+}

@@ -1,0 +1,20 @@
+//! The files of an archive: which there are, and the bytes of one.
+//!
+//! In: a name that a user gives. Out: [`MemberFiles`], the paths of an archive, and
+//! [`RecordFile`], one of them, read record by record through a [`Window`].
+//! [`Scanner`] walks over damage in a file, and [`RawFile`] shows its bytes
+//! whatever they mean. Compressed files are decompressed on the way, within bounded
+//! memory. Nothing here interprets records.
+
+#[cfg(feature = "compression")]
+mod decompressed;
+mod members;
+mod raw_file;
+mod record_file;
+mod scanner;
+
+pub(crate) use members::{AddExtension, MemberFiles, Members, bases, sync_directory};
+pub use members::{Compression, member_files};
+pub use raw_file::{RawFile, RawPiece};
+pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};
+pub(crate) use scanner::{Damage, Scanned, Scanner};

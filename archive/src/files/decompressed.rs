@@ -1,0 +1,249 @@
+//! Random access to a compressed file, within bounded memory.
+//!
+//! Streams of the four formats can only be decoded from their start. The file
+//! is therefore decoded forwards as far as needed, and the last [`KEPT`] bytes
+//! stay in memory. Bytes before them are decoded again, from the nearest start
+//! of a stream. Hence
+//!
+//! | access | cost |
+//! |---|---|
+//! | forwards | one pass |
+//! | a step back within [`KEPT`] bytes | nothing |
+//! | backwards through all `n` bytes | about `n / KEPT` passes of `n / 2` on average |
+//!
+//! Files of several streams (`pixz`, `cat a.gz b.gz`) are entered at the
+//! nearest stream and need less. Nothing is ever written to disk.
+
+mod decoder;
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
+
+use crate::Compression;
+use decoder::{Decoder, Input};
+
+/// Decompressed bytes that stay in memory; at the worst twice as many do.
+pub(crate) const KEPT: usize = 8 << 20;
+/// Decompressed at once.
+const STEP: usize = 256 << 10;
+/// Records differ in their timestamps at least, so no real archive is
+/// compressed further than this. It bounds what a crafted file can make a
+/// reader decode.
+const MAX_RATIO: u64 = 1024;
+/// A file may decompress to this however small it is.
+const MIN_LIMIT: u64 = 16 << 20;
+/// Read from the file at once.
+const INPUT_BUFFER: usize = 64 << 10;
+
+/// The decompressed bytes of a file.
+pub(crate) struct Decompressed {
+    file: Arc<File>,
+    compression: Compression,
+    /// The most bytes that the file may decompress to.
+    limit: u64,
+    /// The stream that is being decoded; none between two of them.
+    decoder: Option<Decoder>,
+    /// Where the next stream starts in the file.
+    next: u64,
+    /// All starts of streams that were met, rising.
+    streams: Vec<StreamStart>,
+    /// Decompressed bytes from `kept_start` on.
+    kept: Vec<u8>,
+    kept_start: u64,
+    /// Up to here the file was decoded at least once.
+    known: u64,
+    end: End,
+}
+
+#[derive(Clone, Copy)]
+struct StreamStart {
+    compressed: u64,
+    decompressed: u64,
+}
+
+/// What follows the known bytes.
+enum End {
+    NotReached,
+    Reached,
+    /// The compressed data is damaged there.
+    Damaged(io::ErrorKind, String),
+}
+
+impl std::fmt::Debug for Decompressed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decompressed")
+            .field("compression", &self.compression)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Decompressed {
+    /// A compressed file of `len` bytes.
+    pub(crate) fn new(file: File, len: u64, compression: Compression) -> Self {
+        Self {
+            file: Arc::new(file),
+            compression,
+            limit: len.saturating_mul(MAX_RATIO).max(MIN_LIMIT),
+            decoder: None,
+            next: 0,
+            streams: Vec::new(),
+            kept: Vec::new(),
+            kept_start: 0,
+            known: 0,
+            end: End::NotReached,
+        }
+    }
+
+    /// How many decompressed bytes there are from `offset` on, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// The system's; damage, if it leaves fewer than `least`; a compression
+    /// that is not supported.
+    pub(crate) fn available(&mut self, offset: u64, least: u64, most: u64) -> io::Result<u64> {
+        let end = offset.saturating_add(most);
+        while self.known < end && matches!(self.end, End::NotReached) {
+            self.seek(self.known)?;
+            self.decompress()?;
+        }
+        let found = self.known.saturating_sub(offset).min(most);
+        match &self.end {
+            // What is not supported is not damaged, so it is never skipped.
+            End::Damaged(kind, text) if found < least || *kind == io::ErrorKind::Unsupported => {
+                Err(io::Error::new(*kind, text.clone()))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// The system's, damage, and the end of the file.
+    pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            self.seek(at)?;
+            let have = self.kept.get((at - self.kept_start) as usize..).unwrap_or_default();
+            let n = have.len().min(rest.len());
+            let (now, later) = rest.split_at_mut(n);
+            now.copy_from_slice(have.get(..n).unwrap_or_default());
+            (at, rest) = (at + n as u64, later);
+            if !rest.is_empty() && !self.decompress()? {
+                self.available(at, rest.len() as u64, rest.len() as u64)?;
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the byte at `offset`, or the one before it, the last one kept or
+    /// an earlier one.
+    fn seek(&mut self, offset: u64) -> io::Result<()> {
+        if offset < self.kept_start {
+            let after = self.streams.partition_point(|stream| stream.decompressed <= offset);
+            let start = after.checked_sub(1).and_then(|at| self.streams.get(at));
+            let start = start.copied().unwrap_or(StreamStart { compressed: 0, decompressed: 0 });
+            self.decoder = None;
+            self.next = start.compressed;
+            self.kept.clear();
+            self.kept_start = start.decompressed;
+        }
+        while self.kept_end() < offset && self.decompress()? {}
+        Ok(())
+    }
+
+    fn kept_end(&self) -> u64 {
+        self.kept_start + self.kept.len() as u64
+    }
+
+    /// Decodes a little more; false at the end.
+    fn decompress(&mut self) -> io::Result<bool> {
+        let ended = !matches!(self.end, End::NotReached);
+        if ended && self.kept_end() >= self.known {
+            return Ok(false);
+        }
+        self.trim();
+        match self.step() {
+            Ok(true) if self.kept_end() <= self.limit => {}
+            Ok(true) => {
+                let text = format!("decompresses to more than {} bytes", self.limit);
+                self.end = End::Damaged(io::ErrorKind::InvalidData, text);
+            }
+            Ok(false) => self.end = End::Reached,
+            Err(error) if error.raw_os_error().is_some() => {
+                // Decoders do not continue after an error: start again.
+                self.decoder = None;
+                (self.next, self.kept_start) = (0, 0);
+                self.kept.clear();
+                return Err(error);
+            }
+            Err(error) => self.end = End::Damaged(error.kind(), error.to_string()),
+        }
+        self.known = self.known.max(self.kept_end());
+        Ok(matches!(self.end, End::NotReached) || self.kept_end() < self.known)
+    }
+
+    /// One read, or the change to the next stream; false at the end.
+    fn step(&mut self) -> io::Result<bool> {
+        let Some(decoder) = &mut self.decoder else { return self.open_stream() };
+        let before = self.kept.len();
+        self.kept.resize(before + STEP, 0);
+        let read = decoder.read(self.kept.get_mut(before..).unwrap_or_default());
+        self.kept.truncate(before + *read.as_ref().unwrap_or(&0));
+        if read? == 0
+            && let Some(decoder) = self.decoder.take()
+        {
+            self.next = decoder.finish()?;
+        }
+        Ok(true)
+    }
+
+    /// Starts to decode the next stream; false if there is none.
+    fn open_stream(&mut self) -> io::Result<bool> {
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(self.next))?;
+        let mut input = Input::with_capacity(INPUT_BUFFER, Arc::clone(&self.file));
+        if !skip_padding(&mut input)? {
+            return Ok(false);
+        }
+        let start =
+            StreamStart { compressed: input.stream_position()?, decompressed: self.kept_end() };
+        if self.streams.last().is_none_or(|last| last.compressed < start.compressed) {
+            self.streams.push(start);
+        }
+        self.decoder = Some(Decoder::new(self.compression, input)?);
+        Ok(true)
+    }
+
+    fn trim(&mut self) {
+        if self.kept.len() >= 2 * KEPT {
+            let surplus = self.kept.len() - KEPT;
+            self.kept.drain(..surplus);
+            self.kept_start += surplus as u64;
+        }
+    }
+}
+
+/// Skips zeros, which no stream starts with; false if nothing follows.
+fn skip_padding(input: &mut Input) -> io::Result<bool> {
+    use std::io::BufRead as _;
+    loop {
+        let bytes = input.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let found = zeros < bytes.len();
+        input.consume(zeros);
+        if found {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

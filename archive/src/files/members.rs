@@ -1,0 +1,342 @@
+//! The files of an archive, by their names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::format::Role;
+use crate::{Error, Result, io_error};
+
+/// How a member is compressed, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// xz, and its predecessor lzma.
+    Xz,
+    /// bzip2.
+    Bzip2,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// The compression that a file's suffix means (`src/libpcp/src/io.c`).
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "xz" | "lzma" => Some(Self::Xz),
+            "bz2" | "bz" => Some(Self::Bzip2),
+            "gz" | "Z" | "z" => Some(Self::Gzip),
+            "zst" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// The suffix of files that are written.
+    #[cfg(feature = "compression")]
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Xz => "xz",
+            Self::Bzip2 => "bz2",
+            Self::Gzip => "gz",
+            Self::Zstd => "zst",
+        }
+    }
+}
+
+/// The files of an archive that can be read, by their names alone.
+#[derive(Debug)]
+pub(crate) struct Members {
+    pub(crate) base: PathBuf,
+    pub(crate) metadata: PathBuf,
+    pub(crate) index: Option<PathBuf>,
+    /// At least one.
+    pub(crate) volumes: BTreeMap<u32, PathBuf>,
+}
+
+/// Those files of an archive that there are.
+#[derive(Debug, Default)]
+pub(crate) struct MemberFiles {
+    pub(crate) base: PathBuf,
+    pub(crate) metadata: Option<PathBuf>,
+    pub(crate) index: Option<PathBuf>,
+    pub(crate) volumes: BTreeMap<u32, PathBuf>,
+}
+
+/// The part of a file's name after the base name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Metadata,
+    Index,
+    Volume(u32),
+}
+
+impl Members {
+    /// The archive that a name means: a base name, a member, or a directory
+    /// with one archive.
+    pub(crate) fn find(path: &Path) -> Result<Self> {
+        let MemberFiles { base, metadata, index, volumes } = MemberFiles::find(path)?;
+        let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
+        if volumes.is_empty() {
+            return Err(missing(&base, "0"));
+        }
+        Ok(Self { base, metadata, index, volumes })
+    }
+
+    /// Any file that belongs to an archive of this base name.
+    pub(crate) fn any(base: &Path) -> Result<Option<PathBuf>> {
+        let found = scan(base)?;
+        Ok(found.metadata.or(found.index).or(found.volumes.into_values().next()))
+    }
+}
+
+impl MemberFiles {
+    /// As [`Members::find`], but anything may be missing.
+    pub(crate) fn find(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return scan(&only_base(path)?);
+        }
+        let found = scan(path)?;
+        if found.metadata.is_some() { Ok(found) } else { scan(&base_of(path)?) }
+    }
+
+    /// The files of the archive with this base name.
+    pub(crate) fn of(base: &Path) -> Result<Self> {
+        scan(base)
+    }
+
+    /// All files and what they are, metadata first and the index last.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, Role)> {
+        let metadata = self.metadata.iter().map(|path| (path.as_path(), Role::Metadata));
+        let data = self.volumes.iter().map(|(number, path)| (path.as_path(), Role::Data(*number)));
+        let index = self.index.iter().map(|path| (path.as_path(), Role::Index));
+        metadata.chain(data).chain(index)
+    }
+}
+
+/// The files of the archive with this base name: metadata first, then the data
+/// volumes, and the index last. Empty if there is no such archive.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the directory cannot be listed.
+pub fn member_files(base: &Path) -> Result<Vec<PathBuf>> {
+    Ok(MemberFiles::of(base)?.all().map(|(file, _)| file.to_owned()).collect())
+}
+
+fn missing(base: &Path, extension: &str) -> Error {
+    Error::Missing { file: base.with_extension_added(extension) }
+}
+
+/// The base name of a path: the path itself if there is metadata of this name, else
+/// without its last part if that is a member's.
+fn base_of(path: &Path) -> Result<PathBuf> {
+    if scan(path)?.metadata.is_some() {
+        return Ok(path.to_owned());
+    }
+    match split(path) {
+        Some((base, _)) => Ok(base),
+        None if Members::any(path)?.is_some() => Ok(path.to_owned()),
+        None => Err(Error::NotFound { path: path.to_owned() }),
+    }
+}
+
+fn only_base(directory: &Path) -> Result<PathBuf> {
+    let mut bases = bases_in(directory)?;
+    match (bases.pop(), bases.len()) {
+        (Some(base), 0) => Ok(base),
+        (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
+        (_, others) => Err(Error::Ambiguous { path: directory.to_owned(), count: others + 1 }),
+    }
+}
+
+/// The base names of the archives that a path means: of all in a directory,
+/// else of one. In the order of the names.
+pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![base_of(path)?]);
+    }
+    let bases = bases_in(path)?;
+    if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
+}
+
+/// The base names of all archives in a directory, sorted. Hidden files are
+/// those of archives that are not complete.
+fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let files = list(directory, |_| true)?;
+    let bases = files.iter().filter_map(|file| match split(file)? {
+        (base, Part::Metadata) => Some(base).filter(|base| !is_hidden(base)),
+        _ => None,
+    });
+    let mut bases: Vec<_> = bases.collect();
+    bases.sort_unstable();
+    bases.dedup();
+    Ok(bases)
+}
+
+fn is_hidden(base: &Path) -> bool {
+    base.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Everything that is called `base` and a member's ending. Of a member that
+/// is there twice, plain and compressed, the plain one counts.
+fn scan(base: &Path) -> Result<MemberFiles> {
+    let directory = base.parent().unwrap_or(Path::new(""));
+    let name = base.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut found = MemberFiles { base: base.to_owned(), ..MemberFiles::default() };
+    for file in list(directory, |file| file.as_encoded_bytes().starts_with(name))? {
+        let Some((of, part)) = split(&file) else { continue };
+        if of.file_name() != base.file_name() {
+            continue;
+        }
+        let plain = Compression::of(&file).is_none();
+        match part {
+            Part::Metadata if plain || found.metadata.is_none() => found.metadata = Some(file),
+            Part::Index if plain || found.index.is_none() => found.index = Some(file),
+            Part::Volume(number) if plain || !found.volumes.contains_key(&number) => {
+                found.volumes.insert(number, file);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The files of a directory whose names are wanted, sorted; none if there is no
+/// such directory. The name of the present one is empty, and files in it are
+/// called as if a user had named them: `acme.meta`, not `./acme.meta`.
+fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
+    let failed = io_error("list", directory);
+    let is_here = directory.as_os_str().is_empty();
+    let entries = match fs::read_dir(if is_here { Path::new(".") } else { directory }) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(&failed)?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(&failed)?.file_name();
+        if is_wanted(&name) {
+            paths.push(directory.join(name));
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// A member's name as base and part; `None` for other names.
+fn split(path: &Path) -> Option<(PathBuf, Part)> {
+    let path = without_compression(path);
+    let part = match path.extension()?.to_str()? {
+        "meta" => Part::Metadata,
+        "index" => Part::Index,
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Part::Volume(digits.parse().ok().filter(|number| i32::try_from(*number).is_ok())?)
+        }
+        _ => return None,
+    };
+    Some((path.with_extension(""), part))
+}
+
+/// A name without its compression suffix, if it has one.
+fn without_compression(path: &Path) -> PathBuf {
+    match Compression::of(path) {
+        Some(_) => path.with_extension(""),
+        None => path.to_owned(),
+    }
+}
+
+/// Syncs the directory of an archive: names are on disk only when it is.
+pub(crate) fn sync_directory(base: &Path) -> Result<()> {
+    let parent = base.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(io_error("sync", directory))
+}
+
+/// `Path::with_extension` replaces what follows the last dot; base names of
+/// archives are full of dots.
+pub(crate) trait AddExtension {
+    fn with_extension_added(&self, extension: &str) -> PathBuf;
+}
+
+impl AddExtension for Path {
+    fn with_extension_added(&self, extension: &str) -> PathBuf {
+        let mut name = self.as_os_str().to_owned();
+        name.push(".");
+        name.push(extension);
+        name.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for file in files {
+            fs::write(directory.path().join(file), "").unwrap();
+        }
+        directory
+    }
+
+    const ARCHIVE: [&str; 5] = ["a.b.7.meta", "a.b.7.index", "a.b.7.2", "a.b.7.11", "a.b.7.x"];
+
+    #[test]
+    fn base_member_and_directory_name_the_same_archive() {
+        let directory = directory(&ARCHIVE);
+        let base = directory.path().join("a.b.7");
+        for name in ["", "a.b.7", "a.b.7.meta", "a.b.7.index", "a.b.7.11"] {
+            let members = Members::find(&directory.path().join(name)).unwrap();
+            assert_eq!(members.base, base, "{name}");
+            assert_eq!(members.volumes.keys().copied().collect::<Vec<_>>(), [2, 11]);
+            assert!(members.index.is_some());
+        }
+    }
+
+    #[test]
+    fn a_base_name_that_ends_like_a_volume_is_not_cut() {
+        let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
+        let members = Members::find(&directory.path().join("a.1")).unwrap();
+        assert_eq!(members.base, directory.path().join("a.1"));
+    }
+
+    #[test]
+    fn two_archives_in_a_directory_are_ambiguous() {
+        let directory = directory(&["a.meta", "a.0", "b.meta", "b.0"]);
+        let error = Members::find(directory.path()).unwrap_err();
+        assert!(matches!(error, Error::Ambiguous { count: 2, .. }));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let directory = directory(&["a.meta", "b.0"]);
+        let missing = |name: &str| match Members::find(&directory.path().join(name)) {
+            Err(Error::Missing { file }) => file,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(missing("a"), directory.path().join("a.0"));
+        assert_eq!(missing("b"), directory.path().join("b.meta"));
+        let error = Members::find(&directory.path().join("c")).unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }));
+    }
+
+    #[test]
+    fn of_a_member_that_is_there_compressed_and_plain_the_plain_one_counts() {
+        let directory = directory(&["a.meta.zst", "a.index", "a.0.xz"]);
+        let find = || Members::find(&directory.path().join("a")).unwrap();
+        assert_eq!(find().volumes[&0], directory.path().join("a.0.xz"));
+        assert_eq!(find().metadata, directory.path().join("a.meta.zst"));
+        fs::write(directory.path().join("a.0"), "").unwrap();
+        assert_eq!(find().volumes[&0], directory.path().join("a.0"));
+    }
+
+    #[test]
+    fn a_compressed_member_names_its_archive() {
+        let directory = directory(&["a.meta", "a.0.xz"]);
+        let members = Members::find(&directory.path().join("a.0.xz")).unwrap();
+        assert_eq!(members.base, directory.path().join("a"));
+    }
+}

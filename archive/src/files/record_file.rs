@@ -1,0 +1,362 @@
+//! One file of framed records, and the buffer to read it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+
+#[cfg(feature = "compression")]
+use super::decompressed::Decompressed;
+use crate::format::{Role, archive_label, frame};
+use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
+
+/// How much is read at once where records are read one after the other.
+const CHUNK: usize = 256 * 1024;
+
+/// How much is read at once on the way to a record that is sought.
+const LITTLE: usize = 32 * 1024;
+
+/// A file of an archive, open for reading. The length of a plain file is taken
+/// once: what is appended later is not seen.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    pub(crate) path: PathBuf,
+    source: Source,
+    /// Bytes from here on are ignored.
+    end: u64,
+}
+
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Source {
+    Plain {
+        file: File,
+        len: u64,
+    },
+    #[cfg(feature = "compression")]
+    Compressed(Box<Decompressed>),
+}
+
+/// What is at a place where a record should start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A record of this many bytes, now in the buffer.
+    Record(usize),
+    /// The end of the file.
+    End,
+    /// A record that needs more bytes than the file has.
+    Torn { needed: u64, left: u64 },
+}
+
+impl RecordFile {
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::NotRegular`] for anything but a regular file;
+    /// [`Error::Compressed`] for a compressed file, if this library was built without
+    /// the decoders.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        // Without O_NONBLOCK the open of a FIFO waits for a process that writes to it.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        let file = options.open(path).map_err(io_error("open", path))?;
+        let metadata = file.metadata().map_err(io_error("stat", path))?;
+        if !metadata.is_file() {
+            return Err(Error::NotRegular { file: path.to_owned() });
+        }
+        let len = metadata.len();
+        let source = match Compression::of(path) {
+            None => Source::Plain { file, len },
+            #[cfg(feature = "compression")]
+            Some(compression) => {
+                Source::Compressed(Box::new(Decompressed::new(file, len, compression)))
+            }
+            #[cfg(not(feature = "compression"))]
+            Some(_) => return Err(Error::Compressed { file: path.to_owned() }),
+        };
+        Ok(Self { path: path.to_owned(), source, end: u64::MAX })
+    }
+
+    /// How many bytes there are from `offset` on, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decompress`] if damage of a compressed file leaves fewer than
+    /// `least`; [`Error::Io`].
+    #[cfg_attr(
+        not(feature = "compression"),
+        expect(clippy::unnecessary_wraps, reason = "only decoding can fail")
+    )]
+    pub(crate) fn available(&mut self, offset: u64, least: u64, most: u64) -> Result<u64> {
+        let end = self.end.saturating_sub(offset);
+        let most = most.max(least).min(end);
+        match &mut self.source {
+            Source::Plain { len, .. } => Ok(len.saturating_sub(offset).min(most)),
+            #[cfg(feature = "compression")]
+            Source::Compressed(decompressed) => {
+                let found = decompressed.available(offset, least.min(end), most);
+                found.map_err(|source| self.decompress_error(source))
+            }
+        }
+    }
+
+    /// From now on the file ends at `end`, if it is longer.
+    pub(crate) const fn cut(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// From now on what was appended since the file was opened is seen. A
+    /// compressed file does not grow.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        let found = match &mut self.source {
+            Source::Plain { file, len } => file.metadata().map(|metadata| *len = metadata.len()),
+            #[cfg(feature = "compression")]
+            Source::Compressed(_) => Ok(()),
+        };
+        found.map_err(io_error("stat", &self.path))
+    }
+
+    /// Whether the bytes have to be decompressed.
+    pub(crate) const fn is_compressed(&self) -> bool {
+        !matches!(self.source, Source::Plain { .. })
+    }
+
+    /// All bytes of the file. A compressed one is decoded to its end.
+    pub(crate) fn len(&mut self) -> Result<u64> {
+        self.available(0, u64::MAX, u64::MAX)
+    }
+
+    /// The label at the start of the file, which must be of a file of this
+    /// role.
+    pub(crate) fn read_label(&mut self, role: Role) -> Result<ArchiveLabel> {
+        let (label, found) = self.read_any_label()?;
+        if found != role.volume() {
+            let (file, expected) = (self.path.clone(), role.volume());
+            return Err(Error::VolumeMismatch { file, found, expected });
+        }
+        Ok(label)
+    }
+
+    /// The label at the start of the file, and its volume word.
+    pub(crate) fn read_any_label(&mut self) -> Result<(ArchiveLabel, i32)> {
+        let (least, most) = (Version::V2.label_size(), Version::V3.label_size());
+        let size = self.available(0, least, most)? as usize;
+        let mut bytes = vec![0; size];
+        self.read_at(&mut bytes, 0)?;
+        let len = frame::parse_length(&bytes).map_err(|e| self.corrupt(0, e))? as usize;
+        let record = bytes.get(..len.min(size)).unwrap_or_default();
+        archive_label::parse(record).map_err(|e| self.corrupt(0, e))
+    }
+
+    pub(crate) fn read_at(&mut self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        match &mut self.source {
+            Source::Plain { file, .. } => {
+                let read = file.read_exact_at(bytes, offset);
+                read.map_err(io_error("read", &self.path))
+            }
+            #[cfg(feature = "compression")]
+            Source::Compressed(decompressed) => {
+                let read = decompressed.read_at(bytes, offset);
+                read.map_err(|source| self.decompress_error(source))
+            }
+        }
+    }
+
+    /// The whole rest of the file from `offset` on, or what of it can be
+    /// decompressed.
+    pub(crate) fn read_from(&mut self, offset: u64) -> Result<Vec<u8>> {
+        let len = self.available(offset, 0, u64::MAX)?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        self.read_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Whether the file holds nothing but zeros from `offset` on.
+    pub(crate) fn is_zero_from(&mut self, mut offset: u64) -> Result<bool> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let left = self.available(offset, 0, CHUNK as u64)? as usize;
+            let bytes = chunk.get_mut(..left).unwrap_or_default();
+            self.read_at(bytes, offset)?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            if left == 0 {
+                return Ok(true);
+            }
+            offset += left as u64;
+        }
+    }
+
+    pub(crate) fn corrupt(&self, offset: u64, source: RecordError) -> Error {
+        Error::Corrupt { file: self.path.clone(), offset, source }
+    }
+
+    /// The system's errors apart, what fails in decoding is damage.
+    #[cfg(feature = "compression")]
+    fn decompress_error(&self, source: std::io::Error) -> Error {
+        if source.raw_os_error().is_some() {
+            return io_error("read", &self.path)(source);
+        }
+        Error::Decompress { file: self.path.clone(), source }
+    }
+}
+
+/// A stretch of a file in memory. Grows to the largest record met.
+#[derive(Debug)]
+pub(crate) struct Window {
+    buffer: Vec<u8>,
+    start: u64,
+    len: usize,
+    /// How much is read next: twice as much as the last time.
+    ahead: usize,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { buffer: Vec::new(), start: 0, len: 0, ahead: CHUNK }
+    }
+}
+
+impl Window {
+    /// The next read is a small one: little of it may be needed.
+    pub(crate) const fn read_little(&mut self) {
+        self.ahead = LITTLE;
+    }
+
+    /// Forgets what it holds: the next file has other bytes.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// What starts at `offset`; a record is in the buffer afterwards.
+    pub(crate) fn forward(&mut self, file: &mut RecordFile, offset: u64) -> Result<Next> {
+        let word = frame::LENGTH_WORD as u64;
+        let left = self.fill(file, offset, word)?;
+        if left == 0 {
+            return Ok(Next::End);
+        }
+        if left < word {
+            return Ok(Next::Torn { needed: word, left });
+        }
+        let head = self.get(offset, frame::LENGTH_WORD).unwrap_or_default();
+        let len = frame::parse_length(head).map_err(|e| file.corrupt(offset, e))?;
+        let needed = u64::from(len);
+        match self.fill(file, offset, needed)? {
+            left if left < needed => Ok(Next::Torn { needed, left }),
+            _ => Ok(Next::Record(len as usize)),
+        }
+    }
+
+    /// Brings `wanted` bytes into the buffer if the file has them; returns how
+    /// many there are.
+    fn fill(&mut self, file: &mut RecordFile, offset: u64, wanted: u64) -> Result<u64> {
+        if self.get(offset, wanted as usize).is_some() {
+            return Ok(wanted);
+        }
+        let left = file.available(offset, wanted, self.ahead as u64)?;
+        if left < wanted {
+            return Ok(left);
+        }
+        self.load(file, offset, left as usize)?;
+        Ok(wanted)
+    }
+
+    /// The length of the record that ends at `end` and starts at `floor` or
+    /// later; it is in the buffer afterwards. `None` if `end` is `floor`.
+    pub(crate) fn backward(
+        &mut self,
+        file: &mut RecordFile,
+        floor: u64,
+        end: u64,
+    ) -> Result<Option<usize>> {
+        let left = end.saturating_sub(floor);
+        if left == 0 {
+            return Ok(None);
+        }
+        let short = |file: &RecordFile, needed| {
+            let field = "record before";
+            file.corrupt(end, RecordError::Truncated { field, needed, left })
+        };
+        let at = end.checked_sub(frame::OVERHEAD as u64).filter(|at| *at >= floor);
+        let at = at.ok_or_else(|| short(file, frame::OVERHEAD as u64))?;
+        if self.get(at, frame::OVERHEAD).is_none() {
+            self.load_backward(file, floor, at, end)?;
+        }
+        let tail = self.get(at + frame::LENGTH_WORD as u64, frame::LENGTH_WORD);
+        let len = frame::parse_length(tail.unwrap_or_default());
+        let len = len.map_err(|e| file.corrupt(end, e))?;
+        let start = end.checked_sub(u64::from(len)).filter(|start| *start >= floor);
+        let start = start.ok_or_else(|| short(file, u64::from(len)))?;
+        if self.get(start, len as usize).is_none() {
+            self.load_backward(file, floor, start, end)?;
+        }
+        Ok(Some(len as usize))
+    }
+
+    /// Bytes of the file that are in the buffer.
+    pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        let end = at.checked_add(len).filter(|end| *end <= self.len)?;
+        self.buffer.get(at..end)
+    }
+
+    /// What of the file from `offset` on is in the buffer.
+    pub(crate) fn rest(&self, offset: u64) -> &[u8] {
+        let at = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.buffer.get(at..self.len)).unwrap_or_default()
+    }
+
+    fn load_backward(
+        &mut self,
+        file: &mut RecordFile,
+        floor: u64,
+        start: u64,
+        end: u64,
+    ) -> Result<()> {
+        let start = start.min(end.saturating_sub(self.ahead as u64)).max(floor);
+        self.load(file, start, (end - start) as usize)
+    }
+
+    fn load(&mut self, file: &mut RecordFile, start: u64, len: usize) -> Result<()> {
+        self.len = 0;
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        let target = self.buffer.get_mut(..len).unwrap_or_default();
+        file.read_at(target, start)?;
+        self.start = start;
+        self.len = len;
+        self.ahead = (2 * self.ahead).min(CHUNK);
+        Ok(())
+    }
+}
+
+/// Two files of one archive: version, process and host must agree.
+pub(crate) fn check_labels(
+    label: &ArchiveLabel,
+    file: &Path,
+    first: &ArchiveLabel,
+    other: &Path,
+) -> Result<()> {
+    match label_difference(label, first) {
+        None => Ok(()),
+        Some(field) => {
+            Err(Error::LabelMismatch { file: file.to_owned(), other: other.to_owned(), field })
+        }
+    }
+}
+
+/// The field in which the labels of two files of one archive must not differ
+/// and do. Their start times may.
+pub(crate) fn label_difference(one: &ArchiveLabel, other: &ArchiveLabel) -> Option<&'static str> {
+    if one.version != other.version {
+        Some("version")
+    } else if one.pid != other.pid {
+        Some("pid")
+    } else if one.hostname != other.hostname {
+        Some("host name")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,194 @@
+//! All records of one file, with the damage between them.
+
+use super::{Next, RecordFile, Window};
+use crate::format::{frame, metadata_record};
+use crate::{Error, Record, RecordError, Result, Version};
+
+/// The longest record that is searched for after damage in a compressed file:
+/// no more of it stays in memory.
+const MOST_EXPANDED: u64 = 8 << 20;
+/// How many bytes may be parsed for each byte that is skipped. Damaged bytes
+/// can claim any length at any place; this bounds the time that a search takes.
+const PATIENCE: u64 = 64;
+/// How much of the file is searched at once.
+const BLOCK: usize = 256 << 10;
+
+/// What is next in a file.
+#[derive(Debug)]
+pub(crate) enum Scanned {
+    /// A record whose length words agree. Its bytes are there until the next
+    /// call.
+    Record { offset: u64, len: usize },
+    /// Bytes that are no record.
+    Damage(Damage),
+}
+
+/// A stretch of a file that is no record.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    pub(crate) offset: u64,
+    /// Bytes up to the next record, or to the end of the file.
+    pub(crate) len: u64,
+    pub(crate) error: Error,
+    /// No record follows.
+    pub(crate) is_tail: bool,
+}
+
+/// Walks through the records of a file and over what is none.
+///
+/// Behind a record whose length words are bad, every byte is tried as the
+/// start of the next one, until a record is found whose fields are good too.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    file: RecordFile,
+    window: Window,
+    version: Version,
+    is_good: fn(Version, &[u8]) -> bool,
+    offset: u64,
+    is_over: bool,
+}
+
+impl Scanner {
+    /// The records after the label of a data volume.
+    pub(crate) fn of_data(file: RecordFile, version: Version) -> Self {
+        Self::new(file, version, |version, bytes| Record::parse(version, bytes, 0, 0).is_ok())
+    }
+
+    /// The records after the label of a `.meta` file.
+    pub(crate) fn of_metadata(file: RecordFile, version: Version) -> Self {
+        Self::new(file, version, |version, bytes| metadata_record::parse(version, bytes).is_ok())
+    }
+
+    /// The same from another place on.
+    pub(crate) const fn starting_at(mut self, offset: u64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    fn new(file: RecordFile, version: Version, is_good: fn(Version, &[u8]) -> bool) -> Self {
+        let (window, offset) = (Window::default(), version.label_size());
+        Self { file, window, version, is_good, offset, is_over: false }
+    }
+
+    /// The bytes of the record just found.
+    pub(crate) fn bytes(&self, offset: u64, len: usize) -> &[u8] {
+        self.window.get(offset, len).unwrap_or_default()
+    }
+
+    /// The next record or stretch of damage; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] only.
+    pub(crate) fn next(&mut self) -> Result<Option<Scanned>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let offset = self.offset;
+        let error = match self.window.forward(&mut self.file, offset) {
+            Ok(Next::End) => return Ok(None),
+            Ok(Next::Record(len)) => match frame::parse(self.bytes(offset, len)) {
+                Ok(_) => {
+                    self.offset += len as u64;
+                    return Ok(Some(Scanned::Record { offset, len }));
+                }
+                Err(source) => self.file.corrupt(offset, source),
+            },
+            Ok(Next::Torn { needed, left }) => {
+                let field = "record";
+                self.file.corrupt(offset, RecordError::Truncated { field, needed, left })
+            }
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => error,
+        };
+        self.skip(offset, error).map(|damage| Some(Scanned::Damage(damage)))
+    }
+
+    fn skip(&mut self, offset: u64, error: Error) -> Result<Damage> {
+        let next = self.search(offset + 1)?;
+        let end = match next {
+            Some(next) => next,
+            None => offset + self.file.available(offset, 0, u64::MAX)?,
+        };
+        self.offset = end;
+        self.is_over = next.is_none();
+        Ok(Damage { offset, len: end - offset, error, is_tail: next.is_none() })
+    }
+
+    /// The first good record that starts at `from` or later.
+    fn search(&mut self, from: u64) -> Result<Option<u64>> {
+        // Enough for one record that is as long as the file.
+        let mut patience = if self.file.is_compressed() {
+            MOST_EXPANDED
+        } else {
+            self.file.available(from, 0, u64::MAX)?
+        };
+        let mut block = Vec::new();
+        let mut start = from;
+        loop {
+            let len = self.file.available(start, 0, BLOCK as u64)? as usize;
+            if len < frame::OVERHEAD {
+                return Ok(None);
+            }
+            block.resize(len, 0);
+            self.file.read_at(&mut block, start)?;
+            // The last bytes of the block are the first of the next.
+            let starts = len - frame::OVERHEAD + 1;
+            for at in 0..starts {
+                patience = patience.saturating_add(PATIENCE);
+                if self.is_record(start, &block, at, &mut patience)? {
+                    return Ok(Some(start + at as u64));
+                }
+            }
+            start += starts as u64;
+        }
+    }
+
+    /// Whether a good record starts at a place of a block of the file.
+    fn is_record(
+        &mut self,
+        start: u64,
+        block: &[u8],
+        at: usize,
+        patience: &mut u64,
+    ) -> Result<bool> {
+        let head = block.get(at..).unwrap_or_default();
+        let Ok(len) = frame::parse_length(head) else { return Ok(false) };
+        let len = len as usize;
+        if let Some(record) = head.get(..len) {
+            return Ok(frame::parse(record).is_ok()
+                && spend(patience, len)
+                && self.is_good_record(record));
+        }
+        if self.file.is_compressed() && len as u64 > MOST_EXPANDED {
+            return Ok(false);
+        }
+        let offset = start + at as u64;
+        if self.file.available(offset, 0, len as u64)? < len as u64 {
+            return Ok(false);
+        }
+        let mut trailer = [0; frame::LENGTH_WORD];
+        self.file.read_at(&mut trailer, offset + (len - frame::LENGTH_WORD) as u64)?;
+        if frame::parse_trailer(&trailer) != Ok(len as u32) || !spend(patience, len) {
+            return Ok(false);
+        }
+        let mut record = vec![0; len];
+        self.file.read_at(&mut record, offset)?;
+        Ok(self.is_good_record(&record))
+    }
+
+    fn is_good_record(&self, record: &[u8]) -> bool {
+        (self.is_good)(self.version, record)
+    }
+}
+
+/// Whether there is patience for a record of this length; takes it.
+const fn spend(patience: &mut u64, len: usize) -> bool {
+    match patience.checked_sub(len as u64) {
+        Some(left) => {
+            *patience = left;
+            true
+        }
+        None => false,
+    }
+}

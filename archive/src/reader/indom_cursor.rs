@@ -1,0 +1,96 @@
+//! A cursor over the states of an instance domain.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::Change;
+use super::indom_step::{Step, find};
+use crate::{Instance, InstanceId, Timestamp};
+
+/// The instances of a domain at a time that is moved, best forwards: each
+/// move costs what changed in between.
+#[derive(Debug)]
+pub struct IndomCursor<'m> {
+    steps: &'m [Step],
+    /// How many steps are applied.
+    applied: usize,
+    /// The last whole state among them.
+    whole: &'m [Instance],
+    /// What changed since: instances that are new, and numbers that are gone.
+    changed: BTreeMap<InstanceId, Option<&'m Instance>>,
+}
+
+impl<'m> IndomCursor<'m> {
+    /// At a time before the first state.
+    pub(super) const fn new(steps: &'m [Step]) -> Self {
+        let changed = BTreeMap::new();
+        Self { steps, applied: 0, whole: &[], changed }
+    }
+
+    /// Moves to the state at a time; false if that is before the first.
+    pub fn move_to(&mut self, time: Timestamp) -> bool {
+        let is_over = |at: usize| self.steps.get(at).is_some_and(|step| step.timestamp <= time);
+        let has_begun = self.applied.checked_sub(1).is_none_or(is_over);
+        // Mostly the timestamp is still within the same state.
+        if !has_begun || is_over(self.applied) {
+            self.apply(self.steps.partition_point(|step| step.timestamp <= time));
+        }
+        self.applied > 0
+    }
+
+    /// Moves to the state after `count` steps.
+    pub(crate) fn apply(&mut self, count: usize) {
+        if count < self.applied {
+            (self.applied, self.whole) = (0, &[]);
+            self.changed.clear();
+        }
+        let news = self.steps.get(self.applied..count).unwrap_or_default();
+        let is_whole = |step: &Step| matches!(step.change, Change::Whole(_));
+        let from = news.iter().rposition(is_whole).unwrap_or(0);
+        for step in news.get(from..).unwrap_or_default() {
+            match &step.change {
+                Change::Whole(instances) => {
+                    self.whole = instances;
+                    self.changed.clear();
+                }
+                Change::Difference { added, removed } => {
+                    self.changed.extend(added.iter().map(|one| (one.id, Some(one))));
+                    self.changed.extend(removed.iter().map(|id| (*id, None)));
+                }
+            }
+        }
+        self.applied = count;
+    }
+
+    /// The name of an instance; `None` if it is not in the domain.
+    pub fn name(&self, id: InstanceId) -> Option<&'m str> {
+        let found = self.changed.get(&id).copied().unwrap_or_else(|| find(self.whole, id));
+        found.map(|instance| &*instance.name)
+    }
+
+    /// As [`name`](Self::name), of an instance that is probably the one at
+    /// this place: records list instances in the order of the domain nearly
+    /// always.
+    pub fn name_near(&self, id: InstanceId, place: usize) -> Option<&'m str> {
+        let near = self.whole.get(place).filter(|near| near.id == id && self.changed.is_empty());
+        near.map(|instance| &*instance.name).or_else(|| self.name(id))
+    }
+
+    /// All instances, sorted by number.
+    pub fn instances(&self) -> Cow<'m, [Instance]> {
+        if self.changed.is_empty() {
+            return Cow::Borrowed(self.whole);
+        }
+        let mut all = Vec::with_capacity(self.whole.len() + self.changed.len());
+        let mut old = self.whole.iter().peekable();
+        for (id, changed) in &self.changed {
+            while let Some(kept) = old.next_if(|instance| instance.id < *id) {
+                all.push(kept.clone());
+            }
+            old.next_if(|instance| instance.id == *id);
+            all.extend(changed.cloned());
+        }
+        all.extend(old.cloned());
+        Cow::Owned(all)
+    }
+}

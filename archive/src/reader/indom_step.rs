@@ -1,0 +1,40 @@
+//! One change of an instance domain: the whole domain, or the difference from the
+//! state before.
+
+use crate::{Instance, InstanceId, Timestamp};
+
+/// From one state to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) timestamp: Timestamp,
+    pub(crate) change: Change,
+}
+
+/// Instances and numbers are sorted, each number once.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// All instances, whatever was before.
+    Whole(Box<[Instance]>),
+    /// What is new, and what was there and is gone.
+    Difference { added: Box<[Instance]>, removed: Box<[InstanceId]> },
+}
+
+impl Change {
+    /// The instances that it names.
+    pub(super) fn named(&self) -> &[Instance] {
+        match self {
+            Self::Whole(instances) => instances,
+            Self::Difference { added, .. } => added,
+        }
+    }
+
+    pub(super) fn name(&self, id: InstanceId) -> Option<&str> {
+        find(self.named(), id).map(|instance| &*instance.name)
+    }
+}
+
+/// The instance with a number, of instances sorted by it.
+pub(super) fn find(instances: &[Instance], id: InstanceId) -> Option<&Instance> {
+    let at = instances.binary_search_by_key(&id, |instance| instance.id).ok()?;
+    instances.get(at)
+}

@@ -1,0 +1,164 @@
+//! The output files of a repair.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::files::AddExtension as _;
+use crate::format::{Role, archive_label, index};
+use crate::{ArchiveLabel, Error, IndexEntry, Result, Timestamp, Version, io_error};
+
+/// Bytes of records from one index entry to the next.
+const INDEX_BYTES: u64 = 100_000;
+const BUFFER: usize = 256 << 10;
+
+/// A new file of an archive.
+pub(super) struct OutputFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    len: u64,
+}
+
+impl OutputFile {
+    /// A file that is not there yet, with its label.
+    pub(super) fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<Self> {
+        let path = base.with_extension_added(&role.extension());
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|source| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { file: path.clone() },
+            _ => io_error("create", &path)(source),
+        })?;
+        let mut out = Self { path, file: BufWriter::with_capacity(BUFFER, file), len: 0 };
+        let mut bytes = Vec::new();
+        archive_label::encode(label, role, &mut bytes)?;
+        out.append(&bytes)?;
+        Ok(out)
+    }
+
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(io_error("write", &self.path))?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Everything is on disk; returns the length.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        flushed.map_err(io_error("sync", &self.path))?;
+        Ok(self.len)
+    }
+}
+
+/// The new data volumes and their index.
+pub(super) struct DataFiles {
+    base: PathBuf,
+    label: ArchiveLabel,
+    volume: Option<(u32, OutputFile)>,
+    index: IndexFile,
+}
+
+impl DataFiles {
+    pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
+        let index = IndexFile::create(base, label)?;
+        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, index })
+    }
+
+    /// The next record, for the volume with this number.
+    pub(super) fn append(
+        &mut self,
+        volume: u32,
+        timestamp: Timestamp,
+        metadata_offset: u64,
+        record: &[u8],
+    ) -> Result<()> {
+        if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
+            let new = OutputFile::create(&self.base, &self.label, Role::Data(volume))?;
+            if let Some((_, full)) = self.volume.replace((volume, new)) {
+                full.finish()?;
+            }
+        }
+        let Some((_, file)) = &mut self.volume else { return Ok(()) };
+        self.index.note(timestamp, volume, metadata_offset, file.len(), record.len())?;
+        file.append(record)
+    }
+
+    /// Everything is on disk; returns the number of index entries.
+    pub(super) fn finish(self, metadata_end: u64) -> Result<u64> {
+        if let Some((_, file)) = self.volume {
+            file.finish()?;
+        }
+        self.index.finish(metadata_end)
+    }
+}
+
+/// A new index: an entry at the first record of each volume, where new
+/// metadata begins, and every 100 kB.
+pub(super) struct IndexFile {
+    out: OutputFile,
+    version: Version,
+    entries: u64,
+    /// The last entry, and the last record.
+    entry: Option<IndexEntry>,
+    last: Option<IndexEntry>,
+    since: u64,
+}
+
+impl IndexFile {
+    pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
+        let out = OutputFile::create(base, label, Role::Index)?;
+        let version = label.version;
+        Ok(Self { out, version, entries: 0, entry: None, last: None, since: 0 })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.out.path
+    }
+
+    /// The next record, `len` bytes at `data_offset` of its volume.
+    pub(super) fn note(
+        &mut self,
+        timestamp: Timestamp,
+        volume: u32,
+        metadata_offset: u64,
+        data_offset: u64,
+        len: usize,
+    ) -> Result<()> {
+        let own = IndexEntry { timestamp, volume, metadata_offset, data_offset };
+        let is_due = self.entry.is_none_or(|entry| {
+            let is_new = entry.volume != volume || entry.metadata_offset != metadata_offset;
+            entry.timestamp != timestamp && (is_new || self.since >= INDEX_BYTES)
+        });
+        if is_due {
+            self.put(&own)?;
+        }
+        self.since += len as u64;
+        self.last = Some(own);
+        Ok(())
+    }
+
+    /// The last entry is of the last record and the end of the metadata;
+    /// returns the number of entries.
+    pub(super) fn finish(mut self, metadata_end: u64) -> Result<u64> {
+        if let Some(last) = self.last
+            && self.entry.is_none_or(|entry| entry.timestamp != last.timestamp)
+        {
+            self.put(&IndexEntry { metadata_offset: metadata_end, ..last })?;
+        }
+        self.out.finish()?;
+        Ok(self.entries)
+    }
+
+    fn put(&mut self, entry: &IndexEntry) -> Result<()> {
+        let mut bytes = Vec::with_capacity(index::size(self.version));
+        index::encode(self.version, entry, &mut bytes)?;
+        self.out.append(&bytes)?;
+        self.entries += 1;
+        self.entry = Some(*entry);
+        self.since = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! The values of a replay at two moments: what rates, differences and quantiles
+//! are computed from.
+
+use super::expression::Values;
+use crate::{InstanceId, Timestamp, Value};
+
+/// All tracks of a replay at a moment, and at one before it.
+pub(super) struct TwoMoments<'r> {
+    pub(super) since: Timestamp,
+    pub(super) at: Timestamp,
+    pub(super) now: Vec<Values<'r>>,
+    /// Without the counters where a mark is in between; `None` if the other
+    /// moment is not before, or outside.
+    pub(super) before: Option<Vec<Values<'r>>>,
+    /// `now`, but counters as their rates.
+    pub(super) rates: Vec<Values<'r>>,
+}
+
+/// The value of an instance.
+pub(super) fn value_of<'v>(
+    values: &[(Option<InstanceId>, Value<'v>)],
+    instance: Option<InstanceId>,
+) -> Option<Value<'v>> {
+    let place = values.binary_search_by_key(&instance, |(instance, _)| *instance).ok()?;
+    values.get(place).map(|(_, value)| *value)
+}

@@ -1,0 +1,175 @@
+//! A span cut into segments that are scanned side by side.
+//!
+//! The cuts are times of the index, so that each segment is found without
+//! reading those before it. How many there are does not depend on the machine,
+//! only how many threads work on them: sums come out the same to the last bit
+//! everywhere.
+
+use std::iter;
+use std::ops::{Bound, RangeInclusive};
+
+use super::chunk::Extent;
+use super::{Columns, Selection};
+use crate::{Result, Timestamp, parallel};
+
+/// More would read faster than memory is.
+const SEGMENTS: usize = 4;
+
+/// What `work` makes of the columns of each segment of a span, in the order of
+/// time. The records of two segments never have the same time.
+///
+/// The span is one segment if its records cannot be cut with certainty: their
+/// times go back, or the index does not cover them. So it is if `work`
+/// fails, so that the first error is that of a scan from front to back; and if
+/// volumes are compressed, which are decoded from their start.
+///
+/// # Errors
+///
+/// Those of `work`.
+pub(crate) fn by_time<'a, T: Send>(
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    by_time_on(parallel::threads(), selection, span, work)
+}
+
+fn by_time_on<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let segments = segments(selection, span);
+    if segments.len() > 1
+        && let Some(done) = in_segments(threads, selection, &segments, &work)
+    {
+        return Ok(done);
+    }
+    Ok(vec![work(&mut Columns::open(selection, span.clone())?)?])
+}
+
+type Segment = (Bound<Timestamp>, Bound<Timestamp>);
+
+/// Segments with about as many index entries each.
+fn segments(selection: &Selection<'_>, span: &RangeInclusive<Timestamp>) -> Vec<Segment> {
+    let source = selection.source();
+    let is_cut = |time: &Timestamp| !source.is_compressed() && span.contains(time);
+    let mut times: Vec<_> = source.index_times().filter(is_cut).collect();
+    // Those of the archives of a set follow each other.
+    times.dedup();
+    let mut cuts: Vec<_> = (1..SEGMENTS)
+        .filter_map(|n| times.get(n * times.len() / SEGMENTS))
+        .filter(|cut| *cut > span.start())
+        .copied()
+        .collect();
+    cuts.dedup();
+    let starts = std::iter::once(*span.start()).chain(cuts.iter().copied()).map(Bound::Included);
+    let ends = cuts.iter().copied().map(Bound::Excluded).chain([Bound::Included(*span.end())]);
+    starts.zip(ends).collect()
+}
+
+/// `None` if a segment failed, or if the segments do not follow each other.
+fn in_segments<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    segments: &[Segment],
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
+    let scan = |last: &mut Option<Columns<'a>>, segment| -> Result<(Extent, T)> {
+        let mut columns = match last.take() {
+            Some(last) => last.reopen(selection, segment)?,
+            None => Columns::open(selection, segment)?,
+        };
+        let made = work(&mut columns)?;
+        Ok((last.insert(columns).extent(), made))
+    };
+    let states = (0..threads.min(segments.len())).map(|_| None);
+    let scanned: Vec<Result<_>> = parallel::in_order(states, scan, |jobs| {
+        for segment in segments {
+            jobs.push(*segment);
+        }
+        iter::from_fn(|| jobs.pop()).collect()
+    });
+    let scanned: Vec<_> = scanned.into_iter().collect::<Result<_>>().ok()?;
+    let mut pairs = scanned.iter().zip(scanned.iter().skip(1));
+    pairs
+        .all(|((extent, _), (next, _))| next.follow(extent))
+        .then(|| scanned.into_iter().map(|(_, made)| made).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::error::Error;
+    use crate::scan::tests::{archive, row};
+
+    fn timestamps(columns: &mut Columns<'_>) -> Result<Vec<Timestamp>> {
+        let mut timestamps = Vec::new();
+        while let Some(chunk) = columns.next_chunk()? {
+            timestamps.extend_from_slice(chunk.timestamps());
+        }
+        Ok(timestamps)
+    }
+
+    #[test]
+    fn segments_have_all_rows_once_and_are_the_same_on_any_number_of_threads() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (_directory, archive) = archive(&rows);
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let on = |threads| by_time_on(threads, &selection, &whole, timestamps).unwrap();
+        let segments = on(1);
+        assert_eq!(segments.len(), SEGMENTS);
+        assert!(segments.iter().all(|segment| segment.len() >= 8), "{segments:?}");
+        assert_eq!(segments.concat().len(), 40);
+        assert!(segments.concat().is_sorted());
+        for threads in [2, 3, 9] {
+            assert_eq!(on(threads), segments);
+        }
+    }
+
+    #[test]
+    fn an_error_is_that_of_one_scan() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (_directory, archive) = archive(&rows);
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let calls = AtomicUsize::new(0);
+        let failed = by_time_on(2, &selection, &whole, |columns| {
+            let n = calls.fetch_add(1, Ordering::Relaxed);
+            let rows = timestamps(columns)?.len();
+            Err::<(), _>(Error::NotFound { path: format!("{n}: {rows} rows").into() })
+        });
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains(": 40 rows"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_cut_with_certainty_is_one_segment() {
+        let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
+        let (directory, made) = archive(&rows);
+        let mut records = made.records().unwrap();
+        let mut offsets = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            offsets.push(record.offset() as usize);
+        }
+        // One record has the time of an earlier one.
+        let volume = directory.path().join("a.0");
+        let mut bytes = std::fs::read(&volume).unwrap();
+        let time = |record: usize| offsets[record] + 4..offsets[record] + 16;
+        bytes.copy_within(time(3), offsets[33] + 4);
+        std::fs::write(&volume, bytes).unwrap();
+        let archive = crate::Archive::open(directory.path().join("a")).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("load");
+        let whole = archive.label().start..=archive.end();
+        let segments = by_time_on(2, &selection, &whole, timestamps).unwrap();
+        assert_eq!(segments.len(), 1);
+        assert_eq!(segments[0].len(), 39, "the one that goes back is left out");
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes records of another archive.
+
+use hashbrown::HashSet;
+
+use super::{check_events, mismatch};
+use crate::format::ResultBuilder;
+use crate::{ArchiveWriter, InstanceId, MetricDesc, Pmid, Record, Result, Timestamp, ValueSetView};
+
+/// A value set of another archive, and the part of it that is copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopiedSet<'r, 'i> {
+    /// The metric that it becomes one of.
+    pub(crate) pmid: Pmid,
+    pub(crate) set: ValueSetView<'r>,
+    /// The instances that are copied; `None`: all.
+    pub(crate) instances: Option<&'i HashSet<InstanceId>>,
+}
+
+impl ArchiveWriter {
+    /// Writes a record of value sets that another archive has, after the
+    /// metadata declared since the last one. Each is paired with the metric it
+    /// belongs to, whose type decides how its values are stored. Instances stay
+    /// as they are, even those that a metric should not have.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_result`](Self::write_result).
+    pub fn write_sets<'r>(
+        &mut self,
+        timestamp: Timestamp,
+        sets: impl IntoIterator<Item = (Pmid, ValueSetView<'r>)>,
+    ) -> Result<()> {
+        let all = |(pmid, set)| CopiedSet { pmid, set, instances: None };
+        self.write_copied(timestamp, sets.into_iter().map(all))
+    }
+
+    /// As [`write_sets`](Self::write_sets). A set without copied instances
+    /// stays, without values.
+    pub(crate) fn write_copied<'r, 'i>(
+        &mut self,
+        timestamp: Timestamp,
+        sets: impl Iterator<Item = CopiedSet<'r, 'i>>,
+    ) -> Result<()> {
+        self.builder.clear();
+        for copied in sets {
+            put_set(&mut self.builder, self.declared.desc(copied.pmid)?, &copied)?;
+        }
+        self.write_built(timestamp)
+    }
+
+    /// Writes a record of another archive of this version unchanged. Its
+    /// metrics must have been declared as there.
+    pub(crate) fn write_whole(&mut self, record: &Record<'_>) -> Result<()> {
+        self.check_time(record.timestamp(), self.ends_in_mark)?;
+        self.write_record(record.timestamp(), record.bytes())
+    }
+}
+
+fn put_set(
+    builder: &mut ResultBuilder,
+    desc: &MetricDesc,
+    CopiedSet { set, instances, .. }: &CopiedSet<'_, '_>,
+) -> Result<()> {
+    let is_copied = |instance: Option<InstanceId>| {
+        instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)))
+    };
+    let (pmid, value_type) = (desc.pmid, desc.value_type);
+    if set.is_empty() {
+        builder.put_empty_set(pmid, set.error());
+        return Ok(());
+    }
+    if desc.indom.is_none() && set.len() > 1 {
+        return mismatch(desc);
+    }
+    builder.begin_set(pmid, value_type);
+    for value in set.values(value_type) {
+        let Ok((instance, value)) = value else { return mismatch(desc) };
+        if is_copied(instance) {
+            check_events(desc, value)?;
+            builder.put_value(instance, value_type, value)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Declared metadata: what the archive has already, and what waits to be
+//! written.
+
+use hashbrown::{HashMap, HashSet};
+use pcp_types::{NameConflict, NameSpace};
+
+use super::indom_change::Change;
+use super::{indom_change, undeclared};
+use crate::format::{Kind, desc, indom, labelset, text};
+use crate::{
+    EncodeError, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, MetricDesc, Pmid,
+    Result, TextKind, TextTarget, Timestamp, Version,
+};
+
+/// Something that changes over time: its last written and its current state.
+#[derive(Debug)]
+struct Versioned<T> {
+    written: Option<(Timestamp, T)>,
+    now: T,
+}
+
+/// Declared metadata. Nothing in it is repeated on disk.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredMetadata {
+    version: Version,
+    metrics: HashMap<Pmid, MetricDesc>,
+    names: NameSpace,
+    indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
+    labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
+    texts: HashMap<(TextTarget, TextKind), String>,
+    /// What waits, in the order of its declaration.
+    pending: Vec<Pending>,
+    /// What of it must not wait twice: all but descriptors.
+    queued: HashSet<Pending>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Pending {
+    Desc(Pmid, Vec<String>),
+    Indom(InDom),
+    Labels(LabelTarget),
+    Text(TextTarget, TextKind),
+}
+
+impl DeclaredMetadata {
+    pub(super) fn new(version: Version) -> Self {
+        Self { version, ..Self::default() }
+    }
+
+    /// The descriptor of a declared metric.
+    pub(super) fn desc(&self, pmid: Pmid) -> Result<&MetricDesc> {
+        self.metrics.get(&pmid).ok_or_else(|| undeclared(pmid))
+    }
+
+    pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
+        let pmid = desc.pmid;
+        let known = self.metrics.get(&pmid);
+        if let Some(field) = known.and_then(|known| known.difference(desc)) {
+            return Err(Error::MetricChanged { pmid, field });
+        }
+        if known.is_none() && names.is_empty() {
+            return Err(EncodeError::NoName { pmid }.into());
+        }
+        let new = self.take_names(pmid, names)?;
+        if !new.is_empty() {
+            self.metrics.insert(pmid, *desc);
+            self.pending.push(Pending::Desc(pmid, new));
+        }
+        Ok(())
+    }
+
+    /// Gives names to a metric, all of them or none; those that it did not have,
+    /// each once.
+    fn take_names(&mut self, pmid: Pmid, names: &[&str]) -> Result<Vec<String>> {
+        let mut new: Vec<String> = Vec::new();
+        for &name in names {
+            let taken = desc::check_name(name).map_err(Error::from).and_then(|()| {
+                self.names.take(name, pmid).map_err(|conflict| {
+                    let name = name.to_owned();
+                    match conflict {
+                        NameConflict::Taken { holder: owner } => {
+                            Error::NameTaken { name, owner, pmid }
+                        }
+                        NameConflict::LeafAndBranch { other } => {
+                            Error::LeafAndBranch { name, other }
+                        }
+                    }
+                })
+            });
+            match taken {
+                Ok(true) => new.push(name.to_owned()),
+                Ok(false) => {}
+                Err(error) => {
+                    for name in &new {
+                        self.names.release(name);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    pub(super) fn declare_indom(&mut self, indom: InDom, instances: &[Instance]) -> Result<()> {
+        if self.indoms.get(&indom).is_some_and(|known| known.now == instances) {
+            return Ok(());
+        }
+        let mut now = instances.to_vec();
+        now.sort_unstable();
+        for (one, next) in now.iter().zip(now.iter().skip(1)) {
+            if one.id == next.id {
+                return Err(EncodeError::RepeatedInstance { id: one.id.get() }.into());
+            }
+        }
+        for instance in &now {
+            EncodeError::check_nul("instance name", instance.name.as_bytes())?;
+        }
+        match self.indoms.get_mut(&indom) {
+            Some(known) => known.now = now,
+            None => drop(self.indoms.insert(indom, Versioned { written: None, now })),
+        }
+        self.wait(Pending::Indom(indom));
+        Ok(())
+    }
+
+    pub(super) fn declare_labels(&mut self, target: LabelTarget, sets: &[LabelSet]) -> Result<()> {
+        if self.labels.get(&target).is_some_and(|known| known.now == sets) {
+            return Ok(());
+        }
+        labelset::check(target, sets)?;
+        let now = sets.to_vec();
+        match self.labels.get_mut(&target) {
+            Some(known) => known.now = now,
+            None => drop(self.labels.insert(target, Versioned { written: None, now })),
+        }
+        self.wait(Pending::Labels(target));
+        Ok(())
+    }
+
+    pub(super) fn declare_text(
+        &mut self,
+        target: TextTarget,
+        kind: TextKind,
+        text: &str,
+    ) -> Result<()> {
+        if self.texts.get(&(target, kind)).is_some_and(|known| known == text) {
+            return Ok(());
+        }
+        EncodeError::check_nul("help text", text.as_bytes())?;
+        self.texts.insert((target, kind), text.to_owned());
+        self.wait(Pending::Text(target, kind));
+        Ok(())
+    }
+
+    /// Puts something in the queue, once.
+    fn wait(&mut self, item: Pending) {
+        if self.queued.insert(item.clone()) {
+            self.pending.push(item);
+        }
+    }
+
+    /// Appends the records of all that waits, with the time of the data
+    /// record that follows. True if they describe new metrics or instances.
+    pub(super) fn encode(
+        &self,
+        timestamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let mut changed = false;
+        for item in &self.pending {
+            match item {
+                Pending::Desc(pmid, names) => {
+                    changed |= self.encode_desc(*pmid, names, out)?;
+                }
+                Pending::Indom(indom) => changed |= self.encode_indom(*indom, timestamp, out)?,
+                Pending::Labels(target) => self.encode_labels(*target, timestamp, out)?,
+                Pending::Text(target, kind) => {
+                    let text = self.texts.get(&(*target, *kind)).map_or("", String::as_str);
+                    text::encode(*target, *kind, text, out)?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn encode_desc(
+        &self,
+        pmid: Pmid,
+        names: &[String],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let Some(desc) = self.metrics.get(&pmid) else { return Ok(false) };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        desc::encode(desc, &names, out)?;
+        Ok(true)
+    }
+
+    fn encode_indom(
+        &self,
+        indom: InDom,
+        timestamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let Some(domain) = self.indoms.get(&indom) else { return Ok(false) };
+        let change = match &domain.written {
+            None if domain.now.is_empty() => Change::Nothing,
+            None => Change::Full,
+            // It keeps waiting: PCP's readers mix up two records of one domain
+            // with one time if a difference is among them.
+            Some((last, _)) if *last == timestamp => Change::Nothing,
+            // Version 2 has no empty domains: readers discard such a
+            // record.
+            Some((_, old)) if self.version == Version::V2 => {
+                let same = domain.now.is_empty() || *old == domain.now;
+                if same { Change::Nothing } else { Change::Full }
+            }
+            Some((_, old)) => indom_change::between(old, &domain.now),
+        };
+        let version = self.version;
+        match change {
+            Change::Nothing => return Ok(false),
+            Change::Full => {
+                let all: Vec<(InstanceId, Option<&str>)> =
+                    domain.now.iter().map(|one| (one.id, Some(&*one.name))).collect();
+                indom::encode(version, Kind::Full, timestamp, indom, &all, out)?;
+            }
+            Change::Delta(entries) => {
+                indom::encode(version, Kind::Delta, timestamp, indom, &entries, out)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn encode_labels(
+        &self,
+        target: LabelTarget,
+        timestamp: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let Some(labels) = self.labels.get(&target) else { return Ok(()) };
+        let same = match &labels.written {
+            // They keep waiting: of two records with one time PCP's readers
+            // take the first.
+            Some((last, written)) => *last == timestamp || *written == labels.now,
+            None => labels.now.is_empty(),
+        };
+        if same {
+            Ok(())
+        } else {
+            labelset::encode(self.version, timestamp, target, &labels.now, out)
+        }
+    }
+
+    /// What waited is in the archive, with this time; a domain and labels
+    /// that changed twice at this time wait for the next.
+    pub(super) fn written(&mut self, timestamp: Timestamp) {
+        let Self { pending, queued, indoms, labels, .. } = self;
+        pending.retain(|item| match item {
+            Pending::Indom(indom) => {
+                indoms.get_mut(indom).is_some_and(|domain| domain.must_wait(timestamp))
+            }
+            Pending::Labels(target) => {
+                labels.get_mut(target).is_some_and(|labels| labels.must_wait(timestamp))
+            }
+            Pending::Desc(..) | Pending::Text(..) => false,
+        });
+        queued.clear();
+        queued.extend(pending.iter().cloned());
+    }
+}
+
+impl<T: Clone + PartialEq> Versioned<T> {
+    /// Notes what was written at `timestamp`: its current state or, if it has been
+    /// written at that time before, nothing, and then it must wait.
+    fn must_wait(&mut self, timestamp: Timestamp) -> bool {
+        match &self.written {
+            Some((last, _)) if *last == timestamp => return true,
+            Some((_, written)) if *written == self.now => {}
+            _ => self.written = Some((timestamp, self.now.clone())),
+        }
+        false
+    }
+}

@@ -1,0 +1,367 @@
+//! The command line: arguments in, exit status out.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::recording::Recording;
+use super::{capture, demo, inspect};
+use crate::config::{Destination, Invocation, UNIT_SOCKET, default_archive_dir, parse_duration};
+use crate::control::{status_socket, stderr_log};
+use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::host::Host;
+use crate::run;
+use crate::telemetry::status;
+
+/// Harvests the MMV files of instrumented programs and logs their metrics
+/// into archives of Performance Co-Pilot.
+#[derive(Debug, Parser)]
+#[command(name = "mmv-agent", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Harvest MMV files and log their metrics until TERM or INT.
+    ///
+    /// Exit status: 0 stopped on request, 74 a system call failed, 75
+    /// another agent writes there, 77 no permission, 78 the configuration is wrong.
+    Run(Invocation),
+    /// Check a configuration and print a one-line summary: directories, groups and
+    /// their intervals.
+    ///
+    /// Exit status: 0 valid, 78 invalid: the error has file, line and key.
+    CheckConfig(CheckOptions),
+    /// Print the status of a running agent: files, groups and their bytes a day,
+    /// losses, lateness, the archives and how long they are kept.
+    ///
+    /// With `--json` one object: `sources` (`file`, `state` harvested, waiting or
+    /// quarantined, `since` in seconds, `reason`, `values`), `groups` (`name`,
+    /// `interval`, `values`, `bytes-a-day`), counts since the start (`records`,
+    /// `values`, `dropped`, `late`, `missed`), `lateness` (`p50`, `p99`, `max`,
+    /// in seconds), `values-a-second`, `bytes-a-second`, `queued`, `queue-limit`,
+    /// `archive`, `kept`, `forecast` (`bytes-a-day`, `compressed-to`, `days`,
+    /// `limit`) and `last-error`. docs/operators.md explains each.
+    ///
+    /// Exit status: 0 running, 1 the agent cannot write at present, 74 no agent answers.
+    Status(StatusOptions),
+    /// Write the samples of a running agent's flight recorder into an archive: the last
+    /// minutes in greater detail than in the agent's own archives.
+    ///
+    /// The flight recorder runs if the configuration has a table \[hindsight\]. An
+    /// existing archive is not overwritten.
+    ///
+    /// Exit status: 0 written, 1 no samples, 65 the agent has another
+    /// version, 74 no agent answers or the archive cannot be written, 78 no flight
+    /// recorder is configured.
+    Capture(CaptureOptions),
+    /// Print and validate an MMV file of any version.
+    ///
+    /// Exit status: 0 valid, 1 some entries are skipped, 65 the file is rejected.
+    Inspect(InspectOptions),
+    /// Run a command, log the metrics of it and its children into an archive, and print
+    /// a summary.
+    ///
+    /// The command gets a directory for MMV files in `$PCP_TMP_DIR`. What a program
+    /// counts between the last sample and its end is lost.
+    ///
+    /// Exit status: that of the command, 128 plus the number of the signal that
+    /// killed it, 126 or 127 if it cannot be run; 70 and 74 for failures of mmv-agent.
+    Record(RecordOptions),
+    /// Run a five-second demonstration: an instrumented program, the agent, and a
+    /// report of what was logged. Needs no set-up and no root.
+    Demo,
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// The command line, for manual pages.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[derive(Debug, Args)]
+struct RecordOptions {
+    /// Time between two samples: 100ms, 2s, 1m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "100ms")]
+    interval: Duration,
+    /// The base name of the archive [default: the command's name and the time, in
+    /// the current directory]
+    #[arg(long, value_name = "BASE")]
+    output: Option<PathBuf>,
+    /// The command
+    #[arg(value_name = "COMMAND")]
+    program: PathBuf,
+    /// Its arguments
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+struct CheckOptions {
+    /// The configuration file
+    #[arg(value_name = "FILE", required_unless_present = "pmlogger_config")]
+    config: Option<PathBuf>,
+    /// A configuration file of pmlogger
+    #[arg(long, value_name = "FILE")]
+    pmlogger_config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct StatusOptions {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct CaptureOptions {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// Only the last part: 30s, 5min [default: all samples]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    last: Option<Duration>,
+    /// The base name of the archive
+    #[arg(long, value_name = "BASE")]
+    output: PathBuf,
+}
+
+/// Selects the agent.
+#[derive(Debug, Args)]
+struct AgentOptions {
+    /// The agent's directory for archives [default: the agent that systemd
+    /// runs, else that of /var/log/mmv-agent]
+    #[arg(long, value_name = "DIR")]
+    archive_dir: Option<PathBuf>,
+}
+
+impl AgentOptions {
+    /// The status socket of the agent.
+    fn socket(&self) -> PathBuf {
+        let unit = PathBuf::from(UNIT_SOCKET);
+        if self.archive_dir.is_none() && unit.exists() {
+            return unit;
+        }
+        let directory = self.archive_dir.clone().unwrap_or_else(default_archive_dir);
+        Destination::Directory(directory).socket(&Host::here().name).unwrap_or(unit)
+    }
+}
+
+#[derive(Debug, Args)]
+struct InspectOptions {
+    /// The file
+    #[arg(value_name = "FILE.mmv")]
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command of these arguments, the first of which is the program's name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => match cli.command {
+            Command::Run(invocation) => run_command(&invocation),
+            Command::CheckConfig(options) => check_command(options),
+            Command::Status(options) => status_command(&options),
+            Command::Capture(options) => capture_command(&options),
+            Command::Inspect(options) => inspect_command(&options),
+            Command::Record(options) => record_command(options),
+            Command::Demo => demo_command(),
+            Command::Completions { shell } => completions_command(shell),
+        },
+        Err(error) => {
+            // Help and version go to stdout and are no error. A closed stdout or stderr
+            // leaves no way to report that.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+fn run_command(invocation: &Invocation) -> ExitCode {
+    stderr_log::start();
+    match run::run(invocation) {
+        Ok(_) => ExitCode::from(EXIT_OK),
+        Err(error) => {
+            tracing::error!("{error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn check_command(options: CheckOptions) -> ExitCode {
+    let CheckOptions { config, pmlogger_config } = options;
+    let invocation = Invocation { config, pmlogger_config, ..Invocation::default() };
+    match invocation.settings() {
+        Ok(settings) => {
+            let files = [&invocation.config, &invocation.pmlogger_config].into_iter().flatten();
+            let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+            // With a closed stdout the exit status suffices.
+            let _ = writeln!(io::stdout(), "{}: valid: {}", files.join(", "), settings.summary());
+            ExitCode::from(EXIT_OK)
+        }
+        Err(error) => fail(&error, EXIT_CONFIG),
+    }
+}
+
+fn status_command(options: &StatusOptions) -> ExitCode {
+    let socket = options.agent.socket();
+    let status = match status_socket::ask(&socket) {
+        Ok(status) => status,
+        Err(error) => {
+            return fail(&format!("{}: no agent answers: {error}", socket.display()), EXIT_IO);
+        }
+    };
+    let code = if status.archive.error.is_some() { EXIT_FINDINGS } else { EXIT_OK };
+    printed(status::print(&status, options.json, &mut io::stdout().lock()), code)
+}
+
+fn capture_command(options: &CaptureOptions) -> ExitCode {
+    let CaptureOptions { agent, last, output } = options;
+    let captured = match capture::capture(&agent.socket(), *last, output) {
+        Ok(captured) => captured,
+        Err(error) => return fail(&error, error.exit_code()),
+    };
+    say(&captured);
+    if let Some(last) = last
+        && captured.is_short_of(*last)
+    {
+        say(&"the agent has no older samples");
+    }
+    ExitCode::from(EXIT_OK)
+}
+
+fn inspect_command(options: &InspectOptions) -> ExitCode {
+    let report = match inspect::inspect(&options.file) {
+        Ok(report) => report,
+        Err(error) => {
+            let denied = error.kind() == io::ErrorKind::PermissionDenied;
+            let code = if denied { EXIT_PERMISSION } else { EXIT_IO };
+            return fail(&format!("{}: {error}", options.file.display()), code);
+        }
+    };
+    let result = inspect::print(&report, options.json, &mut io::BufWriter::new(io::stdout()));
+    printed(result, inspect::exit_code(&report))
+}
+
+fn record_command(options: RecordOptions) -> ExitCode {
+    let RecordOptions { interval, output, program, arguments } = options;
+    let recording = Recording { program, arguments, interval, output };
+    recording.record().map_or_else(|error| fail(&error, error.exit_code()), ExitCode::from)
+}
+
+fn demo_command() -> ExitCode {
+    match demo::demo() {
+        Err(demo::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::from(EXIT_OK)
+        }
+        Err(error) => fail(&error, EXIT_INTERNAL),
+        Ok(()) => ExitCode::from(EXIT_OK),
+    }
+}
+
+fn completions_command(shell: Shell) -> ExitCode {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command(), "mmv-agent", &mut text);
+    printed(io::stdout().write_all(&text), EXIT_OK)
+}
+
+/// The exit status after output; a closed pipe, which is how `head` ends its input, is no
+/// error.
+fn printed(result: io::Result<()>, code: u8) -> ExitCode {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error, EXIT_IO),
+        _ => ExitCode::from(code),
+    }
+}
+
+fn fail(error: &impl Display, code: u8) -> ExitCode {
+    say(error);
+    ExitCode::from(code)
+}
+
+fn say(text: &impl Display) {
+    // A closed stderr leaves no way to report that.
+    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_archive::Version;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["mmv-agent"], arguments].concat())
+    }
+
+    #[test]
+    fn the_options_are_those_documented() {
+        let cli = parse(&[
+            "run",
+            "--config",
+            "/c",
+            "--pmlogger-config",
+            "/p",
+            "--mmv-dir",
+            "/m",
+            "--output",
+            "/o",
+            "--interval",
+            "100ms",
+            "--samples",
+            "3",
+            "--duration",
+            "2s",
+            "--archive-version",
+            "2",
+            "--own-metrics",
+            "true",
+            "--events",
+            "false",
+        ]);
+        let Ok(Cli { command: Command::Run(invocation) }) = cli else { panic!("{cli:?}") };
+        let expected = Invocation {
+            config: Some("/c".into()),
+            pmlogger_config: Some("/p".into()),
+            mmv_dir: Some("/m".into()),
+            archive_dir: None,
+            output: Some("/o".into()),
+            interval: Some(Duration::from_millis(100)),
+            samples: Some(3),
+            duration: Some(Duration::from_secs(2)),
+            archive_version: Some(Version::V2),
+            own_metrics: Some(true),
+            events: Some(false),
+        };
+        assert_eq!(invocation, expected);
+    }
+
+    #[test]
+    fn wrong_arguments_are_a_usage_error() {
+        for arguments in [
+            &["run", "--interval", "0s"][..],
+            &["run", "--samples", "0"],
+            &["run", "--output", "a", "--archive-dir", "b"],
+            &["inspect"],
+            &["check-config"],
+            &["fly"],
+        ] {
+            assert_eq!(parse(arguments).unwrap_err().exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

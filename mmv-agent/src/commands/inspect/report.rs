@@ -1,0 +1,325 @@
+//! The report on an MMV file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use mmv_format::layout::{self, SectionKind, TocEntry};
+use mmv_format::view::{self, Contents, Flags, LabelClass, Limits};
+use serde::Serialize;
+use zerocopy::FromBytes;
+
+use super::values::value_of;
+use crate::metadata::complete_name;
+
+/// Entries of the table of contents that are shown at most, in a file whose
+/// header claims more.
+const TOC_SHOWN: usize = 64;
+
+/// The answer of `inspect`.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    /// The path as given.
+    pub file: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Why the file as a whole is refused, if it is. The header and the table
+    /// of contents are then shown as far as they can be read, unchecked.
+    pub refusal: Option<String>,
+    /// The header.
+    pub header: Option<Header>,
+    /// The table of contents.
+    pub toc: Vec<Section>,
+    /// The instance domains.
+    pub indoms: Vec<Indom>,
+    /// The metrics with their values.
+    pub metrics: Vec<Metric>,
+    /// The labels.
+    pub labels: Vec<Label>,
+    /// The first entries that are left out.
+    pub skipped: Vec<Flaw>,
+    /// How many more there are.
+    pub unlisted: usize,
+    /// Metrics that are not logged because their complete name, which begins
+    /// with the file's, is not one.
+    pub misnamed: Vec<String>,
+}
+
+/// The header's fields as they stand.
+#[derive(Debug, Serialize)]
+pub(crate) struct Header {
+    /// The version.
+    pub version: i32,
+    /// Both generations.
+    pub generations: [u64; 2],
+    /// The flags word.
+    pub flags: u32,
+    /// The names of its bits.
+    pub flag_names: Vec<&'static str>,
+    /// The process.
+    pub pid: i32,
+    /// The cluster.
+    pub cluster: i32,
+    /// Entries of the table of contents.
+    pub toc_count: i32,
+}
+
+/// An entry of the table of contents.
+#[derive(Debug, Serialize)]
+pub(crate) struct Section {
+    /// Its code.
+    pub kind: i32,
+    /// Its name, if there is a section of this code.
+    pub name: Option<String>,
+    /// Entries.
+    pub count: i32,
+    /// Where it starts.
+    pub offset: u64,
+}
+
+/// An instance domain.
+#[derive(Debug, Serialize)]
+pub(crate) struct Indom {
+    /// Its number within the file.
+    pub serial: u32,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The long help text.
+    pub long_help: Option<String>,
+    /// Its instances.
+    pub instances: Vec<Instance>,
+}
+
+/// An instance.
+#[derive(Debug, Serialize)]
+pub(crate) struct Instance {
+    /// Its number.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A metric.
+#[derive(Debug, Serialize)]
+pub(crate) struct Metric {
+    /// Its item number.
+    pub item: u32,
+    /// Its own part of the name.
+    pub name: String,
+    /// The complete name under this file's name, if that is one.
+    pub complete_name: Option<String>,
+    /// The type of the values.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The semantics.
+    pub semantics: String,
+    /// The units.
+    pub units: String,
+    /// The serial of its instance domain.
+    pub indom: Option<u32>,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The long help text.
+    pub long_help: Option<String>,
+    /// Its values.
+    pub values: Vec<Value>,
+}
+
+/// A value.
+#[derive(Debug, Serialize)]
+pub(crate) struct Value {
+    /// The instance's number.
+    pub instance: Option<i32>,
+    /// Where its eight bytes are.
+    pub offset: u64,
+    /// Where its text is, for a string.
+    pub string_offset: Option<u64>,
+    /// What it is; null for "no value". Numbers that JSON has none for are
+    /// strings.
+    #[serde(rename = "value")]
+    pub content: serde_json::Value,
+}
+
+/// A label.
+#[derive(Debug, Serialize)]
+pub(crate) struct Label {
+    /// "cluster", "indom", "item" or "instance".
+    pub class: &'static str,
+    /// What it is attached to, within the class.
+    pub identity: u32,
+    /// The instance's number.
+    pub instance: Option<i32>,
+    /// Whether it only describes.
+    pub optional: bool,
+    /// Its name.
+    pub name: String,
+    /// Its value, in JSON.
+    pub value: String,
+}
+
+/// An entry that is left out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Flaw {
+    /// The section.
+    pub section: String,
+    /// Its index there, from 0.
+    pub index: usize,
+    /// Where it starts.
+    pub offset: u64,
+    /// What is wrong, with the numbers.
+    pub problem: String,
+}
+
+impl Report {
+    /// The report on an open file that was called `path`.
+    pub(crate) fn of(path: &Path, file: &File) -> Self {
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        let head = read_header(file);
+        let toc = head.as_ref().map_or_else(Vec::new, |head| read_toc(file, head.toc_count));
+        let mut report = Self {
+            file: path.display().to_string(),
+            size,
+            header: head.as_ref().map(header),
+            toc,
+            ..Self::default()
+        };
+        match Contents::read(file, &Limits::default()) {
+            Ok(contents) => report.fill(path, file, &contents),
+            Err(refusal) => report.refusal = Some(refusal.to_string()),
+        }
+        report
+    }
+
+    fn fill(&mut self, path: &Path, file: &File, contents: &Contents) {
+        let stem = path.file_name().unwrap_or_default();
+        self.indoms = contents.indoms.iter().map(indom).collect();
+        self.metrics = metrics(stem, file, contents, &mut self.misnamed);
+        self.labels = contents.labels.iter().map(label).collect();
+        let flaws = contents.skipped.iter().map(|defect| Flaw {
+            section: defect.section.to_string(),
+            index: defect.index,
+            offset: defect.offset,
+            problem: defect.problem.to_string(),
+        });
+        self.skipped = flaws.collect();
+        self.unlisted = contents.unlisted;
+    }
+}
+
+fn read_header(file: &File) -> Option<layout::Header> {
+    let mut bytes = [0; layout::Header::BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    layout::Header::read_from_bytes(&bytes).ok()
+}
+
+fn header(head: &layout::Header) -> Header {
+    let flags = Flags::from_raw(head.flags);
+    let names = [
+        (Flags::NO_PREFIX, "NOPREFIX"),
+        (Flags::PROCESS, "PROCESS"),
+        (Flags::SENTINEL, "SENTINEL"),
+    ];
+    let set = names.into_iter().filter(|(flag, _)| flags.contains(*flag));
+    Header {
+        version: head.version,
+        generations: [head.generation1, head.generation2],
+        flags: head.flags,
+        flag_names: set.map(|(_, name)| name).collect(),
+        pid: head.pid,
+        cluster: head.cluster,
+        toc_count: head.toc_count,
+    }
+}
+
+fn read_toc(file: &File, count: i32) -> Vec<Section> {
+    let count = usize::try_from(count).unwrap_or(0).min(TOC_SHOWN);
+    let entries = (0..count).map_while(|index| {
+        let mut bytes = [0; TocEntry::BYTES];
+        let at = layout::Header::BYTES + index * TocEntry::BYTES;
+        file.read_exact_at(&mut bytes, at as u64).ok()?;
+        TocEntry::read_from_bytes(&bytes).ok()
+    });
+    let sections = entries.map(|entry| Section {
+        kind: entry.kind,
+        name: SectionKind::from_code(entry.kind).map(|kind| kind.to_string()),
+        count: entry.count,
+        offset: entry.offset,
+    });
+    sections.collect()
+}
+
+fn indom(found: &view::Indom) -> Indom {
+    let instances = found.instances.iter();
+    let instances =
+        instances.map(|one| Instance { id: one.id.get(), name: one.name.clone() }).collect();
+    Indom {
+        serial: found.serial,
+        short_help: found.short_help.clone(),
+        long_help: found.long_help.clone(),
+        instances,
+    }
+}
+
+fn metrics(
+    stem: &OsStr,
+    file: &File,
+    contents: &Contents,
+    misnamed: &mut Vec<String>,
+) -> Vec<Metric> {
+    let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
+    let mut metrics = Vec::with_capacity(contents.metrics.len());
+    for metric in &contents.metrics {
+        let complete = complete_name(stem, no_prefix, &metric.name);
+        let complete = complete.map_err(|error| misnamed.push(error.to_string())).ok();
+        metrics.push(describe(metric, complete));
+    }
+    let sentinel = contents.header.flags.contains(Flags::SENTINEL);
+    for entry in &contents.values {
+        let kind = contents.metrics.get(entry.metric).map(|metric| metric.kind);
+        if let (Some(metric), Some(kind)) = (metrics.get_mut(entry.metric), kind) {
+            metric.values.push(Value {
+                instance: entry.instance.map(pcp_types::InstanceId::get),
+                offset: entry.cell,
+                string_offset: entry.string,
+                content: value_of(file, kind, entry, sentinel),
+            });
+        }
+    }
+    metrics
+}
+
+/// A metric without its values.
+fn describe(metric: &view::Metric, complete_name: Option<String>) -> Metric {
+    Metric {
+        item: metric.item,
+        name: metric.name.clone(),
+        complete_name,
+        kind: match metric.kind {
+            view::MetricKind::Elapsed => "elapsed".to_owned(),
+            kind => kind.value_type().to_string(),
+        },
+        semantics: metric.semantics.to_string(),
+        units: metric.units.to_string(),
+        indom: metric.indom,
+        short_help: metric.short_help.clone(),
+        long_help: metric.long_help.clone(),
+        values: Vec::new(),
+    }
+}
+
+fn label(found: &view::Label) -> Label {
+    Label {
+        class: match found.class {
+            LabelClass::Cluster => "cluster",
+            LabelClass::Indom => "indom",
+            LabelClass::Item => "item",
+            LabelClass::Instances => "instance",
+        },
+        identity: found.identity,
+        instance: found.instance.map(pcp_types::InstanceId::get),
+        optional: found.optional,
+        name: found.name.clone(),
+        value: found.json_value.clone(),
+    }
+}

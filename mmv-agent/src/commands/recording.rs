@@ -1,0 +1,195 @@
+//! `mmv-agent record -- COMMAND`: logs the metrics of a command and its children while
+//! they run, into an archive of its own.
+//!
+//! The command gets its own `$PCP_TMP_DIR`, where MMV files go into `mmv`; standard input
+//! and output, the current directory and all other variables of the environment are inherited. The
+//! agent samples that directory in this process until the command has ended.
+
+mod directory;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use super::archive_summary::summarize;
+use crate::config::{Destination, Settings};
+use crate::run;
+use directory::RecordingDirectory;
+
+/// A shell's exit status for a command that does not exist.
+const NOT_FOUND: u8 = 127;
+/// A shell's exit status for a command that cannot be run.
+const NOT_RUN: u8 = 126;
+
+/// A recording.
+#[derive(Debug, Clone)]
+pub(crate) struct Recording {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Time between two samples.
+    pub interval: Duration,
+    /// The base name of the archive; `None`: the program's name and the time, in
+    /// the directory where we are.
+    pub output: Option<PathBuf>,
+}
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// The command does not run.
+    #[error("{}: {source}", command.display())]
+    Command {
+        /// The program.
+        command: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// No place for MMV files, or no handlers of signals.
+    #[error("{what}: {source}")]
+    Setup {
+        /// What was to be set up.
+        what: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The agent does not run.
+    #[error(transparent)]
+    Agent(#[from] crate::error::Error),
+    /// The archive cannot be read back.
+    #[error(transparent)]
+    Archive(#[from] pcp_archive::Error),
+}
+
+impl Error {
+    /// The exit status: a shell's for a command that does not run.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            Self::Command { .. } => NOT_RUN,
+            Self::Setup { .. } => crate::error::EXIT_IO,
+            Self::Agent(_) | Self::Archive(_) => crate::error::EXIT_INTERNAL,
+        }
+    }
+}
+
+impl Recording {
+    /// Runs the command to its end, and prints a summary on standard error. Returns the command's exit status, or 128 and the number of the signal that
+    /// killed it.
+    ///
+    /// TERM, HUP and QUIT are passed on to the command. INT, which a terminal
+    /// sends to both, is left to it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub(crate) fn record(&self) -> Result<u8, Error> {
+        let setup = |what| move |source| Error::Setup { what, source };
+        let directory = RecordingDirectory::new().map_err(setup("a directory for MMV files"))?;
+        let destination = Destination::Base(self.base());
+        let settings = Settings::new(directory.mmv_dir(), destination, self.interval);
+        let agent = run::start(&settings)?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(setup("signals"))?;
+        let mut child = self.start(directory.path())?;
+        let handle = pass_on(signals, &child);
+        let ended = child.wait();
+        handle.close();
+        let summary = agent.stop()?;
+        let status = ended.map_err(|source| self.failed(source))?;
+        if summary.archiver.archives.is_empty() {
+            say("the command published no metrics, or ended before they were sampled");
+        }
+        for base in &summary.archiver.archives {
+            say(&format!(
+                "{}.0, .meta, .index\n\n{}",
+                base.display(),
+                summarize(base, "mmv", &[])?
+            ));
+        }
+        let (lost, dropped) = (summary.archiver.lost, summary.sampler.dropped);
+        if lost > 0 || dropped > 0 {
+            say(&format!(
+                "{lost} records could not be written, {dropped} were dropped before that"
+            ));
+        }
+        Ok(code(status))
+    }
+
+    fn start(&self, directory: &Path) -> Result<Child, Error> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env("PCP_TMP_DIR", directory);
+        command.spawn().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Command { command: self.program.clone(), source }
+    }
+
+    fn base(&self) -> PathBuf {
+        let named = || {
+            let mut name = self.program.file_name().unwrap_or_default().to_owned();
+            name.push(Timestamp::now().strftime("-%Y%m%d.%H.%M.%S").to_string());
+            PathBuf::from(name)
+        };
+        self.output.clone().unwrap_or_else(named)
+    }
+}
+
+/// Passes signals on to the command as long as it has not been waited for.
+fn pass_on(mut signals: Signals, child: &Child) -> Handle {
+    let (handle, pid) = (signals.handle(), Pid::from_raw(child.id().cast_signed()));
+    thread::spawn(move || {
+        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
+            let passed = Signal::try_from(signal).and_then(|signal| kill(pid, signal));
+            // It may have ended by itself.
+            let _ = passed;
+        }
+    });
+    handle
+}
+
+/// The exit status that a shell would report.
+fn code(status: ExitStatus) -> u8 {
+    let killed = || status.signal().map(|signal| 128 + signal);
+    status.code().or_else(killed).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn say(text: &str) {
+    // A closed stderr leaves no way to report that.
+    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_status_is_that_of_a_shell() {
+        for (raw, expected) in [(0, 0), (7 << 8, 7), (255 << 8, 255), (9, 137), (15, 143)] {
+            assert_eq!(code(ExitStatus::from_raw(raw)), expected, "{raw:#x}");
+        }
+    }
+
+    #[test]
+    fn an_archive_is_called_after_the_program_and_the_time() {
+        let (program, arguments) = ("/usr/bin/make".into(), Vec::new());
+        let mut recording =
+            Recording { program, arguments, interval: Duration::from_secs(1), output: None };
+        let name = recording.base().display().to_string();
+        assert!(name.starts_with("make-20") && name.len() == "make-20240501.10.00.00".len());
+        recording.output = Some("there/run".into());
+        assert_eq!(recording.base(), Path::new("there/run"));
+    }
+}

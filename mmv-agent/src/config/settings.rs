@@ -1,0 +1,457 @@
+//! All keys of the configuration, with their defaults.
+//!
+//! The file is deserialized into these structs, so a field is a key (in kebab case,
+//! unless it is renamed) and `Default` is what holds where the file has no such key.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mmv_format::mmv_directory;
+use pcp_archive::{Compression, Version};
+use pcp_types::{InstanceId, names};
+use serde::{Deserialize, Serialize};
+
+use super::default_archive_dir;
+use super::values::{self, SyncPolicy};
+
+/// Everything a run of the agent depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// What holds until the agent ends.
+    pub fixed: FixedSettings,
+    /// What SIGHUP can change.
+    pub reloadable: ReloadableSettings,
+    /// Stop after this many samples. A tick without anything to log counts.
+    pub samples: Option<u64>,
+    /// Stop this long after the start.
+    pub duration: Option<Duration>,
+}
+
+/// The keys that take effect at the next start.
+///
+/// Serialized only to [compare](Self::changed_keys) two of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct FixedSettings {
+    /// The directory whose MMV files are harvested. It need not exist yet.
+    #[serde(serialize_with = "values::debug")]
+    pub mmv_dir: PathBuf,
+    /// Where archives go and what they are called.
+    #[serde(rename = "archive-dir", serialize_with = "values::debug")]
+    pub destination: Destination,
+    /// Where the state file is; `None`: systemd's `$STATE_DIRECTORY`, else `.state` in
+    /// the directory for archives.
+    #[serde(serialize_with = "values::debug")]
+    pub state_dir: Option<PathBuf>,
+    /// The version of archives.
+    #[serde(deserialize_with = "values::archive_version", serialize_with = "values::debug")]
+    pub archive_version: Version,
+    /// Publish the agent's own metrics, `mmv.agent.*`, in an MMV file.
+    pub own_metrics: bool,
+    /// Log what happens to files and samples as the event metric `mmv.agent.events`.
+    pub events: bool,
+}
+
+/// The keys that a running agent can change.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ReloadableSettings {
+    /// Time between two samples of the default group; not zero.
+    #[serde(deserialize_with = "values::interval")]
+    pub interval: Duration,
+    /// When records are synced to disk.
+    pub sync: SyncPolicy,
+    /// The first group that has a metric, or an instance of it, logs it; the default
+    /// group logs what no group has.
+    #[serde(rename = "group")]
+    pub groups: Vec<Group>,
+    /// When archives and their data volumes end.
+    pub rotation: Rotation,
+    /// Which archives are deleted.
+    pub retention: Retention,
+    /// Which data volumes are compressed.
+    pub compression: CompressionPolicy,
+    /// What the agent may use.
+    pub limits: Limits,
+    /// The flight recorder; `None`: off.
+    #[serde(rename = "hindsight")]
+    pub flight_recorder: Option<FlightRecorderSettings>,
+    /// Labels of the host for every archive: name and JSON value.
+    #[serde(deserialize_with = "values::labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Write a mark where a program restarted, so that no reader takes the rate of a
+    /// counter across it.
+    pub mark_on_restart: bool,
+    /// Remove a file with the PROCESS flag this long after the end of its process;
+    /// `None`: never.
+    #[serde(deserialize_with = "values::interval_or_none")]
+    pub remove_dead_after: Option<Duration>,
+}
+
+/// Metrics that are logged together.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Group {
+    /// The name in messages.
+    #[serde(default)]
+    pub name: String,
+    /// Complete names of metrics (`mmv.shop.orders`), of subtrees (`mmv.shop`),
+    /// and patterns of names with `*` and `?`.
+    #[serde(deserialize_with = "values::some_patterns")]
+    pub metrics: Vec<String>,
+    /// Which instances. Without any, all of them, and metrics without
+    /// instances; else metrics without instances are not in the group.
+    #[serde(default)]
+    pub instances: Vec<InstancePattern>,
+    /// Time between two samples; `None`: [`ReloadableSettings::interval`].
+    #[serde(default, deserialize_with = "values::some_interval")]
+    pub interval: Option<Duration>,
+    /// Which samples are logged.
+    #[serde(default)]
+    pub log: LogMode,
+}
+
+/// A set of instances.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub(crate) enum InstancePattern {
+    /// Those whose names match, with `*` and `?`.
+    Matching(String),
+    /// The one of this name, or whose name continues after it with a space: PCP
+    /// accepts the part before the first space as a name as well.
+    Name(String),
+    /// The one of this number.
+    Number(InstanceId),
+}
+
+impl From<String> for InstancePattern {
+    fn from(pattern: String) -> Self {
+        Self::Matching(pattern)
+    }
+}
+
+impl InstancePattern {
+    /// Whether the instance is in the set.
+    pub(crate) fn matches(&self, id: InstanceId, name: &str) -> bool {
+        match self {
+            Self::Matching(pattern) => names::matches_pattern(pattern, name),
+            Self::Name(wanted) => {
+                let suffix = name.strip_prefix(wanted.as_str());
+                suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with(' '))
+            }
+            Self::Number(wanted) => *wanted == id,
+        }
+    }
+}
+
+/// Which samples of a group are logged.
+///
+/// Readers take the value of a discrete metric that is nearest in time, so one
+/// that does not change need not be repeated. Values of counters and instants
+/// are interpolated: only [`Never`](Self::Never) leaves one out. What is logged once or
+/// on change is logged again in each new archive and after each mark.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogMode {
+    /// All of them.
+    #[default]
+    Every,
+    /// Of a discrete metric those that differ from the previous one, which is
+    /// logged again a nanosecond earlier.
+    OnChange,
+    /// Of a discrete metric the first, and those with other instances.
+    Once,
+    /// None.
+    Never,
+}
+
+/// When archives and their data volumes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Rotation {
+    /// The most bytes of a data volume.
+    #[serde(deserialize_with = "values::size")]
+    pub volume_size: u64,
+    /// The most time that a data volume spans.
+    #[serde(deserialize_with = "values::interval_or_none")]
+    pub volume_time: Option<Duration>,
+    /// A new archive begins at midnight UTC.
+    pub daily: bool,
+}
+
+/// Which closed archives are deleted, the oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Retention {
+    /// Those whose newest data is older than this.
+    #[serde(deserialize_with = "values::interval_or_none")]
+    pub age: Option<Duration>,
+    /// As long as all archives together are larger than this.
+    #[serde(deserialize_with = "values::size_or_none")]
+    pub size: Option<u64>,
+    /// As long as the file system has less room than this.
+    #[serde(deserialize_with = "values::size_or_none")]
+    pub free: Option<u64>,
+}
+
+impl Retention {
+    /// Nothing is deleted.
+    pub(crate) const NONE: Self = Self { age: None, size: None, free: None };
+}
+
+/// Which data volumes are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CompressionPolicy {
+    /// The method; `None`: off.
+    #[serde(deserialize_with = "values::compression")]
+    pub method: Option<Compression>,
+    /// How long a data volume has been closed before it is compressed.
+    #[serde(deserialize_with = "values::interval")]
+    pub after: Duration,
+}
+
+/// What the agent may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Limits {
+    /// Bytes of records that may wait for the disk. Two records may wait
+    /// whatever their size.
+    #[serde(rename = "queue", deserialize_with = "values::size")]
+    pub queue_bytes: u64,
+    /// Files that may be harvested.
+    pub files: usize,
+    /// Values that they may have together.
+    pub values: usize,
+    /// Bytes of metadata that one of them may have.
+    #[serde(rename = "metadata", deserialize_with = "values::size")]
+    pub metadata_bytes: u64,
+}
+
+/// The flight recorder: samples in memory, taken more often than those of archives.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct FlightRecorderSettings {
+    /// Time between two samples; not zero.
+    #[serde(deserialize_with = "values::interval")]
+    pub interval: Duration,
+    /// The most time that the samples span.
+    #[serde(deserialize_with = "values::interval")]
+    pub span: Duration,
+    /// The most bytes of memory that they use.
+    #[serde(deserialize_with = "values::size")]
+    pub memory: usize,
+    /// Complete names of metrics, of subtrees, and patterns; none: all metrics.
+    #[serde(deserialize_with = "values::patterns")]
+    pub metrics: Vec<String>,
+}
+
+/// Where archives go.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "PathBuf")]
+pub(crate) enum Destination {
+    /// `<directory>/<host>/YYYYMMDD.HH.MM`, the start of the archive in UTC.
+    Directory(PathBuf),
+    /// Exactly this base name.
+    Base(PathBuf),
+}
+
+impl From<PathBuf> for Destination {
+    fn from(directory: PathBuf) -> Self {
+        Self::Directory(directory)
+    }
+}
+
+impl Default for FixedSettings {
+    fn default() -> Self {
+        Self {
+            mmv_dir: mmv_directory(),
+            destination: Destination::Directory(default_archive_dir()),
+            state_dir: None,
+            archive_version: Version::V3,
+            own_metrics: true,
+            events: true,
+        }
+    }
+}
+
+impl Default for ReloadableSettings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            sync: SyncPolicy::Every(Duration::from_secs(10)),
+            groups: Vec::new(),
+            rotation: Rotation::default(),
+            retention: Retention::default(),
+            compression: CompressionPolicy::default(),
+            limits: Limits::default(),
+            flight_recorder: None,
+            labels: BTreeMap::new(),
+            mark_on_restart: false,
+            remove_dead_after: None,
+        }
+    }
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { volume_size: 100_000_000, volume_time: None, daily: true }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let age = Some(Duration::from_secs(14 * 86_400));
+        Self { age, size: Some(10_000_000_000), free: Some(256_000_000) }
+    }
+}
+
+impl Default for CompressionPolicy {
+    fn default() -> Self {
+        Self { method: Some(Compression::Xz), after: Duration::from_secs(600) }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue_bytes: 64_000_000,
+            files: 10_000,
+            values: 5_000_000,
+            metadata_bytes: 256_000_000,
+        }
+    }
+}
+
+impl Default for FlightRecorderSettings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(100),
+            span: Duration::from_secs(600),
+            memory: 64_000_000,
+            metrics: Vec::new(),
+        }
+    }
+}
+
+impl FixedSettings {
+    /// The keys and their values.
+    fn keys(&self) -> serde_json::Map<String, serde_json::Value> {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(keys)) => keys,
+            _ => serde_json::Map::new(),
+        }
+    }
+
+    /// The names of all keys.
+    pub(super) fn names() -> Vec<String> {
+        Self::default().keys().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The names of the keys that have other values in `other`.
+    fn changed_keys(&self, other: &Self) -> Vec<String> {
+        let other = other.keys();
+        let changed =
+            self.keys().into_iter().filter(|(name, value)| other.get(name) != Some(value));
+        changed.map(|(name, _)| name).collect()
+    }
+}
+
+impl Settings {
+    /// Settings of an agent that runs inside a command and publishes nothing itself.
+    pub(crate) fn new(mmv_dir: PathBuf, destination: Destination, interval: Duration) -> Self {
+        let fixed = FixedSettings {
+            mmv_dir,
+            destination,
+            own_metrics: false,
+            events: false,
+            ..FixedSettings::default()
+        };
+        let reloadable = ReloadableSettings { interval, ..ReloadableSettings::default() };
+        Self { fixed, reloadable, ..Self::default() }
+    }
+
+    /// Takes over what a running agent can change. Returns the keys that differ and take
+    /// effect at the next start.
+    pub(crate) fn reload(&mut self, new: Self) -> Vec<String> {
+        self.reloadable = new.reloadable;
+        self.fixed.changed_keys(&new.fixed)
+    }
+
+    /// The group that logs the agent's own metrics if no other one does: every ten
+    /// seconds, or with each sample if these are rarer, so that archives of hosts with
+    /// few metrics are not full of them. `None` if they are not published.
+    pub(crate) fn own_group(&self) -> Option<Group> {
+        const INTERVAL: Duration = Duration::from_secs(10);
+        let interval = self.reloadable.interval;
+        let every = INTERVAL.as_nanos().div_ceil(interval.as_nanos().max(1));
+        let every = u32::try_from(every.max(1)).unwrap_or(u32::MAX);
+        self.fixed.own_metrics.then(|| Group {
+            name: "mmv-agent".to_owned(),
+            metrics: vec!["mmv.agent".to_owned(), "mmv.agent_?.*".to_owned()],
+            instances: Vec::new(),
+            interval: Some(interval.saturating_mul(every)),
+            log: LogMode::Every,
+        })
+    }
+}
+
+impl ReloadableSettings {
+    /// How often a group is sampled.
+    pub(crate) fn interval_of(&self, group: &Group) -> Duration {
+        group.interval.unwrap_or(self.interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_reload_changes_the_reloadable_part_and_names_the_other_changed_keys() {
+        let mut settings = Settings::new("/m".into(), Destination::Directory("/a".into()), SECOND);
+        let before = settings.clone();
+        assert_eq!(settings.reload(before.clone()), [""; 0]);
+        let mut new = Settings::new("/n".into(), Destination::Directory("/b".into()), 7 * SECOND);
+        new.fixed.own_metrics = true;
+        assert_eq!(settings.reload(new.clone()), ["archive-dir", "mmv-dir", "own-metrics"]);
+        let reloadable = ReloadableSettings { interval: 7 * SECOND, ..before.reloadable };
+        assert_eq!(settings, Settings { reloadable, ..before });
+        assert_eq!(settings.own_group(), None);
+        settings.fixed.own_metrics = true;
+        settings.reload(new.clone());
+        assert_eq!(settings.own_group(), new.own_group());
+    }
+
+    #[test]
+    fn own_metrics_are_logged_at_multiples_of_the_interval() {
+        for (millis, expected) in
+            [(100, 10_000), (1_000, 10_000), (3_000, 12_000), (60_000, 60_000)]
+        {
+            let interval = Duration::from_millis(millis);
+            let mut settings = Settings::default();
+            settings.reloadable.interval = interval;
+            let group = settings.own_group().unwrap();
+            assert_eq!(group.interval, Some(Duration::from_millis(expected)));
+        }
+    }
+
+    #[test]
+    fn an_instance_matches_by_pattern_name_or_number() {
+        let id = InstanceId::new(3).unwrap();
+        for (pattern, expected) in [
+            (InstancePattern::Matching("sd?".into()), true),
+            (InstancePattern::Matching("sd".into()), false),
+            (InstancePattern::Name("sda".into()), true),
+            (InstancePattern::Name("sd".into()), false),
+            (InstancePattern::Number(id), true),
+            (InstancePattern::Number(InstanceId::new(4).unwrap()), false),
+        ] {
+            assert_eq!(pattern.matches(id, "sda"), expected, "{pattern:?}");
+        }
+        assert!(InstancePattern::Name("17".into()).matches(id, "17 nginx"));
+    }
+}

@@ -1,0 +1,355 @@
+//! How the values of keys and options are read from text.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Display};
+use std::time::Duration;
+
+use pcp_archive::{Compression, LabelClass, LabelSet, Version};
+use pcp_types::{names, parse_interval};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use serde::ser::Serializer;
+
+/// Labels that every archive has already, with values from the system.
+const SYSTEM_LABELS: [&str; 3] = ["hostname", "domainname", "machineid"];
+
+/// A text that is no interval or size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QuantityError {
+    /// Not an interval.
+    #[error(transparent)]
+    Interval(#[from] pcp_types::Error),
+    /// The text is not a number followed by a unit.
+    #[error("\"{text}\" is not a number with a unit: {units}")]
+    Syntax {
+        /// The text given.
+        text: String,
+        /// The known units.
+        units: &'static str,
+    },
+    /// The number is too small or too large.
+    #[error("\"{text}\" is not between {least} and {most}")]
+    Range {
+        /// The text given.
+        text: String,
+        /// The least value.
+        least: &'static str,
+        /// The greatest value.
+        most: &'static str,
+    },
+}
+
+/// Parses an interval by [`parse_interval`]: `100ms`, `5min`, `1h30m`; a number alone
+/// is seconds.
+///
+/// # Errors
+///
+/// [`QuantityError::Interval`] for other text, [`QuantityError::Range`] for
+/// less than a millisecond or more than a million days.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
+    const MAX: Duration = Duration::from_secs(86_400 * 1_000_000);
+    let duration = parse_interval(text)?;
+    if !(Duration::from_millis(1)..=MAX).contains(&duration) {
+        let text = text.to_owned();
+        return Err(QuantityError::Range { text, least: "1ms", most: "1000000d" });
+    }
+    Ok(duration)
+}
+
+/// Parses a number of bytes: `64MB`, `1.5GB`, `512KiB`; a number alone is bytes.
+///
+/// # Errors
+///
+/// [`QuantityError::Syntax`] for other text, [`QuantityError::Range`] for
+/// less than a byte or more than an exabyte.
+fn parse_size(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, f64); 11] = [
+        ("", 1.0),
+        ("B", 1.0),
+        ("KB", 1e3),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("KiB", 1024.0),
+        ("MiB", 1024.0 * 1024.0),
+        ("GiB", 1024.0 * 1024.0 * 1024.0),
+        ("TiB", 1024.0 * 1024.0 * 1024.0 * 1024.0),
+    ];
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| bytes);
+    let Some((number, unit)) = number.parse::<f64>().ok().zip(unit) else {
+        let units = "kB, MB, GB, TB, KiB, MiB, GiB or TiB";
+        return Err(QuantityError::Syntax { text: text.to_owned(), units });
+    };
+    let bytes = number * unit;
+    if !(1.0..=1e18).contains(&bytes) {
+        return Err(QuantityError::Range { text: text.to_owned(), least: "1", most: "1000000TB" });
+    }
+    Ok(bytes as u64)
+}
+
+/// Parses the version of archives: `2` or `3`.
+///
+/// # Errors
+///
+/// For other text, a message.
+pub(crate) fn parse_archive_version(text: &str) -> Result<Version, String> {
+    match text {
+        "2" => Ok(Version::V2),
+        "3" => Ok(Version::V3),
+        _ => Err("archives have version 2 or 3".to_owned()),
+    }
+}
+
+/// A text that `parse` accepts.
+fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// A text that `parse` accepts, or "none".
+fn or_none<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, QuantityError>,
+) -> Result<Option<T>, D::Error> {
+    parsed(deserializer, |text| if text == "none" { Ok(None) } else { parse(text).map(Some) })
+}
+
+/// An interval, such as "1s".
+pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    parsed(from, parse_duration)
+}
+
+/// An interval where there may be no key.
+pub(super) fn some_interval<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    interval(from).map(Some)
+}
+
+/// An interval or "none".
+pub(super) fn interval_or_none<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    or_none(from, parse_duration)
+}
+
+/// A number of bytes, such as "64MB".
+pub(super) fn size<'de, D: Deserializer<'de>, T: TryFrom<u64>>(from: D) -> Result<T, D::Error> {
+    let bytes = parsed(from, parse_size)?;
+    T::try_from(bytes).map_err(|_| D::Error::custom("more than this machine can address"))
+}
+
+/// A number of bytes or "none".
+pub(super) fn size_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    or_none(from, parse_size)
+}
+
+/// 2 or 3.
+pub(super) fn archive_version<'de, D: Deserializer<'de>>(from: D) -> Result<Version, D::Error> {
+    let number = u32::deserialize(from)?;
+    parse_archive_version(&number.to_string()).map_err(D::Error::custom)
+}
+
+/// "xz", "zstd" or "none".
+pub(super) fn compression<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Compression>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Method {
+        Xz,
+        Zstd,
+        None,
+    }
+    Ok(match Method::deserialize(from)? {
+        Method::Xz => Some(Compression::Xz),
+        Method::Zstd => Some(Compression::Zstd),
+        Method::None => None,
+    })
+}
+
+/// When records are synced to disk, so that they survive a power failure. (They
+/// survive the agent in any case.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SyncPolicy {
+    /// When the system does.
+    Never,
+    /// This often.
+    Every(Duration),
+    /// After each of them.
+    Always,
+}
+
+impl<'de> Deserialize<'de> for SyncPolicy {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        parsed(from, |text| match text {
+            "never" => Ok(Self::Never),
+            "always" => Ok(Self::Always),
+            text => parse_duration(text)
+                .map(Self::Every)
+                .map_err(|error| format!("{error}; nor \"never\" or \"always\"")),
+        })
+    }
+}
+
+/// A name of a metric or subtree, or a pattern of names.
+struct Pattern(String);
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Check;
+
+        // An error that a visitor returns has the place of the element, not of the list.
+        impl Visitor<'_> for Check {
+            type Value = Pattern;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a name or pattern")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Pattern, E> {
+                let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.*?".contains(&byte);
+                if !text.is_empty() && text.bytes().all(is_allowed) {
+                    return Ok(Pattern(text.to_owned()));
+                }
+                let allowed = "letters, digits, \"_\", \".\", \"*\" and \"?\"";
+                Err(E::custom(format!("\"{text}\" is not a name or pattern: {allowed}")))
+            }
+        }
+        from.deserialize_str(Check)
+    }
+}
+
+/// Names and patterns of metrics.
+pub(super) fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let patterns = Vec::<Pattern>::deserialize(from)?;
+    Ok(patterns.into_iter().map(|Pattern(text)| text).collect())
+}
+
+/// Names and patterns of metrics, at least one.
+pub(super) fn some_patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    match patterns(from)? {
+        patterns if patterns.is_empty() => Err(D::Error::custom("a group without metrics")),
+        patterns => Ok(patterns),
+    }
+}
+
+/// The name of a label that a user may set.
+#[derive(PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(try_from = "String")]
+struct LabelName(String);
+
+impl TryFrom<String> for LabelName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if SYSTEM_LABELS.contains(&name.as_str()) {
+            return Err("this label comes from the system".to_owned());
+        }
+        if !names::is_label_name(&name) {
+            return Err(format!(
+                "\"{name}\" is not a letter followed by letters, digits and \"_\""
+            ));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// The value of a label, as JSON.
+struct LabelValue(String);
+
+impl<'de> Deserialize<'de> for LabelValue {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = match toml::Value::deserialize(from)? {
+            toml::Value::String(text) => text.into(),
+            toml::Value::Integer(number) => number.into(),
+            toml::Value::Boolean(value) => value.into(),
+            toml::Value::Float(number) => serde_json::Number::from_f64(number)
+                .ok_or_else(|| D::Error::custom("JSON has no such number"))?
+                .into(),
+            other => {
+                let found = Unexpected::Other(other.type_str());
+                return Err(D::Error::invalid_type(found, &"a string, a number, true or false"));
+            }
+        };
+        Ok(Self(serde_json::Value::to_string(&value)))
+    }
+}
+
+/// Labels by name, with JSON values.
+pub(super) fn labels<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let labels = BTreeMap::<LabelName, LabelValue>::deserialize(from)?;
+    let labels: BTreeMap<_, _> =
+        labels.into_iter().map(|(LabelName(name), LabelValue(json))| (name, json)).collect();
+    let pairs = labels.iter().map(|(name, json)| (name.as_str(), json.as_str(), false));
+    LabelSet::from_pairs(LabelClass::Context, pairs).map_err(D::Error::custom)?;
+    Ok(labels)
+}
+
+/// Writes what distinguishes a value from others, paths that are not UTF-8 included.
+pub(super) fn debug<T: Debug, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{value:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_parsed_with_their_unit() {
+        for (text, millis) in [
+            ("100ms", 100),
+            ("500ms", 500),
+            ("2s", 2_000),
+            ("1m", 60_000),
+            ("5min", 300_000),
+            ("1.5h", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("1d", 86_400_000),
+            ("3", 3_000),
+            ("0.25", 250),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_parsed_with_their_unit() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("700B", 700),
+            ("64MB", 64_000_000),
+            ("1.5GB", 1_500_000_000),
+            ("2KiB", 2048),
+            ("3TiB", 3 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_without_number_or_with_another_unit_is_refused() {
+        for text in ["", "s", "-1s", "1.2.3s", "ten", "1e3s"] {
+            assert!(matches!(parse_duration(text), Err(QuantityError::Interval(_))), "{text}");
+        }
+        for text in ["", "MB", "1 MB", "-1MB", "1mb", "1M", "ten"] {
+            assert!(matches!(parse_size(text), Err(QuantityError::Syntax { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn zero_and_huge_quantities_are_out_of_range() {
+        for text in ["0", "0s", "0.5ms", "1us", "99999999999d"] {
+            assert!(matches!(parse_duration(text), Err(QuantityError::Range { .. })), "{text}");
+        }
+        for text in ["0", "0.5", "9999999TB"] {
+            assert!(matches!(parse_size(text), Err(QuantityError::Range { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Which files are harvested, and which wait and why.
+//!
+//! In come directory listings and the outcomes of tries; out go changes and the files
+//! that are due for another try. There is no I/O and no clock: `now` counts from the
+//! start of the agent.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+/// The first pause before a file that was refused is tried again; doubled at
+/// each further try.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The identity of a file, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
+    /// The device.
+    pub device: u64,
+    /// The inode number.
+    pub inode: u64,
+    /// When it was created, if the file system records that: the inode number of a
+    /// file that is not open is reused.
+    pub born: Option<SystemTime>,
+}
+
+impl FileId {
+    /// The file that has this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
+    }
+}
+
+/// One entry of a directory listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// The name within the directory.
+    pub name: OsString,
+    /// The file it names.
+    pub id: FileId,
+}
+
+/// What a listing shows of a file that was in the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Another file has taken the name.
+    Replaced(OsString),
+    /// The name is gone.
+    Vanished(OsString),
+}
+/// Whether a file is harvested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileState {
+    /// It is harvested.
+    Harvested,
+    /// Nothing is wrong with it: it is being written, its process has ended, or a
+    /// limit is reached.
+    Waiting,
+    /// Something is wrong with it.
+    Quarantined,
+}
+
+impl FileState {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Harvested, Self::Waiting, Self::Quarantined];
+
+    /// Its name in the status and in the agent's own metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Harvested => "harvested",
+            Self::Waiting => "waiting",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
+/// When a file that is not harvested is tried again.
+#[derive(Debug)]
+struct Retry {
+    reason: String,
+    /// Tries in a row that ended for this reason.
+    tries: u32,
+    pause: Duration,
+    due: Duration,
+}
+
+impl Retry {
+    /// A new file is tried at once.
+    fn first() -> Self {
+        Self { reason: String::new(), tries: 0, pause: FIRST_PAUSE, due: Duration::ZERO }
+    }
+}
+
+/// One file of the directory.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Which file it is.
+    pub id: FileId,
+    /// Whether it is harvested.
+    pub state: FileState,
+    /// How long it has been in that state, for that reason.
+    pub since: Duration,
+    retry: Retry,
+}
+
+impl Entry {
+    /// Why the file is not harvested.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        (self.state != FileState::Harvested).then_some(&self.retry.reason)
+    }
+}
+
+/// The files of the directory by name.
+#[derive(Debug, Default)]
+pub(crate) struct FileTable {
+    entries: BTreeMap<OsString, Entry>,
+}
+
+impl FileTable {
+    /// Compares with a listing, which is in byte order. New names are due at once.
+    pub(crate) fn compare(&mut self, listing: &[Listed], now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.entries.retain(|name, _| {
+            let stays = listing.binary_search_by(|listed| listed.name.cmp(name)).is_ok();
+            if !stays {
+                changes.push(Change::Vanished(name.clone()));
+            }
+            stays
+        });
+        for Listed { name, id } in listing {
+            match self.entries.get(name) {
+                Some(known) if known.id == *id => continue,
+                Some(_) => changes.push(Change::Replaced(name.clone())),
+                None => {}
+            }
+            let (state, retry) = (FileState::Waiting, Retry::first());
+            self.entries.insert(name.clone(), Entry { id: *id, state, since: now, retry });
+        }
+        changes
+    }
+
+    /// Notes that the file is harvested.
+    pub(crate) fn set_harvested(&mut self, name: &OsStr, now: Duration) {
+        if let Some(entry) = self.entries.get_mut(name)
+            && entry.state != FileState::Harvested
+        {
+            (entry.state, entry.since, entry.retry) = (FileState::Harvested, now, Retry::first());
+        }
+    }
+
+    /// Notes that the file cannot be harvested for now. It is due again after a pause
+    /// that doubles from try to try. Returns how many tries in a row have ended for
+    /// this reason; 0 for a file that is not in the directory.
+    pub(crate) fn wait(
+        &mut self,
+        name: &OsStr,
+        state: FileState,
+        reason: &str,
+        now: Duration,
+    ) -> u32 {
+        let Some(entry) = self.entries.get_mut(name) else { return 0 };
+        let retry = &mut entry.retry;
+        if entry.state != FileState::Harvested && retry.reason == reason {
+            retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
+            retry.tries = retry.tries.saturating_add(1);
+        } else {
+            *retry = Retry { reason: reason.to_owned(), tries: 1, ..Retry::first() };
+        }
+        retry.due = now + retry.pause;
+        entry.state = state;
+        if retry.tries == 1 {
+            entry.since = now;
+        }
+        retry.tries
+    }
+
+    /// A file, if the directory had it when it was last listed.
+    pub(crate) fn get(&self, name: &OsStr) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// All files, in byte order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &Entry)> {
+        self.entries.iter().map(|(name, entry)| (name.as_os_str(), entry))
+    }
+
+    /// The files that are not harvested and whose pause is over.
+    pub(crate) fn due(&self, now: Duration) -> Vec<OsString> {
+        let waiting = self.iter().filter(|(_, entry)| entry.state != FileState::Harvested);
+        let due = waiting.filter(|(_, entry)| entry.retry.due <= now);
+        due.map(|(name, _)| name.to_owned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
+        entries
+            .iter()
+            .map(|&(name, inode)| Listed {
+                name: name.into(),
+                id: FileId { device: 1, inode, born: None },
+            })
+            .collect()
+    }
+
+    #[test]
+    fn files_appear_are_replaced_and_vanish() {
+        let mut table = FileTable::default();
+        assert_eq!(table.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO), []);
+        assert_eq!(table.due(Duration::ZERO), ["a", "b"]);
+        assert_eq!(table.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO), []);
+        assert_eq!(
+            table.compare(&listed(&[("b", 3)]), Duration::ZERO),
+            [Change::Vanished("a".into()), Change::Replaced("b".into())]
+        );
+    }
+
+    #[test]
+    fn a_refused_file_is_due_after_pauses_that_double_up_to_a_limit() {
+        let mut table = FileTable::default();
+        table.compare(&listed(&[("a", 1)]), Duration::ZERO);
+        let mut now = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            assert_eq!(table.due(now), [OsString::from("a")]);
+            table.wait(OsStr::new("a"), FileState::Quarantined, "bad", now);
+            let start = now;
+            while table.due(now).is_empty() {
+                now += FIRST_PAUSE;
+            }
+            pauses.push(now.saturating_sub(start).as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
+    }
+
+    #[test]
+    fn tries_are_counted_while_the_reason_stays_the_same() {
+        let mut table = FileTable::default();
+        table.compare(&listed(&[("a", 1)]), Duration::ZERO);
+        let name = OsStr::new("a");
+        assert_eq!(table.wait(name, FileState::Quarantined, "bad", SECOND), 1);
+        assert_eq!(table.wait(name, FileState::Quarantined, "bad", SECOND), 2);
+        assert_eq!(table.wait(name, FileState::Quarantined, "worse", SECOND), 1);
+        table.set_harvested(name, SECOND);
+        assert!(table.due(100 * SECOND).is_empty());
+        assert_eq!(table.get(name).unwrap().since, SECOND);
+        assert_eq!(table.wait(name, FileState::Quarantined, "worse", SECOND), 1);
+        assert_eq!(table.wait(OsStr::new("b"), FileState::Quarantined, "bad", SECOND), 0);
+    }
+
+    #[test]
+    fn a_file_is_in_a_state_since_the_reason_for_it_was_first_found() {
+        let mut table = FileTable::default();
+        table.compare(&listed(&[("a", 1)]), SECOND);
+        let name = OsStr::new("a");
+        for (second, reason, since) in [(2, "bad", 2), (3, "bad", 2), (4, "worse", 4)] {
+            table.wait(name, FileState::Waiting, reason, SECOND * second);
+            let entry = table.get(name).unwrap();
+            assert_eq!((entry.state, entry.reason()), (FileState::Waiting, Some(reason)));
+            assert_eq!(entry.since, SECOND * since);
+        }
+        table.set_harvested(name, SECOND * 5);
+        table.set_harvested(name, SECOND * 6);
+        let entry = table.get(name).unwrap();
+        assert_eq!((entry.since, entry.reason()), (SECOND * 5, None));
+    }
+
+    #[test]
+    fn a_replaced_file_is_due_at_once() {
+        let mut table = FileTable::default();
+        table.compare(&listed(&[("a", 1)]), Duration::ZERO);
+        table.wait(OsStr::new("a"), FileState::Quarantined, "bad", 10 * SECOND);
+        table.compare(&listed(&[("a", 2)]), Duration::ZERO);
+        assert_eq!(table.due(10 * SECOND), [OsString::from("a")]);
+    }
+
+    #[test]
+    fn a_file_that_reuses_an_inode_number_replaces_the_one_before() {
+        let mut table = FileTable::default();
+        let mut listing = listed(&[("a", 1)]);
+        listing[0].id.born = Some(SystemTime::UNIX_EPOCH);
+        table.compare(&listing, Duration::ZERO);
+        table.wait(OsStr::new("a"), FileState::Quarantined, "bad", 10 * SECOND);
+        assert_eq!(table.compare(&listing, Duration::ZERO), []);
+        assert!(table.due(10 * SECOND).is_empty());
+        listing[0].id.born = Some(SystemTime::UNIX_EPOCH + SECOND);
+        assert_eq!(table.compare(&listing, Duration::ZERO), [Change::Replaced("a".into())]);
+        assert_eq!(table.due(10 * SECOND), [OsString::from("a")]);
+    }
+
+    #[test]
+    fn writing_to_a_file_keeps_its_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "one").unwrap();
+        let id = FileId::of(&path.metadata().unwrap());
+        std::fs::write(&path, "another").unwrap();
+        assert_eq!(FileId::of(&path.metadata().unwrap()), id);
+    }
+}

@@ -1,0 +1,71 @@
+//! What changed in the directory of MMV files since the last look.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::error;
+
+use super::directory::{Directory, Listing};
+use super::file_table::FileTable;
+use super::{Change, FileId};
+
+/// The directory and the table of its files.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    directory: Directory,
+    /// The directory could not be read, which was logged.
+    unreadable: bool,
+    /// The files that were there at the last look.
+    pub table: FileTable,
+    /// Entries that are no regular files.
+    others: HashSet<OsString>,
+}
+
+/// The result of a look.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Files that were replaced or are gone.
+    pub files: Vec<Change>,
+    /// All files there are.
+    pub listed: HashSet<FileId>,
+    /// New entries that are no regular files, and what they are.
+    pub others: Vec<(OsString, &'static str)>,
+}
+
+impl Watcher {
+    /// Watches the directory at `path`, which need not exist.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            directory: Directory::new(path),
+            unreadable: false,
+            table: FileTable::default(),
+            others: HashSet::new(),
+        }
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Updates the table if the directory may have changed.
+    pub(crate) fn look(&mut self, now: Duration) -> Option<Changes> {
+        let listing = self.directory.look(now);
+        if let Err(error) = &listing
+            && !self.unreadable
+        {
+            error!(directory = %self.path().display(), %error, "cannot read the directory");
+        }
+        self.unreadable = listing.is_err();
+        let Listing { files, others } = listing.ok()??;
+        let known: HashSet<OsString> = others.iter().map(|(name, _)| name.clone()).collect();
+        let known = std::mem::replace(&mut self.others, known);
+        Some(Changes {
+            listed: files.iter().map(|listed| listed.id).collect(),
+            files: self.table.compare(&files, now),
+            others: others.into_iter().filter(|(name, _)| !known.contains(name)).collect(),
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Work that may wait for a disk or take long, on a thread of its own.
+//!
+//! In come tasks from the sampler and the archive writer; out go the state file, repaired,
+//! compressed and deleted archives, and removed files of dead processes.
+//!
+//! Invariant: the archive that is being written is never touched.
+
+mod archive_directory;
+mod repair;
+mod retention;
+mod state_file;
+mod thread;
+
+pub(crate) use state_file::{FileProducer, Harvested, Memory, Server, Store};
+pub(crate) use thread::{Housekeeper, LatestMemory, Rules, Task};

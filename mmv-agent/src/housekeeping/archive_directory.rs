@@ -1,0 +1,342 @@
+//! The archives in a host's directory, found by the names of their files.
+//!
+//! Only names that the agent gives are considered; other files belong to other programs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Suffixes of compressed files.
+const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
+/// The suffix of an incomplete compressed file.
+const UNFINISHED: &str = ".unfinished";
+/// The suffix of metadata that a repair in place has written: with it the new archive
+/// is complete.
+const WHOLE: &str = ".in-place-whole.meta";
+
+/// The suffix of metadata whose archive is being deleted.
+const DELETING: &str = ".deleting";
+
+/// The kind of an archive's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Metadata,
+    Index,
+    Volume(u32),
+}
+
+/// A file of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Member {
+    pub path: PathBuf,
+    pub kind: Kind,
+    pub compressed: bool,
+    pub bytes: u64,
+    pub modified: SystemTime,
+}
+
+/// An archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub base: PathBuf,
+    pub members: Vec<Member>,
+}
+
+impl Found {
+    pub(super) fn bytes(&self) -> u64 {
+        self.members.iter().map(|member| member.bytes).sum()
+    }
+
+    /// Without metadata no reader takes the files for an archive.
+    pub(super) fn has_metadata(&self) -> bool {
+        self.members.iter().any(|member| member.kind == Kind::Metadata)
+    }
+
+    /// Whether its last volume is compressed, as only in a closed archive.
+    pub(super) fn ends_compressed(&self) -> bool {
+        self.members.last().is_some_and(|member| member.compressed)
+    }
+
+    /// The last write to one of its files.
+    pub(super) fn modified(&self) -> SystemTime {
+        let times = self.members.iter().map(|member| member.modified);
+        times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// The host's directory and those in it for steps of the clock.
+pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
+    let mut directories = vec![directory.to_owned()];
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let steps = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix("step-"));
+        number.is_some_and(is_number) && path.is_dir()
+    });
+    directories.extend(steps);
+    directories
+}
+
+/// The archives of a host's directory, in the order of their names.
+pub(super) fn archives(directory: &Path) -> io::Result<Vec<Found>> {
+    let mut found: BTreeMap<PathBuf, Vec<Member>> = BTreeMap::new();
+    for directory in directories(directory) {
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            // An archive under repair may have no other file.
+            let repaired = name.to_str().and_then(|name| name.strip_suffix(WHOLE));
+            if let Some(stem) = repaired.filter(|stem| is_ours(stem)) {
+                found.entry(directory.join(stem)).or_default();
+            }
+            let Some((stem, kind, compressed)) = name.to_str().and_then(member) else { continue };
+            // It may have been removed since.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if !metadata.is_file() {
+                continue;
+            }
+            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let bytes = metadata.len();
+            let member = Member { path: entry.path(), kind, compressed, bytes, modified };
+            found.entry(directory.join(stem)).or_default().push(member);
+        }
+    }
+    let found = found.into_iter().map(|(base, mut members)| {
+        members.sort_by_key(|member| (member.kind, member.compressed));
+        Found { base, members }
+    });
+    Ok(found.collect())
+}
+
+/// The archive, the kind and whether it is compressed, of a file that the agent may
+/// have named.
+fn member(name: &str) -> Option<(&str, Kind, bool)> {
+    let suffix = name.rsplit_once('.').filter(|(_, suffix)| COMPRESSED.contains(suffix));
+    let plain = suffix.map_or(name, |(plain, _)| plain);
+    let (stem, role) = plain.rsplit_once('.')?;
+    let kind = match role {
+        "meta" => Kind::Metadata,
+        "index" => Kind::Index,
+        number if is_number(number) => Kind::Volume(number.parse().ok()?),
+        _ => return None,
+    };
+    is_ours(stem).then_some((stem, kind, suffix.is_some()))
+}
+
+/// Whether an archive is called `YYYYMMDD.HH.MM`, or the same with `-01` and so on.
+fn is_ours(stem: &str) -> bool {
+    let (start, number) = match stem.split_once('-') {
+        Some((start, number)) => (start, Some(number)),
+        None => (stem, None),
+    };
+    let parts: Vec<&str> = start.split('.').collect();
+    let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    lens == [8, 2, 2] && parts.into_iter().all(is_number) && number.is_none_or(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Found {
+    /// Deletes all files. The metadata is renamed first: if the deletion is interrupted,
+    /// no reader takes the remaining files for an archive, and the next start continues.
+    pub(super) fn delete(&self) -> io::Result<()> {
+        let of_kind = |wanted: bool| {
+            self.members.iter().filter(move |member| (member.kind == Kind::Metadata) == wanted)
+        };
+        for metadata in of_kind(true) {
+            fs::rename(&metadata.path, deleting(&metadata.path))?;
+        }
+        for member in of_kind(false) {
+            remove(&member.path)?;
+        }
+        of_kind(true).try_for_each(|metadata| remove(&deleting(&metadata.path)))
+    }
+}
+
+/// The name of metadata whose archive is being deleted.
+fn deleting(metadata: &Path) -> PathBuf {
+    let mut name = metadata.as_os_str().to_owned();
+    name.push(DELETING);
+    PathBuf::from(name)
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Files that a killed agent left: incomplete compressed volumes, plain volumes that are
+/// there compressed as well, and files of archives that were being deleted, their
+/// metadata last.
+pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut left = Vec::new();
+    let mut deleting = Vec::new();
+    for directory in directories(directory) {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.strip_suffix(UNFINISHED).and_then(member).is_some() {
+                left.push(entry.path());
+            } else if let Some((stem, Kind::Metadata, _)) =
+                name.strip_suffix(DELETING).and_then(member)
+            {
+                deleting.push((directory.join(stem), entry.path()));
+            }
+        }
+    }
+    for found in archives(directory)? {
+        let is_deleted = deleting.iter().any(|(base, _)| *base == found.base);
+        if is_deleted && !found.has_metadata() {
+            left.extend(found.members.into_iter().map(|member| member.path));
+            continue;
+        }
+        let twice = found.members.iter().filter(|plain| {
+            let is_other = |other: &&Member| other.compressed && other.kind == plain.kind;
+            !plain.compressed && found.members.iter().find(is_other).is_some()
+        });
+        left.extend(twice.map(|plain| plain.path.clone()));
+    }
+    left.extend(deleting.into_iter().map(|(_, metadata)| metadata));
+    Ok(left)
+}
+
+/// The compressed copies next to a plain file.
+pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
+    let twins = COMPRESSED.map(|suffix| {
+        let mut name = plain.as_os_str().to_owned();
+        name.push(".");
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    twins.into_iter().filter(|twin| twin.is_file())
+}
+
+/// Whether a repair in place was interrupted after its result was complete: the next
+/// repair continues there, and until then there may be no metadata.
+pub(super) fn is_being_repaired(base: &Path) -> bool {
+    let mut whole = base.as_os_str().to_owned();
+    whole.push(WHOLE);
+    Path::new(&whole).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(directory: &Path, names: &[&str]) {
+        fs::create_dir_all(directory).unwrap();
+        for name in names {
+            fs::write(directory.join(name), "four").unwrap();
+        }
+    }
+
+    #[test]
+    fn archives_are_known_by_their_names_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(
+            dir.path(),
+            &[
+                "20231114.22.13.meta",
+                "20231114.22.13.index",
+                "20231114.22.13.0.xz",
+                "20231114.22.13.1",
+                "20231114.22.13-01.meta",
+                "20231114.22.13-x.meta",
+                "20231114.22.meta",
+                "20231114.22.13.config",
+                "mine.meta",
+                "mine.0",
+                ".20231114.22.13.meta",
+                "state.json",
+            ],
+        );
+        touch(&dir.path().join("step-1"), &["20231114.22.13.0"]);
+        touch(&dir.path().join("step-2"), &["20231114.22.14.in-place-whole.meta"]);
+        touch(&dir.path().join("step-2"), &["mine.in-place-whole.meta"]);
+        touch(&dir.path().join("other"), &["20231114.22.13.0"]);
+        let found = archives(dir.path()).unwrap();
+        let bases: Vec<_> =
+            found.iter().map(|found| found.base.strip_prefix(dir.path()).unwrap()).collect();
+        let expected = [
+            "20231114.22.13",
+            "20231114.22.13-01",
+            "step-1/20231114.22.13",
+            "step-2/20231114.22.14",
+        ];
+        assert_eq!(bases, expected.map(Path::new));
+        assert!(found[3].members.is_empty() && is_being_repaired(&found[3].base));
+        let kinds: Vec<_> =
+            found[0].members.iter().map(|member| (member.kind, member.compressed)).collect();
+        let expected = [
+            (Kind::Metadata, false),
+            (Kind::Index, false),
+            (Kind::Volume(0), true),
+            (Kind::Volume(1), false),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(found[0].bytes(), 16);
+        assert!(!found[0].ends_compressed());
+        assert!(found[1].has_metadata() && !found[2].has_metadata());
+    }
+
+    #[test]
+    fn an_interrupted_deletion_continues() {
+        let dir = tempfile::tempdir().unwrap();
+        let stubborn = dir.path().join("20231114.22.13.1");
+        touch(dir.path(), &["20231114.22.13.meta", "20231114.22.13.0"]);
+        fs::create_dir(&stubborn).unwrap();
+        let mut found = archives(dir.path()).unwrap().remove(0);
+        let (kind, compressed, modified) = (Kind::Volume(1), false, SystemTime::UNIX_EPOCH);
+        found.members.push(Member { path: stubborn, kind, compressed, bytes: 0, modified });
+        assert!(found.delete().is_err());
+        touch(dir.path(), &["20231114.22.13.2"]);
+        let left = leftovers(dir.path()).unwrap();
+        let expected = ["20231114.22.13.2", "20231114.22.13.meta.deleting"];
+        assert_eq!(left, expected.map(|name| dir.path().join(name)));
+    }
+
+    #[test]
+    fn leftovers_are_files_of_no_use() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(
+            dir.path(),
+            &[
+                "20231114.22.13.meta",
+                "20231114.22.13.0",
+                "20231114.22.13.0.xz",
+                "20231114.22.13.1",
+                "20231114.22.13.1.xz.unfinished",
+                "20231115.22.13.0",
+                "20231115.22.13.index",
+                "20231115.22.13.meta.deleting",
+                "20231117.22.13.0",
+                "20231117.22.13.index",
+                "mine.meta.deleting",
+                "20231116.22.13.0",
+                "20231116.22.13.in-place-whole.meta",
+                "mine.0.xz.unfinished",
+                "mine.0",
+            ],
+        );
+        let mut left = leftovers(dir.path()).unwrap();
+        left.sort();
+        let expected = [
+            "20231114.22.13.0",
+            "20231114.22.13.1.xz.unfinished",
+            "20231115.22.13.0",
+            "20231115.22.13.index",
+            "20231115.22.13.meta.deleting",
+        ];
+        assert_eq!(left, expected.map(|name| dir.path().join(name)));
+    }
+}

@@ -1,0 +1,93 @@
+//! Repairs archives that a killed agent left open.
+//!
+//! At most the last record of each file is incomplete, and the index lacks its last
+//! entry. An archive with that entry was closed and is not examined further.
+
+use std::path::Path;
+
+use pcp_archive::check::{Finding, Severity, check};
+use pcp_archive::repair::{reindex, repair_in_place};
+use pcp_archive::{Archive, Error};
+
+use super::archive_directory::{Found, Kind, is_being_repaired};
+
+/// The result of a repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing to do: its writer closed it.
+    WasClosed,
+    /// Its index was rebuilt.
+    Reindexed,
+    /// Incomplete records were cut off.
+    Repaired,
+    /// It has no records.
+    Empty,
+}
+
+/// Repairs an archive if necessary.
+///
+/// # Errors
+///
+/// Those of [`repair_in_place`].
+pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
+    let base = &found.base;
+    if found.ends_compressed() {
+        return Ok(Outcome::WasClosed);
+    }
+    if !is_being_repaired(base)
+        && let Ok(archive) = Archive::open(base)
+        && archive.torn_tail().is_none()
+        && archive.index().defect().is_none()
+    {
+        if is_closed(&archive, found) {
+            return Ok(Outcome::WasClosed);
+        }
+        let last = archive.index().entries().last();
+        let complete = last.is_some_and(|entry| entry.timestamp == archive.end());
+        match damage(base)? {
+            Damage::None if complete => return Ok(Outcome::WasClosed),
+            Damage::None | Damage::Index => return reindex(base).map(|_| Outcome::Reindexed),
+            Damage::Records => {}
+        }
+    }
+    match repair_in_place(base) {
+        Ok(_) => Ok(Outcome::Repaired),
+        Err(Error::NoData { .. }) => Ok(Outcome::Empty),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the last index entry is one that is written at the end: of the last
+/// record, and after all metadata.
+fn is_closed(archive: &Archive, found: &Found) -> bool {
+    let metadata = found.members.iter().find(|member| member.kind == Kind::Metadata);
+    let last = archive.index().entries().last();
+    last.zip(metadata).is_some_and(|(entry, metadata)| {
+        entry.timestamp == archive.end() && entry.metadata_offset == metadata.bytes
+    })
+}
+
+/// Where something is wrong.
+enum Damage {
+    None,
+    Index,
+    Records,
+}
+
+fn damage(base: &Path) -> Result<Damage, Error> {
+    let report = check(base)?;
+    let mut damage = Damage::None;
+    for Finding { defect, .. } in report.findings() {
+        let rule = defect.rule();
+        match defect.severity() {
+            _ if rule.starts_with("index-") => damage = Damage::Index,
+            Severity::Error => return Ok(Damage::Records),
+            // PCP's readers take these for logged data.
+            _ if ["torn-tail", "metadata-after-end"].contains(&rule) => {
+                return Ok(Damage::Records);
+            }
+            _ => {}
+        }
+    }
+    Ok(damage)
+}

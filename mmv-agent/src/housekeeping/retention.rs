@@ -1,0 +1,127 @@
+//! Which archives are deleted.
+
+use pcp_types::Timestamp;
+
+use crate::config::Retention;
+
+/// An archive that is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closed {
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// The time of its last record.
+    pub end: Timestamp,
+}
+
+/// Why an archive is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Reason {
+    /// Its newest data is too old.
+    #[error("its data is older than {0:?}")]
+    Age(std::time::Duration),
+    /// All archives together are too large.
+    #[error("all archives together have {found} bytes, {allowed} are allowed")]
+    Size { found: u64, allowed: u64 },
+    /// The file system is too full.
+    #[error("the file system has {found} bytes free, {wanted} are wanted")]
+    Free { found: u64, wanted: u64 },
+}
+
+impl Reason {
+    /// Whether other programs share in the cause.
+    pub(super) const fn is_room(self) -> bool {
+        matches!(self, Self::Free { .. })
+    }
+}
+
+/// The archives to delete, as indexes of `closed`, which is in the order of their ends,
+/// and the limit that is exceeded even without them. `current` are the bytes of the
+/// archive that is being written, `free` those of the file system.
+pub(super) fn doomed(
+    closed: &[Closed],
+    current: u64,
+    free: u64,
+    now: Timestamp,
+    retention: &Retention,
+) -> (Vec<(usize, Reason)>, Option<Reason>) {
+    let mut total = closed.iter().fold(current, |sum, one| sum.saturating_add(one.bytes));
+    let mut free = free;
+    let mut gone = Vec::new();
+    for (number, archive) in closed.iter().enumerate() {
+        let Some(reason) = too_old(archive, now, retention).or(too_much(total, free, retention))
+        else {
+            return (gone, None);
+        };
+        total = total.saturating_sub(archive.bytes);
+        free = free.saturating_add(archive.bytes);
+        gone.push((number, reason));
+    }
+    (gone, too_much(total, free, retention))
+}
+
+fn too_old(archive: &Closed, now: Timestamp, retention: &Retention) -> Option<Reason> {
+    let age = retention.age?;
+    (archive.end.saturating_add(age) < now).then_some(Reason::Age(age))
+}
+
+fn too_much(total: u64, free: u64, retention: &Retention) -> Option<Reason> {
+    let size = retention.size.filter(|allowed| total > *allowed);
+    let size = size.map(|allowed| Reason::Size { found: total, allowed });
+    let room = retention.free.filter(|wanted| free < *wanted);
+    size.or(room.map(|wanted| Reason::Free { found: free, wanted }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DAY: u64 = 86_400;
+    const NOTHING: Retention = Retention { age: None, size: None, free: None };
+
+    fn now() -> Timestamp {
+        Timestamp::new(1_700_000_000, 0).unwrap()
+    }
+
+    /// Archives of 100 bytes that ended these numbers of days ago.
+    fn ended(days: &[u64]) -> Vec<Closed> {
+        let end = |days: &u64| now().saturating_sub(Duration::from_secs(days * DAY));
+        days.iter().map(|days| Closed { bytes: 100, end: end(days) }).collect()
+    }
+
+    fn numbers(closed: &[Closed], free: u64, retention: &Retention) -> Vec<usize> {
+        let (gone, _) = doomed(closed, 50, free, now(), retention);
+        gone.into_iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn archives_are_deleted_by_the_age_of_their_newest_data() {
+        let retention = Retention { age: Some(Duration::from_secs(2 * DAY)), ..NOTHING };
+        assert_eq!(numbers(&ended(&[9, 3, 2, 1, 0]), 0, &retention), [0, 1]);
+        assert_eq!(numbers(&ended(&[9, 3]), 0, &NOTHING), [0; 0]);
+    }
+
+    #[test]
+    fn the_oldest_are_deleted_until_all_together_are_small_enough() {
+        let of = |size| Retention { size: Some(size), ..NOTHING };
+        let closed = ended(&[3, 2, 1]);
+        assert_eq!(numbers(&closed, 0, &of(350)), [0; 0]);
+        assert_eq!(numbers(&closed, 0, &of(349)), [0]);
+        assert_eq!(numbers(&closed, 0, &of(150)), [0, 1]);
+        let (gone, rest) = doomed(&closed, 50, 0, now(), &of(10));
+        assert_eq!(gone.len(), 3);
+        assert_eq!(rest, Some(Reason::Size { found: 50, allowed: 10 }));
+    }
+
+    #[test]
+    fn the_oldest_are_deleted_until_the_file_system_has_enough_room() {
+        let retention = Retention { free: Some(1_000), ..NOTHING };
+        let closed = ended(&[3, 2, 1]);
+        assert_eq!(numbers(&closed, 1_000, &retention), [0; 0]);
+        assert_eq!(numbers(&closed, 850, &retention), [0, 1]);
+        let (gone, rest) = doomed(&closed, 50, 5, now(), &retention);
+        assert_eq!(gone.len(), 3);
+        assert_eq!(rest, Some(Reason::Free { found: 305, wanted: 1_000 }));
+    }
+}

@@ -1,0 +1,342 @@
+//! The state file: what one run leaves to the next.
+//!
+//! | state | purpose |
+//! |---|---|
+//! | clusters of files | a metric keeps its PMID, so archives of different days can be merged |
+//! | items of clusters | the same, after a program was rebuilt |
+//! | process and sequence number in prologues | archives join without a mark where only time was lost |
+//! | the harvested files | detects a file that was replaced while no agent ran |
+//! | the processes of files | another process with the same number does not revive a file |
+//!
+//! Invariant: at any time the complete old or the complete new JSON file exists. A
+//! temporary file is synced and renamed on each change.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use crate::discovery::{FileId, FileName, Producer};
+use crate::metadata::{FileCluster, ItemAllocators};
+
+/// The format of the file; no other is read.
+const FORMAT: u32 = 1;
+
+/// The server of an archive's values, as written in its prologue. pmlogextract joins
+/// two archives without a mark if both numbers are equal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Server {
+    /// The process number of the agent that began to count.
+    pub pid: u64,
+    /// Counts losses that no mark in an archive shows.
+    pub seqnum: u32,
+}
+
+/// A harvested file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Harvested {
+    /// Its name.
+    pub file: FileName,
+    device: u64,
+    inode: u64,
+    born: Option<(u64, u32)>,
+}
+
+impl Harvested {
+    /// The file with this name and identity.
+    pub(crate) fn new(file: &OsStr, id: FileId) -> Self {
+        let FileId { device, inode, .. } = id;
+        Self { file: FileName(file.to_owned()), device, inode, born: since_1970(id.born) }
+    }
+}
+
+/// A file and its producer process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileProducer {
+    device: u64,
+    inode: u64,
+    born: Option<(u64, u32)>,
+    process: Producer,
+}
+
+impl FileProducer {
+    /// The file with this identity, and its producer.
+    pub(crate) fn new(id: FileId, process: Producer) -> Self {
+        let FileId { device, inode, .. } = id;
+        Self { device, inode, born: since_1970(id.born), process }
+    }
+
+    /// The file and its producer.
+    pub(crate) fn parts(&self) -> (FileId, Producer) {
+        let since =
+            |(seconds, nanos)| SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
+        let Self { device, inode, born, process } = *self;
+        (FileId { device, inode, born: born.and_then(since) }, process)
+    }
+}
+
+/// The creation time of a file, in seconds and nanoseconds.
+fn since_1970(born: Option<SystemTime>) -> Option<(u64, u32)> {
+    let since = born?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some((since.as_secs(), since.subsec_nanos()))
+}
+
+/// What the sampler remembers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// Files whose cluster is not the one they ask for; those without one now come
+    /// first, in the order of their release.
+    pub clusters: Vec<FileCluster>,
+    /// Clusters that were ever given to a file.
+    pub used: Vec<u32>,
+    /// The items of names, by cluster.
+    #[serde(default)]
+    pub numbers: ItemAllocators,
+    /// The harvested files.
+    pub harvested: Vec<Harvested>,
+    /// The producers of existing files that are or were harvested.
+    #[serde(default)]
+    pub fed: Vec<FileProducer>,
+}
+
+/// The contents of the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    format: u32,
+    /// The boot of the machine in which it was written.
+    boot: String,
+    /// The server in prologues.
+    pub server: Server,
+    /// What the sampler remembers.
+    pub memory: Memory,
+}
+
+/// The state and its file.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// `None`: kept in memory only.
+    path: Option<PathBuf>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: State,
+    /// Saving failed, and that was logged.
+    failing: bool,
+}
+
+impl Store {
+    /// A state without a file.
+    pub(crate) fn in_memory() -> Self {
+        Self::with(None, State::default())
+    }
+
+    /// The state in the file at `path`, updated if the host was booted since. If the file
+    /// cannot be written, this run's archives join no others, since the next run would not
+    /// know of this one.
+    pub(crate) fn open(path: PathBuf) -> Self {
+        let state = load(&path).unwrap_or_default();
+        let store = Self::with(Some(path), state);
+        store.update(|_| {});
+        if store.lock().failing {
+            let server = Server::default();
+            store.lock().state.server = server.or_this_process();
+        }
+        store
+    }
+
+    fn with(path: Option<PathBuf>, mut state: State) -> Self {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot.trim().to_owned();
+        if state.boot != boot {
+            state.server.seqnum = state.server.seqnum.wrapping_add(1);
+            state.boot = boot;
+            // The processes are gone, and clock ticks count from another start.
+            state.memory.fed.iter_mut().for_each(|fed| fed.process.started = Producer::NEVER);
+        }
+        state.format = FORMAT;
+        state.server = state.server.or_this_process();
+        Self { path, inner: Mutex::new(Inner { state, failing: false }) }
+    }
+
+    /// The server for prologues.
+    pub(crate) fn server(&self) -> Server {
+        self.lock().state.server
+    }
+
+    /// What the sampler remembers.
+    pub(crate) fn memory(&self) -> Memory {
+        self.lock().state.memory.clone()
+    }
+
+    /// Counts a loss that no mark shows: the next archive is not joined with those before
+    /// it. Returns after the state is on disk.
+    pub(crate) fn count_loss(&self) {
+        self.update(|state| state.server.seqnum = state.server.seqnum.wrapping_add(1));
+    }
+
+    /// Replaces what the sampler remembers. Returns after the state is on disk.
+    pub(crate) fn remember(&self, memory: Memory) {
+        self.update(|state| state.memory = memory);
+    }
+
+    /// Changes the state and saves it. A failure is logged once, and the next change
+    /// tries again.
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        let mut inner = self.lock();
+        change(&mut inner.state);
+        let Some(path) = &self.path else { return };
+        let saved = save(path, &inner.state);
+        let file = path.display();
+        match &saved {
+            Ok(()) if inner.failing => info!(%file, "the state can be written again"),
+            Err(error) if !inner.failing => {
+                warn!(%file, %error, "the state cannot be written; PMIDs may change at the next start");
+            }
+            _ => {}
+        }
+        inner.failing = saved.is_err();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A thread that panicked with the lock has left the state consistent.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    /// The same, or this process if there is none yet.
+    fn or_this_process(self) -> Self {
+        match self.pid {
+            0 => Self { pid: std::process::id().into(), seqnum: 1 },
+            _ => self,
+        }
+    }
+}
+
+/// The state of a file; `None` if there is no file or, after a warning, none that can
+/// be read.
+fn load(path: &Path) -> Option<State> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        text => text,
+    };
+    let state = text.and_then(|text| Ok(serde_json::from_slice::<State>(&text)?));
+    let file = path.display();
+    match state {
+        Ok(state) if state.format == FORMAT => Some(state),
+        Ok(state) => {
+            let (found, expected) = (state.format, FORMAT);
+            warn!(%file, found, expected, "ignoring a state file of another format");
+            None
+        }
+        Err(error) => {
+            warn!(%file, %error, "ignoring a state file that cannot be read");
+            None
+        }
+    }
+}
+
+/// Replaces the file by a rename.
+fn save(path: &Path, state: &State) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let temporary = path.with_extension("new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec_pretty(state)?)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn memory() -> Memory {
+        let name = |bytes: &[u8]| FileName(OsStr::from_bytes(bytes).to_owned());
+        let cluster = |file, requested, cluster| FileCluster { file, requested, cluster, seen: 7 };
+        let id = FileId { device: 1, inode: 2, born: Some(SystemTime::UNIX_EPOCH) };
+        Memory {
+            clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
+            used: vec![1, 2, 321],
+            numbers: ItemAllocators::from([(1, Arc::default())]),
+            harvested: vec![Harvested::new(OsStr::new("app"), id)],
+            fed: vec![FileProducer::new(
+                id,
+                Producer { pid: 5, generation: 6, started: 7, ended: true },
+            )],
+        }
+    }
+
+    #[test]
+    fn the_next_start_finds_the_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deeper").join("state.json");
+        let store = Store::open(path.clone());
+        let server = store.server();
+        assert_eq!(server, Server { pid: std::process::id().into(), seqnum: 1 });
+        store.remember(memory());
+        store.count_loss();
+        let again = Store::open(path.clone());
+        assert_eq!(again.memory(), memory());
+        assert_eq!(again.server(), Server { seqnum: 2, ..server });
+        assert!(!path.with_extension("new").exists());
+    }
+
+    #[test]
+    fn a_boot_is_a_loss_and_the_end_of_all_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        let store = Store::open(path.clone());
+        store.remember(memory());
+        let server = store.server();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut state: State = serde_json::from_str(&text).unwrap();
+        state.boot = "another".into();
+        fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
+        let store = Store::open(path.clone());
+        assert_eq!(store.server(), Server { seqnum: 2, ..server });
+        let [before, after] = [memory(), store.memory()].map(|memory| memory.fed[0].parts());
+        assert_eq!(before.0, after.0);
+        assert!(before.1.is_other(after.1) && after.1.is_other(before.1));
+        assert_eq!(Store::open(path).server(), Server { seqnum: 2, ..server });
+    }
+
+    #[test]
+    fn a_state_file_that_cannot_be_read_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        for text in ["", "{", "[]", "{\"format\": 9}"] {
+            fs::write(&path, text).unwrap();
+            let store = Store::open(path.clone());
+            assert_eq!(store.memory(), Memory::default(), "{text}");
+            assert_eq!(store.server().seqnum, 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_writable_state_file_archives_join_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        let mut state = Store::with(None, State::default()).lock().state.clone();
+        state.server = Server { pid: 1, seqnum: 5 };
+        fs::write(&path, serde_json::to_vec(&state).unwrap()).unwrap();
+        // Not even root can make a file of that name.
+        fs::create_dir(path.with_extension("new")).unwrap();
+        let store = Store::open(path);
+        assert_eq!(store.server(), Server { pid: std::process::id().into(), seqnum: 1 });
+        store.remember(memory());
+        assert_eq!(store.memory(), memory(), "it goes on");
+    }
+}

@@ -1,0 +1,423 @@
+//! The housekeeping thread.
+//!
+//! | it | when |
+//! |---|---|
+//! | saves what the sampler remembers | at once if there are new PMIDs, else within seconds |
+//! | repairs archives that an earlier run left open | at the start |
+//! | deletes closed archives ([`retention`]) | one was closed, and every ten seconds |
+//! | compresses closed volumes, one at a time | they are old enough |
+//! | removes files of dead processes ([`removal`]) | the sampler gives the task |
+//!
+//! It has the lowest priority, and never touches the archive that is being written
+//! ([`SharedStatus::writing`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam::channel::{Receiver, RecvTimeoutError};
+use nix::sys::statvfs::statvfs;
+use pcp_archive::compress::{Effort, compress_volume, is_same};
+use pcp_archive::{Compression, TemporalIndex};
+use pcp_types::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use tracing::{info, warn};
+
+use super::archive_directory::{self, Found, Kind, Member};
+use super::repair::{self, Outcome};
+use super::retention::{self, Closed};
+use super::{Memory, Store};
+use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
+use crate::discovery::{DeadFile, NotRemoved, removal};
+use crate::telemetry::{SharedStatus, micros};
+
+/// How often archives are looked at, and state without new PMIDs is saved: what is lost
+/// with it costs a mark, so a program that restarts all the time is not worth a write
+/// each time.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Compression lags behind if this many volumes wait for it.
+const BACKLOG: usize = 10;
+const LAGS: &str = "compression lags behind";
+
+/// Nothing more can be deleted.
+const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
+
+/// The lowest priority.
+const NICE: i32 = 19;
+
+/// A task of the thread.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Save what the sampler remembers.
+    Remember(LatestMemory),
+    /// A volume or an archive was closed.
+    Closed,
+    /// Remove these files.
+    Remove(Vec<DeadFile>),
+    /// Follow other rules.
+    Change(Rules),
+}
+
+/// What the sampler remembers. While the disk stalls, the newest replaces the one
+/// before, so that memory does not grow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LatestMemory(Arc<Mutex<Option<Memory>>>);
+
+impl LatestMemory {
+    /// Replaces what was not taken yet; true if that was nothing.
+    pub(crate) fn put(&self, memory: Memory) -> bool {
+        self.lock().replace(memory).is_none()
+    }
+
+    fn take(&self) -> Option<Memory> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is deleted and what is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules {
+    retention: Retention,
+    compression: CompressionPolicy,
+}
+
+impl Rules {
+    /// The rules of some settings.
+    pub(crate) fn of(settings: &ReloadableSettings) -> Self {
+        Self { retention: settings.retention, compression: settings.compression }
+    }
+}
+
+/// What earlier runs left behind.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    /// Their archives.
+    archives: Vec<PathBuf>,
+    /// Files of no use.
+    files: Vec<PathBuf>,
+}
+
+/// The housekeeping thread's state.
+#[derive(Debug)]
+pub(crate) struct Housekeeper {
+    store: Arc<Store>,
+    shared: Arc<SharedStatus>,
+    rules: Rules,
+    /// The host's directory for archives; `None` if the user has named the archive and
+    /// looks after it.
+    directory: Option<PathBuf>,
+    /// State that is not saved yet.
+    unsaved: Option<Memory>,
+    /// Start and end of closed archives.
+    spans: BTreeMap<PathBuf, (Timestamp, Timestamp)>,
+    /// What was logged and is not logged again.
+    logged: BTreeSet<String>,
+    /// Volumes that cannot be compressed.
+    incompressible: BTreeSet<PathBuf>,
+}
+
+impl Housekeeper {
+    /// A housekeeper for the archives in `directory` and the state in `store`.
+    pub(crate) fn new(
+        store: Arc<Store>,
+        shared: Arc<SharedStatus>,
+        directory: Option<PathBuf>,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            store,
+            shared,
+            rules,
+            directory,
+            unsaved: None,
+            spans: BTreeMap::new(),
+            logged: BTreeSet::new(),
+            incompressible: BTreeSet::new(),
+        }
+    }
+
+    /// What earlier runs left behind. Call this before this run creates files:
+    /// those of an archive in the making look like leftovers.
+    pub(crate) fn leftovers(&self) -> Leftovers {
+        let Some(directory) = self.directory.as_deref() else { return Leftovers::default() };
+        let archives = archive_directory::archives(directory).unwrap_or_default();
+        Leftovers {
+            archives: archives.into_iter().map(|found| found.base).collect(),
+            files: archive_directory::leftovers(directory).unwrap_or_default(),
+        }
+    }
+
+    /// Works until all senders of tasks are gone.
+    pub(crate) fn run(mut self, leftovers: &Leftovers, tasks: &Receiver<Task>) {
+        // Best effort: without it the thread competes with others.
+        let _ = rustix::process::nice(NICE);
+        self.clean_up(leftovers);
+        let mut last: Option<Instant> = None;
+        loop {
+            let wait = last.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last.elapsed()));
+            match tasks.recv_timeout(wait) {
+                Ok(Task::Closed) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(task) => {
+                    self.perform(task);
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.save();
+            self.tidy(Timestamp::now());
+            while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
+                self.tidy(Timestamp::now());
+            }
+            last = Some(Instant::now());
+        }
+        self.save();
+    }
+
+    /// Performs a task. State with new PMIDs is saved at once.
+    pub(crate) fn perform(&mut self, task: Task) {
+        match task {
+            Task::Closed => {}
+            Task::Change(rules) => self.rules = rules,
+            Task::Remove(files) => files.into_iter().for_each(|file| self.remove(file)),
+            Task::Remember(latest) => {
+                let Some(memory) = latest.take() else { return };
+                let saved = self.store.memory();
+                let urgent =
+                    saved.used != memory.used || saved.clusters.len() != memory.clusters.len();
+                self.unsaved = Some(memory);
+                if urgent {
+                    self.save();
+                }
+            }
+        }
+    }
+
+    fn remove(&self, file: DeadFile) {
+        let error = removal::remove(&file).err();
+        if let Some(NotRemoved::Refused(error)) = &error {
+            let path = file.directory.join(&file.name);
+            self.shared.note_error(format!("{}: cannot be removed: {error}", path.display()));
+        }
+        self.shared.put_removed(file, error);
+    }
+
+    /// Saves the state that is not saved yet.
+    pub(crate) fn save(&mut self) {
+        if let Some(memory) = self.unsaved.take() {
+            self.store.remember(memory);
+        }
+    }
+
+    /// Repairs archives that an earlier run left open, and removes its other leftovers.
+    pub(crate) fn clean_up(&mut self, leftovers: &Leftovers) {
+        let Some(directory) = self.directory.clone() else { return };
+        for path in &leftovers.files {
+            let file = path.display();
+            // An incomplete compressed file may be another program's.
+            let twins = archive_directory::compressed_twins(path).collect::<Vec<_>>();
+            if !twins.is_empty() && !twins.iter().any(|twin| is_same(twin, path).unwrap_or(false)) {
+                warn!(%file, "kept: its compressed copy differs");
+                continue;
+            }
+            match fs::remove_file(path) {
+                Ok(()) => info!(%file, "removed: left by an earlier run"),
+                Err(error) => warn!(%file, %error, "cannot be removed"),
+            }
+        }
+        let found = archive_directory::archives(&directory).unwrap_or_default();
+        for found in found.iter().filter(|found| leftovers.archives.contains(&found.base)) {
+            let archive = found.base.display();
+            if !found.has_metadata() && !archive_directory::is_being_repaired(&found.base) {
+                warn!(%archive, "kept: another program removed its metadata");
+                continue;
+            }
+            match repair::repair(found) {
+                Ok(Outcome::WasClosed) => {}
+                Ok(Outcome::Reindexed) => info!(%archive, "was left open: index rebuilt"),
+                Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
+                Ok(Outcome::Empty) => match found.delete() {
+                    Ok(()) => info!(%archive, "removed: left without a record"),
+                    Err(error) => warn!(%archive, %error, "cannot be removed"),
+                },
+                Err(error) => warn!(%archive, %error, "was left open: cannot be repaired"),
+            }
+        }
+    }
+
+    /// Deletes archives by the rules of retention.
+    pub(crate) fn tidy(&mut self, now: Timestamp) {
+        let Some(directory) = self.directory.clone() else { return };
+        let Some(found) = self.archives(&directory) else { return };
+        let writing = self.shared.writing().map(|(base, _)| base);
+        let is_current = |found: &Found| writing.as_ref() == Some(&found.base);
+        let current = found.iter().filter(|found| is_current(found)).map(Found::bytes).sum();
+        let closed = found.into_iter().filter(|found| !is_current(found) && found.has_metadata());
+        let mut closed: Vec<(Timestamp, Found)> =
+            closed.map(|found| (self.span(&found).1, found)).collect();
+        closed.sort_by_key(|(end, _)| *end);
+        let sizes: Vec<Closed> =
+            closed.iter().map(|(end, found)| Closed { bytes: found.bytes(), end: *end }).collect();
+        let free = free_bytes(&directory).unwrap_or(u64::MAX);
+        let rules = &self.rules.retention;
+        let (mut doomed, excess) = retention::doomed(&sizes, current, free, now, rules);
+        if writing.is_none() {
+            // Room that other programs use up is no reason to delete the last archive.
+            doomed.retain(|(number, reason)| number + 1 < sizes.len() || !reason.is_room());
+        }
+        let (mut archives, mut bytes) = (sizes.len() as u64 + u64::from(current > 0), current);
+        bytes += sizes.iter().map(|one| one.bytes).sum::<u64>();
+        for (number, reason) in doomed {
+            let found = &closed[number].1;
+            let archive = found.base.display();
+            match found.delete() {
+                Ok(()) => {
+                    info!(%archive, bytes = found.bytes(), %reason, "deleted");
+                    self.shared.own.deleted.inc();
+                    archives -= 1;
+                    bytes = bytes.saturating_sub(found.bytes());
+                }
+                Err(error) => self.warn_once(&format!("{archive} cannot be deleted: {error}")),
+            }
+            self.spans.remove(&found.base);
+        }
+        match excess {
+            // Without the numbers, which change all the time.
+            Some(reason) if self.logged.insert(NO_ROOM.to_owned()) => warn!(%reason, "{NO_ROOM}"),
+            Some(_) => {}
+            None => drop(self.logged.remove(NO_ROOM)),
+        }
+        self.shared.set_kept(archives, bytes, free_bytes(&directory).unwrap_or(0));
+        self.note_oldest(&closed);
+    }
+
+    /// All archives; `None`, after a warning, if they cannot be listed.
+    fn archives(&mut self, directory: &Path) -> Option<Vec<Found>> {
+        match archive_directory::archives(directory) {
+            Ok(found) => Some(found),
+            Err(error) => {
+                self.warn_once(&format!("{} cannot be listed: {error}", directory.display()));
+                None
+            }
+        }
+    }
+
+    /// Reports the start of the oldest archive: no state before it is needed.
+    fn note_oldest(&mut self, closed: &[(Timestamp, Found)]) {
+        let starts = closed.iter().filter_map(|(_, found)| self.spans.get(&found.base));
+        if let Some((start, _)) = starts.min_by_key(|(start, _)| *start) {
+            self.shared.set_oldest(start.seconds());
+        }
+    }
+
+    /// Start and end of a closed archive's data; of one that cannot be read,
+    /// the time of its last write.
+    fn span(&mut self, found: &Found) -> (Timestamp, Timestamp) {
+        if let Some(span) = self.spans.get(&found.base) {
+            return *span;
+        }
+        let index = found.members.iter().find(|member| member.kind == Kind::Index);
+        // Compressed volumes would have to be expanded to see their ends.
+        let known = index.and_then(|member| TemporalIndex::open(&member.path).ok());
+        let known = known.and_then(|(label, index)| {
+            let last = index.entries().last()?;
+            Some((label.start, last.timestamp))
+        });
+        let span = known.unwrap_or_else(|| {
+            let since = found.modified().duration_since(SystemTime::UNIX_EPOCH);
+            let written = Timestamp::EPOCH.saturating_add(since.unwrap_or_default());
+            (written, written)
+        });
+        self.spans.insert(found.base.clone(), span);
+        span
+    }
+
+    /// Compresses the oldest volume that waits for it; false if none does. Meanwhile
+    /// tasks are performed, and the end of the agent is not delayed.
+    pub(crate) fn compress_next(&mut self, now: SystemTime, tasks: &Receiver<Task>) -> bool {
+        let Some(method) = self.rules.compression.method else { return false };
+        let Some(directory) = self.directory.clone() else { return false };
+        let Some(found) = self.archives(&directory) else { return false };
+        let current = self.shared.writing();
+        let waiting: Vec<&Member> = found
+            .iter()
+            .filter(|found| found.has_metadata())
+            .flat_map(|found| waiting(found, current.as_ref()))
+            .filter(|volume| {
+                let age = now.duration_since(volume.modified).unwrap_or_default();
+                age >= self.rules.compression.after && !self.incompressible.contains(&volume.path)
+            })
+            .collect();
+        if waiting.len() < BACKLOG {
+            self.logged.remove(LAGS);
+        } else if self.logged.insert(LAGS.to_owned()) {
+            warn!(volumes = waiting.len(), "{LAGS}");
+        }
+        let Some(volume) = waiting.first() else { return false };
+        self.compress(&volume.path, method, tasks)
+    }
+
+    /// False if the agent ended before it was done.
+    fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let go_on = &mut || {
+            tasks.try_iter().for_each(|task| self.perform(task));
+            !shared.has_ended()
+        };
+        let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
+        let (before, begun) = (size(volume), processor_time());
+        match compress_volume(volume, method, Effort::Least, go_on) {
+            Ok(Some(compressed)) => {
+                self.shared.add_compressed(before, size(&compressed));
+                let time = processor_time().saturating_sub(begun);
+                self.shared.own.compression.time.add(micros(time));
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                warn!(volume = %volume.display(), %error, "stays uncompressed");
+                self.shared.note_error(error.to_string());
+                self.incompressible.insert(volume.to_owned());
+                true
+            }
+        }
+    }
+
+    fn warn_once(&mut self, what: &str) {
+        if self.logged.insert(what.to_owned()) {
+            warn!("{what}");
+            self.shared.note_error(what.to_owned());
+        }
+    }
+}
+
+/// The closed volumes of an archive that are not compressed.
+fn waiting<'f>(
+    found: &'f Found,
+    writing: Option<&(PathBuf, u32)>,
+) -> impl Iterator<Item = &'f Member> {
+    let current = writing.filter(|(base, _)| *base == found.base).map(|(_, volume)| *volume);
+    found.members.iter().filter(move |member| match member.kind {
+        Kind::Volume(number) => !member.compressed && current.is_none_or(|now| number < now),
+        _ => false,
+    })
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The room that ordinary users have in the file system of a directory.
+fn free_bytes(directory: &Path) -> Option<u64> {
+    let stat = statvfs(directory).ok()?;
+    Some(stat.blocks_available().saturating_mul(stat.fragment_size()))
+}

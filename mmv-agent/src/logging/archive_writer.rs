@@ -1,0 +1,389 @@
+//! The archive writer thread: from samples to archives.
+//!
+//! In come samples and [`Order`]s from the [queue](super::queue); out go archives, and
+//! the word to the housekeeping thread when a volume is closed.
+//!
+//! Invariant: no error of the disk ends the agent. An archive that cannot be
+//! written to keeps its complete records; later samples are lost and counted, and a mark
+//! and an event record that before the first record that is written again. Events
+//! wait until they can be written.
+
+mod open_archive;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam::channel::Sender;
+use pcp_archive::{ArchiveWriter, Error, Version, WriterLabel, WriterOptions};
+use pcp_types::Timestamp;
+use tracing::{error, info};
+
+use super::{ArchiveNames, Sample, prologue};
+use crate::config::{Destination, Rotation, Settings, SyncPolicy};
+use crate::host::Host;
+use crate::housekeeping::{Store, Task};
+use crate::metadata::needs_new_archive;
+use crate::telemetry::{Event, Events, Kind, SharedStatus, micros};
+use open_archive::OpenArchive;
+pub(crate) use open_archive::mark_timestamp;
+
+/// An archive is at most the retained bytes divided by this: only whole
+/// archives can be deleted.
+const ARCHIVES_RETAINED: u64 = 4;
+
+/// But at least this large, however little is retained: each archive has its own
+/// metadata.
+const LEAST_ARCHIVE: u64 = 8192;
+
+/// Why an archive ends if a PMID is about to stand for another metric.
+const OTHER_MEANING: &str = "a metric changed its meaning";
+
+/// An order to the writer, carried out after all samples before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Sync records to disk.
+    Sync,
+    /// Begin a new data volume.
+    NewVolume,
+    /// Begin a new archive.
+    NewArchive,
+    /// Follow another policy.
+    Change(Policy),
+}
+
+/// When archives and volumes end, and when records are synced to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policy {
+    rotation: Rotation,
+    archive_size: Option<u64>,
+    sync: SyncPolicy,
+    version: Version,
+    log_events: bool,
+}
+
+impl Policy {
+    /// The policy of some settings. An archive that the user has named has no
+    /// successor because of its size or the day.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let Settings { fixed, reloadable, .. } = settings;
+        let retained = reloadable.retention.size;
+        let mut policy = Self {
+            rotation: reloadable.rotation,
+            archive_size: retained.map(|size| (size / ARCHIVES_RETAINED).max(LEAST_ARCHIVE)),
+            sync: reloadable.sync,
+            version: fixed.archive_version,
+            log_events: fixed.events,
+        };
+        if let Destination::Base(_) = fixed.destination {
+            policy.rotation.daily = false;
+            policy.archive_size = None;
+        }
+        policy
+    }
+}
+
+/// What the writer shares with other threads.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// The server of prologues.
+    pub store: Arc<Store>,
+    /// What it reports.
+    pub shared: Arc<SharedStatus>,
+    /// Where closed volumes are announced.
+    pub housekeeper: Sender<Task>,
+}
+
+/// What a run has written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ArchiverReport {
+    /// Records written.
+    pub written: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// How often records were synced to disk, without the ends of archives.
+    pub synced: u64,
+    /// The base names of the archives, in order.
+    pub archives: Vec<PathBuf>,
+}
+
+/// Records that are being lost.
+#[derive(Debug)]
+struct Loss {
+    since: Timestamp,
+    records: u64,
+    reason: String,
+}
+
+/// The archives of one run.
+#[derive(Debug)]
+pub(crate) struct Archiver {
+    names: ArchiveNames,
+    label: WriterLabel,
+    policy: Policy,
+    links: Links,
+    current: Option<OpenArchive>,
+    mark_due: bool,
+    /// A file was replaced while no agent ran, and no prologue shows that yet.
+    unobserved: bool,
+    /// Records lost since writing began to fail.
+    failing: Option<Loss>,
+    /// Events that are not written yet.
+    events: Events,
+    report: ArchiverReport,
+}
+
+impl Archiver {
+    /// Archives named by `names`, labelled with this process and `host`.
+    pub(crate) fn new(names: ArchiveNames, host: &Host, policy: Policy, links: Links) -> Self {
+        let label = WriterLabel {
+            pid: std::process::id().cast_signed(),
+            hostname: host.name.clone(),
+            timezone: host.timezone.clone(),
+            zoneinfo: host.zoneinfo.clone(),
+        };
+        Self {
+            names,
+            label,
+            policy,
+            links,
+            current: None,
+            mark_due: false,
+            unobserved: false,
+            failing: None,
+            events: Events::default(),
+            report: ArchiverReport::default(),
+        }
+    }
+
+    /// Writes a sample, or counts it as lost.
+    pub(crate) fn write(&mut self, sample: &Sample) {
+        self.mark_due |= sample.mark;
+        self.unobserved |= sample.unobserved;
+        self.events.add(&sample.events);
+        let records = sample.records.len() as u64;
+        let shared = Arc::clone(&self.links.shared);
+        let mut failure = None;
+        match self.try_write(sample) {
+            Ok(()) => {
+                self.count_written(sample.timestamp);
+                self.sync_if_due(sample.timestamp);
+                if let Some(loss) = self.failing.take() {
+                    info!(lost = loss.records, "writing again");
+                }
+                self.report.written += records;
+                shared.own.written.add(records);
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if self.failing.is_none() {
+                    error!(%error, "cannot write; sampling continues");
+                    shared.note_error(reason.clone());
+                }
+                failure = Some(reason.clone());
+                let new = || Loss { since: sample.timestamp, records: 0, reason };
+                self.failing.get_or_insert_with(new).records += records;
+                self.mark_due = true;
+                self.report.lost += records;
+                shared.own.lost.add(records);
+            }
+        }
+        shared.set_written(self.report.written, self.report.lost, failure.as_deref());
+    }
+
+    /// Carries out an order.
+    pub(crate) fn obey(&mut self, order: &Order) {
+        match order {
+            Order::Sync => self.sync(),
+            Order::NewVolume => {
+                if let Some(current) = &mut self.current {
+                    current.writer.switch_volume();
+                }
+            }
+            // A writer keeps the size of volumes that it was created with.
+            Order::Change(policy) => self.policy = *policy,
+            Order::NewArchive => self.close("on request"),
+        }
+    }
+
+    /// Completes the last archive.
+    pub(crate) fn finish(mut self) -> ArchiverReport {
+        self.close_archive();
+        self.links.shared.end();
+        self.report
+    }
+
+    /// What was written so far.
+    #[cfg(test)]
+    pub(crate) fn report(&self) -> &ArchiverReport {
+        &self.report
+    }
+
+    fn sync(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        let archive = current.base.display();
+        let begun = Instant::now();
+        let synced = current.writer.sync();
+        self.links.shared.own.sync.record(micros(begun.elapsed()));
+        match &synced {
+            Ok(()) if current.sync_failed => info!(%archive, "synced to disk again"),
+            Err(error) if !current.sync_failed => {
+                error!(%archive, %error, "cannot be synced to disk");
+                self.links.shared.note_error(error.to_string());
+            }
+            _ => {}
+        }
+        current.sync_failed = synced.is_err();
+        self.report.synced += 1;
+    }
+
+    fn sync_if_due(&mut self, now: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let due = match self.policy.sync {
+            SyncPolicy::Never => false,
+            SyncPolicy::Always => true,
+            SyncPolicy::Every(interval) => now >= current.synced.saturating_add(interval),
+        };
+        if due {
+            current.synced = now;
+            self.sync();
+        }
+    }
+
+    /// Ends the archive, or its volume, if the policy requires it.
+    fn rotate(&mut self, now: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let day = |time: Timestamp| time.seconds().div_euclid(86_400);
+        let bytes = current.writer.bytes();
+        if self.policy.rotation.daily && day(now) != day(current.start) {
+            self.close("a new day");
+        } else if self.policy.archive_size.is_some_and(|size| bytes >= size) {
+            self.close("it has a quarter of the retained size");
+        } else if let Some(time) = self.policy.rotation.volume_time
+            && now >= current.volume_start.saturating_add(time)
+        {
+            current.writer.switch_volume();
+            current.volume_start = now;
+        }
+    }
+
+    /// Reports how much was written, and a volume that was closed.
+    fn count_written(&mut self, now: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let bytes = current.writer.bytes();
+        self.links.shared.add_bytes(bytes.saturating_sub(current.counted_bytes));
+        current.counted_bytes = bytes;
+        let volume = current.writer.volume();
+        if volume != current.volume {
+            (current.volume, current.volume_start) = (volume, now);
+            self.links.shared.set_writing(Some((current.base.clone(), volume)));
+            let _ = self.links.housekeeper.send(Task::Closed);
+        }
+    }
+
+    fn try_write(&mut self, sample: &Sample) -> Result<(), Error> {
+        let last = self.current.as_ref().and_then(|current| current.writer.last_timestamp());
+        if last.is_some_and(|last| sample.timestamp < last) {
+            self.close("the clock was set back");
+            self.names.step();
+        }
+        self.rotate(sample.timestamp);
+        if let Some(current) = &self.current {
+            if current.declared.renames(&sample.catalog) {
+                self.close(OTHER_MEANING);
+            } else if current.declared.relabels(&sample.catalog) {
+                self.close("the labels of the host changed");
+            }
+        }
+        match self.append(sample) {
+            Err(error) if needs_new_archive(&error) => {
+                self.close(OTHER_MEANING);
+                self.append(sample)
+            }
+            result => result,
+        }
+    }
+
+    fn append(&mut self, sample: &Sample) -> Result<(), Error> {
+        if self.current.is_none() {
+            self.current = Some(self.create(sample.timestamp)?);
+        }
+        self.begin(sample)?;
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if self.mark_due {
+            current.write_mark(sample.timestamp)?;
+        }
+        self.mark_due = false;
+        let mut events = self.events.clone();
+        if let Some(loss) = self.failing.as_ref().filter(|_| self.policy.log_events) {
+            events.push(Event {
+                records: Some(loss.records),
+                since: Some(loss.since),
+                reason: Some(loss.reason.clone()),
+                ..Event::new(Kind::Lost, sample.timestamp)
+            });
+        }
+        current.write_sample(sample, &events)?;
+        self.events = Events::default();
+        Ok(())
+    }
+
+    /// Writes the prologue of an archive without records, after all metadata: pmproxy
+    /// learns none later than the first record. Within an archive a mark separates what is
+    /// before a loss from what is after it; between archives another sequence number does.
+    fn begin(&mut self, sample: &Sample) -> Result<(), Error> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if current.writer.last_timestamp().is_some() {
+            return Ok(());
+        }
+        current.declared.declare(&sample.catalog, &mut current.writer)?;
+        let lost = self.mark_due && !self.report.archives.is_empty();
+        if lost || self.unobserved {
+            self.links.store.count_loss();
+            (self.mark_due, self.unobserved) = (false, false);
+        }
+        let server = self.links.store.server();
+        prologue::write(&mut current.writer, &current.base, &self.label, server, sample.timestamp)?;
+        info!(archive = %current.base.display(), "writing");
+        self.report.archives.push(current.base.clone());
+        Ok(())
+    }
+
+    /// A new archive. Archives of one directory must not overlap: if the newest
+    /// one there ends after `start`, the clock was set back while no agent ran.
+    fn create(&mut self, start: Timestamp) -> Result<OpenArchive, Error> {
+        if self.report.archives.is_empty() && self.names.newest_end() > Some(start) {
+            info!("the newest archive ends in the future: a new directory begins");
+            self.names.step();
+        }
+        let base = self.names.next(start).map_err(|source| Error::Io {
+            file: self.names.directory(),
+            operation: "create",
+            source,
+        })?;
+        let volume_bytes = Some(self.policy.rotation.volume_size);
+        let version = self.policy.version;
+        let options = WriterOptions { volume_bytes, version, ..WriterOptions::default() };
+        let writer = ArchiveWriter::create(&base, self.label.clone(), options)?;
+        self.links.shared.set_writing(Some((base.clone(), 0)));
+        Ok(OpenArchive::new(base, writer, start))
+    }
+
+    /// Ends the archive, if there is one, and logs why.
+    fn close(&mut self, reason: &str) {
+        if let Some(current) = &self.current {
+            info!(archive = %current.base.display(), reason, "closed");
+        }
+        self.close_archive();
+    }
+
+    fn close_archive(&mut self) {
+        let Some(mut current) = self.current.take() else { return };
+        if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
+            error!(archive = %current.base.display(), %error, "cannot be completed");
+            self.links.shared.note_error(error.to_string());
+        }
+        self.links.shared.set_writing(None);
+        let _ = self.links.housekeeper.send(Task::Closed);
+    }
+}

@@ -1,0 +1,149 @@
+//! The archive that is being written.
+
+use std::path::PathBuf;
+
+use pcp_archive::{ArchiveWriter, Error, FetchResult, ValueSet, Version};
+use pcp_types::Timestamp;
+use tracing::warn;
+
+use crate::logging::Sample;
+use crate::metadata::Declared;
+use crate::telemetry::Events;
+
+/// How long after the last record a mark is, as in PCP.
+const MARK_AFTER_NANOS: i128 = 1_000_000;
+
+/// An archive and what it has so far.
+#[derive(Debug)]
+pub(super) struct OpenArchive {
+    pub base: PathBuf,
+    pub writer: ArchiveWriter,
+    pub start: Timestamp,
+    pub volume: u32,
+    pub volume_start: Timestamp,
+    /// When records were last synced to disk.
+    pub synced: Timestamp,
+    /// The last sync failed, and that was logged.
+    pub sync_failed: bool,
+    /// The metadata that it has.
+    pub declared: Declared,
+    /// The last thing written is a mark: a gap has one mark, however often writing
+    /// failed in it.
+    ends_in_mark: bool,
+    /// All last known values were written since the start or the last mark.
+    has_last_known: bool,
+    /// Events in the last array of them.
+    last_events: usize,
+    /// Bytes that were counted as written.
+    pub counted_bytes: u64,
+}
+
+impl OpenArchive {
+    /// An archive without records.
+    pub(super) fn new(base: PathBuf, writer: ArchiveWriter, start: Timestamp) -> Self {
+        Self {
+            base,
+            writer,
+            start,
+            volume: 0,
+            volume_start: start,
+            synced: start,
+            sync_failed: false,
+            declared: Declared::default(),
+            ends_in_mark: false,
+            has_last_known: false,
+            last_events: 0,
+            counted_bytes: 0,
+        }
+    }
+
+    /// Writes a mark before a sample at `next`, if there are records before it.
+    pub(super) fn write_mark(&mut self, next: Timestamp) -> Result<(), Error> {
+        let last = self.writer.last_timestamp().filter(|_| !self.ends_in_mark);
+        if let Some(timestamp) = last.and_then(|last| mark_timestamp(last, next)) {
+            self.writer.write_mark(timestamp)?;
+            self.ends_in_mark = true;
+            self.has_last_known = false;
+        }
+        Ok(())
+    }
+
+    /// Writes a sample and these events, after the metadata that they need.
+    pub(super) fn write_sample(&mut self, sample: &Sample, events: &Events) -> Result<(), Error> {
+        if self.has_last_known {
+            self.write_before(sample.timestamp, &sample.changes.before)?;
+        }
+        self.declared.declare(&sample.catalog, &mut self.writer)?;
+        self.write_events(sample.timestamp, events)?;
+        let on_change =
+            if self.has_last_known { &sample.changes.after } else { &*sample.last_known };
+        self.write(sample.timestamp, on_change)?;
+        self.has_last_known = true;
+        for record in &sample.records {
+            self.writer.write_prepared(record)?;
+            self.ends_in_mark = false;
+        }
+        Ok(())
+    }
+
+    /// Writes values as a record, if there are any.
+    fn write(&mut self, timestamp: Timestamp, value_sets: &[ValueSet]) -> Result<(), Error> {
+        if value_sets.is_empty() {
+            return Ok(());
+        }
+        let value_sets = value_sets.to_vec();
+        self.writer.write_result(&FetchResult { timestamp, value_sets })?;
+        self.ends_in_mark = false;
+        Ok(())
+    }
+
+    /// Writes the values just before `timestamp`, by the least time that the archive can
+    /// represent, unless a record has that time already. Declares nothing new for them,
+    /// so that a reader finds changes of metadata at the time of the change.
+    fn write_before(&mut self, timestamp: Timestamp, sets: &[ValueSet]) -> Result<(), Error> {
+        let least = match self.writer.version() {
+            Version::V2 => 1_000,
+            Version::V3 => 1,
+        };
+        let before = Timestamp::from_nanos(timestamp.as_nanos() - least);
+        let known = sets.iter().all(|set| self.declared.knows(set.pmid));
+        if known && self.writer.last_timestamp() < Some(before) {
+            self.write(before, sets)?;
+        }
+        Ok(())
+    }
+
+    /// Writes events; with the first sample after them an array without
+    /// events, so that no reader takes them for later ones.
+    fn write_events(&mut self, timestamp: Timestamp, events: &Events) -> Result<(), Error> {
+        if events.is_empty() && self.last_events == 0 {
+            return Ok(());
+        }
+        match events.value_sets(timestamp) {
+            Ok(sets) => self.write(timestamp, &sets)?,
+            Err(error) => warn!(%error, "events cannot be logged"),
+        }
+        self.last_events = events.list.len() + usize::from(events.missed > 0);
+        Ok(())
+    }
+}
+
+/// A millisecond after the last record, or half-way to the next one if that
+/// is sooner; `None` if there is no time between the two.
+pub(crate) fn mark_timestamp(last: Timestamp, next: Timestamp) -> Option<Timestamp> {
+    let after = MARK_AFTER_NANOS.min(next.nanos_since(last) / 2);
+    (after > 0).then(|| Timestamp::from_nanos(last.as_nanos() + after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_lies_between_the_records_that_it_separates() {
+        let at = |nanos: i128| Timestamp::from_nanos(1_700_000_000_000_000_000 + nanos);
+        assert_eq!(mark_timestamp(at(0), at(1_000_000_000)), Some(at(1_000_000)));
+        assert_eq!(mark_timestamp(at(0), at(1_000)), Some(at(500)));
+        assert_eq!(mark_timestamp(at(0), at(1)), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the sampler hands to the archive writer for one tick.
+
+use std::sync::Arc;
+
+use pcp_archive::ValueSet;
+use pcp_archive::prepared::RecordBuffer;
+use pcp_types::Timestamp;
+
+use crate::metadata::Catalog;
+use crate::telemetry::Events;
+
+/// About how much memory a value that is logged on change takes, and an event.
+const VALUE_BYTES: usize = 64;
+const EVENT_BYTES: usize = 300;
+
+/// The last known values of all metrics that are logged once or on change.
+pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
+
+/// What this tick logs of them.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Changes {
+    /// Values as they were until now.
+    pub before: Vec<ValueSet>,
+    /// Values as they are.
+    pub after: Vec<ValueSet>,
+}
+
+/// The records of one tick and what has to be written before them.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    /// When the values were read.
+    pub timestamp: Timestamp,
+    /// The metadata of everything in the records.
+    pub catalog: Arc<Catalog>,
+    /// The records, one for each group.
+    pub records: Vec<RecordBuffer>,
+    /// Changed values of metrics that are logged once or on change.
+    pub changes: Changes,
+    /// All values of these metrics.
+    pub last_known: LastKnown,
+    /// What happened since the previous sample.
+    pub events: Events,
+    /// A mark belongs before this sample: samples were lost, or a program restarted
+    /// and that is to be marked.
+    pub mark: bool,
+    /// A file was replaced while no agent ran.
+    pub unobserved: bool,
+}
+
+impl Sample {
+    /// About how many bytes it takes while it waits. The last known values are shared.
+    pub(super) fn size(&self) -> usize {
+        let records: usize = self.records.iter().map(|record| record.as_bytes().len()).sum();
+        let sets = self.changes.before.iter().chain(&self.changes.after);
+        let values: usize = sets.map(|set| set.values.as_ref().map_or(0, Vec::len)).sum();
+        records + values * VALUE_BYTES + self.events.list.len() * EVENT_BYTES
+    }
+}

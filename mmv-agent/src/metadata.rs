@@ -1,0 +1,29 @@
+//! What the values mean, in the terms of PCP.
+//!
+//! In comes the metadata of each file (names, types, instances, labels, help); out
+//! goes one catalog of all files, with the PMID of each metric and the place of each
+//! of its values.
+//!
+//! Invariant: a PMID stands for one metric as long as the agent remembers it, over
+//! restarts of programs and of the agent.
+
+mod catalog;
+mod clusters;
+mod declared;
+mod descriptor_changes;
+mod items;
+mod labels;
+mod names;
+mod record_shape;
+mod translation;
+
+pub(crate) use catalog::{Catalog, Conflict, Member, Merged, merge};
+pub(crate) use clusters::{
+    Assignments, Claim, ClusterAllocator, Collision, DOMAIN, FileCluster, OWN_CLUSTER,
+};
+pub(crate) use declared::{Declared, needs_new_archive};
+pub(crate) use descriptor_changes::DescriptorChanges;
+pub(crate) use items::ItemAllocators;
+pub(crate) use names::complete_name;
+pub(crate) use record_shape::{Place, RecordShape, ValueSetShape};
+pub(crate) use translation::{Translation, items, translate};

@@ -1,0 +1,637 @@
+//! The metadata of all sources together.
+//!
+//! In come the translated metadata and value plans of all sources; out go one catalog
+//! and the shape of all values. Sources that share a cluster are merged: a metric's
+//! values come from all of them, an instance domain has all their instances, and the
+//! first source in byte order of the file names wins what two of them claim. The catalog
+//! goes to the writer with each record, as one shared immutable value, so an archive can
+//! begin at any record.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::{EncodeError, Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
+use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
+
+use super::labels::Labels;
+use super::names::NameError;
+use super::translation::{LoggedIndom, LoggedLabel, LoggedMetric};
+use super::{DOMAIN, Place, RecordShape, Translation, ValueSetShape};
+use crate::host::Host;
+use crate::source::ValuePlan;
+
+/// How many conflicts of one file are noted.
+pub(crate) const NOTED: usize = 5;
+
+/// The metadata that a reader of records needs.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    /// Different for each catalog of this process.
+    pub id: u64,
+    /// Descriptor and name, by PMID.
+    pub metrics: Vec<(MetricDesc, Arc<str>)>,
+    /// The instance domains that have instances, instances by number.
+    pub indoms: Vec<(InDom, Vec<Instance>)>,
+    /// The label sets of each target.
+    pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
+    /// The help texts.
+    pub texts: Vec<(TextTarget, TextKind, String)>,
+}
+
+impl Catalog {
+    /// Removes all other metrics, with their labels and help texts.
+    pub(crate) fn retain(&mut self, stays: impl Fn(Pmid) -> bool) {
+        self.metrics.retain(|(desc, _)| stays(desc.pmid));
+        self.labels.retain(|(target, _)| match target {
+            LabelTarget::Item(pmid) => stays(*pmid),
+            _ => true,
+        });
+        self.texts.retain(|(target, ..)| match target {
+            TextTarget::Metric(pmid) => stays(*pmid),
+            TextTarget::InDom(_) => true,
+        });
+    }
+}
+
+/// One source, as the catalog sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member<'a> {
+    /// The file's name.
+    pub file: &'a OsStr,
+    /// Its metadata.
+    pub translation: &'a Translation,
+    /// Its values.
+    pub plan: &'a ValuePlan,
+}
+
+/// Something of a source that is left out because another has it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Conflict {
+    /// A metric's name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The same PMID means something else.
+    #[error("metric {pmid} \"{name}\" is another metric in an earlier file")]
+    Metric {
+        /// The PMID.
+        pmid: Pmid,
+        /// The name it has here.
+        name: String,
+    },
+    /// An indom's number, made of a large serial, is another cluster's.
+    #[error("indom {indom} of cluster {cluster} has the number of one of cluster {owner}")]
+    Indom {
+        /// The number.
+        indom: InDom,
+        /// The cluster of the file.
+        cluster: u32,
+        /// The cluster whose indom it is.
+        owner: u32,
+    },
+    /// The same instance number has another name.
+    #[error(
+        "instance {id} of indom {indom} is \"{found}\" here and \"{expected}\" in an earlier file"
+    )]
+    Instance {
+        /// The instance domain.
+        indom: InDom,
+        /// The instance.
+        id: InstanceId,
+        /// Its name here.
+        found: String,
+        /// Its name in the earlier file.
+        expected: Arc<str>,
+    },
+    /// A label that no archive can hold.
+    #[error("label \"{name}\" of {target:?} cannot be logged: {source}")]
+    Label {
+        /// What it is attached to.
+        target: LabelTarget,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        source: EncodeError,
+    },
+    /// Labels that are too many, or too long, together.
+    #[error("the labels of {target:?} cannot be logged: {source}")]
+    Labels {
+        /// What they are attached to.
+        target: LabelTarget,
+        /// What is wrong with them.
+        source: EncodeError,
+    },
+}
+
+/// The catalog, the shape of its values, and what had to be left out, each with its
+/// file.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// The metadata.
+    pub catalog: Catalog,
+    /// Where the values come from.
+    pub shape: RecordShape,
+    /// The names of its metrics, and those that no file may have.
+    pub names: NameSpace,
+    /// What was left out, at most [`NOTED`] conflicts a file.
+    pub conflicts: Vec<(String, Conflict)>,
+    /// How many more conflicts there were.
+    pub unlisted: usize,
+}
+
+/// Merges the sources, which are in byte order of their files' names, into the
+/// catalog number `id`. No metric of a file gets a `reserved` name.
+pub(crate) fn merge(
+    id: u64,
+    members: &[Member<'_>],
+    host: &Host,
+    reserved: impl Iterator<Item = (&'static str, Pmid)>,
+) -> Merged {
+    let mut merger = Merger { owners: owners(members), ..Merger::default() };
+    merger.names.reserve(members.iter().map(|member| member.translation.metrics.len()).sum());
+    for (name, pmid) in reserved {
+        // They differ, and are the first ones.
+        let _ = merger.names.take(name, pmid);
+    }
+    for (source, member) in members.iter().enumerate() {
+        merger.add(source, member);
+    }
+    merger.finish(id, host)
+}
+
+/// The indoms whose numbers can be of one cluster only, with that cluster.
+/// Numbers made of larger parts belong to no cluster: as with pmdammv, files that get
+/// the same one share it.
+fn owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
+    let translations = members.iter().map(|member| member.translation);
+    translations
+        .flat_map(|translation| {
+            let own = translation.indoms.iter().filter(|indom| indom.own);
+            own.map(|indom| (indom.indom, translation.cluster))
+        })
+        .collect()
+}
+
+/// The instances of a file whose numbers have other names in an earlier one.
+type Misnamed = HashSet<(InDom, InstanceId)>;
+
+#[derive(Debug)]
+struct MergedMetric {
+    metric: LoggedMetric,
+    owners: Vec<usize>,
+    /// Of each source in turn.
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Default)]
+struct MergedIndom {
+    instances: BTreeMap<InstanceId, Arc<str>>,
+    short_help: Option<String>,
+    long_help: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Merger {
+    owners: HashMap<InDom, u32>,
+    names: NameSpace,
+    metrics: BTreeMap<Pmid, MergedMetric>,
+    indoms: BTreeMap<InDom, MergedIndom>,
+    labels: BTreeMap<LabelTarget, Labels>,
+    conflicts: Vec<(String, Conflict)>,
+    unlisted: usize,
+}
+
+impl Merger {
+    fn add(&mut self, source: usize, member: &Member<'_>) {
+        let cluster = member.translation.cluster;
+        let mut misnamed = HashSet::new();
+        for indom in &member.translation.indoms {
+            match self.foreign_owner(indom.indom, cluster) {
+                None => self.add_indom(member.file, indom, &mut misnamed),
+                Some(owner) => {
+                    let indom = indom.indom;
+                    self.conflict(member.file, Conflict::Indom { indom, cluster, owner });
+                }
+            }
+        }
+        let mut taken = vec![false; member.translation.metrics.len()];
+        for (metric, taken) in member.translation.metrics.iter().zip(&mut taken) {
+            let Some(metric) = metric else { continue };
+            let indom = metric.desc.indom;
+            *taken = indom.is_none_or(|indom| self.foreign_owner(indom, cluster).is_none())
+                && self.add_metric(source, member.file, metric);
+        }
+        for (value, key) in member.plan.keys.iter().enumerate() {
+            if taken.get(key.metric) != Some(&true) {
+                continue;
+            }
+            let Some(Some(metric)) = member.translation.metrics.get(key.metric) else { continue };
+            let owner = metric.desc.indom.zip(key.instance);
+            if owner.is_some_and(|owner| misnamed.contains(&owner)) {
+                continue;
+            }
+            if let Some(merged) = self.metrics.get_mut(&metric.desc.pmid) {
+                merged.places.push(Place { instance: key.instance, source, value });
+            }
+        }
+        self.add_labels(member, &taken, &misnamed);
+    }
+
+    /// Adds the labels of a file; `taken` are the metrics that are the file's, by index.
+    fn add_labels(&mut self, member: &Member<'_>, taken: &[bool], misnamed: &Misnamed) {
+        let Translation { cluster, metrics, labels, .. } = member.translation;
+        if labels.is_empty() {
+            return;
+        }
+        let metrics = metrics.iter().zip(taken);
+        let taken = metrics.filter_map(|(metric, taken)| metric.as_ref().filter(|_| *taken));
+        let taken: HashSet<Pmid> = taken.map(|metric| metric.desc.pmid).collect();
+        for label in labels {
+            // What was left out may be another file's: its labels are not.
+            let attached = match (label.target, label.instance) {
+                (LabelTarget::Item(pmid), _) => taken.contains(&pmid),
+                (LabelTarget::InDom(indom) | LabelTarget::Instances(indom), _)
+                    if self.foreign_owner(indom, *cluster).is_some() =>
+                {
+                    false
+                }
+                (LabelTarget::Instances(indom), Some(id)) => !misnamed.contains(&(indom, id)),
+                _ => true,
+            };
+            if attached {
+                self.add_label(member.file, label);
+            }
+        }
+    }
+
+    /// Notes what is left out of a file. A file may have any number of conflicts; the
+    /// first few are enough.
+    fn conflict(&mut self, file: &OsStr, conflict: impl Into<Conflict>) {
+        let file = file.display().to_string();
+        let noted = self.conflicts.iter().rev().take_while(|(of, _)| *of == file).count();
+        if noted < NOTED {
+            self.conflicts.push((file, conflict.into()));
+        } else {
+            self.unlisted += 1;
+        }
+    }
+
+    /// The cluster that an indom belongs to, if it is another than `cluster`.
+    fn foreign_owner(&self, indom: InDom, cluster: u32) -> Option<u32> {
+        self.owners.get(&indom).copied().filter(|owner| *owner != cluster)
+    }
+
+    /// Takes the instances that are new. One whose number has another name already goes
+    /// into `misnamed`: its values would be logged as another's.
+    fn add_indom(&mut self, file: &OsStr, found: &LoggedIndom, misnamed: &mut Misnamed) {
+        let indom = found.indom;
+        let merged = self.indoms.entry(indom).or_default();
+        let mut conflicts = Vec::new();
+        for instance in &found.instances {
+            match merged.instances.entry(instance.id) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Arc::clone(&instance.name));
+                }
+                Entry::Occupied(entry) if *entry.get() != instance.name => {
+                    misnamed.insert((indom, instance.id));
+                    conflicts.push(Conflict::Instance {
+                        indom,
+                        id: instance.id,
+                        found: instance.name.to_string(),
+                        expected: Arc::clone(entry.get()),
+                    });
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+        if merged.short_help.is_none() {
+            merged.short_help.clone_from(&found.short_help);
+        }
+        if merged.long_help.is_none() {
+            merged.long_help.clone_from(&found.long_help);
+        }
+        for conflict in conflicts {
+            self.conflict(file, conflict);
+        }
+    }
+
+    /// Whether the metric's values may be logged.
+    fn add_metric(&mut self, source: usize, file: &OsStr, metric: &LoggedMetric) -> bool {
+        let pmid = metric.desc.pmid;
+        if let Some(known) = self.metrics.get_mut(&pmid) {
+            if known.metric.desc == metric.desc && known.metric.name == metric.name {
+                known.owners.push(source);
+                return true;
+            }
+            self.conflict(file, Conflict::Metric { pmid, name: metric.name.to_string() });
+            return false;
+        }
+        if let Err(conflict) = self.names.take(&metric.name, pmid) {
+            self.conflict(file, NameError::of(&metric.name, conflict));
+            return false;
+        }
+        let (metric, places) = (metric.clone(), Vec::new());
+        let merged = MergedMetric { metric, owners: vec![source], places };
+        self.metrics.insert(pmid, merged);
+        true
+    }
+
+    fn add_label(&mut self, file: &OsStr, label: &LoggedLabel) {
+        let target = label.target;
+        if let Err(source) = self.labels.entry(target).or_default().add(label) {
+            self.conflict(file, Conflict::Label { target, name: label.name.clone(), source });
+        }
+    }
+
+    /// The sets of a target; for the instances of a domain one for each,
+    /// whether it has labels or not: PCP's readers take an instance that is
+    /// not listed for one whose labels are unknown.
+    fn label_sets(
+        &self,
+        target: LabelTarget,
+        labels: &Labels,
+    ) -> Result<Vec<LabelSet>, EncodeError> {
+        let LabelTarget::Instances(indom) = target else {
+            return Ok(vec![labels.set(target, None)?]);
+        };
+        let instances =
+            self.indoms.get(&indom).into_iter().flat_map(|found| found.instances.keys());
+        instances.map(|id| labels.set(target, Some(*id))).collect()
+    }
+
+    fn finish(mut self, id: u64, host: &Host) -> Merged {
+        let mut merged =
+            Merged { catalog: Catalog { id, ..Catalog::default() }, ..Merged::default() };
+        for label in host_labels(host) {
+            self.add_label(OsStr::new(""), &label);
+        }
+        for (target, labels) in &self.labels {
+            match self.label_sets(*target, labels) {
+                Ok(sets) => merged.catalog.labels.push((*target, sets)),
+                Err(source) => {
+                    let conflict = Conflict::Labels { target: *target, source };
+                    self.conflicts.push((String::new(), conflict));
+                }
+            }
+        }
+        for (indom, found) in self.indoms {
+            let texts = &mut merged.catalog.texts;
+            push_texts(texts, TextTarget::InDom(indom), found.short_help, found.long_help);
+            if !found.instances.is_empty() {
+                let instances = found.instances.into_iter();
+                let instances = instances.map(|(id, name)| Instance { id, name }).collect();
+                merged.catalog.indoms.push((indom, instances));
+            }
+        }
+        for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
+            let LoggedMetric { desc, name, short_help, long_help } = metric;
+            push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
+            // The first to have an instance keeps it.
+            places.sort_by_key(|place| place.instance);
+            places.dedup_by_key(|place| place.instance);
+            let value_type = desc.value_type;
+            merged.shape.push(ValueSetShape { pmid, value_type, owners, places });
+            merged.catalog.metrics.push((desc, name));
+        }
+        merged.names = self.names;
+        merged.conflicts = self.conflicts;
+        merged.unlisted = self.unlisted;
+        merged
+    }
+}
+
+/// The labels that pmcd gives the host and the MMV agent.
+fn host_labels(host: &Host) -> Vec<LoggedLabel> {
+    let label = |target, name: &str, json_value| LoggedLabel {
+        target,
+        instance: None,
+        name: name.to_owned(),
+        json_value,
+        optional: false,
+    };
+    let mut labels: Vec<LoggedLabel> = host
+        .context_labels()
+        .into_iter()
+        .map(|(name, json_value)| label(LabelTarget::Context, name, json_value))
+        .collect();
+    labels.push(label(LabelTarget::Domain(DOMAIN), "agent", "\"mmv\"".to_owned()));
+    labels
+}
+
+fn push_texts(
+    texts: &mut Vec<(TextTarget, TextKind, String)>,
+    target: TextTarget,
+    short: Option<String>,
+    long: Option<String>,
+) {
+    texts.extend(short.map(|text| (target, TextKind::OneLine, text)));
+    texts.extend(long.map(|text| (target, TextKind::Full, text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_types::{Semantics, Units, ValueType};
+
+    use super::*;
+
+    fn metric(item: u32, name: &str, value_type: ValueType) -> LoggedMetric {
+        LoggedMetric {
+            desc: MetricDesc {
+                pmid: Pmid::new(DOMAIN, 1, item).unwrap(),
+                value_type,
+                indom: None,
+                semantics: Semantics::Instant,
+                units: Units::NONE,
+            },
+            name: name.into(),
+            short_help: Some(format!("help of {item}")),
+            long_help: None,
+        }
+    }
+
+    fn indom(instances: &[(i32, &str)], help: &str) -> LoggedIndom {
+        let instance = |&(id, name): &(i32, &str)| Instance {
+            id: InstanceId::new(id).unwrap(),
+            name: name.into(),
+        };
+        LoggedIndom {
+            indom: InDom::new(DOMAIN, 2049).unwrap(),
+            own: true,
+            instances: instances.iter().map(instance).collect(),
+            short_help: Some(help.to_owned()),
+            long_help: None,
+        }
+    }
+
+    fn label(target: LabelTarget, name: &str, json_value: &str) -> LoggedLabel {
+        LoggedLabel {
+            target,
+            instance: None,
+            name: name.to_owned(),
+            json_value: json_value.to_owned(),
+            optional: false,
+        }
+    }
+
+    fn merged(translations: &[Translation]) -> Merged {
+        let plan = ValuePlan::default();
+        let files = ["a", "b", "c"];
+        let members: Vec<Member<'_>> = translations
+            .iter()
+            .zip(files)
+            .map(|(translation, file)| Member { file: OsStr::new(file), translation, plan: &plan })
+            .collect();
+        merge(7, &members, &Host::here(), crate::telemetry::events::names())
+    }
+
+    #[test]
+    fn the_first_file_wins_a_name_and_a_pmid() {
+        let of = |metrics: Vec<LoggedMetric>| Translation {
+            metrics: metrics.into_iter().map(Some).collect(),
+            ..Translation::default()
+        };
+        let result = merged(&[
+            of(vec![metric(1, "mmv.x", ValueType::U32)]),
+            of(vec![metric(1, "mmv.x", ValueType::U32), metric(2, "mmv.x", ValueType::U32)]),
+            of(vec![metric(1, "mmv.x", ValueType::Double), metric(3, "mmv.x.y", ValueType::U32)]),
+        ]);
+        assert_eq!(result.catalog.id, 7);
+        assert_eq!(result.catalog.metrics.len(), 1);
+        assert_eq!(result.catalog.metrics[0].0.value_type, ValueType::U32);
+        assert!(matches!(
+            &result.conflicts[..],
+            [
+                (b, Conflict::Name(NameError::Taken { .. })),
+                (c, Conflict::Metric { .. }),
+                (_, Conflict::Name(NameError::LeafAndBranch { .. })),
+            ] if b == "b" && c == "c"
+        ));
+    }
+
+    #[test]
+    fn instances_of_all_files_are_one_domain_and_a_second_name_is_refused() {
+        let of = |indom| Translation { indoms: vec![indom], ..Translation::default() };
+        let result = merged(&[
+            of(indom(&[(3, "three"), (1, "one")], "first")),
+            of(indom(&[(2, "two"), (1, "uno"), (3, "three")], "second")),
+        ]);
+        let names: Vec<&str> =
+            result.catalog.indoms[0].1.iter().map(|instance| &*instance.name).collect();
+        assert_eq!(names, ["one", "two", "three"]);
+        assert_eq!(result.conflicts.len(), 1);
+        let texts: Vec<&str> = result.catalog.texts.iter().map(|(.., text)| &**text).collect();
+        assert_eq!(texts, ["first"]);
+    }
+
+    #[test]
+    fn an_indom_of_a_large_serial_does_not_touch_that_of_another_cluster() {
+        let own = indom(&[(1, "disk")], "own");
+        let target = LabelTarget::InDom(own.indom);
+        let alias = LoggedIndom { own: false, ..indom(&[(1, "bogus"), (2, "more")], "alias") };
+        let mut of_alias = metric(9, "mmv.alias", ValueType::U32);
+        of_alias.desc.indom = Some(alias.indom);
+        let plain = metric(8, "mmv.plain", ValueType::U32);
+        // The file of the alias comes first, and still has to stand back.
+        let result = merged(&[
+            Translation {
+                cluster: 5,
+                metrics: vec![Some(of_alias), Some(plain)],
+                indoms: vec![alias.clone()],
+                labels: vec![label(target, "of", "\"alias\"")],
+            },
+            Translation { cluster: 1, indoms: vec![own], ..Translation::default() },
+        ]);
+        let (_, instances) = &result.catalog.indoms[0];
+        assert_eq!(instances.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["disk"]);
+        let names: Vec<&str> = result.catalog.metrics.iter().map(|(_, name)| &**name).collect();
+        assert_eq!(names, ["mmv.plain"]);
+        assert!(result.catalog.labels.iter().all(|(labelled, _)| *labelled != target));
+        let conflict = Conflict::Indom { indom: alias.indom, cluster: 5, owner: 1 };
+        assert_eq!(result.conflicts, [("a".to_owned(), conflict)]);
+
+        let alone =
+            merged(&[Translation { cluster: 5, indoms: vec![alias], ..Translation::default() }]);
+        assert_eq!(alone.catalog.indoms.len(), 1, "no other cluster's number: no conflict");
+    }
+
+    #[test]
+    fn if_one_instance_has_labels_all_are_listed() {
+        let known = indom(&[(1, "one"), (2, "two")], "");
+        let target = LabelTarget::Instances(known.indom);
+        let of_two = LoggedLabel {
+            instance: Some(InstanceId::new(2).unwrap()),
+            ..label(target, "zone", "\"b\"")
+        };
+        let result = merged(&[Translation {
+            indoms: vec![known],
+            labels: vec![of_two],
+            ..Translation::default()
+        }]);
+        let (_, sets) = result.catalog.labels.iter().find(|(t, _)| *t == target).unwrap();
+        let listed: Vec<_> =
+            sets.iter().map(|set| (set.instance.unwrap().get(), set.json.as_str())).collect();
+        assert_eq!(listed, [(1, ""), (2, "{\"zone\":\"b\"}")]);
+    }
+
+    #[test]
+    fn of_many_conflicts_of_a_file_the_first_few_are_noted_and_all_counted() {
+        let of = |name: &str| {
+            let instances: Vec<(i32, &str)> = (0..100).map(|id| (id, name)).collect();
+            Translation { indoms: vec![indom(&instances, "")], ..Translation::default() }
+        };
+        let result = merged(&[of("x"), of("y"), of("z")]);
+        assert_eq!(result.conflicts.len(), 2 * NOTED);
+        assert_eq!(result.unlisted, 2 * (100 - NOTED));
+    }
+
+    #[test]
+    fn an_empty_domain_is_not_declared() {
+        let translation =
+            Translation { indoms: vec![indom(&[], "empty")], ..Translation::default() };
+        assert!(merged(&[translation]).catalog.indoms.is_empty());
+    }
+
+    #[test]
+    fn the_first_file_wins_a_label_and_bad_ones_alone_are_left_out() {
+        let cluster = LabelTarget::Cluster { domain: DOMAIN, cluster: 1 };
+        let of = |labels| Translation { labels, ..Translation::default() };
+        let result = merged(&[
+            of(vec![label(cluster, "x", "1")]),
+            of(vec![
+                label(cluster, "x", "2"),
+                label(cluster, "b", "nonsense"),
+                label(cluster, "a", "3"),
+            ]),
+        ]);
+        let sets = result.catalog.labels.iter().find(|(target, _)| *target == cluster).unwrap();
+        assert_eq!(sets.1[0].json, "{\"a\":3,\"x\":1}");
+        assert!(matches!(
+            &result.conflicts[..],
+            [(file, Conflict::Label { name, .. })] if file == "b" && name == "b"
+        ));
+    }
+
+    #[test]
+    fn labels_of_what_was_left_out_are_left_out_with_it() {
+        let domain = |name: &str| indom(&[(1, name)], "");
+        let target = LabelTarget::Instances(domain("").indom);
+        let item = LabelTarget::Item(Pmid::new(DOMAIN, 1, 1).unwrap());
+        let of = |name: &str, value_type, key: &str| Translation {
+            cluster: 0,
+            metrics: vec![Some(metric(1, "mmv.x", value_type))],
+            indoms: vec![domain(name)],
+            labels: vec![
+                label(item, key, "1"),
+                LoggedLabel { instance: InstanceId::new(1).ok(), ..label(target, key, "1") },
+            ],
+        };
+        let result =
+            merged(&[of("one", ValueType::U32, "first"), of("uno", ValueType::Double, "second")]);
+        for target in [target, item] {
+            let (_, sets) = result.catalog.labels.iter().find(|(t, _)| *t == target).unwrap();
+            assert_eq!(sets[0].json, "{\"first\":1}", "{target:?}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A file's metadata in PCP's terms.
+//!
+//! In come items, indom serials and clusters of MMV; out go PMIDs, indoms and descriptors
+//! of PCP (`src/pmdas/mmv/src/mmv.c`):
+//!
+//! | MMV | PCP |
+//! |---|---|
+//! | item `i` of a file with cluster `c` | PMID 70.c.i, unless another metric has `i` ([`items`](crate::metadata::items)) |
+//! | indom with serial `s` | indom 70.((c << 11) \| s), cut to 22 bits |
+//! | type ELAPSED | 64-bit counter in microseconds, whatever its type in the file |
+//! | label of the cluster, an indom, an item, an instance | label set of the same |
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use mmv_format::view::{self, Contents, Flags, Label, LabelClass};
+use pcp_archive::{Instance, LabelTarget, MetricDesc};
+use pcp_types::{InDom, InstanceId, Pmid, Units};
+
+use super::clusters::Placement;
+use super::items::{Item, Items};
+use super::names::NameError;
+use super::{DOMAIN, complete_name};
+
+/// Bits by which a cluster is shifted into an indom's serial.
+const CLUSTER_SHIFT: u32 = 11;
+/// The largest cluster, and the largest serial within a file, whose indoms are
+/// no other cluster's.
+const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
+
+/// A metric as logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedMetric {
+    /// Its descriptor.
+    pub desc: MetricDesc,
+    /// Its complete name.
+    pub name: Arc<str>,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The full help text.
+    pub long_help: Option<String>,
+}
+
+/// An instance domain as logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedIndom {
+    /// Its number.
+    pub indom: InDom,
+    /// Whether no other cluster can have the number: cluster and serial are both small
+    /// enough. Serials made by hashing, as some producers do, are not.
+    pub own: bool,
+    /// Its instances, in the file's order.
+    pub instances: Vec<Instance>,
+    /// The one-line help text.
+    pub short_help: Option<String>,
+    /// The full help text.
+    pub long_help: Option<String>,
+}
+
+/// A label as logged.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedLabel {
+    /// What it is attached to.
+    pub target: LabelTarget,
+    /// The instance, for a label of one.
+    pub instance: Option<InstanceId>,
+    /// Its name.
+    pub name: String,
+    /// Its value, in JSON.
+    pub json_value: String,
+    /// Whether it is not part of the identity of a metric.
+    pub optional: bool,
+}
+
+/// All metadata that is logged of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Translation {
+    /// The cluster of its PMIDs and indoms.
+    pub cluster: u32,
+    /// The metrics, by their index in the file's metadata; `None` for one that
+    /// cannot be logged.
+    pub metrics: Vec<Option<LoggedMetric>>,
+    /// The instance domains.
+    pub indoms: Vec<LoggedIndom>,
+    /// The labels.
+    pub labels: Vec<LoggedLabel>,
+}
+
+/// The metrics of a file by item, to assign its cluster, and why others cannot be
+/// logged.
+pub(crate) fn items(file: &OsStr, contents: &Contents) -> (Items, Vec<NameError>) {
+    let no_prefix = contents.header.flags.contains(Flags::NO_PREFIX);
+    let mut items = BTreeMap::new();
+    let mut errors = Vec::new();
+    for metric in &contents.metrics {
+        match item(file, no_prefix, metric) {
+            Ok(item) => drop(items.entry(metric.item).or_insert(item)),
+            Err(error) => errors.push(error),
+        }
+    }
+    (Arc::new(items), errors)
+}
+
+fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, NameError> {
+    let name = complete_name(file, no_prefix, &metric.name)?;
+    Ok(Item {
+        name: name.into(),
+        value_type: metric.kind.value_type(),
+        semantics: metric.semantics,
+        units: tidy(metric.units),
+        indom: metric.indom,
+    })
+}
+
+/// Translates a file's metadata for its cluster.
+pub(crate) fn translate(contents: &Contents, items: &Items, place: &Placement) -> Translation {
+    let cluster = place.cluster;
+    let pmid = |item: u32| {
+        let number = place.renumbered.get(&item).copied().unwrap_or(item);
+        Pmid::new(DOMAIN, cluster, number).ok()
+    };
+    let metrics = contents.metrics.iter();
+    let metrics = metrics.map(|found| {
+        let item = items.get(&found.item)?;
+        metric(found, item, pmid(found.item)?)
+    });
+    let indoms = contents.indoms.iter();
+    let indoms = indoms.filter_map(|found| instance_domain(found, cluster)).collect();
+    let labels = labels(contents, cluster, pmid);
+    Translation { cluster, metrics: metrics.collect(), indoms, labels }
+}
+
+fn metric(found: &view::Metric, item: &Item, pmid: Pmid) -> Option<LoggedMetric> {
+    let cluster = pmid.cluster();
+    let indom = match item.indom {
+        Some(serial) => Some(indom(cluster, serial)?),
+        None => None,
+    };
+    Some(LoggedMetric {
+        desc: MetricDesc {
+            pmid,
+            value_type: item.value_type,
+            indom,
+            semantics: item.semantics,
+            units: item.units,
+        },
+        name: Arc::clone(&item.name),
+        short_help: found.short_help.clone(),
+        long_help: found.long_help.clone(),
+    })
+}
+
+fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
+    let instances = found.instances.iter();
+    let named = |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
+    Some(LoggedIndom {
+        indom: indom(cluster, found.serial)?,
+        own: cluster <= MAX_PART && found.serial <= MAX_PART,
+        instances: instances.map(named).collect(),
+        short_help: found.short_help.clone(),
+        long_help: found.long_help.clone(),
+    })
+}
+
+/// The indom for a file's serial, cut to 22 bits as pmdammv does: a large part
+/// may give the number of another cluster's indom.
+fn indom(cluster: u32, serial: u32) -> Option<InDom> {
+    InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
+}
+
+/// The unit without the scales of dimensions that it does not have, which pmlogcheck
+/// reports as errors.
+fn tidy(units: Units) -> Units {
+    let mut raw = units.raw();
+    for (dimension, scale) in [
+        (units.space_dimension(), 0x000f_0000),
+        (units.time_dimension(), 0x0000_f000),
+        (units.count_dimension(), 0x0000_0f00),
+    ] {
+        if dimension == 0 {
+            raw &= !scale;
+        }
+    }
+    Units::from_raw(raw)
+}
+
+fn labels(
+    contents: &Contents,
+    cluster: u32,
+    pmid: impl Fn(u32) -> Option<Pmid>,
+) -> Vec<LoggedLabel> {
+    let target = |label: &Label| match label.class {
+        // The cluster that the file got, not the one it asks for.
+        LabelClass::Cluster => Some(LabelTarget::Cluster { domain: DOMAIN, cluster }),
+        LabelClass::Indom => indom(cluster, label.identity).map(LabelTarget::InDom),
+        LabelClass::Item => pmid(label.identity).map(LabelTarget::Item),
+        LabelClass::Instances => indom(cluster, label.identity).map(LabelTarget::Instances),
+    };
+    let logged = contents.labels.iter().filter_map(|label| {
+        Some(LoggedLabel {
+            target: target(label)?,
+            instance: label.instance,
+            name: label.name.clone(),
+            json_value: label.json_value.clone(),
+            optional: label.optional,
+        })
+    });
+    logged.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mmv_format::view::{Header, Metric, MetricKind};
+    use pcp_types::{Semantics, ValueType};
+
+    use super::*;
+    use crate::metadata::items::Renumbered;
+
+    fn contents(metrics: Vec<Metric>) -> Contents {
+        Contents {
+            header: Header {
+                version: 1,
+                generation: 1,
+                flags: Flags::default(),
+                pid: 0,
+                cluster: 0,
+                file_len: 0,
+            },
+            indoms: Vec::new(),
+            metrics,
+            values: Vec::new(),
+            labels: Vec::new(),
+            skipped: Vec::new(),
+            unlisted: 0,
+        }
+    }
+
+    fn place(cluster: u32) -> Placement {
+        Placement { cluster, moved: None, renumbered: Renumbered::new() }
+    }
+
+    fn counter(name: &str, item: u32, kind: MetricKind) -> Metric {
+        Metric {
+            name: name.into(),
+            item,
+            kind,
+            semantics: Semantics::Counter,
+            units: Units::NONE,
+            indom: Some(3),
+            short_help: None,
+            long_help: None,
+        }
+    }
+
+    #[test]
+    fn items_and_serials_become_pmids_and_indoms_as_in_pmdammv() {
+        let kind = MetricKind::Numeric(ValueType::U32);
+        let contents = contents(vec![counter("a", 17, kind)]);
+        let (items, errors) = items(OsStr::new("f"), &contents);
+        assert_eq!(errors, []);
+        let translation = translate(&contents, &items, &place(1));
+        let logged = translation.metrics[0].as_ref().unwrap();
+        assert_eq!(&*logged.name, "mmv.f.a");
+        assert_eq!(logged.desc.pmid.to_string(), "70.1.17");
+        assert_eq!(logged.desc.indom.unwrap().to_string(), "70.2051");
+        assert_eq!(logged.desc.value_type, ValueType::U32);
+    }
+
+    #[test]
+    fn a_metric_that_is_renumbered_takes_its_labels_along() {
+        let kind = MetricKind::Numeric(ValueType::U32);
+        let mut contents = contents(vec![counter("a", 17, kind)]);
+        contents.labels.push(Label {
+            class: LabelClass::Item,
+            identity: 17,
+            instance: None,
+            name: "unit".into(),
+            json_value: "1".into(),
+            optional: false,
+        });
+        let (items, _) = items(OsStr::new("f"), &contents);
+        let place = Placement { renumbered: Renumbered::from([(17, 3)]), ..place(1) };
+        let translation = translate(&contents, &items, &place);
+        let pmid = Pmid::new(DOMAIN, 1, 3).unwrap();
+        assert_eq!(translation.metrics[0].as_ref().unwrap().desc.pmid, pmid);
+        assert_eq!(translation.labels[0].target, LabelTarget::Item(pmid));
+    }
+
+    #[test]
+    fn large_serials_and_clusters_are_cut_as_pmdammv_cuts_them() {
+        let serial = |cluster, serial| indom(cluster, serial).unwrap().serial();
+        assert_eq!(serial(2, 0), 4096);
+        assert_eq!(serial(2047, 2047), InDom::MAX_SERIAL);
+        assert_eq!(serial(1, InDom::MAX_SERIAL), InDom::MAX_SERIAL);
+        assert_eq!(serial(2048, 1), 1);
+    }
+
+    #[test]
+    fn a_metric_without_a_valid_complete_name_is_reported_and_left_out() {
+        let contents = contents(vec![counter("a", 1, MetricKind::Elapsed)]);
+        let (items, errors) = items(OsStr::new("my-app"), &contents);
+        assert_eq!(errors.len(), 1);
+        assert!(translate(&contents, &items, &place(1)).metrics[0].is_none());
+    }
+
+    #[test]
+    fn scales_of_dimensions_that_a_unit_does_not_have_are_dropped() {
+        let seconds = Units::seconds();
+        assert_eq!(tidy(seconds), seconds);
+        assert_eq!(tidy(Units::kilobytes().per_second()), Units::kilobytes().per_second());
+        assert_eq!(tidy(Units::from_raw(seconds.raw() | 0x0002_0100)), seconds);
+        // Count 1 with a count scale of 4; the scales of space and time mean nothing.
+        assert_eq!(tidy(Units::from_raw(0x0012_3400)), Units::from_raw(0x0010_0400));
+    }
+}

@@ -1,0 +1,28 @@
+//! When to sample what: the sampler thread.
+//!
+//! In come the clock, commands (signals, status, capture) and the values of all
+//! sources; out go the records of the groups that are due, and samples for the
+//! flight recorder.
+//!
+//! Invariants: ticks do not drift and never come in bursts; a mark is written only
+//! where samples of all sources are missing, or where it is configured.
+
+mod active_source;
+mod admission;
+mod catalog_builder;
+mod continuity;
+mod delivery;
+pub(crate) mod driver;
+mod group_state;
+pub(crate) mod groups;
+mod on_change;
+pub(crate) mod partition;
+mod rate_meter;
+mod reporter;
+pub(crate) mod sampler;
+mod schedule;
+mod sources;
+
+pub(crate) use delivery::SamplerReport;
+pub(crate) use driver::{Command, Driver};
+pub(crate) use sampler::Sampler;

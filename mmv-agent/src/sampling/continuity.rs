@@ -1,0 +1,53 @@
+//! What an earlier run left to this one, and this one leaves to the next.
+
+use super::sources::Sources;
+use crate::housekeeping::{Harvested, LatestMemory, Task};
+use crate::moment::Moment;
+use crate::telemetry::SharedStatus;
+
+/// What is remembered from run to run.
+#[derive(Debug)]
+pub(crate) struct Continuity {
+    /// The files that an earlier run harvested, until they were compared with those of
+    /// this one.
+    earlier: Option<Vec<Harvested>>,
+    /// The day, counted from 1970, on which the state was last saved; `None` if it has
+    /// changed since.
+    saved: Option<i64>,
+    latest: LatestMemory,
+}
+
+impl Continuity {
+    /// Continues a run that harvested these files.
+    pub(crate) fn new(earlier: Vec<Harvested>) -> Self {
+        Self { earlier: Some(earlier), saved: None, latest: LatestMemory::default() }
+    }
+
+    /// Whether a file was replaced while no agent ran; `None` if that was reported.
+    pub(crate) fn was_replaced(&mut self, sources: &Sources) -> Option<bool> {
+        let earlier = self.earlier.take()?;
+        let now = sources.harvested(None);
+        Some(earlier.iter().any(|file| !now.contains(file)))
+    }
+
+    /// The state has changed.
+    pub(crate) fn invalidate(&mut self) {
+        self.saved = None;
+    }
+
+    /// Updates the state to be saved if it has changed, and once a day. Returns the task
+    /// to save it, unless one waits already.
+    pub(crate) fn save(
+        &mut self,
+        now: Moment,
+        sources: &mut Sources,
+        shared: &SharedStatus,
+    ) -> Option<Task> {
+        if self.saved.replace(now.day()) == Some(now.day()) {
+            return None;
+        }
+        let own = shared.own.file.as_deref();
+        let memory = sources.remember(now.wall.seconds(), shared.oldest(), own);
+        self.latest.put(memory).then(|| Task::Remember(self.latest.clone()))
+    }
+}

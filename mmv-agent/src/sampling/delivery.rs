@@ -1,0 +1,94 @@
+//! Hands samples to the writer thread, and keeps track of those that are dropped.
+//!
+//! Invariant: a sample that follows dropped ones has a mark.
+
+use pcp_types::Timestamp;
+use tracing::{info, warn};
+
+use super::reporter::Reporter;
+use crate::logging::{Offer, QueueSender, Sample};
+use crate::telemetry::{Kind, OwnMetrics};
+
+/// What the sampler has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SamplerReport {
+    /// Records handed to the writer.
+    pub records: u64,
+    /// Values in them.
+    pub values: u64,
+    /// Records dropped because the queue was full.
+    pub dropped: u64,
+    /// Ticks skipped because an earlier one took too long.
+    pub missed: u64,
+}
+
+/// Samples that are being dropped.
+#[derive(Debug)]
+struct Outage {
+    since: Timestamp,
+    samples: u64,
+    records: u64,
+}
+
+/// The way to the writer thread.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// The sampler's end of the queue.
+    pub queue: QueueSender,
+    /// What was done so far.
+    pub report: SamplerReport,
+    /// A mark belongs before the next sample.
+    pub mark: bool,
+    /// A file was replaced while no agent ran, which the writer does not know yet.
+    pub unobserved: bool,
+    outage: Option<Outage>,
+}
+
+impl Delivery {
+    /// Nothing was delivered yet.
+    pub(crate) fn new(queue: QueueSender) -> Self {
+        let report = SamplerReport::default();
+        Self { queue, report, mark: false, unobserved: false, outage: None }
+    }
+
+    /// Hands over a sample. False if the writer has ended.
+    pub(crate) fn deliver(
+        &mut self,
+        sample: Sample,
+        reporter: &mut Reporter,
+        own: &OwnMetrics,
+    ) -> bool {
+        let records = sample.records.len() as u64;
+        let (timestamp, has_events) = (sample.timestamp, !sample.events.is_empty());
+        match self.queue.offer(sample) {
+            Offer::Taken => {
+                if has_events {
+                    reporter.events.clear();
+                }
+                if let Some(Outage { since, samples, records }) = self.outage.take() {
+                    info!(dropped = samples, "samples are taken again");
+                    reporter.events.note(Kind::Dropped, |event| {
+                        event.records = Some(records);
+                        event.since = Some(since);
+                    });
+                }
+                (self.mark, self.unobserved) = (false, false);
+                self.report.records += records;
+                own.sampled.add(records);
+            }
+            Offer::Full => {
+                let outage = self.outage.get_or_insert_with(|| {
+                    warn!("the queue is full: samples are dropped until the disk has caught up");
+                    Outage { since: timestamp, samples: 0, records: 0 }
+                });
+                outage.samples += 1;
+                outage.records += records;
+                self.mark = true;
+                self.report.dropped += records;
+                own.dropped.add(records);
+            }
+            Offer::Gone => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,329 @@
+//! The sampler thread: reads the clocks, waits, and runs ticks and commands.
+
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
+use pcp_types::Timestamp;
+use tracing::{info, warn};
+
+use super::groups::Due;
+use super::rate_meter::RateMeter;
+use super::schedule::{Schedule, Timer, shortest, time_of_day};
+use super::{Sampler, SamplerReport};
+use crate::config::{Destination, FlightRecorderSettings, ReloadableSettings, Retention, Settings};
+use crate::flight_recorder::Held;
+use crate::housekeeping::{Rules, Task};
+use crate::logging::{Order, Policy};
+use crate::moment::Moment;
+use crate::telemetry::{Forecast, Lateness, Quantiles, Status, micros, notify};
+
+/// After how many missed ticks they are logged again.
+const MISSED_LOGGED: u64 = 60;
+
+/// A tick is late if it begins more than this part of the shortest interval after
+/// its time.
+const TOLERATED: u32 = 10;
+
+/// How many bytes may wait for the writer.
+pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
+    usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX)
+}
+
+/// What other threads ask of the sampler thread.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Take the last sample and end.
+    Stop,
+    /// Apply other settings, and begin a new data volume.
+    Change(Box<Settings>),
+    /// Bring all that was sampled to disk.
+    Sync,
+    /// Begin a new archive.
+    NewArchive,
+    /// Send the status.
+    Status(Sender<Status>),
+    /// Send the samples of the flight recorder, all or those of the last time span;
+    /// `None` if it is not configured.
+    Capture(Option<Duration>, Sender<Option<Held>>),
+}
+
+/// The sampler thread: it reads the clocks, waits, and runs ticks and commands.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    sampler: Sampler,
+    schedule: Schedule,
+    /// What the flight recorder misses is no loss of the archive's, nor the reverse.
+    flight_recorder: Option<(Schedule, Timer)>,
+    settings: Settings,
+    start: Instant,
+    watchdog: Option<Watchdog>,
+    /// How many files systemd was informed of; `None` before the first tick.
+    reported_files: Option<usize>,
+    lateness: Quantiles,
+    /// Values and bytes a second.
+    rate: RateMeter,
+}
+
+/// How often systemd expects a sign of life, and when next.
+#[derive(Debug)]
+struct Watchdog {
+    interval: Duration,
+    next: Duration,
+}
+
+/// What ended a wait.
+enum Woken {
+    /// A tick is due.
+    Tick,
+    /// systemd expects a sign of life.
+    Watchdog,
+    /// A command has come.
+    Command(Command),
+}
+
+/// Both clocks, read as close together as the scheduler allows, and how far apart.
+fn clocks() -> (Instant, Timestamp, Duration) {
+    const NEAR: Duration = Duration::from_micros(50);
+    let read = || {
+        let before = Instant::now();
+        (before, Timestamp::now(), before.elapsed())
+    };
+    let mut nearest = read();
+    for _ in 0..4 {
+        if nearest.2 < NEAR {
+            break;
+        }
+        let again = read();
+        if again.2 < nearest.2 {
+            nearest = again;
+        }
+    }
+    nearest
+}
+
+/// The flight recorder's schedule, if it is configured.
+fn flight_recorder_schedule(
+    settings: &ReloadableSettings,
+    phase: Duration,
+) -> Option<(Schedule, Timer)> {
+    let interval = settings.flight_recorder.as_ref()?.interval;
+    Some((Schedule::new(phase, None, None), Timer::new(interval)))
+}
+
+impl Driver {
+    /// A driver that starts now.
+    pub(crate) fn new(sampler: Sampler, settings: Settings) -> Self {
+        let (start, timestamp, _) = clocks();
+        let phase = time_of_day(timestamp);
+        let watchdog = notify::watchdog();
+        sampler.shared().own.queue_limit.set(settings.reloadable.limits.queue_bytes);
+        Self {
+            sampler,
+            schedule: Schedule::new(phase, settings.samples, settings.duration),
+            flight_recorder: flight_recorder_schedule(&settings.reloadable, phase),
+            settings,
+            start,
+            watchdog: watchdog.map(|interval| Watchdog { interval, next: Duration::ZERO }),
+            reported_files: None,
+            lateness: Quantiles::new(),
+            rate: RateMeter::new(),
+        }
+    }
+
+    /// Runs ticks until a command stops it or the schedule ends. The sleep between
+    /// ticks is the wait for a command, so a stop is immediate.
+    pub(crate) fn run(mut self, inbox: &Receiver<Command>) -> SamplerReport {
+        loop {
+            let goes_on = match self.wait(inbox) {
+                Woken::Tick => self.tick(),
+                Woken::Watchdog => true,
+                Woken::Command(command) => self.obey(command),
+            };
+            if !goes_on {
+                return self.sampler.delivery.report;
+            }
+        }
+    }
+
+    fn wait(&mut self, inbox: &Receiver<Command>) -> Woken {
+        let tick = self.next_tick();
+        let due = self.watchdog.as_ref().map_or(tick, |watchdog| tick.min(watchdog.next));
+        let woken = match self.start.checked_add(due) {
+            Some(due) => inbox.recv_deadline(due),
+            // A tick beyond the end of time: only a command can come before it.
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if let Some(Watchdog { interval, next }) = &mut self.watchdog
+            && self.start.elapsed() >= *next
+        {
+            notify::alive();
+            *next = self.start.elapsed() + *interval;
+        }
+        match woken {
+            Ok(command) => Woken::Command(command),
+            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => Woken::Watchdog,
+            Err(RecvTimeoutError::Timeout) => Woken::Tick,
+            // No thread is left that could send a command.
+            Err(RecvTimeoutError::Disconnected) => Woken::Command(Command::Stop),
+        }
+    }
+
+    /// When the next tick is due, of groups or of the flight recorder.
+    fn next_tick(&self) -> Duration {
+        let groups = self.schedule.next(self.sampler.groups.timers());
+        let recorder = self.flight_recorder.as_ref();
+        recorder.map_or(groups, |(schedule, timer)| groups.min(schedule.next([timer])))
+    }
+
+    fn tick(&mut self) -> bool {
+        let (instant, wall, apart) = clocks();
+        let now = Moment { monotonic: instant.duration_since(self.start), wall };
+        let flight_recorder = self.tick_flight_recorder(now, apart);
+        let groups = &mut self.sampler.groups;
+        if self.schedule.next(groups.timers()) > now.monotonic {
+            return self.sampler.tick(now, Due { flight_recorder, ..Due::default() });
+        }
+        let tick = self.schedule.tick(&mut groups.timers_mut(), now);
+        self.schedule.follow(&mut groups.timers_mut(), now, apart);
+        let due = Due { groups: groups.due(), flight_recorder };
+        if tick.missed > 0 {
+            let before = self.sampler.delivery.report.missed;
+            self.sampler.note_missed(tick.missed);
+            let total = before + tick.missed;
+            if before == 0 || before / MISSED_LOGGED != total / MISSED_LOGGED {
+                warn!(lateness = ?tick.lateness, missed = total, "ticks come too late");
+            }
+        }
+        if tick.gap {
+            self.sampler.note_gap();
+        }
+        if tick.last {
+            self.sampler.note_end();
+        }
+        let goes_on = self.sampler.tick(now, due) && !tick.last;
+        self.sampler.groups.log_estimates();
+        // The first tick is due when the agent starts.
+        let lateness = self.reported_files.map(|_| tick.lateness);
+        self.count(now.monotonic, lateness);
+        let files = self.sampler.files();
+        if self.reported_files.replace(files) != Some(files) {
+            notify::status(&format!("harvesting {files} files"));
+        }
+        goes_on
+    }
+
+    /// Counts a tick that began at `now` in the agent's own metrics.
+    fn count(&mut self, now: Duration, lateness: Option<Duration>) {
+        let shortest = shortest(self.sampler.groups.timers());
+        let shared = self.sampler.shared();
+        let own = &shared.own;
+        own.ticks.inc();
+        own.duration.record(micros(self.start.elapsed().saturating_sub(now)));
+        if let Some(lateness) = lateness {
+            own.lateness.record(micros(lateness));
+            self.lateness.record(lateness);
+            if lateness > shortest / TOLERATED {
+                own.late.inc();
+            }
+        }
+        self.rate.note(now, [self.sampler.delivery.report.values, shared.bytes()]);
+    }
+
+    /// Whether the flight recorder is due.
+    fn tick_flight_recorder(&mut self, now: Moment, apart: Duration) -> bool {
+        let Some((schedule, timer)) = &mut self.flight_recorder else { return false };
+        if schedule.next([&*timer]) > now.monotonic {
+            return false;
+        }
+        let tick = schedule.tick(&mut [timer], now);
+        schedule.follow(&mut [timer], now, apart);
+        let Some(flight_recorder) = &mut self.sampler.flight_recorder else { return false };
+        flight_recorder.note_missed(tick.missed);
+        if tick.gap {
+            flight_recorder.note_gap();
+        }
+        true
+    }
+
+    fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Stop => {
+                self.sampler.note_end();
+                let now = Moment { monotonic: self.start.elapsed(), wall: Timestamp::now() };
+                let everything = self.sampler.everything();
+                self.sampler.tick(now, everything);
+                return false;
+            }
+            Command::Change(settings) => self.change(*settings),
+            Command::Sync => self.sampler.delivery.queue.order(Order::Sync),
+            Command::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
+            Command::Status(reply) => {
+                // The client may have stopped waiting.
+                let _ = reply.try_send(self.status());
+            }
+            Command::Capture(time, reply) => {
+                let now = Timestamp::now();
+                let held = self.sampler.flight_recorder.as_ref().map(|own| own.held(now, time));
+                let _ = reply.try_send(held);
+            }
+        }
+        true
+    }
+
+    fn status(&self) -> Status {
+        let now = self.start.elapsed();
+        let shared = self.sampler.shared();
+        let done = [self.sampler.delivery.report.values, shared.bytes()];
+        let [values_a_second, bytes_a_second] = self.rate.rates(now, done);
+        let status = self.sampler.status(now);
+        let bytes_a_day = status.groups.iter().map(|group| group.bytes_a_day).sum();
+        let seconds = |share| self.lateness.quantile(share).as_secs_f64();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: now.as_secs_f64(),
+            late: shared.own.late.value(),
+            lateness: Lateness {
+                p50: seconds(0.5),
+                p99: seconds(0.99),
+                max: self.lateness.max().as_secs_f64(),
+            },
+            values_a_second,
+            bytes_a_second,
+            queue_limit: self.settings.reloadable.limits.queue_bytes,
+            forecast: Forecast::new(bytes_a_day, &status.kept, &self.deleting()),
+            ..status
+        }
+    }
+
+    /// By which rules archives are deleted: those that the user has named are kept.
+    fn deleting(&self) -> Retention {
+        match self.settings.fixed.destination {
+            Destination::Directory(_) => self.settings.reloadable.retention,
+            Destination::Base(_) => Retention::NONE,
+        }
+    }
+
+    /// Applies the reloadable part of other settings.
+    fn change(&mut self, settings: Settings) {
+        let before = self.settings.reloadable.flight_recorder.clone();
+        for key in self.settings.reload(settings) {
+            warn!(key, "changed; takes effect at the next start");
+        }
+        let settings = &self.settings.reloadable;
+        let interval = |own: &Option<FlightRecorderSettings>| Some(own.as_ref()?.interval);
+        if interval(&settings.flight_recorder) != interval(&before) {
+            let phase = self.schedule.since_midnight(Duration::ZERO);
+            self.flight_recorder = flight_recorder_schedule(settings, phase);
+        }
+        let since_midnight = self.schedule.since_midnight(self.start.elapsed());
+        self.sampler.change(&self.settings, since_midnight);
+        self.sampler.delivery.queue.set_limit(queue_limit(settings));
+        self.sampler.shared().own.queue_limit.set(settings.limits.queue_bytes);
+        self.sampler.delivery.queue.order(Order::Change(Policy::of(&self.settings)));
+        self.sampler.delivery.queue.order(Order::NewVolume);
+        self.sampler.assign(Task::Change(Rules::of(settings)));
+        info!("configuration reloaded");
+        notify::ready();
+    }
+}

@@ -1,0 +1,154 @@
+//! One group: its configuration, when it is due, and what it logs.
+//!
+//! In come its share of the values and the values of a tick; out go its records and
+//! changes. Everything constant is prepared and kept: the recorder while the sources
+//! and their metadata stay and the same values are present.
+
+use pcp_archive::Version;
+use pcp_archive::prepared::RecordBuffer;
+use pcp_types::Timestamp;
+use tracing::{error, info};
+
+use super::on_change::OnChange;
+use super::partition::{GroupId, Share};
+use super::schedule::Timer;
+use crate::config::{Group, LogMode};
+use crate::logging::{QueueSender, Recorder};
+use crate::metadata::RecordShape;
+use crate::source::Values;
+use crate::telemetry::GroupStatus;
+
+/// One group.
+#[derive(Debug)]
+pub(crate) struct GroupState {
+    /// Which one it is.
+    pub id: GroupId,
+    /// Its configuration.
+    pub config: Group,
+    /// When it is due.
+    pub timer: Timer,
+    /// What it logs once or on change.
+    pub on_change: OnChange,
+    /// The version of the archives that its records are for.
+    version: Version,
+    shape: RecordShape,
+    recorder: Option<Recorder>,
+    /// Values and bytes of the last record.
+    size: (usize, usize),
+    /// Whether the first record's size was logged.
+    estimated: bool,
+    /// Which sources have values of it.
+    sources: Vec<bool>,
+}
+
+impl GroupState {
+    /// A group that has no values yet.
+    pub(crate) fn new(id: GroupId, config: Group, timer: Timer, version: Version) -> Self {
+        Self {
+            id,
+            config,
+            timer,
+            on_change: OnChange::default(),
+            version,
+            shape: RecordShape::default(),
+            recorder: None,
+            size: (0, 0),
+            estimated: false,
+            sources: Vec::new(),
+        }
+    }
+
+    /// Takes another share of the values of `sources`. True if a last-known value is
+    /// gone.
+    pub(crate) fn set_share(&mut self, share: Share, sources: usize) -> bool {
+        self.sources = vec![false; sources];
+        for owner in share.every.iter().chain(&share.on_change).flat_map(|set| &set.owners) {
+            if let Some(owned) = self.sources.get_mut(*owner) {
+                *owned = true;
+            }
+        }
+        self.shape = share.every;
+        self.recorder = None;
+        self.on_change.set_shape(share.on_change, self.config.log == LogMode::Once)
+    }
+
+    /// Whether source number `source` has values of it.
+    pub(crate) fn needs(&self, source: usize) -> bool {
+        self.sources.get(source).copied().unwrap_or(false)
+    }
+
+    /// Also reads a source of which it has no values, so that its changes are seen.
+    pub(crate) fn adopt(&mut self, source: usize) {
+        if let Some(owned) = self.sources.get_mut(source) {
+            *owned = true;
+        }
+    }
+
+    /// Other values are present than in the last record.
+    pub(crate) fn drop_recorder(&mut self) {
+        self.recorder = None;
+    }
+
+    /// The number of its template, if it has one.
+    pub(crate) fn template(&self) -> Option<u64> {
+        self.recorder.as_ref().map(Recorder::template_id)
+    }
+
+    /// Logs, once, how much a day's records will need.
+    pub(crate) fn log_estimate(&mut self) {
+        let (values, bytes) = self.size;
+        if self.estimated || bytes == 0 {
+            return;
+        }
+        self.estimated = true;
+        let interval = self.timer.interval();
+        let megabytes = self.bytes_a_day() as f64 / 1e6;
+        let group = &self.config.name;
+        info!(%group, values, ?interval, "{megabytes:.1} MB a day before compression");
+    }
+
+    /// How many bytes a day records like the last one need.
+    fn bytes_a_day(&self) -> u64 {
+        (self.size.1 as f64 * 86_400.0 / self.timer.interval().as_secs_f64()) as u64
+    }
+
+    /// Its status.
+    pub(crate) fn status(&self) -> GroupStatus {
+        GroupStatus {
+            name: self.config.name.clone(),
+            interval: self.timer.interval().as_secs_f64(),
+            values: self.size.0,
+            bytes_a_day: self.bytes_a_day(),
+        }
+    }
+
+    /// The record of these values, and how many they are; `None` if there are none.
+    pub(crate) fn record(
+        &mut self,
+        timestamp: Timestamp,
+        values: &[Option<&Values>],
+        queue: &mut QueueSender,
+    ) -> Option<(RecordBuffer, usize)> {
+        self.size = (0, 0);
+        let kept = self.recorder.take();
+        let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
+        let recorder = match kept {
+            Some(recorder) => recorder,
+            None => match Recorder::new(&self.shape, values, self.version) {
+                Ok(recorder) => recorder?,
+                Err(error) => {
+                    error!(%error, "this sample cannot be recorded");
+                    return None;
+                }
+            },
+        };
+        let spare = queue.spare(recorder.template_id());
+        let mut record = spare.unwrap_or_else(|| recorder.new_buffer());
+        let fits = recorder.record(timestamp, values, &mut record);
+        debug_assert!(fits, "a string changed its length without being noticed");
+        let count = recorder.values();
+        self.size = (count, recorder.bytes());
+        self.recorder = Some(recorder);
+        fits.then_some((record, count))
+    }
+}

@@ -1,0 +1,198 @@
+//! All groups together.
+//!
+//! In come the settings, the shape of all values, and the values of a tick; out go the
+//! records of the groups that are due.
+//!
+//! Invariant: each source is read by some group, or its changes would go unnoticed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pcp_archive::prepared::RecordBuffer;
+
+use super::group_state::GroupState;
+use super::partition::{GroupId, Shares, partition};
+use super::schedule::Timer;
+use crate::config::{Group, LogMode, Settings};
+use crate::logging::{Changes, LastKnown, QueueSender};
+use crate::metadata::{Catalog, RecordShape};
+use crate::moment::Moment;
+use crate::source::Values;
+use crate::telemetry::GroupStatus;
+
+/// What a tick samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The groups.
+    pub groups: BTreeSet<GroupId>,
+    /// Whether the flight recorder is due.
+    pub flight_recorder: bool,
+}
+
+/// The groups of the configuration, that of the agent's own metrics, and the default
+/// group.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    all: Vec<GroupState>,
+    last_known: LastKnown,
+}
+
+/// What the groups log at a tick.
+#[derive(Debug, Default)]
+pub(crate) struct Logged {
+    /// A record for each group that has values.
+    pub records: Vec<RecordBuffer>,
+    /// Values in the records.
+    pub values: u64,
+    /// What is logged on change.
+    pub changes: Changes,
+}
+
+/// The configurations of all groups, in the order in which they take metrics.
+fn configs(settings: &Settings) -> Vec<(GroupId, Group)> {
+    let configured = settings.reloadable.groups.iter().cloned().enumerate();
+    let configured = configured.map(|(number, group)| (GroupId::Configured(number), group));
+    let own = settings.own_group().map(|group| (GroupId::OwnMetrics, group));
+    let default = Group {
+        name: "default".to_owned(),
+        metrics: Vec::new(),
+        instances: Vec::new(),
+        interval: None,
+        log: LogMode::Every,
+    };
+    configured.chain(own).chain([(GroupId::Default, default)]).collect()
+}
+
+impl Groups {
+    /// Groups that are due at the first tick.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self { all: Self::of(settings, Timer::new), last_known: LastKnown::default() }
+    }
+
+    fn of(settings: &Settings, timer: impl Fn(Duration) -> Timer) -> Vec<GroupState> {
+        let state = |(id, config): (GroupId, Group)| {
+            let timer = timer(settings.reloadable.interval_of(&config));
+            GroupState::new(id, config, timer, settings.fixed.archive_version)
+        };
+        configs(settings).into_iter().map(state).collect()
+    }
+
+    /// Takes other settings. Groups with other intervals are due at their next
+    /// multiples.
+    pub(crate) fn change(&mut self, settings: &Settings, since_midnight: Duration) {
+        let changed = Self::of(settings, |interval| Timer::starting(interval, since_midnight));
+        let known = self.all.iter().map(|group| &group.config);
+        if known.eq(changed.iter().map(|group| &group.config)) {
+            for (group, changed) in self.all.iter_mut().zip(changed) {
+                if group.timer.interval() != changed.timer.interval() {
+                    group.timer = changed.timer;
+                }
+            }
+        } else {
+            self.all = changed;
+            self.rebuild_last_known();
+        }
+    }
+
+    /// When the groups are due.
+    pub(crate) fn timers(&self) -> impl Iterator<Item = &Timer> {
+        self.all.iter().map(|group| &group.timer)
+    }
+
+    /// The same, to run a tick.
+    pub(crate) fn timers_mut(&mut self) -> Vec<&mut Timer> {
+        self.all.iter_mut().map(|group| &mut group.timer).collect()
+    }
+
+    /// The groups whose tick it is.
+    pub(crate) fn due(&self) -> BTreeSet<GroupId> {
+        let due = self.all.iter().filter(|group| group.timer.is_due());
+        due.map(|group| group.id).collect()
+    }
+
+    /// All groups.
+    pub(crate) fn ids(&self) -> BTreeSet<GroupId> {
+        self.all.iter().map(|group| group.id).collect()
+    }
+
+    /// The status of each group.
+    pub(crate) fn status(&self) -> Vec<GroupStatus> {
+        self.all.iter().map(GroupState::status).collect()
+    }
+
+    /// Logs, once for each group, how much a day's records will need.
+    pub(crate) fn log_estimates(&mut self) {
+        self.all.iter_mut().for_each(GroupState::log_estimate);
+    }
+
+    /// The groups that need source number `source`.
+    pub(crate) fn that_need(&self, source: usize) -> impl Iterator<Item = GroupId> {
+        self.all.iter().filter(move |group| group.needs(source)).map(|group| group.id)
+    }
+
+    /// The share of each group.
+    pub(crate) fn partition(&self, shape: RecordShape, catalog: &mut Catalog) -> Shares {
+        let groups = self.all.iter().filter(|group| group.id != GroupId::Default);
+        let groups: Vec<_> = groups.map(|group| (group.id, &group.config)).collect();
+        partition(shape, catalog, &groups)
+    }
+
+    /// Takes other shares of the values of `sources`.
+    pub(crate) fn set_shares(&mut self, mut shares: Shares, sources: usize) {
+        let mut gone = false;
+        for group in &mut self.all {
+            gone |= group.set_share(shares.remove(&group.id).unwrap_or_default(), sources);
+        }
+        let orphans = (0..sources).filter(|source| self.that_need(*source).next().is_none());
+        let orphans: Vec<usize> = orphans.collect();
+        let default = self.all.iter_mut().filter(|group| group.id == GroupId::Default);
+        default.for_each(|group| orphans.iter().for_each(|source| group.adopt(*source)));
+        if gone {
+            self.rebuild_last_known();
+        }
+    }
+
+    /// Other values of these sources are present, or strings have other lengths.
+    pub(crate) fn reshape(&mut self, sources: &[usize]) {
+        for group in &mut self.all {
+            if sources.iter().any(|source| group.needs(*source)) {
+                group.drop_recorder();
+            }
+        }
+    }
+
+    /// What the groups that are due log of these values.
+    pub(crate) fn log(
+        &mut self,
+        now: Moment,
+        due: &BTreeSet<GroupId>,
+        values: &[Option<&Values>],
+        queue: &mut QueueSender,
+    ) -> Logged {
+        let Self { all, .. } = self;
+        queue.collect(|template| all.iter().any(|group| group.template() == Some(template)));
+        let (mut logged, mut differs) = (Logged::default(), false);
+        for group in all.iter_mut().filter(|group| due.contains(&group.id)) {
+            differs |= group.on_change.observe(values, &mut logged.changes);
+            if let Some((record, count)) = group.record(now.wall, values, queue) {
+                logged.records.push(record);
+                logged.values += count as u64;
+            }
+        }
+        if differs {
+            self.rebuild_last_known();
+        }
+        logged
+    }
+
+    /// The last-known values of all that is logged once or on change.
+    pub(crate) fn last_known(&self) -> LastKnown {
+        Arc::clone(&self.last_known)
+    }
+
+    fn rebuild_last_known(&mut self) {
+        let all = self.all.iter().flat_map(|group| group.on_change.last_known());
+        self.last_known = Arc::new(all.cloned().collect());
+    }
+}

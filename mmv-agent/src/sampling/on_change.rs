@@ -1,0 +1,218 @@
+//! Discrete metrics that are logged once or on change.
+//!
+//! In come the values of a tick; out go those that changed. Readers take the
+//! observation that is nearest in time, so a value that is logged only when it changes
+//! would seem to hold from halfway back to the observation before. Therefore the value
+//! before is logged again a nanosecond earlier.
+//!
+//! The archive writer begins archives and writes marks, and logs all last-known values
+//! then; so each sample carries them, shared as long as none of them changes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use pcp_archive::{OwnedValue, ValueSet};
+use pcp_types::{InstanceId, Pmid, ValueType};
+
+use crate::logging::Changes;
+use crate::metadata::{RecordShape, ValueSetShape};
+use crate::source::{Values, low_half};
+
+/// The metrics of one group.
+#[derive(Debug, Default)]
+pub(crate) struct OnChange {
+    shape: RecordShape,
+    /// Later changes of values are not logged.
+    once: bool,
+    last_known: BTreeMap<Pmid, ValueSet>,
+}
+
+impl OnChange {
+    /// Takes other metrics, or other places of their values. The last-known values of
+    /// those that stay as they are are kept; true if one is dropped.
+    pub(crate) fn set_shape(&mut self, shape: RecordShape, once: bool) -> bool {
+        let before = self.last_known.len();
+        let kind = |set: &ValueSetShape| {
+            let singular = set.places.first().map(|place| place.instance.is_none());
+            (set.pmid, set.value_type, singular)
+        };
+        let stays: HashSet<_> = shape.iter().map(kind).collect();
+        for set in self.shape.iter().filter(|set| !stays.contains(&kind(set))) {
+            self.last_known.remove(&set.pmid);
+        }
+        (self.shape, self.once) = (shape, once);
+        self.last_known.len() != before
+    }
+
+    /// Compares the values of `sources`, and adds to `changes` what has to be logged;
+    /// true if any last-known value differs.
+    pub(crate) fn observe(&mut self, sources: &[Option<&Values>], changes: &mut Changes) -> bool {
+        let mut different = false;
+        for set in &self.shape {
+            let Some(now) = values_of(set, sources) else {
+                different |= self.last_known.remove(&set.pmid).is_some();
+                continue;
+            };
+            let Some(known) = self.last_known.get_mut(&set.pmid) else {
+                changes.after.push(now.clone());
+                self.last_known.insert(set.pmid, now);
+                different = true;
+                continue;
+            };
+            if same_values(known, &now) {
+                continue;
+            }
+            different = true;
+            let before = std::mem::replace(known, now.clone());
+            if !self.once {
+                changes.before.push(before);
+                changes.after.push(now);
+            } else if !same_instances(&before, &now) {
+                changes.after.push(now);
+            }
+        }
+        different
+    }
+
+    /// All last-known values.
+    pub(crate) fn last_known(&self) -> impl Iterator<Item = &ValueSet> {
+        self.last_known.values()
+    }
+}
+
+/// The values of a metric; `None` if none of its sources is there.
+fn values_of(set: &ValueSetShape, sources: &[Option<&Values>]) -> Option<ValueSet> {
+    let of = |source: usize| sources.get(source).copied().flatten();
+    set.owners.iter().find_map(|owner| of(*owner))?;
+    let values = set.places.iter().filter_map(|place| {
+        let values = of(place.source).filter(|values| values.is_present(place.value))?;
+        Some((place.instance, value(values, place.value, set.value_type)))
+    });
+    Some(ValueSet { pmid: set.pmid, values: Ok(values.collect()) })
+}
+
+fn value(values: &Values, index: usize, value_type: ValueType) -> OwnedValue {
+    let word = values.words().get(index).copied().unwrap_or(0);
+    match value_type {
+        ValueType::I32 => OwnedValue::I32(low_half(word).cast_signed()),
+        ValueType::U32 => OwnedValue::U32(low_half(word)),
+        ValueType::I64 => OwnedValue::I64(word.cast_signed()),
+        ValueType::Float => OwnedValue::Float(f32::from_bits(low_half(word))),
+        ValueType::Double => OwnedValue::Double(f64::from_bits(word)),
+        ValueType::String => OwnedValue::String(values.text(index).to_vec()),
+        // A value plan has no other type.
+        _ => OwnedValue::U64(word),
+    }
+}
+
+/// As `==`, but a NaN equals itself.
+fn same_values(one: &ValueSet, other: &ValueSet) -> bool {
+    let bits = |value: &OwnedValue| match value {
+        OwnedValue::Float(value) => OwnedValue::U32(value.to_bits()),
+        OwnedValue::Double(value) => OwnedValue::U64(value.to_bits()),
+        value => value.clone(),
+    };
+    same_instances(one, other)
+        && one.values.iter().flatten().map(|(_, value)| bits(value)).eq(other
+            .values
+            .iter()
+            .flatten()
+            .map(|(_, value)| bits(value)))
+}
+
+fn same_instances(one: &ValueSet, other: &ValueSet) -> bool {
+    let ids = |set: &ValueSet| -> Vec<Option<InstanceId>> {
+        set.values.iter().flatten().map(|(id, _)| *id).collect()
+    };
+    ids(one) == ids(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logging::Changes;
+    use crate::metadata::Place;
+
+    fn pmid() -> Pmid {
+        Pmid::new(70, 1, 1).unwrap()
+    }
+
+    fn on_change(once: bool) -> OnChange {
+        let place = Place { instance: None, source: 0, value: 0 };
+        let value_type = ValueType::I32;
+        let set = ValueSetShape { pmid: pmid(), value_type, owners: vec![0], places: vec![place] };
+        let mut on_change = OnChange::default();
+        on_change.set_shape(vec![set], once);
+        on_change
+    }
+
+    fn sets(values: &[i32]) -> Vec<ValueSet> {
+        let set = |value: &i32| ValueSet {
+            pmid: pmid(),
+            values: Ok(vec![(None, OwnedValue::I32(*value))]),
+        };
+        values.iter().map(set).collect()
+    }
+
+    /// What is logged at each of these values in turn: before and after.
+    fn logged(
+        on_change: &mut OnChange,
+        values: &[Option<i32>],
+    ) -> Vec<(Vec<ValueSet>, Vec<ValueSet>)> {
+        let observe = |value: &Option<i32>| {
+            let values = value
+                .map(|value| Values::of_words(&[u64::from(value.cast_unsigned()) | 0xdead << 32]));
+            let mut changes = Changes::default();
+            on_change.observe(&[values.as_ref()], &mut changes);
+            (changes.before, changes.after)
+        };
+        values.iter().map(observe).collect()
+    }
+
+    #[test]
+    fn a_changed_value_is_logged_with_the_one_before() {
+        let found = logged(&mut on_change(false), &[Some(5), Some(5), Some(-1), Some(-1)]);
+        let nothing = (sets(&[]), sets(&[]));
+        let expected =
+            [(sets(&[]), sets(&[5])), nothing.clone(), (sets(&[5]), sets(&[-1])), nothing];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_nan_that_stays_is_no_change() {
+        let set = |value| ValueSet { pmid: pmid(), values: Ok(vec![(None, value)]) };
+        let nan = || set(OwnedValue::Double(f64::NAN));
+        assert!(same_values(&nan(), &nan()));
+        assert!(!same_values(&nan(), &set(OwnedValue::Double(0.0))));
+        assert!(!same_values(&set(OwnedValue::U32(0)), &set(OwnedValue::U32(1))));
+    }
+
+    #[test]
+    fn what_is_logged_once_keeps_its_last_known_value() {
+        let mut on_change = on_change(true);
+        let found = logged(&mut on_change, &[Some(5), Some(6)]);
+        assert_eq!(found, [(sets(&[]), sets(&[5])), (sets(&[]), sets(&[]))]);
+        assert_eq!(on_change.last_known().cloned().collect::<Vec<_>>(), sets(&[6]));
+    }
+
+    #[test]
+    fn values_of_another_type_are_dropped() {
+        let mut on_change = on_change(false);
+        logged(&mut on_change, &[Some(5)]);
+        let shape = on_change.shape.clone();
+        assert!(!on_change.set_shape(shape.clone(), false), "nothing differs");
+        assert_eq!(on_change.last_known().count(), 1);
+        let double = ValueSetShape { value_type: ValueType::Double, ..shape[0].clone() };
+        assert!(on_change.set_shape(vec![double], false));
+        assert_eq!(on_change.last_known().count(), 0);
+    }
+
+    #[test]
+    fn a_metric_that_returns_is_logged_again() {
+        let mut on_change = on_change(true);
+        let found = logged(&mut on_change, &[Some(5), None, Some(5)]);
+        assert_eq!(found[2], (sets(&[]), sets(&[5])));
+        let mut changes = Changes::default();
+        assert!(on_change.observe(&[None], &mut changes));
+        assert_eq!(on_change.last_known().count(), 0);
+    }
+}

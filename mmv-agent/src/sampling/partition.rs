@@ -1,0 +1,267 @@
+//! Which group logs a metric, or an instance of it.
+//!
+//! In come the configuration and the shape of all values, once for each catalog; out
+//! goes each group's share.
+//!
+//! Invariant: each value belongs to one group: the first of the configuration that
+//! takes it, the group of the agent's own metrics, or the default group.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_types::{InDom, InstanceId, Semantics, names};
+
+use crate::config::{Group, LogMode};
+use crate::metadata::{Catalog, Place, RecordShape, ValueSetShape};
+
+/// One of the groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GroupId {
+    /// A group of the configuration, by its position there.
+    Configured(usize),
+    /// The group of the agent's own metrics.
+    OwnMetrics,
+    /// The group of all that no other one takes.
+    Default,
+}
+
+/// What one group logs.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// The values of each of its records.
+    pub every: RecordShape,
+    /// Discrete metrics that are logged once or on change.
+    pub on_change: RecordShape,
+}
+
+/// What each group logs.
+pub(crate) type Shares = BTreeMap<GroupId, Share>;
+
+/// Partitions a shape among groups. Groups that get nothing are left out, and metrics
+/// that are never logged are removed from the catalog.
+pub(crate) fn partition(
+    shape: RecordShape,
+    catalog: &mut Catalog,
+    groups: &[(GroupId, &Group)],
+) -> Shares {
+    if groups.is_empty() {
+        return Shares::from([(GroupId::Default, Share { every: shape, ..Share::default() })]);
+    }
+    let mut shares = Shares::new();
+    let mut names = InstanceNames::default();
+    let mut unlogged = HashSet::new();
+    // Both are in the order of the PMIDs.
+    for (set, (desc, name)) in shape.into_iter().zip(&catalog.metrics) {
+        let takes =
+            |(_, group): &&(GroupId, &Group)| group.metrics.iter().any(|p| names::selects(p, name));
+        let candidates: Vec<(GroupId, &Group)> = groups.iter().filter(takes).copied().collect();
+        let parts = split(set, &candidates, |id| names.get(catalog, desc.indom, id));
+        let discrete = desc.semantics == Semantics::Discrete;
+        let mut logged = false;
+        for (id, part) in parts {
+            let group = candidates.iter().find(|(candidate, _)| *candidate == id);
+            let mode = group.map_or(LogMode::Every, |(_, group)| group.log);
+            if mode == LogMode::Never {
+                continue;
+            }
+            let own = shares.entry(id).or_default();
+            if discrete && mode != LogMode::Every {
+                own.on_change.push(part);
+            } else {
+                own.every.push(part);
+            }
+            logged = true;
+        }
+        if !logged {
+            unlogged.insert(desc.pmid);
+        }
+    }
+    if !unlogged.is_empty() {
+        catalog.retain(|pmid| !unlogged.contains(&pmid));
+    }
+    shares
+}
+
+/// The parts of a metric's values by group. A metric without values goes, with its
+/// sources, to the first group that would have any.
+fn split(
+    set: ValueSetShape,
+    candidates: &[(GroupId, &Group)],
+    mut name: impl FnMut(InstanceId) -> Option<Arc<str>>,
+) -> Vec<(GroupId, ValueSetShape)> {
+    let first = |takes: &mut dyn FnMut(&Group) -> bool| {
+        let group = candidates.iter().find(|(_, group)| takes(group));
+        group.map_or(GroupId::Default, |(id, _)| *id)
+    };
+    let all_instances = |group: &Group| group.instances.is_empty();
+    if set.places.is_empty() || candidates.first().is_none_or(|(_, group)| all_instances(group)) {
+        return vec![(first(&mut |group| all_instances(group)), set)];
+    }
+    let mut places: BTreeMap<GroupId, Vec<Place>> = BTreeMap::new();
+    for place in &set.places {
+        let instance = place.instance.and_then(|id| Some((id, name(id)?)));
+        let id = first(&mut |group| {
+            let matches = |(id, name): &(InstanceId, Arc<str>)| {
+                group.instances.iter().any(|pattern| pattern.matches(*id, name))
+            };
+            all_instances(group) || instance.as_ref().is_some_and(matches)
+        });
+        places.entry(id).or_default().push(*place);
+    }
+    let parts = places.into_iter();
+    parts.map(|(id, places)| (id, ValueSetShape { places, ..set.clone() })).collect()
+}
+
+/// The names of a domain's instances, made when they are first asked for.
+#[derive(Debug, Default)]
+struct InstanceNames {
+    of: Option<InDom>,
+    names: HashMap<InstanceId, Arc<str>>,
+}
+
+impl InstanceNames {
+    fn get(&mut self, catalog: &Catalog, indom: Option<InDom>, id: InstanceId) -> Option<Arc<str>> {
+        if self.of != indom {
+            let found = catalog.indoms.iter().find(|(known, _)| Some(*known) == indom);
+            let instances = found.map_or(&[][..], |(_, instances)| instances);
+            self.names = instances.iter().map(|one| (one.id, Arc::clone(&one.name))).collect();
+            self.of = indom;
+        }
+        self.names.get(&id).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_archive::{Instance, MetricDesc};
+    use pcp_types::{Pmid, Units, ValueType};
+
+    use super::*;
+    use crate::config::InstancePattern;
+
+    fn id(id: i32) -> InstanceId {
+        InstanceId::new(id).unwrap()
+    }
+
+    /// The counter "mmv.a.count", the discrete "mmv.a.version", and "mmv.b.size"
+    /// with the instances sda, sdb and tmp.
+    fn catalog() -> (RecordShape, Catalog) {
+        let indom = InDom::new(70, 1).unwrap();
+        let metrics = [
+            ("mmv.a.count", Semantics::Counter, None),
+            ("mmv.a.version", Semantics::Discrete, None),
+            ("mmv.b.size", Semantics::Instant, Some(indom)),
+        ];
+        let mut shape = RecordShape::new();
+        let mut catalog = Catalog::default();
+        for (item, (name, semantics, indom)) in metrics.into_iter().enumerate() {
+            let pmid = Pmid::new(70, 1, item as u32).unwrap();
+            let value_type = ValueType::U64;
+            let units = Units::NONE;
+            let desc = MetricDesc { pmid, value_type, indom, semantics, units };
+            catalog.metrics.push((desc, name.into()));
+            let place = |instance| Place { instance, source: 0, value: item };
+            let places = match indom {
+                Some(_) => (0..3).map(|number| place(Some(id(number)))).collect(),
+                None => vec![place(None)],
+            };
+            shape.push(ValueSetShape { pmid, value_type, owners: vec![0], places });
+        }
+        let instances = ["sda", "sdb", "tmp"].into_iter().enumerate();
+        let instance =
+            |(number, name): (usize, &str)| Instance { id: id(number as i32), name: name.into() };
+        catalog.indoms.push((indom, instances.map(instance).collect()));
+        (shape, catalog)
+    }
+
+    fn group(metrics: &[&str], instances: &[&str], log: LogMode) -> Group {
+        Group {
+            name: String::new(),
+            metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
+            instances: instances
+                .iter()
+                .map(|&name| InstancePattern::Matching(name.to_owned()))
+                .collect(),
+            interval: None,
+            log,
+        }
+    }
+
+    /// Item and number of values of each set.
+    fn sets(shape: &RecordShape) -> Vec<(u32, usize)> {
+        shape.iter().map(|set| (set.pmid.item(), set.places.len())).collect()
+    }
+
+    /// The shares of groups of the configuration, and of the default group.
+    fn partition_among(groups: &[Group], shape: RecordShape, catalog: &mut Catalog) -> Vec<Share> {
+        let ids = (0..groups.len()).map(GroupId::Configured);
+        let configured: Vec<_> = ids.clone().zip(groups).collect();
+        let mut shares = partition(shape, catalog, &configured);
+        ids.chain([GroupId::Default]).map(|id| shares.remove(&id).unwrap_or_default()).collect()
+    }
+
+    fn every(groups: &[Group]) -> Vec<Vec<(u32, usize)>> {
+        let (shape, mut catalog) = catalog();
+        let shares = partition_among(groups, shape, &mut catalog);
+        assert!(shares.iter().all(|share| share.on_change.is_empty()));
+        shares.iter().map(|share| sets(&share.every)).collect()
+    }
+
+    #[test]
+    fn what_no_group_takes_is_in_the_default_group() {
+        assert_eq!(every(&[]), [[(0, 1), (1, 1), (2, 3)]]);
+        let groups = [group(&["mmv.a"], &[], LogMode::Every)];
+        assert_eq!(every(&groups), [vec![(0, 1), (1, 1)], vec![(2, 3)]]);
+    }
+
+    #[test]
+    fn the_first_group_that_takes_a_metric_logs_it() {
+        let groups = [
+            group(&["*.version", "mmv.b.s"], &[], LogMode::Every),
+            group(&["mmv"], &[], LogMode::Every),
+        ];
+        assert_eq!(every(&groups), [vec![(1, 1)], vec![(0, 1), (2, 3)], vec![]]);
+    }
+
+    #[test]
+    fn instances_of_a_metric_may_be_of_several_groups() {
+        let groups = [
+            group(&["mmv"], &["sda"], LogMode::Every),
+            group(&["mmv.b"], &["sd*"], LogMode::Every),
+        ];
+        assert_eq!(every(&groups), [vec![(2, 1)], vec![(2, 1)], vec![(0, 1), (1, 1), (2, 1)]]);
+    }
+
+    #[test]
+    fn only_discrete_metrics_are_logged_on_change() {
+        for log in [LogMode::Once, LogMode::OnChange] {
+            let (shape, mut catalog) = catalog();
+            let shares = partition_among(&[group(&["mmv"], &[], log)], shape, &mut catalog);
+            assert_eq!(sets(&shares[0].every), [(0, 1), (2, 3)]);
+            assert_eq!(sets(&shares[0].on_change), [(1, 1)]);
+        }
+    }
+
+    #[test]
+    fn what_is_never_logged_is_not_in_the_catalog() {
+        let (shape, mut catalog) = catalog();
+        let groups =
+            [group(&["mmv.a"], &[], LogMode::Never), group(&["mmv"], &["tmp"], LogMode::Never)];
+        let shares = partition_among(&groups, shape, &mut catalog);
+        assert_eq!(shares[..2], [Share::default(), Share::default()]);
+        assert_eq!(sets(&shares[2].every), [(2, 2)]);
+        let names: Vec<&str> = catalog.metrics.iter().map(|(_, name)| &**name).collect();
+        assert_eq!(names, ["mmv.b.size"]);
+    }
+
+    #[test]
+    fn a_metric_without_values_goes_to_a_group_that_would_have_all() {
+        let (mut shape, mut catalog) = catalog();
+        shape[2].places.clear();
+        let groups =
+            [group(&["mmv"], &["sd*"], LogMode::Every), group(&["mmv"], &[], LogMode::Every)];
+        let shares = partition_among(&groups, shape, &mut catalog);
+        assert_eq!(sets(&shares[1].every), [(0, 1), (1, 1), (2, 0)]);
+    }
+}

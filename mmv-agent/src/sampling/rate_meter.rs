@@ -1,0 +1,66 @@
+//! Rates a second, over about the last minute.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The least time between two readings.
+const APART: Duration = Duration::from_secs(5);
+/// How many readings are kept.
+const KEPT: usize = 13;
+
+/// Readings of two counters.
+#[derive(Debug, Clone)]
+pub(crate) struct RateMeter {
+    readings: VecDeque<(Duration, [u64; 2])>,
+}
+
+impl RateMeter {
+    /// Both counters are 0 at the start.
+    pub(crate) fn new() -> Self {
+        Self { readings: VecDeque::from([(Duration::ZERO, [0; 2])]) }
+    }
+
+    /// Adds a reading; `now` counts from the start.
+    pub(crate) fn note(&mut self, now: Duration, counters: [u64; 2]) {
+        if self.readings.back().is_some_and(|(at, _)| now < *at + APART) {
+            return;
+        }
+        if self.readings.len() == KEPT {
+            self.readings.pop_front();
+        }
+        self.readings.push_back((now, counters));
+    }
+
+    /// The rates since the oldest reading, given the counters as they are now.
+    pub(crate) fn rates(&self, now: Duration, counters: [u64; 2]) -> [f64; 2] {
+        let Some((at, before)) = self.readings.front() else { return [0.0; 2] };
+        let time = now.saturating_sub(*at).as_secs_f64();
+        let rate = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / time;
+        let [first, second] = [0, 1].map(|at| (counters[at], before[at]));
+        if time > 0.0 { [rate(first), rate(second)] } else { [0.0; 2] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_minute() {
+        let mut meter = RateMeter::new();
+        let rates =
+            |meter: &RateMeter, now, done| meter.rates(now, done).map(|rate| rate.round() as u64);
+        assert_eq!(rates(&meter, Duration::ZERO, [0, 0]), [0, 0]);
+        let second = Duration::from_secs(1);
+        // A thousand a second in the first hour, ten a second after it.
+        let done = |at: u64| [1000 * at.min(3600) + 10 * at.saturating_sub(3600), at];
+        for at in 0..=3600 {
+            meter.note(second * at, done(at.into()));
+        }
+        assert_eq!(rates(&meter, second * 3600, done(3600)), [1000, 1]);
+        for at in 3600..3700 {
+            meter.note(second * at, done(at.into()));
+        }
+        assert_eq!(rates(&meter, second * 3700, done(3700)), [10, 1]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Reports what happens to files and to the agent: log lines, at a limited rate, and
+//! events.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+
+use mmv_format::view::Contents;
+use pcp_types::Timestamp;
+use tracing::{info, warn};
+
+use crate::discovery::{DeadFile, FileState, LogLimiter, NotRemoved};
+use crate::moment::Moment;
+use crate::source::Fault;
+use crate::telemetry::{EventLog, Kind};
+
+/// How many of a file's flaws are logged one by one.
+const FLAWS_LOGGED: usize = 5;
+
+/// Where the sampler thread reports to.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    limiter: LogLimiter,
+    /// The events.
+    pub events: EventLog,
+    /// Events of the agent that the next tick reports.
+    pending: Vec<Kind>,
+    last_tick: Option<Timestamp>,
+}
+
+impl Reporter {
+    /// A reporter whose first tick reports the start of the agent.
+    pub(crate) fn new(log_events: bool) -> Self {
+        let events = EventLog::new(log_events);
+        Self { limiter: LogLimiter::new(), events, pending: vec![Kind::Started], last_tick: None }
+    }
+
+    /// Whether one more line about files may be logged.
+    pub(crate) fn may_log(&mut self) -> bool {
+        self.limiter.may_log()
+    }
+
+    /// Reports an event of the agent at the next tick.
+    pub(crate) fn report_at_next_tick(&mut self, kind: Kind) {
+        self.pending.push(kind);
+    }
+
+    /// Begins a tick.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.limiter.set_now(now.monotonic);
+        self.events.begin(now.monotonic, now.wall);
+        let last = self.last_tick.replace(now.wall);
+        for kind in self.pending.drain(..) {
+            self.events.note(kind, |event| {
+                if kind == Kind::Gap {
+                    event.since = last;
+                    return;
+                }
+                event.pid = Some(std::process::id().cast_signed());
+                event.reason = Some(concat!("mmv-agent ", env!("CARGO_PKG_VERSION")).into());
+            });
+        }
+    }
+
+    /// An entry of the directory is no regular file.
+    pub(crate) fn not_a_file(&mut self, name: &OsStr, kind: &str) {
+        if self.may_log() {
+            warn!(file = %name.display(), reason = %kind, "not harvested");
+        }
+    }
+
+    /// A file is harvested.
+    pub(crate) fn harvested(&mut self, name: &OsStr, contents: &Contents) {
+        if self.may_log() {
+            info!(
+                file = %name.display(),
+                version = contents.header.version,
+                metrics = contents.metrics.len(),
+                values = contents.values.len(),
+                "harvested"
+            );
+        }
+    }
+
+    /// A file has new metadata.
+    pub(crate) fn grown(&mut self, name: &OsStr, contents: &Contents) {
+        if self.may_log() {
+            info!(
+                file = %name.display(),
+                metrics = contents.metrics.len(),
+                values = contents.values.len(),
+                "its metadata changed"
+            );
+        }
+    }
+
+    /// A file did not get the cluster that it asks for.
+    pub(crate) fn moved(&mut self, name: &OsStr, cluster: u32, collision: &impl Display) {
+        if self.may_log() {
+            warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
+        }
+    }
+
+    /// A file is not harvested, for a reason that was not reported yet.
+    pub(crate) fn rejected(
+        &mut self,
+        name: &OsStr,
+        state: FileState,
+        reason: &(impl Display + ToString),
+    ) {
+        self.events.refused(name, kind_of(state), reason);
+        if self.may_log() {
+            warn!(file = %name.display(), %reason, "not harvested");
+        }
+    }
+
+    /// What was read of a file may not be used.
+    pub(crate) fn faulty(&mut self, name: &OsStr, fault: Fault) {
+        // The next listing shows what became of a name that was unlinked, and programs
+        // do that when they end or restart.
+        let unlinked = fault == Fault::Unlinked;
+        if !unlinked {
+            self.events.refused(name, Kind::Quarantined, &fault);
+        }
+        match (self.may_log(), unlinked) {
+            (false, _) => {}
+            (_, true) => info!(file = %name.display(), reason = %fault, "no longer harvested"),
+            (_, false) => warn!(file = %name.display(), reason = %fault, "no longer harvested"),
+        }
+    }
+
+    /// A file that was harvested is closed.
+    pub(crate) fn closed(&mut self, name: &OsStr, reason: &impl Display) {
+        if self.may_log() {
+            info!(file = %name.display(), %reason, "no longer harvested");
+        }
+    }
+
+    /// A file of a process that has ended was removed, or not.
+    pub(crate) fn removed(&mut self, dead: &DeadFile, outcome: Option<&NotRemoved>) {
+        let (file, pid) = (dead.name.display(), dead.process.pid);
+        if outcome.is_none() {
+            self.events.removed(&dead.name, pid);
+        }
+        if !self.may_log() {
+            return;
+        }
+        match outcome {
+            None => info!(%file, pid, "removed: its process ended long ago"),
+            Some(NotRemoved::Refused(error)) => warn!(%file, pid, %error, "cannot be removed"),
+            Some(reason) => info!(%file, pid, %reason, "is not removed"),
+        }
+    }
+}
+
+/// Warns of entries of a file that are left out; of the `unlisted` ones only the number
+/// is known.
+pub(super) fn warn_left_out<F: Display>(
+    name: &OsStr,
+    flaws: impl ExactSizeIterator<Item = F>,
+    unlisted: usize,
+) {
+    let more = flaws.len().saturating_sub(FLAWS_LOGGED) + unlisted;
+    for flaw in flaws.take(FLAWS_LOGGED) {
+        warn!(file = %name.display(), reason = %flaw, "an entry is left out");
+    }
+    if more > 0 {
+        warn!(file = %name.display(), more, "more entries are left out");
+    }
+}
+
+/// The event of a file that gets into a state.
+const fn kind_of(state: FileState) -> Kind {
+    match state {
+        FileState::Quarantined => Kind::Quarantined,
+        FileState::Waiting | FileState::Harvested => Kind::Waiting,
+    }
+}

@@ -1,0 +1,313 @@
+//! One pass over a file's values: from the mapping into private memory.
+//!
+//! Values are copied first and encoded only after the checks that follow the
+//! pass, so nothing unverified ever reaches a record.
+
+use mmv_format::mapping::ReadMapping;
+
+use super::value_plan::Elapsed;
+use super::{TEXT_BYTES, ValuePlan};
+
+/// How often an interval timer that was opened or closed during the read is read again;
+/// after that the last reading counts.
+const ELAPSED_TRIES: usize = 8;
+
+/// The values of one file, as the last pass found them.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// One word per value of the plan that is no string; integers, floats and doubles as
+    /// in the cell, timers in microseconds.
+    words: Vec<u64>,
+    /// Which of the words are values; empty if all are.
+    present: Vec<bool>,
+    texts: Vec<Text>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Text {
+    start: usize,
+    len: usize,
+    present: bool,
+}
+
+impl Values {
+    /// Room for the values of `plan`.
+    pub(crate) fn new(plan: &ValuePlan) -> Self {
+        Self {
+            words: vec![0; plan.wide().end],
+            texts: vec![Text { start: 0, len: 0, present: false }; plan.texts().len()],
+            ..Self::default()
+        }
+    }
+
+    /// Values that are these words, all present.
+    #[cfg(test)]
+    pub(crate) fn of_words(words: &[u64]) -> Self {
+        Self { words: words.to_vec(), ..Self::default() }
+    }
+
+    /// Values to be filled in: numbers, all 0, and after them strings, all empty.
+    pub(crate) fn blank(words: usize, texts: usize) -> Self {
+        Self {
+            words: vec![0; words],
+            texts: vec![Text { start: 0, len: 0, present: true }; texts],
+            ..Self::default()
+        }
+    }
+
+    /// All numbers, to be changed.
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
+    /// About how many bytes of memory they use.
+    pub(crate) fn size(&self) -> usize {
+        let texts = size_of::<Text>() * self.texts.capacity() + self.bytes.capacity();
+        size_of::<Self>() + 8 * self.words.capacity() + self.present.capacity() + texts
+    }
+
+    /// How many values there are, strings as well.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len() + self.texts.len()
+    }
+
+    /// How many strings there are.
+    pub(crate) fn texts(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Makes value `index` present or absent. `false` if there is no such value.
+    pub(crate) fn flip(&mut self, index: usize) -> bool {
+        match index.checked_sub(self.words.len()) {
+            None => {
+                self.present.resize(self.words.len(), true);
+                self.present[index] = !self.present[index];
+            }
+            Some(number) => {
+                let Some(text) = self.texts.get_mut(number) else { return false };
+                text.present = !text.present;
+            }
+        }
+        true
+    }
+
+    /// Changes string `number`. `None` if there is none; else whether a record
+    /// needs another shape for it.
+    pub(crate) fn set_text(&mut self, number: usize, bytes: &[u8]) -> Option<bool> {
+        let Text { start, len, .. } = *self.texts.get(number)?;
+        self.bytes.splice(start..start + len, bytes.iter().copied());
+        self.texts[number].len = bytes.len();
+        for text in &mut self.texts[number + 1..] {
+            text.start = text.start - len + bytes.len();
+        }
+        Some(padded(len) != padded(bytes.len()))
+    }
+
+    /// Reads every value. `micros` is the time since 1970 in microseconds, for
+    /// timers that run; with `sentinel` some cells mean "no value".
+    ///
+    /// True if the record needs another shape than after the last pass: a
+    /// value has come or gone, or a string has another padded length. False,
+    /// with nothing read, if the plan is not one of this mapping.
+    pub(crate) fn read(
+        &mut self,
+        plan: &ValuePlan,
+        from: &ReadMapping,
+        micros: i64,
+        sentinel: bool,
+    ) -> bool {
+        let timers = plan.elapsed_values().start;
+        let Some(cells) = self.words.get_mut(..timers) else { return false };
+        if !from.load_many(&plan.cells, cells) {
+            return false;
+        }
+        let mut reshaped = false;
+        if sentinel {
+            reshaped |= self.note_absent(plan, timers);
+        }
+        for (index, elapsed) in plan.elapsed_values().zip(&plan.elapsed) {
+            let (value, open) = read_elapsed(from, *elapsed);
+            if sentinel {
+                reshaped |= self.note(index, value != u64::MAX);
+            }
+            // An interval that was opened after `micros` has not begun by then.
+            let since = if open < 0 { micros.saturating_add(open).max(0) } else { 0 };
+            self.words[index] = value.wrapping_add(since.cast_unsigned());
+        }
+        self.bytes.clear();
+        for (number, &at) in plan.strings.iter().enumerate() {
+            reshaped |= self.read_text(number, from, at, sentinel);
+        }
+        reshaped
+    }
+
+    /// All words, in the order of the plan.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Whether value `index` of the plan, a string or not, is one.
+    pub(crate) fn is_present(&self, index: usize) -> bool {
+        match index.checked_sub(self.words.len()) {
+            None => self.present.get(index).copied().unwrap_or(true),
+            Some(number) => self.texts.get(number).is_some_and(|text| text.present),
+        }
+    }
+
+    /// The string that is value `index` of the plan, without its NUL.
+    pub(crate) fn text(&self, index: usize) -> &[u8] {
+        index
+            .checked_sub(self.words.len())
+            .and_then(|number| self.texts.get(number))
+            .and_then(|text| self.bytes.get(text.start..text.start + text.len))
+            .unwrap_or_default()
+    }
+
+    fn note_absent(&mut self, plan: &ValuePlan, until: usize) -> bool {
+        let mut reshaped = false;
+        for index in 0..until {
+            reshaped |= self.note(index, !plan.is_sentinel(index, self.words[index]));
+        }
+        reshaped
+    }
+
+    fn note(&mut self, index: usize, present: bool) -> bool {
+        if self.present.is_empty() {
+            self.present = vec![true; self.words.len()];
+        }
+        let was = std::mem::replace(&mut self.present[index], present);
+        was != present
+    }
+
+    /// Copies a string out and cuts it at its NUL: it may be written concurrently, so a
+    /// length found in the mapping would mean nothing.
+    fn read_text(&mut self, number: usize, from: &ReadMapping, at: usize, sentinel: bool) -> bool {
+        let mut entry = [0u8; TEXT_BYTES];
+        let copied = from.copy_out(at, &mut entry);
+        // A full entry has no NUL: as in pmdammv, its last byte is dropped.
+        let end = entry.iter().position(|&byte| byte == 0).unwrap_or(TEXT_BYTES - 1);
+        let present = copied && !(sentinel && end == 0);
+        let text = Text { start: self.bytes.len(), len: end, present };
+        self.bytes.extend_from_slice(&entry[..end]);
+        let was = std::mem::replace(&mut self.texts[number], text);
+        was.present != present || padded(was.len) != padded(end)
+    }
+}
+
+/// Bytes of a string, its NUL and its padding in a record.
+fn padded(len: usize) -> usize {
+    (len + 1).next_multiple_of(4)
+}
+
+/// A consistent pair of a timer's words: closing an interval changes the value first
+/// and the other word second.
+fn read_elapsed(from: &ReadMapping, at: Elapsed) -> (u64, i64) {
+    let load = |at| from.load_u64(at).unwrap_or(0);
+    let mut open = load(at.extra);
+    for _ in 0..ELAPSED_TRIES {
+        let value = load(at.cell);
+        let again = load(at.extra);
+        if again == open && load(at.cell) == value {
+            return (value, open.cast_signed());
+        }
+        open = again;
+    }
+    (load(at.cell), open.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+
+    use mmv_format::layout::{Header, SectionKind, TocEntry};
+    use mmv_format::view::Contents;
+    use mmv_writer::{Counter, Registry, Text};
+    use zerocopy::{FromBytes, IntoBytes};
+
+    use super::*;
+
+    /// A file with the counter "busy" turned into a timer, whose two words are
+    /// `value` and `open`, and the string "text".
+    fn timer_file(value: u64, open: i64) -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::builder("f").directory(dir.path()).build().unwrap();
+        let _busy: Counter<u64> = registry.counter("busy").build().unwrap();
+        let text: Text = registry.text("text").build().unwrap();
+        let published = registry.publish().unwrap();
+        text.set("words");
+        let mut bytes = fs::read(published.path()).unwrap();
+        let toc = |bytes: &[u8], kind: SectionKind| {
+            let entries = bytes[Header::BYTES..].chunks_exact(TocEntry::BYTES);
+            let mut entries = entries.map(|entry| TocEntry::read_from_bytes(entry).unwrap());
+            entries.find(|entry| entry.kind == kind.code()).unwrap().offset as usize
+        };
+        let kind_at = toc(&bytes, SectionKind::Metrics) + 68;
+        bytes[kind_at..kind_at + 4].copy_from_slice(9i32.as_bytes());
+        let value_at = toc(&bytes, SectionKind::Values);
+        bytes[value_at..value_at + 8].copy_from_slice(value.as_bytes());
+        bytes[value_at + 8..value_at + 16].copy_from_slice(open.as_bytes());
+        let path = dir.path().join("timer");
+        fs::write(&path, &bytes).unwrap();
+        (dir, File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    fn read(file: &File, micros: i64, sentinel: bool) -> (Values, ValuePlan, ReadMapping) {
+        let bytes = fs::read(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file)));
+        let contents = Contents::parse(&bytes.unwrap()).unwrap();
+        let mapping = ReadMapping::map(file).unwrap();
+        let plan = ValuePlan::resolve(&contents, mapping.len()).unwrap();
+        let mut values = Values::new(&plan);
+        assert!(values.read(&plan, &mapping, micros, sentinel));
+        (values, plan, mapping)
+    }
+
+    #[test]
+    fn a_timer_counts_its_open_interval_up_to_now() {
+        let (_dir, file) = timer_file(100, -1_000_000);
+        let (values, ..) = read(&file, 1_000_250, false);
+        assert_eq!(values.words(), [350]);
+        let (_dir, file) = timer_file(100, 0);
+        let (values, ..) = read(&file, 1_000_250, false);
+        assert_eq!(values.words(), [100]);
+    }
+
+    #[test]
+    fn an_interval_opened_after_the_timestamp_does_not_count_backwards() {
+        let (_dir, file) = timer_file(100, -1_000_000);
+        let (values, ..) = read(&file, 999_950, false);
+        assert_eq!(values.words(), [100]);
+    }
+
+    #[test]
+    fn a_timer_of_all_ones_is_no_value_with_the_flag_only() {
+        let (_dir, file) = timer_file(u64::MAX, 0);
+        assert!(read(&file, 0, false).0.is_present(0));
+        assert!(!read(&file, 0, true).0.is_present(0));
+    }
+
+    #[test]
+    fn strings_end_at_their_nul_or_before_the_last_byte() {
+        let (_dir, file) = timer_file(0, 0);
+        let (mut values, plan, mapping) = read(&file, 0, false);
+        assert_eq!(values.text(1), b"words");
+        assert!(!values.read(&plan, &mapping, 0, false), "nothing has changed");
+        file.write_all_at(&[b'x'; TEXT_BYTES], plan.strings[0] as u64).unwrap();
+        assert!(values.read(&plan, &mapping, 0, false), "its length has changed");
+        assert_eq!(values.text(1), [b'x'; TEXT_BYTES - 1]);
+    }
+
+    #[test]
+    fn only_another_padded_length_needs_another_shape() {
+        let (_dir, file) = timer_file(0, 0);
+        let (mut values, plan, mapping) = read(&file, 0, false);
+        let at = plan.strings[0] as u64;
+        for (text, reshaped) in
+            [(&b"sevens\0"[..], false), (b"seven77\0", false), (b"eight888\0", true)]
+        {
+            file.write_all_at(text, at).unwrap();
+            assert_eq!(values.read(&plan, &mapping, 0, false), reshaped, "{text:?}");
+        }
+    }
+}

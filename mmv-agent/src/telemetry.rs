@@ -1,0 +1,25 @@
+//! What the agent reports about itself.
+//!
+//! In come events, counts and durations from all threads; out go the event metric of
+//! the archives, the agent's own MMV file, the status, and the messages to the
+//! service manager. The sockets that hand out the status are in `control`.
+//!
+//! Invariant: reporting never blocks a thread for longer than it takes to lock a few
+//! words.
+
+mod event_log;
+pub(crate) mod events;
+pub(crate) mod notify;
+mod own_metrics;
+mod quantiles;
+mod shared_status;
+pub(crate) mod status;
+
+pub(crate) use event_log::EventLog;
+pub(crate) use events::{Event, Events, Kind};
+pub(crate) use own_metrics::OwnMetrics;
+pub(crate) use quantiles::{Quantiles, micros};
+pub(crate) use shared_status::SharedStatus;
+pub(crate) use status::{
+    FlightRecorderStatus, Forecast, GroupStatus, Lateness, SourceStatus, Status,
+};

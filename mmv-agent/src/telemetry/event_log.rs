@@ -1,0 +1,259 @@
+//! What happened since the last sample: to files, and to the agent.
+//!
+//! Logs the changes of state of each file, so that a file which is rejected at each
+//! try is one event. Any process that can make files could
+//! make events as fast as the agent ticks: a token bucket limits them, the others are
+//! counted.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use pcp_types::Timestamp;
+
+use super::{Event, Events, Kind};
+use crate::discovery::TokenBucket;
+
+/// How many events about files in a row.
+const IN_A_ROW: f64 = 1_000.0;
+/// And how many in a second later on: some 5 MB a day.
+const PER_SECOND: f64 = 0.5;
+
+/// The last event of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Harvested,
+    /// It ended, or is refused.
+    Left,
+    /// Another file has its name now.
+    Replaced,
+}
+
+/// The events of the ticks that no sample has taken yet.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    /// Events go into the archive; else they are counted only.
+    pub logged: bool,
+    bucket: TokenBucket,
+    now: Duration,
+    timestamp: Timestamp,
+    last: BTreeMap<OsString, Last>,
+    events: Events,
+    /// The bucket has paid for the event with the number of missed ones.
+    paid: bool,
+    /// How many events of each kind there were.
+    pub counts: [u64; Kind::NAMES.len()],
+}
+
+impl EventLog {
+    /// A log that counts events, and keeps them for the archive if they are `logged`.
+    pub(crate) fn new(logged: bool) -> Self {
+        Self {
+            logged,
+            bucket: TokenBucket::new(IN_A_ROW, PER_SECOND),
+            now: Duration::ZERO,
+            timestamp: Timestamp::EPOCH,
+            last: BTreeMap::new(),
+            events: Events::default(),
+            paid: false,
+            counts: [0; Kind::NAMES.len()],
+        }
+    }
+
+    /// A tick begins: `now` after the start, with this time.
+    pub(crate) fn begin(&mut self, now: Duration, timestamp: Timestamp) {
+        (self.now, self.timestamp) = (now, timestamp);
+    }
+
+    /// The events for the next sample. They stay until one has taken them. The
+    /// number of missed events is rate-limited as well.
+    pub(crate) fn due(&mut self) -> Events {
+        if self.events.list.is_empty() && self.events.missed > 0 {
+            self.paid = self.paid || self.bucket.try_take(1.0, self.now);
+            if !self.paid {
+                return Events::default();
+            }
+        }
+        self.events.clone()
+    }
+
+    /// A sample has taken them.
+    pub(crate) fn clear(&mut self) {
+        (self.events, self.paid) = (Events::default(), false);
+    }
+
+    /// Adds an event of the agent; `fill` sets its parameters.
+    pub(crate) fn note(&mut self, kind: Kind, fill: impl FnOnce(&mut Event)) {
+        self.count(kind);
+        if self.logged {
+            let mut event = Event::new(kind, self.timestamp);
+            fill(&mut event);
+            self.events.push(event);
+        }
+    }
+
+    /// A file is harvested from now on, or from now on with other metadata.
+    pub(crate) fn admitted(&mut self, name: &OsStr, pid: Option<i32>, values: usize) {
+        let before = self.last.insert(name.to_owned(), Last::Harvested);
+        let kind = match before {
+            None => Kind::Appeared,
+            Some(Last::Harvested) => Kind::Grew,
+            Some(Last::Left) => Kind::Recovered,
+            Some(Last::Replaced) => Kind::Restarted,
+        };
+        self.of_file(kind, name, |event| {
+            event.pid = pid;
+            event.values = Some(values as u64);
+        });
+    }
+
+    /// The producer of a file has ended.
+    pub(crate) fn ended(&mut self, name: &OsStr, pid: i32) {
+        self.last.insert(name.to_owned(), Last::Left);
+        self.of_file(Kind::Ended, name, |event| event.pid = Some(pid));
+    }
+
+    /// A file whose process had ended was removed.
+    pub(crate) fn removed(&mut self, name: &OsStr, pid: i32) {
+        if self.last.get(name) == Some(&Last::Left) {
+            self.last.remove(name);
+        }
+        self.of_file(Kind::Removed, name, |event| event.pid = Some(pid));
+    }
+
+    /// A file is not harvested, for a reason that was not logged yet.
+    pub(crate) fn refused(&mut self, name: &OsStr, kind: Kind, reason: &impl ToString) {
+        self.last.insert(name.to_owned(), Last::Left);
+        self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
+    }
+
+    /// Another file has taken the name of a file.
+    pub(crate) fn replaced(&mut self, name: &OsStr) {
+        if let Some(last) = self.last.get_mut(name) {
+            *last = Last::Replaced;
+        }
+    }
+
+    /// A file is gone.
+    pub(crate) fn vanished(&mut self, name: &OsStr) {
+        if self.last.remove(name).is_some() {
+            self.of_file(Kind::Vanished, name, |_| ());
+        }
+    }
+
+    fn of_file(&mut self, kind: Kind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
+        self.count(kind);
+        if !self.logged {
+            return;
+        }
+        if !self.bucket.try_take(1.0, self.now) {
+            self.events.missed = self.events.missed.saturating_add(1);
+            return;
+        }
+        let mut event = Event::new(kind, self.timestamp);
+        event.file = Some(name.display().to_string());
+        fill(&mut event);
+        self.events.push(event);
+    }
+
+    fn count(&mut self, kind: Kind) {
+        if let Some(count) = self.counts.get_mut(kind as usize) {
+            *count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn event_log() -> EventLog {
+        EventLog::new(true)
+    }
+
+    /// Takes the events and clears them.
+    fn take(event_log: &mut EventLog) -> Vec<&'static str> {
+        let events = event_log.due();
+        event_log.clear();
+        events.list.iter().map(|event| event.kind.name()).collect()
+    }
+
+    #[test]
+    fn the_event_of_a_file_depends_on_its_previous_event() {
+        let (mut event_log, name) = (event_log(), OsStr::new("app"));
+        event_log.vanished(name);
+        event_log.replaced(name);
+        assert_eq!(take(&mut event_log), [""; 0], "the file was unknown");
+        event_log.admitted(name, Some(7), 3);
+        event_log.admitted(name, Some(7), 4);
+        event_log.refused(name, Kind::Quarantined, &"it is bad");
+        event_log.admitted(name, Some(7), 3);
+        event_log.replaced(name);
+        event_log.admitted(name, Some(8), 3);
+        event_log.ended(name, 8);
+        event_log.vanished(name);
+        event_log.admitted(name, None, 3);
+        event_log.ended(name, 8);
+        event_log.removed(name, 8);
+        event_log.vanished(name);
+        let expected = [
+            "appeared",
+            "grew",
+            "quarantined",
+            "recovered",
+            "restarted",
+            "ended",
+            "vanished",
+            "appeared",
+            "ended",
+            "removed",
+        ];
+        assert_eq!(take(&mut event_log), expected);
+        assert_eq!(event_log.counts[..2], [2, 1]);
+    }
+
+    #[test]
+    fn events_stay_until_a_sample_has_taken_them() {
+        let mut event_log = event_log();
+        event_log.note(Kind::Started, |_| ());
+        assert_eq!(event_log.due(), event_log.due());
+        assert_eq!(take(&mut event_log), ["started"]);
+        assert!(event_log.due().is_empty());
+    }
+
+    #[test]
+    fn files_that_come_and_go_make_few_events() {
+        let mut event_log = event_log();
+        let (mut logged, mut missed, mut arrays) = (0, 0, 0);
+        for second in 0..10_000 {
+            event_log.begin(SECOND * second, Timestamp::EPOCH);
+            for name in ["a", "b"] {
+                event_log.admitted(OsStr::new(name), None, 1);
+                event_log.vanished(OsStr::new(name));
+            }
+            let events = event_log.due();
+            if !events.is_empty() {
+                event_log.clear();
+                arrays += 1;
+            }
+            logged += events.list.len();
+            missed += events.missed as usize;
+        }
+        let unreported = event_log.events.missed as usize;
+        assert_eq!(logged + missed + unreported, 40_000, "each is logged or counted");
+        assert!(logged <= 6_000 && unreported < 10, "{logged} and {unreported}");
+        assert!(arrays <= 6_000, "{arrays}");
+        assert_eq!(event_log.counts.iter().sum::<u64>(), 40_000);
+    }
+
+    #[test]
+    fn what_is_not_logged_is_counted_all_the_same() {
+        let mut event_log = EventLog::new(false);
+        event_log.admitted(OsStr::new("app"), None, 1);
+        event_log.note(Kind::Gap, |_| ());
+        assert!(event_log.due().is_empty());
+        assert_eq!(event_log.counts.iter().sum::<u64>(), 2);
+    }
+}

@@ -1,0 +1,346 @@
+//! What happened to files and samples, as an event metric of the archive.
+//!
+//! A reader of an archive sees a curve stop; `mmv.agent.events` states why. It has
+//! an array of events for each tick with any, and an empty one with the
+//! next sample, since readers take the last value for the current one.
+//!
+//! No MMV file can have these PMIDs, 70.4095.n ([`OWN_CLUSTER`]), nor these names.
+//! The parameters have no values but in events, and descriptors so that
+//! readers can show them. Each record of events has a set without values of each of
+//! them: pmlogextract keeps descriptors of what is in records only.
+
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{EncodeError, MetricDesc, TextKind, TextTarget, Value, ValueSet};
+use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
+
+use crate::metadata::{Catalog, DOMAIN, OWN_CLUSTER};
+
+/// The longest text of a parameter; it may come from a file.
+const TEXT: usize = 255;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file is harvested for the first time.
+    Appeared,
+    /// Another file has taken the name of one that was known: its application was
+    /// restarted.
+    Restarted,
+    /// A file has new metadata: metrics or instances have come or gone.
+    Grew,
+    /// The process that feeds a file has ended; its last values were logged.
+    Ended,
+    /// A file is gone.
+    Vanished,
+    /// A file is not harvested, for what is wrong with it.
+    Quarantined,
+    /// A file is not harvested for now, and nothing is wrong with it.
+    Waiting,
+    /// A file is harvested again.
+    Recovered,
+    /// Samples were dropped because the queue was full.
+    Dropped,
+    /// Records could not be written.
+    Lost,
+    /// Nothing was sampled for a while: the machine or the agent was suspended, or
+    /// the clock was set forward.
+    Gap,
+    /// The agent has started.
+    Started,
+    /// The agent was stopped.
+    Stopped,
+    /// A file whose process had ended was removed by the agent.
+    Removed,
+}
+
+impl Kind {
+    /// The names in archives, in the order of the kinds.
+    pub(crate) const NAMES: [&str; 14] = [
+        "appeared",
+        "restarted",
+        "grew",
+        "ended",
+        "vanished",
+        "quarantined",
+        "waiting",
+        "recovered",
+        "dropped",
+        "lost",
+        "gap",
+        "started",
+        "stopped",
+        "removed",
+    ];
+
+    /// How it is called in archives.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The tick that noticed it.
+    pub timestamp: Timestamp,
+    /// What happened.
+    pub kind: Kind,
+    /// To which file.
+    pub file: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The process that feeds the file, or the agent's own.
+    pub pid: Option<i32>,
+    /// How many values the file has.
+    pub values: Option<u64>,
+    /// How many records are missing.
+    pub records: Option<u64>,
+    /// The first moment of which something is missing.
+    pub since: Option<Timestamp>,
+}
+
+impl Event {
+    /// Something of which no more is known.
+    pub(crate) const fn new(kind: Kind, timestamp: Timestamp) -> Self {
+        let (file, reason) = (None, None);
+        Self { timestamp, kind, file, reason, pid: None, values: None, records: None, since: None }
+    }
+}
+
+/// Events that are on their way to the archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Events {
+    /// The logged events.
+    pub list: Vec<Event>,
+    /// How many more there were.
+    pub missed: u32,
+}
+
+impl Events {
+    /// So many wait at most, for a disk that is full; more are counted.
+    pub(crate) const MOST: usize = 2_000;
+
+    /// Whether nothing happened.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.missed == 0
+    }
+
+    /// Adds one, or counts it.
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.list.len() < Self::MOST {
+            self.list.push(event);
+        } else {
+            self.missed = self.missed.saturating_add(1);
+        }
+    }
+
+    /// Adds others.
+    pub(crate) fn add(&mut self, others: &Self) {
+        others.list.iter().for_each(|event| self.push(event.clone()));
+        self.missed = self.missed.saturating_add(others.missed);
+    }
+
+    /// The sets of a record: the value of `mmv.agent.events`, and if there
+    /// are events the parameters, without values.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::TimeRange`] from 2038 on, which such arrays cannot hold.
+    pub(crate) fn value_sets(&self, timestamp: Timestamp) -> Result<Vec<ValueSet>, EncodeError> {
+        let mut array = EventArrayBuilder::new();
+        for event in &self.list {
+            array.record(event.timestamp, EventFlags::POINT)?;
+            put(&mut array, event)?;
+        }
+        if self.missed > 0 {
+            array.missed(timestamp, self.missed.min(i32::MAX.cast_unsigned()))?;
+        }
+        let events = ValueSet { pmid: pmid(EVENTS), values: Ok(vec![(None, array.finish())]) };
+        let mut sets = vec![events];
+        if !self.list.is_empty() {
+            let empty = |item| ValueSet { pmid: pmid(item), values: Ok(Vec::new()) };
+            sets.extend((KIND..=SINCE).map(empty));
+        }
+        Ok(sets)
+    }
+}
+
+fn put(array: &mut EventArrayBuilder, event: &Event) -> Result<(), EncodeError> {
+    let Event { timestamp: _, kind, file, reason, pid, values, records, since } = event;
+    array.parameter(pmid(KIND), Value::String(kind.name().as_bytes()))?;
+    for (item, text) in [(FILE, file), (REASON, reason)] {
+        if let Some(text) = text {
+            array.parameter(pmid(item), Value::String(printable(text).as_bytes()))?;
+        }
+    }
+    if let Some(pid) = pid {
+        array.parameter(pmid(PID), Value::U32(pid.cast_unsigned()))?;
+    }
+    for (item, number) in [(VALUES, values), (RECORDS, records)] {
+        if let Some(number) = number {
+            array.parameter(pmid(item), Value::U64(*number))?;
+        }
+    }
+    if let Some(since) = since {
+        array.parameter(pmid(SINCE), Value::String(in_utc(*since).as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// A text that is safe on a terminal, no longer than [`TEXT`] bytes.
+fn printable(text: &str) -> String {
+    let mut out = String::new();
+    for char in text.chars().map(|char| if char.is_control() { '?' } else { char }) {
+        if out.len() + char.len_utf8() > TEXT {
+            break;
+        }
+        out.push(char);
+    }
+    out
+}
+
+/// `2023-11-14T22:13:20.5Z`.
+fn in_utc(timestamp: Timestamp) -> String {
+    let nanos = timestamp.as_nanos();
+    jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| at.to_string())
+}
+
+const EVENTS: u32 = 1;
+const KIND: u32 = 2;
+const FILE: u32 = 3;
+const REASON: u32 = 4;
+const PID: u32 = 5;
+const VALUES: u32 = 6;
+const RECORDS: u32 = 7;
+const SINCE: u32 = 8;
+
+/// Item, name, type and help of each metric.
+const METRICS: [(u32, &str, ValueType, &str); 8] = [
+    (EVENTS, "mmv.agent.events", ValueType::Event, "what happened to MMV files and samples"),
+    (KIND, "mmv.agent.event.type", ValueType::String, "what happened"),
+    (FILE, "mmv.agent.event.file", ValueType::String, "the MMV file that it happened to"),
+    (REASON, "mmv.agent.event.reason", ValueType::String, "why it happened"),
+    (PID, "mmv.agent.event.pid", ValueType::U32, "the process that feeds the file, or the agent"),
+    (VALUES, "mmv.agent.event.values", ValueType::U64, "how many values the file has"),
+    (RECORDS, "mmv.agent.event.records", ValueType::U64, "how many records are missing"),
+    (SINCE, "mmv.agent.event.since", ValueType::String, "from when on they are missing, in UTC"),
+];
+
+/// The names that no metric of a file may have.
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, Pmid)> {
+    METRICS.iter().map(|(item, name, ..)| (*name, pmid(*item)))
+}
+
+/// Adds the metrics to a catalog, after those of files.
+pub(crate) fn declare(catalog: &mut Catalog) {
+    for (item, name, value_type, help) in METRICS {
+        let pmid = pmid(item);
+        // As PCP's own event metrics.
+        let semantics = if item == EVENTS { Semantics::Instant } else { Semantics::Discrete };
+        let desc = MetricDesc { pmid, value_type, indom: None, semantics, units: Units::NONE };
+        catalog.metrics.push((desc, name.into()));
+        catalog.texts.push((TextTarget::Metric(pmid), TextKind::OneLine, help.to_owned()));
+    }
+}
+
+const fn pmid(item: u32) -> Pmid {
+    Pmid::from_raw(DOMAIN << 22 | OWN_CLUSTER << 10 | item)
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_archive::event::EventArray;
+
+    use super::*;
+
+    fn timestamp() -> Timestamp {
+        Timestamp::new(1_700_000_000, 500_000_000).unwrap()
+    }
+
+    /// The parameters of each record of a value, as text.
+    fn parameters(events: &Events) -> Vec<Vec<(u32, String)>> {
+        let sets = events.value_sets(timestamp()).unwrap();
+        assert_eq!(sets.len(), METRICS.len(), "pmlogextract needs to see all of them");
+        let values = sets[0].values.clone().unwrap();
+        let array = EventArray::unpack(values[0].1.as_value()).unwrap();
+        let text = |value: Value<'_>| match value {
+            Value::String(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Value::U32(number) => number.to_string(),
+            Value::U64(number) => number.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let records = array.records();
+        records
+            .map(|record| match record.missed() {
+                Some(missed) => vec![(0, missed.to_string())],
+                None => record.parameters().map(|(pmid, v)| (pmid.item(), text(v))).collect(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_event_has_only_its_known_parameters() {
+        let mut events = Events::default();
+        events.push(Event {
+            file: Some("app".into()),
+            reason: Some("it is bad".into()),
+            pid: Some(7),
+            values: Some(8),
+            records: Some(9),
+            since: Some(timestamp()),
+            ..Event::new(Kind::Quarantined, timestamp())
+        });
+        events.push(Event::new(Kind::Stopped, timestamp()));
+        events.missed = 3;
+        let whole = ["quarantined", "app", "it is bad", "7", "8", "9", "2023-11-14T22:13:20.5Z"];
+        let whole = (KIND..).zip(whole).map(|(item, text)| (item, text.to_owned())).collect();
+        let expected = [whole, vec![(KIND, "stopped".to_owned())], vec![(0, "3".to_owned())]];
+        assert_eq!(parameters(&events), expected);
+    }
+
+    #[test]
+    fn texts_from_files_are_cut_and_free_of_control_characters() {
+        assert_eq!(printable("a\nb\x1b[2J"), "a?b?[2J");
+        let long = printable(&"\u{20ac}".repeat(100));
+        assert_eq!(long.len(), 255);
+    }
+
+    #[test]
+    fn more_than_can_wait_are_counted() {
+        let mut events = Events::default();
+        (0..Events::MOST + 5).for_each(|_| events.push(Event::new(Kind::Grew, timestamp())));
+        let mut more = Events { missed: 2, ..Events::default() };
+        more.push(Event::new(Kind::Grew, timestamp()));
+        events.add(&more);
+        assert_eq!((events.list.len(), events.missed), (Events::MOST, 8));
+    }
+
+    #[test]
+    fn pmids_are_of_the_cluster_that_no_file_can_have() {
+        assert_eq!(pmid(EVENTS), Pmid::new(70, 4095, 1).unwrap());
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_the_kinds() {
+        let kinds = [
+            (Kind::Appeared, "appeared"),
+            (Kind::Restarted, "restarted"),
+            (Kind::Grew, "grew"),
+            (Kind::Ended, "ended"),
+            (Kind::Vanished, "vanished"),
+            (Kind::Quarantined, "quarantined"),
+            (Kind::Waiting, "waiting"),
+            (Kind::Recovered, "recovered"),
+            (Kind::Dropped, "dropped"),
+            (Kind::Lost, "lost"),
+            (Kind::Gap, "gap"),
+            (Kind::Started, "started"),
+            (Kind::Stopped, "stopped"),
+            (Kind::Removed, "removed"),
+        ];
+        assert_eq!(kinds.len(), Kind::NAMES.len());
+        for (kind, name) in kinds {
+            assert_eq!(kind.name(), name);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The agent's own metrics, in an MMV file like that of any other program.
+//!
+//! The file is called `agent`, so the metrics are `mmv.agent.*`. While another living
+//! agent has a file of that name, it is `agent_2`, and so on. It has the PROCESS flag: the
+//! file of a killed agent counts as ended, and the next agent replaces it.
+//!
+//! The file asks for no cluster. Its domains could not have [`OWN_CLUSTER`], which
+//! is too large for the number of a domain, and pmdammv, if it reads the same
+//! directory, gives clusters by the same names.
+//!
+//! [`OWN_CLUSTER`]: crate::metadata::OWN_CLUSTER
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use mmv_format::view::{self, Contents};
+use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Published, Registry, Units};
+use tracing::warn;
+
+use super::Kind;
+use crate::discovery::{FileState, Process, directory};
+
+/// The name of the file.
+const NAME: &str = "agent";
+/// How many agents may have files in one directory.
+const MOST: u32 = 9;
+/// Times up to a minute, in microseconds, to 12.5 %.
+const TIMES: Buckets = Buckets::new(2, 60_000_000);
+
+/// The handles. Without a file they count nowhere.
+#[derive(Debug, Default)]
+pub(crate) struct OwnMetrics {
+    /// The file's name, if there is a file.
+    pub file: Option<OsString>,
+    /// Ticks.
+    pub ticks: Counter<u64>,
+    /// Ticks that began late.
+    pub late: Counter<u64>,
+    /// Ticks that were skipped.
+    pub missed: Counter<u64>,
+    /// How long ticks took, in microseconds.
+    pub duration: Histogram,
+    /// How long after their time ticks began, in microseconds.
+    pub lateness: Histogram,
+    /// Values harvested.
+    pub values: Counter<u64>,
+    /// Records handed to the writer.
+    pub sampled: Counter<u64>,
+    /// Records dropped since the queue was full.
+    pub dropped: Counter<u64>,
+    /// Records written.
+    pub written: Counter<u64>,
+    /// Records that could not be written.
+    pub lost: Counter<u64>,
+    /// Bytes written.
+    pub bytes: Counter<u64>,
+    /// Bytes that wait for the writer.
+    pub queued: Gauge<u64>,
+    /// Bytes that may wait.
+    pub queue_limit: Gauge<u64>,
+    /// How long syncs to disk took, in microseconds.
+    pub sync: Histogram,
+    /// Files by state, in the order of [`FileState::ALL`]; none without a file.
+    pub files: Vec<Gauge<u64>>,
+    /// Events by kind, in the order of [`Kind`]; none without a file.
+    pub events: Vec<Counter<u64>>,
+    /// Volumes compressed, bytes before and after, and processor time in
+    /// microseconds.
+    pub compression: Compressed,
+    /// Archives deleted.
+    pub deleted: Counter<u64>,
+    /// Existing archives.
+    pub archives: Gauge<u64>,
+    /// Bytes of existing archives.
+    pub archive_bytes: Gauge<u64>,
+}
+
+/// What was compressed.
+#[derive(Debug, Default)]
+pub(crate) struct Compressed {
+    /// Data volumes.
+    pub volumes: Counter<u64>,
+    /// Their bytes before.
+    pub before: Counter<u64>,
+    /// And after.
+    pub after: Counter<u64>,
+    /// Processor time, in microseconds.
+    pub time: Counter<u64>,
+}
+
+impl OwnMetrics {
+    /// Publishes the file in a directory; if that fails, after a warning, returns
+    /// handles that count nowhere.
+    pub(crate) fn publish(directory: &Path) -> (Self, Option<Published>) {
+        match try_publish(directory) {
+            Ok((own, published)) => (own, Some(published)),
+            Err(error) => {
+                warn!(directory = %directory.display(), %error, "own metrics unavailable");
+                (Self::default(), None)
+            }
+        }
+    }
+
+    fn register(registry: &Registry) -> Result<Self, Error> {
+        let times = registry.buckets(TIMES)?;
+        let states = registry
+            .indom("states")
+            .names(FileState::ALL.map(FileState::name))
+            .help("states of MMV files");
+        let kinds = registry.indom("kinds").names(Kind::NAMES);
+        let (states, kinds) = (states.build()?, kinds.help("kinds of events").build()?);
+        let count = |name: &str, help: &str| {
+            registry.counter::<u64>(name).units(Units::count()).help(help).build()
+        };
+        let bytes = |name: &str, help: &str| {
+            registry.counter::<u64>(name).units(Units::bytes()).help(help).build()
+        };
+        let size = |name: &str, help: &str| {
+            registry.gauge::<u64>(name).units(Units::bytes()).help(help).build()
+        };
+        let time = |name: &str, help: &str| {
+            registry.counter::<u64>(name).units(Units::microseconds()).help(help)
+        };
+        let files = registry.gauge("files").units(Units::count()).help("MMV files by state");
+        let events = registry.counter("happened").units(Units::count());
+        let events = events.help("what happened, as in mmv.agent.events");
+        let archives = registry.gauge("archives.kept").units(Units::count());
+        Ok(Self {
+            file: None,
+            ticks: count("ticks.taken", "ticks at which one or more groups were sampled")?,
+            late: count(
+                "ticks.late",
+                "ticks that began late by more than a tenth of the shortest interval",
+            )?,
+            missed: count("ticks.missed", "ticks skipped because an earlier one took too long")?,
+            duration: time(
+                "ticks.duration",
+                "from the start of a tick until its records are queued",
+            )
+            .build_histogram(&times)?,
+            lateness: time("ticks.lateness", "from when a tick was due until it began")
+                .build_histogram(&times)?,
+            values: count("values.sampled", "values in records handed to the archive writer")?,
+            sampled: count("records.sampled", "records handed to the archive writer")?,
+            dropped: count("records.dropped", "records dropped because the queue was full")?,
+            written: count("records.written", "records written to archives")?,
+            lost: count("records.lost", "records that could not be written")?,
+            bytes: bytes("bytes.written", "bytes written to all files of archives")?,
+            queued: size("queue.bytes", "bytes of records that wait for the disk")?,
+            queue_limit: size("queue.limit", "bytes of records that may wait")?,
+            sync: time("sync.duration", "time to sync records to disk").build_histogram(&times)?,
+            files: files.build_instances(&states)?.iter().cloned().collect(),
+            events: events.build_instances(&kinds)?.iter().cloned().collect(),
+            compression: Compressed {
+                volumes: count("compression.volumes", "data volumes compressed")?,
+                before: bytes("compression.before", "bytes of volumes before compression")?,
+                after: bytes("compression.after", "bytes of the same volumes after compression")?,
+                time: time("compression.time", "processor time of compression").build()?,
+            },
+            deleted: count("archives.deleted", "archives deleted by the rules of retention")?,
+            archives: archives.help("archives in the directory").build()?,
+            archive_bytes: size("archives.bytes", "bytes of all files of archives")?,
+        })
+    }
+}
+
+/// Publishes under the first free name.
+fn try_publish(directory: &Path) -> Result<(OwnMetrics, Published), Error> {
+    let mut published = publish_as(directory, NAME);
+    for number in 2..=MOST {
+        if published.is_ok() {
+            break;
+        }
+        published = publish_as(directory, &format!("{NAME}_{number}"));
+    }
+    published
+}
+
+fn publish_as(directory: &Path, name: &str) -> Result<(OwnMetrics, Published), Error> {
+    let path = directory.join(name);
+    if belongs_to_another(&path) {
+        let source = io::ErrorKind::AlreadyExists.into();
+        return Err(Error::Io { path, action: "replace", source });
+    }
+    let registry = Registry::builder(name).directory(directory).sentinel().build()?;
+    let own = OwnMetrics::register(&registry)?;
+    Ok((OwnMetrics { file: Some(name.into()), ..own }, registry.publish()?))
+}
+
+/// Whether another living process has the file. One with the number of this process is
+/// from an earlier process.
+fn belongs_to_another(path: &Path) -> bool {
+    let Ok(file) = directory::open(path) else { return false };
+    let Ok(contents) = Contents::read(&file, &view::Limits::default()) else { return false };
+    let pid = contents.header.pid;
+    pid.cast_unsigned() != std::process::id() && Process::find(pid).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Makes a file one of another process.
+    fn give_away(path: &Path, pid: u32) {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        // The process number in the header, mmv(5).
+        file.write_all_at(&pid.to_ne_bytes(), 32).unwrap();
+    }
+
+    #[test]
+    fn the_file_has_all_metrics_and_is_removed_with_the_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, published) = OwnMetrics::publish(dir.path());
+        assert_eq!(own.file.as_deref(), Some("agent".as_ref()));
+        own.ticks.inc();
+        own.duration.record(100);
+        let file = directory::open(&dir.path().join("agent")).unwrap();
+        let contents = Contents::read(&file, &view::Limits::default()).unwrap();
+        assert_eq!(contents.header.cluster, 0);
+        assert_eq!(contents.header.pid.cast_unsigned(), std::process::id());
+        assert!(contents.header.flags.contains(view::Flags::PROCESS));
+        for metric in &contents.metrics {
+            assert!(metric.short_help.is_some(), "{} needs help", metric.name);
+        }
+        drop(published);
+        assert_eq!(names(dir.path()), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_file_of_a_dead_agent_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_first, _published) = OwnMetrics::publish(dir.path());
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        give_away(&dir.path().join("agent"), other.id());
+        let (second, _published) = OwnMetrics::publish(dir.path());
+        assert_eq!(second.file.as_deref(), Some("agent_2".as_ref()));
+        assert_eq!(names(dir.path()), ["agent", "agent_2"]);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let (third, _published) = OwnMetrics::publish(dir.path());
+        assert_eq!(third.file.as_deref(), Some("agent".as_ref()));
+    }
+
+    #[test]
+    fn without_a_writable_directory_the_agent_runs_without_the_file() {
+        let (own, published) = OwnMetrics::publish(Path::new("/nowhere/at/all"));
+        own.ticks.inc();
+        assert!(own.file.is_none() && published.is_none());
+        assert!(own.files.is_empty() && own.events.is_empty());
+    }
+}

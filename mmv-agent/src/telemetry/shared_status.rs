@@ -1,0 +1,145 @@
+//! What the threads report to each other about archives.
+//!
+//! The archive writer and the housekeeping thread write it; the sampler thread reads it
+//! for the status. Each lock is held only while a few words are copied.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pcp_types::Timestamp;
+
+use super::OwnMetrics;
+use super::status::{ArchiveStatus, Kept, LastError};
+use crate::discovery::{DeadFile, NotRemoved};
+
+/// Shared by the archive writer, the housekeeping thread and the sampler.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStatus {
+    writing: Mutex<Option<(PathBuf, u32)>>,
+    removed: Mutex<Vec<(DeadFile, Option<NotRemoved>)>>,
+    written: Mutex<(u64, u64, Option<String>)>,
+    bytes: AtomicU64,
+    kept: Mutex<Kept>,
+    last_error: Mutex<Option<LastError>>,
+    /// The agent's own metrics.
+    pub own: OwnMetrics,
+    ended: AtomicBool,
+    oldest: Mutex<Option<i64>>,
+}
+
+impl SharedStatus {
+    /// A status before anything is written.
+    pub(crate) fn new(own: OwnMetrics) -> Self {
+        Self { own, ..Self::default() }
+    }
+
+    /// The archive that is about to be written, and its volume. Set before its files
+    /// exist.
+    pub(crate) fn set_writing(&self, archive: Option<(PathBuf, u32)>) {
+        *lock(&self.writing) = archive;
+    }
+
+    /// The archive that is being written, and its volume.
+    pub(crate) fn writing(&self) -> Option<(PathBuf, u32)> {
+        lock(&self.writing).clone()
+    }
+
+    /// A file was removed, or why it was not.
+    pub(crate) fn put_removed(&self, dead: DeadFile, stays: Option<NotRemoved>) {
+        lock(&self.removed).push((dead, stays));
+    }
+
+    /// The results of removals since the last call.
+    pub(crate) fn take_removed(&self) -> Vec<(DeadFile, Option<NotRemoved>)> {
+        std::mem::take(&mut lock(&self.removed))
+    }
+
+    /// Records written and lost so far, and why writing fails.
+    pub(crate) fn set_written(&self, written: u64, lost: u64, error: Option<&str>) {
+        let mut known = lock(&self.written);
+        (known.0, known.1) = (written, lost);
+        if known.2.as_deref() != error {
+            known.2 = error.map(str::to_owned);
+        }
+    }
+
+    /// Counts bytes that were written.
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.own.bytes.add(bytes);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The number and size of all archives, and the free bytes of the file system.
+    pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: u64) {
+        self.own.archives.set(archives);
+        self.own.archive_bytes.set(bytes);
+        let mut kept = lock(&self.kept);
+        (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
+    }
+
+    /// Counts a compressed volume, with its bytes before and after.
+    pub(crate) fn add_compressed(&self, before: u64, after: u64) {
+        self.own.compression.volumes.inc();
+        self.own.compression.before.add(before);
+        self.own.compression.after.add(after);
+        let mut kept = lock(&self.kept);
+        kept.compressed_from += before;
+        kept.compressed_to += after;
+    }
+
+    /// All archives.
+    pub(crate) fn kept(&self) -> Kept {
+        Kept { oldest: *lock(&self.oldest), ..lock(&self.kept).clone() }
+    }
+
+    /// Remembers the last error.
+    pub(crate) fn note_error(&self, what: String) {
+        let at = Timestamp::now().seconds();
+        *lock(&self.last_error) = Some(LastError { what, at });
+    }
+
+    /// The last error.
+    pub(crate) fn last_error(&self) -> Option<LastError> {
+        lock(&self.last_error).clone()
+    }
+
+    /// The status of the archive writer.
+    pub(crate) fn archive_status(&self) -> ArchiveStatus {
+        let (base, volume) = self.writing().unzip();
+        let base = base.map(|base| base.display().to_string());
+        let (written, lost, error) = lock(&self.written).clone();
+        let bytes = self.bytes();
+        ArchiveStatus { base, volume: volume.unwrap_or(0), written, lost, bytes, error }
+    }
+
+    /// The archive writer has ended.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether the archive writer has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// The start of the oldest archive, in seconds since 1970.
+    pub(crate) fn set_oldest(&self, start: i64) {
+        *lock(&self.oldest) = Some(start);
+    }
+
+    /// The start of the oldest archive; `i64::MIN` while that is unknown.
+    pub(crate) fn oldest(&self) -> i64 {
+        lock(&self.oldest).unwrap_or(i64::MIN)
+    }
+}
+
+/// A thread that panicked with a lock has left its data consistent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,107 @@
+//! How large archives become, and how long they will be kept.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Retention;
+
+const DAY: f64 = 86_400.0;
+
+/// All archives, and the result of compression. Zero until the housekeeping thread has
+/// listed them, and always if the user named the archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct Kept {
+    /// The number of archives, including the one that is being written.
+    pub archives: u64,
+    /// Bytes of all their files.
+    pub bytes: u64,
+    /// The start of the oldest closed archive, in seconds since 1970.
+    pub oldest: Option<i64>,
+    /// Bytes that the file system has free.
+    pub free: u64,
+    /// Bytes of the data volumes that this run compressed.
+    pub compressed_from: u64,
+    /// Their bytes after compression.
+    pub compressed_to: u64,
+}
+
+/// What to expect if nothing changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct Forecast {
+    /// Bytes that are written in a day, before compression.
+    pub bytes_a_day: u64,
+    /// The measured ratio of compressed to plain bytes; `None`: this run has compressed
+    /// no volume.
+    pub compressed_to: Option<f64>,
+    /// Days of data that will be kept; `None`: nothing is deleted.
+    pub days: Option<f64>,
+    /// The key of retention that limits them: `age`, `size` or `free`.
+    pub limit: Option<String>,
+}
+
+impl Forecast {
+    /// The forecast for a number of bytes a day.
+    pub(crate) fn new(bytes_a_day: u64, kept: &Kept, retention: &Retention) -> Self {
+        let compressed_to = (kept.compressed_from > 0)
+            .then(|| kept.compressed_to as f64 / kept.compressed_from as f64);
+        let rate = bytes_a_day as f64 * compressed_to.unwrap_or(1.0);
+        let days = |bytes: u64| (rate > 0.0).then(|| bytes as f64 / rate);
+        let age = retention.age.map(|age| age.as_secs_f64() / DAY);
+        let size = retention.size.and_then(days);
+        // The existing bytes plus those that may be added, unless the directory was not
+        // listed yet.
+        let room = retention.free.filter(|_| kept.free > 0);
+        let room = room.map(|least| kept.bytes.saturating_add(kept.free).saturating_sub(least));
+        let limits = [("age", age), ("size", size), ("free", room.and_then(days))];
+        let first = limits
+            .into_iter()
+            .filter_map(|(limit, days)| Some((limit, days?)))
+            .min_by(|(_, one), (_, other)| one.total_cmp(other));
+        Self {
+            bytes_a_day,
+            compressed_to,
+            days: first.map(|(_, days)| days),
+            limit: first.map(|(limit, _)| limit.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn retention() -> Retention {
+        let age = Some(Duration::from_secs(14 * 86_400));
+        Retention { age, size: Some(1_000), free: Some(500) }
+    }
+
+    fn limit(bytes_a_day: u64, kept: &Kept) -> (f64, String) {
+        let forecast = Forecast::new(bytes_a_day, kept, &retention());
+        (forecast.days.unwrap(), forecast.limit.unwrap())
+    }
+
+    #[test]
+    fn the_first_limit_to_be_reached_sets_the_days() {
+        let kept = Kept { archives: 1, bytes: 300, free: 10_000, ..Kept::default() };
+        assert_eq!(limit(10, &kept), (14.0, "age".to_owned()));
+        assert_eq!(limit(100, &kept), (10.0, "size".to_owned()));
+        let full = Kept { free: 600, ..kept.clone() };
+        assert_eq!(limit(100, &full), (4.0, "free".to_owned()));
+        assert_eq!(limit(0, &full), (14.0, "age".to_owned()));
+        let nothing = Retention { age: None, size: None, free: None };
+        assert_eq!(Forecast::new(100, &kept, &nothing).days, None);
+    }
+
+    #[test]
+    fn compression_counts_as_soon_as_it_is_measured() {
+        let kept = Kept { free: 10_000, ..Kept::default() };
+        assert_eq!(limit(200, &kept), (5.0, "size".to_owned()));
+        let measured = Kept { compressed_from: 100, compressed_to: 50, ..kept };
+        assert_eq!(limit(200, &measured), (10.0, "size".to_owned()));
+        let forecast = Forecast::new(200, &measured, &retention());
+        assert_eq!((forecast.bytes_a_day, forecast.compressed_to), (200, Some(0.5)));
+    }
+}

@@ -1,0 +1,161 @@
+//! The status as text.
+
+use std::io::{self, Write};
+
+use super::{FlightRecorderStatus, GroupStatus, SourceStatus, Status};
+
+/// A time in UTC, to the second.
+fn in_utc(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| format!("{seconds} s after 1970"), |at| at.to_string())
+}
+
+/// Prints a status: one JSON object, or some lines of text.
+///
+/// # Errors
+///
+/// From `out`.
+pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut *out, status)?;
+        return writeln!(out);
+    }
+    let Status { version, pid, uptime, .. } = status;
+    writeln!(out, "mmv-agent {version}, process {pid}, up {uptime:.0} s")?;
+    let archive = &status.archive;
+    match &archive.base {
+        Some(base) => writeln!(out, "writing {base}, volume {}", archive.volume)?,
+        None => writeln!(out, "writing nothing")?,
+    }
+    if let Some(error) = &archive.error {
+        writeln!(out, "cannot write: {error}")?;
+    }
+    writeln!(
+        out,
+        "records: {} written, {} lost, {} dropped; ticks missed: {}; waiting: {} of {} bytes",
+        archive.written,
+        archive.lost,
+        status.dropped,
+        status.missed,
+        status.queued,
+        status.queue_limit
+    )?;
+    if let Some(error) = &status.last_error {
+        writeln!(out, "last error, at {}: {}", in_utc(error.at), error.what.escape_debug())?;
+    }
+    let lateness = &status.lateness;
+    let [half, most, max] = [lateness.p50, lateness.p99, lateness.max].map(|time| time * 1e3);
+    writeln!(
+        out,
+        "late: {} ticks; half within {half:.1} ms, 99 % within {most:.1} ms, all within {max:.1} ms",
+        status.late
+    )?;
+    let (values, bytes) = (status.values_a_second, status.bytes_a_second);
+    writeln!(out, "rate: {values:.0} values and {bytes:.0} bytes a second")?;
+    print_forecast(status, out)?;
+    for GroupStatus { name, interval, values, bytes_a_day } in &status.groups {
+        let megabytes = *bytes_a_day as f64 / 1e6;
+        writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
+    }
+    if let Some(FlightRecorderStatus { interval, values, samples, span, bytes, .. }) =
+        &status.flight_recorder
+    {
+        let megabytes = *bytes as f64 / 1e6;
+        writeln!(
+            out,
+            "flight recorder: {values} values each {interval} s, {samples} samples of {span:.0} s, \
+             {megabytes:.1} MB of memory"
+        )?;
+    }
+    for SourceStatus { file, state, since, reason, values } in &status.sources {
+        // Names and reasons come from files that anybody may make.
+        let file = file.escape_debug();
+        match reason {
+            None => writeln!(out, "file {file}: {values} values")?,
+            Some(reason) => {
+                let reason = reason.escape_debug();
+                writeln!(out, "file {file}: {state} for {since:.0} s: {reason}")?;
+            }
+        }
+    }
+    out.flush()
+}
+
+fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
+    let (kept, forecast) = (&status.kept, &status.forecast);
+    if kept.archives > 0 {
+        let megabytes = kept.bytes as f64 / 1e6;
+        write!(out, "kept: {} archives of {megabytes:.1} MB", kept.archives)?;
+        match kept.oldest {
+            Some(oldest) => writeln!(out, ", the oldest from {}", in_utc(oldest))?,
+            None => writeln!(out)?,
+        }
+    }
+    let megabytes = forecast.bytes_a_day as f64 / 1e6;
+    write!(out, "forecast: {megabytes:.1} MB a day before compression")?;
+    if let Some(share) = forecast.compressed_to {
+        write!(out, ", {:.1} MB after it", megabytes * share)?;
+    }
+    match (forecast.days, &forecast.limit) {
+        (Some(days), Some(limit)) => {
+            writeln!(out, "; {days:.1} days are kept, by retention.{limit}")
+        }
+        _ => writeln!(out, "; nothing is deleted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Forecast, Kept, LastError, Lateness};
+    use super::*;
+
+    #[test]
+    fn each_part_of_the_status_has_a_line() {
+        let status = Status {
+            late: 3,
+            lateness: Lateness { p50: 0.0001, p99: 0.002, max: 0.03 },
+            values_a_second: 1234.4,
+            bytes_a_second: 99.6,
+            kept: Kept { archives: 2, bytes: 5_000_000, oldest: Some(0), ..Kept::default() },
+            forecast: Forecast {
+                bytes_a_day: 8_000_000,
+                compressed_to: Some(0.25),
+                days: Some(14.0),
+                limit: Some("age".into()),
+            },
+            last_error: Some(LastError { what: "no\nroom".into(), at: 1_700_000_000 }),
+            ..Status::default()
+        };
+        let mut out = Vec::new();
+        print(&status, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for line in [
+            "last error, at 2023-11-14T22:13:20Z: no\\nroom",
+            "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
+            "rate: 1234 values and 100 bytes a second",
+            "kept: 2 archives of 5.0 MB, the oldest from 1970-01-01T00:00:00Z",
+            "forecast: 8.0 MB a day before compression, 2.0 MB after it; 14.0 days are kept, by retention.age",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_file_cannot_begin_a_line() {
+        let source = SourceStatus {
+            file: "a\nfile b".to_owned(),
+            state: "quarantined".to_owned(),
+            since: 3.4,
+            reason: Some("it is\x1b[2J".to_owned()),
+            values: 0,
+        };
+        let status = Status { sources: vec![source], ..Status::default() };
+        let mut out = Vec::new();
+        print(&status, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.ends_with("file a\\nfile b: quarantined for 3 s: it is\\u{1b}[2J\n"),
+            "{text}"
+        );
+    }
+}

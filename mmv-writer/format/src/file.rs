@@ -1,0 +1,119 @@
+//! The life of an MMV file, for crates that write one.
+//!
+//! A file is created under a hidden name that readers skip, filled, and renamed,
+//! so that a reader finds a complete file or none. It is locked (`flock`) from
+//! its creation on: a hidden file whose lock is free was left by a process that
+//! was killed, and the next start under the same name removes it.
+//!
+//! [`TemporaryFile`] is the file before it is renamed, [`PublishedFile`] the file
+//! after that. [`MappedFile`] does both for bytes that the caller provides.
+
+mod image;
+mod temporary;
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use image::MappedFile;
+use nix::errno::Errno;
+use nix::fcntl::posix_fallocate;
+use nix::libc::O_NONBLOCK;
+pub use temporary::{PublishedFile, TemporaryFile};
+use zerocopy::FromBytes;
+
+use crate::layout::Header;
+
+/// A file that could not be created, filled or renamed.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {action}: {source}", path = path.display())]
+pub struct FileError {
+    /// What failed.
+    pub action: &'static str,
+    /// The directory or file.
+    pub path: PathBuf,
+    /// The system's error.
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// Makes an error out of a system error, for `map_err`.
+    pub fn with(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self { action, path, source }
+    }
+}
+
+/// Allocates disk space, so that writing to the mapping cannot fail.
+///
+/// # Errors
+///
+/// Those of `posix_fallocate(3)`.
+pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    loop {
+        match posix_fallocate(file, offset.cast_signed(), bytes.cast_signed()) {
+            Err(Errno::EINTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// A generation for the file that replaces the one at `path`.
+///
+/// Readers recognize new content by its generation. Nanoseconds distinguish two
+/// publications; the comparison covers a clock that was set back.
+pub fn next_generation(path: &Path) -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_epoch.as_nanos() as u64;
+    match open(path).as_ref().and_then(read_header) {
+        Some(header) if header.generation1 == now => now + 1,
+        _ => now.max(1),
+    }
+}
+
+/// Opens a file of any process without blocking, should it be a FIFO.
+pub fn open(path: &Path) -> Option<File> {
+    OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).ok()
+}
+
+/// The header of a file, unchecked; `None` if the file is too short.
+pub fn read_header(file: &File) -> Option<Header> {
+    let mut bytes = [0; Header::BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Header::read_from_bytes(&bytes).ok()
+}
+
+/// Device and inode: which file it is, whatever its name.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Removes `path` if it leads to the file of this identity.
+fn remove_if_same(path: &Path, file: (u64, u64)) -> io::Result<()> {
+    if identity(&path.symlink_metadata()?) == file {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    #[test]
+    fn a_generation_differs_from_an_equal_one_in_the_file_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app");
+        for _ in 0..100 {
+            let before = next_generation(&path);
+            let header =
+                Header { generation1: before, ..Header::read_from_bytes(&[0; 40]).unwrap() };
+            std::fs::write(&path, header.as_bytes()).unwrap();
+            assert_ne!(next_generation(&path), before);
+        }
+    }
+}

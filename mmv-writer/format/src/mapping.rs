@@ -1,0 +1,259 @@
+//! A file mapped for reading, and the guard that survives its truncation.
+//!
+//! The memory of a mapped MMV file belongs to several processes. No reference
+//! to its bytes exists here: every access is a relaxed atomic load of eight
+//! bytes (or of one byte, at the ragged ends of a copy), through a pointer that
+//! one of two private functions, `word_at` and `byte_at`, has checked against
+//! the mapping's bounds and alignment. Metadata is not read through a mapping
+//! but by `pread` into private memory (see [`crate::view`]).
+//!
+//! **How a file becomes valid.** The writer stores generation 1, then all
+//! content, and generation 2 last with release order. A reader loads both,
+//! takes the file only if they are equal and not 0, reads, and loads both again
+//! after an acquire fence: equal pairs mean that nothing but values changed.
+//!
+//! **Orders.** Values are loaded relaxed: each stands for itself. On a read-only
+//! mapping only relaxed loads are guaranteed to work (`std::sync::atomic`,
+//! "Atomic accesses to read-only memory"), so acquire order comes from a fence.
+
+#![expect(unsafe_code, reason = "memory shared with other processes; see the module doc")]
+
+pub mod guard;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::layout::Header;
+
+/// Bytes of a cell and of the widest access.
+const WORD: usize = size_of::<u64>();
+
+/// The word at offset `at` of a memory of `len` bytes that starts at `base`;
+/// `None` if it is not wholly inside or not aligned.
+///
+/// This is the bounds check that the SAFETY comments below cite. It does not
+/// touch the memory. `base` is aligned to at least eight bytes (a page, or a
+/// slice of words), so alignment of the offset is alignment of the address.
+fn word_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU64>> {
+    let inside = at.checked_add(WORD).is_some_and(|end| end <= len);
+    if !inside || !at.is_multiple_of(WORD) {
+        return None;
+    }
+    NonNull::new(base.as_ptr().wrapping_add(at).cast())
+}
+
+/// The byte at offset `at`, as [`word_at`].
+fn byte_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU8>> {
+    if at >= len {
+        return None;
+    }
+    NonNull::new(base.as_ptr().wrapping_add(at).cast())
+}
+
+/// A whole MMV file, mapped for reading.
+///
+/// Registered with the SIGBUS guard for as long as it lives: when another
+/// process truncates the file and the guard is [installed](guard::install),
+/// reads give zeros from then on and [`ReadMapping::is_dead`] is true. Most
+/// truncations raise no signal, however; only the file's size shows them, so a
+/// reader compares that as well before it uses what it read.
+pub struct ReadMapping {
+    base: NonNull<u8>,
+    len: usize,
+    // Before `map`, so that the range is forgotten before it is unmapped.
+    registration: guard::Registration,
+    _map: MmapRaw,
+}
+
+// SAFETY: `base` points into `_map`, which this value owns and which is
+// readable from any thread; all access goes through relaxed atomic loads.
+unsafe impl Send for ReadMapping {}
+// SAFETY: as above; no method changes the memory or the fields.
+unsafe impl Sync for ReadMapping {}
+
+impl ReadMapping {
+    /// Maps `file` in its current length.
+    ///
+    /// # Errors
+    ///
+    /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] for a file shorter
+    /// than a header.
+    pub fn map(file: &File) -> io::Result<Self> {
+        let len = usize::try_from(file.metadata()?.len())
+            .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        if len < Header::BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let map = MmapOptions::new().len(len).map_raw_read_only(file)?;
+        let base = NonNull::new(map.as_ptr().cast_mut())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let registration = guard::register(base.as_ptr() as usize, len);
+        Ok(Self { base, len, registration, _map: map })
+    }
+
+    /// Bytes of the mapping: the file's size when it was mapped.
+    #[expect(clippy::len_without_is_empty, reason = "never shorter than a header")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the guard replaced the mapping with zeros: nothing read since the last
+    /// time this was false may be used.
+    pub fn is_dead(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.registration.is_dead()
+    }
+
+    /// The word at offset `at`; `None` if it is not wholly inside or `at` is
+    /// not divisible by eight.
+    pub fn load_u64(&self, at: usize) -> Option<u64> {
+        let word = word_at(self.base, self.len, at)?;
+        // SAFETY: dereferencing needs an aligned pointer to initialised memory
+        // that stays valid: `word_at` checked bounds and alignment against the
+        // mapping, which `self` keeps; other writers are atomic or in other
+        // processes. Relaxed loads of 8 bytes are allowed on read-only memory
+        // (std::sync::atomic).
+        let word = unsafe { word.as_ref() };
+        Some(word.load(Ordering::Relaxed))
+    }
+
+    /// Both generations of the header, in the order 1, 2.
+    ///
+    /// Fenced on both sides: loads before this call are not delayed past it
+    /// (the check after a harvest), loads after it not moved ahead of it (the
+    /// check before).
+    pub fn generations(&self) -> (u64, u64) {
+        fence(Ordering::Acquire);
+        let pair = (
+            self.load_u64(Header::GENERATION1).unwrap_or(0),
+            self.load_u64(Header::GENERATION2).unwrap_or(0),
+        );
+        fence(Ordering::Acquire);
+        pair
+    }
+
+    /// Copies the bytes at offset `at` into `buffer`; `false`, with nothing
+    /// copied, if they are not all inside.
+    ///
+    /// Aligned words are copied with one load each, so a word is never torn; the
+    /// whole may be, when it is written at the same time.
+    #[must_use]
+    pub fn copy_out(&self, at: usize, buffer: &mut [u8]) -> bool {
+        if at.checked_add(buffer.len()).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        let mut at = at;
+        let head = at.next_multiple_of(WORD).saturating_sub(at).min(buffer.len());
+        let (ragged, rest) = buffer.split_at_mut(head);
+        self.copy_bytes(at, ragged);
+        at += head;
+        let mut words = rest.chunks_exact_mut(WORD);
+        for chunk in &mut words {
+            chunk.copy_from_slice(&self.load_u64(at).unwrap_or(0).to_ne_bytes());
+            at += WORD;
+        }
+        self.copy_bytes(at, words.into_remainder());
+        true
+    }
+
+    fn copy_bytes(&self, at: usize, buffer: &mut [u8]) {
+        for (index, byte) in buffer.iter_mut().enumerate() {
+            let Some(source) = byte_at(self.base, self.len, at + index) else { return };
+            // SAFETY: as in `load_u64`, with `byte_at` as the check; a byte is
+            // always aligned.
+            let source = unsafe { source.as_ref() };
+            *byte = source.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Loads every cell of `plan`, in its order, and hands each to `each` with
+    /// its index. `false`, with nothing loaded, if the plan was made for a
+    /// longer mapping.
+    ///
+    /// This is the harvest's inner loop: the plan's offsets were checked when it
+    /// was made, so a tick compares lengths once and then only loads.
+    #[must_use]
+    pub fn load_each(&self, plan: &CellPlan, mut each: impl FnMut(usize, u64)) -> bool {
+        if plan.bound > self.len {
+            return false;
+        }
+        for (index, at) in plan.offsets.iter().enumerate() {
+            let word = self.base.cast::<AtomicU64>().as_ptr().wrapping_byte_add(*at as usize);
+            // SAFETY: `CellPlan::new` let in only offsets divisible by eight
+            // whose words end at or before `bound`, and `bound` is at most the
+            // mapping's length; the fields are private and never change. The
+            // rest as in `load_u64`.
+            let word = unsafe { &*word };
+            each(index, word.load(Ordering::Relaxed));
+        }
+        true
+    }
+
+    /// [`ReadMapping::load_each`] into a slice; `false` also if `out` has not
+    /// the plan's length.
+    #[must_use]
+    pub fn load_many(&self, plan: &CellPlan, out: &mut [u64]) -> bool {
+        if out.len() != plan.len() {
+            return false;
+        }
+        self.load_each(plan, |index, word| {
+            if let Some(slot) = out.get_mut(index) {
+                *slot = word;
+            }
+        })
+    }
+}
+
+impl fmt::Debug for ReadMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadMapping")
+            .field("len", &self.len)
+            .field("dead", &self.is_dead())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The offsets of many cells, checked once for a mapping of a given length.
+#[derive(Debug, Clone, Default)]
+pub struct CellPlan {
+    offsets: Box<[u32]>,
+    bound: usize,
+}
+
+impl CellPlan {
+    /// A plan for a mapping of at least `len` bytes, in the order given;
+    /// `None` if an offset is not divisible by eight or its word not wholly
+    /// inside, or lies beyond 4 GiB.
+    pub fn new(offsets: impl IntoIterator<Item = u64>, len: usize) -> Option<Self> {
+        let mut bound = 0;
+        let mut checked = Vec::new();
+        for offset in offsets {
+            let at = u32::try_from(offset).ok()?;
+            let end = (at as usize).checked_add(WORD)?;
+            if !offset.is_multiple_of(WORD as u64) || end > len {
+                return None;
+            }
+            bound = bound.max(end);
+            checked.push(at);
+        }
+        Some(Self { offsets: checked.into(), bound })
+    }
+
+    /// How many cells.
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

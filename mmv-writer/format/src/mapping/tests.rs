@@ -1,0 +1,66 @@
+use std::io::Write;
+
+use super::*;
+
+/// A file of `words` words, each with its index.
+fn file(words: u64) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
+    file.write_all(&bytes).unwrap();
+    file
+}
+
+#[test]
+fn a_load_is_inside_and_aligned_or_none() {
+    let map = ReadMapping::map(&file(8)).unwrap();
+    assert_eq!(map.len(), 64);
+    assert_eq!(map.load_u64(56), Some(7));
+    for at in [1, 4, 57, 64, usize::MAX, usize::MAX - 7] {
+        assert_eq!(map.load_u64(at), None, "{at}");
+    }
+    assert_eq!(map.generations(), (1, 2));
+    assert!(!map.is_dead());
+}
+
+#[test]
+fn a_file_shorter_than_a_header_is_not_mapped() {
+    for words in [0, 4] {
+        let error = ReadMapping::map(&file(words)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}
+
+#[test]
+fn copying_out_takes_any_offset_and_length_inside() {
+    let map = ReadMapping::map(&file(8)).unwrap();
+    let bytes: Vec<u8> = (0..8u64).flat_map(u64::to_ne_bytes).collect();
+    for at in 0..=64 {
+        for len in 0..=64 - at {
+            let mut buffer = vec![0xee; len];
+            assert!(map.copy_out(at, &mut buffer));
+            assert_eq!(buffer, bytes[at..at + len], "{len} bytes at {at}");
+        }
+    }
+    let mut buffer = [0xee; 9];
+    for at in [56, 64, usize::MAX] {
+        assert!(!map.copy_out(at, &mut buffer));
+    }
+    assert_eq!(buffer, [0xee; 9], "a refused copy writes nothing");
+}
+
+#[test]
+fn a_plan_is_checked_once_and_for_the_mapping_it_is_used_on() {
+    let long = ReadMapping::map(&file(16)).unwrap();
+    let short = ReadMapping::map(&file(8)).unwrap();
+    let plan = CellPlan::new([120, 40, 0], long.len()).unwrap();
+    let mut words = [0; 3];
+    assert!(long.load_many(&plan, &mut words));
+    assert_eq!(words, [15, 5, 0]);
+    assert!(!short.load_many(&plan, &mut words), "too short for the plan");
+    assert!(!long.load_many(&plan, &mut [0; 2]), "no room for all");
+    for offset in [4, 121, 128, u64::from(u32::MAX) + 1, u64::MAX - 7] {
+        assert!(CellPlan::new([0, offset], long.len()).is_none(), "{offset}");
+    }
+    let nothing = CellPlan::new([], 0).unwrap();
+    assert!(nothing.is_empty() && short.load_many(&nothing, &mut []));
+}

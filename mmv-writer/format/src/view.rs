@@ -1,0 +1,424 @@
+//! The metadata of an MMV file that any program wrote, checked.
+//!
+//! Every byte may be hostile. [`Contents`] owns its data: it is parsed from a
+//! private copy of the file's metadata, never from a mapping, and every
+//! offset in it has been checked against the file's size. What is wrong with the
+//! file as a whole is a [`Refusal`]; what is wrong with one entry leaves that
+//! entry out and is listed as a [`Defect`]. The rules are pmdammv's
+//! (`src/pmdas/mmv/src/mmv.c`) and, where that trusts the file, harder ones.
+//!
+//! | part | rule |
+//! |---|---|
+//! | file | header whole, magic, version 1 to 3, g1 = g2 and not 0, cluster 0 to 4095 |
+//! | sections | whole, after the table of contents, apart from each other, one of a kind; metrics and values present |
+//! | indom | serial at most 22 bits; its instances inside the instances section |
+//! | instance | number not negative, name not empty and ended by a NUL; the first of a number wins |
+//! | metric | name of letters, digits, `_`, `.`, starting with a letter; item at most 1023; type and semantics known; indom present; the first of a name and of an item wins |
+//! | value | without a metric (offset 0) it is unused; metric and instance are entries of their sections and fit each other; a string's text inside the strings section; the first of a pair wins |
+//! | label | one class bit, `{"name":value}`, attached to something in the file |
+//!
+//! Texts that are not UTF-8 have the offending bytes replaced by U+FFFD.
+
+mod budget;
+mod defect;
+mod indoms;
+mod labels;
+mod metrics;
+mod refusal;
+mod sections;
+mod values;
+
+use std::fs::File;
+
+use pcp_types::{InstanceId, Semantics, Units, ValueType};
+
+pub use crate::layout::Flags;
+use crate::layout::{Header as HeaderBytes, SectionKind, Version};
+use budget::Budget;
+pub use budget::Source;
+pub use defect::{Defect, Place, Problem};
+pub use refusal::Refusal;
+use sections::Sections;
+
+/// Limits on what one file may cost a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of metadata to copy: header, table of contents, sections
+    /// and the texts that entries point to.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// 256 MiB: more than a million instances.
+    fn default() -> Self {
+        Self { bytes: 256 << 20 }
+    }
+}
+
+/// How many defects of a file are listed one by one.
+pub const MOST_LISTED: usize = 100;
+
+/// All metadata of one file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contents {
+    /// The header's fields.
+    pub header: Header,
+    /// The instance domains, in file order; entries with the same serial are
+    /// one. A domain may be empty.
+    pub indoms: Vec<Indom>,
+    /// The metrics, in file order.
+    pub metrics: Vec<Metric>,
+    /// The values, in file order. A metric may have none.
+    pub values: Vec<ValueEntry>,
+    /// The labels, in file order.
+    pub labels: Vec<Label>,
+    /// The first entries that were left out, or that lost a part; at most
+    /// [`MOST_LISTED`].
+    pub skipped: Vec<Defect>,
+    /// How many more there were: a small sparse file can have millions.
+    pub unlisted: usize,
+}
+
+/// The header's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The format's version: 1, 2 or 3.
+    pub version: u32,
+    /// Generation 1, which was equal to generation 2 and not 0.
+    pub generation: u64,
+    /// The flags.
+    pub flags: Flags,
+    /// The process that wrote the file; meaningful with
+    /// [`Flags::PROCESS`].
+    pub pid: i32,
+    /// The requested cluster, 1..=4095; 0: the reader chooses one.
+    pub cluster: u32,
+    /// The file's size in bytes, to which all offsets were checked.
+    pub file_len: u64,
+}
+
+/// An instance domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Indom {
+    /// Its number within the file, 0..=4 194 303.
+    pub serial: u32,
+    /// The one-line help text; may be empty.
+    pub short_help: Option<String>,
+    /// The long help text; may be empty.
+    pub long_help: Option<String>,
+    /// Its instances, in file order, each number once.
+    pub instances: Vec<Instance>,
+}
+
+/// An instance of a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// The number, unique in the domain.
+    pub id: InstanceId,
+    /// The name, 1..=255 bytes in the file.
+    pub name: String,
+}
+
+/// What a metric's cells hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MetricKind {
+    /// A number of a numeric type; 32-bit types in the first four bytes.
+    Numeric(ValueType),
+    /// Text in a string entry.
+    String,
+    /// Microseconds in closed intervals, and a running one in `extra`.
+    Elapsed,
+}
+
+impl MetricKind {
+    /// The type of the values that a reader of the metric sees.
+    pub const fn value_type(self) -> ValueType {
+        match self {
+            Self::Numeric(value_type) => value_type,
+            Self::String => ValueType::String,
+            Self::Elapsed => ValueType::I64,
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metric {
+    /// Its own part of the name, 1..=255 bytes, without the file's prefix.
+    pub name: String,
+    /// The item number of its PMID, 0..=1023, unique in the file.
+    pub item: u32,
+    /// The kind of its values.
+    pub kind: MetricKind,
+    /// The semantics; counter for elapsed time, whatever is in the file.
+    pub semantics: Semantics,
+    /// The units; microseconds for elapsed time, whatever is in the file.
+    pub units: Units,
+    /// The serial of its instance domain, which is in
+    /// [`Contents::indoms`]; `None` for a singular metric.
+    pub indom: Option<u32>,
+    /// The one-line help text; may be empty.
+    pub short_help: Option<String>,
+    /// The long help text; may be empty.
+    pub long_help: Option<String>,
+}
+
+/// Where one value is. All offsets are bytes from the start of the file, inside
+/// it with all that they point to, and divisible by eight except for `string`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueEntry {
+    /// The metric: an index into [`Contents::metrics`].
+    pub metric: usize,
+    /// The instance, in the metric's domain; `None` for a singular metric.
+    pub instance: Option<InstanceId>,
+    /// The value's eight bytes.
+    pub cell: u64,
+    /// The eight bytes of `extra`: minus the start, in microseconds since 1970,
+    /// of a running interval of elapsed time.
+    pub extra: u64,
+    /// For a string: its 256 bytes.
+    pub string: Option<u64>,
+}
+
+/// What a label is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelClass {
+    /// All metrics of the file.
+    Cluster,
+    /// An instance domain.
+    Indom,
+    /// A metric.
+    Item,
+    /// An instance.
+    Instances,
+}
+
+/// A label: one name and one value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// What it is attached to.
+    pub class: LabelClass,
+    /// The cluster as the header has it, an indom's serial, a metric's item or
+    /// the serial of the instance's indom.
+    pub identity: u32,
+    /// The instance, for [`LabelClass::Instances`] only.
+    pub instance: Option<InstanceId>,
+    /// Whether the label only describes and does not identify.
+    pub optional: bool,
+    /// The name: a letter, then letters, digits and `_`.
+    pub name: String,
+    /// The value as JSON text, valid by RFC 8259.
+    pub json_value: String,
+}
+
+impl Contents {
+    /// Reads the metadata of an open file with `pread`: header, table of
+    /// contents and sections, and nothing of what lies between.
+    ///
+    /// Header and table of contents are read again at the end: a file that
+    /// changed meanwhile is [`Refusal::Changed`] or [`Refusal::Grew`].
+    ///
+    /// # Errors
+    ///
+    /// Any [`Refusal`].
+    pub fn read(file: &File, limits: &Limits) -> Result<Self, Refusal> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(Refusal::NotRegular);
+        }
+        Self::read_from(file, metadata.len(), limits)
+    }
+
+    /// Reads the metadata of anything with the bytes of a file of `file_len` bytes, as
+    /// [`Contents::read`] does.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Refusal`] but [`Refusal::NotRegular`].
+    pub fn read_from<S: Source + ?Sized>(
+        source: &S,
+        file_len: u64,
+        limits: &Limits,
+    ) -> Result<Self, Refusal> {
+        let (contents, toc) = Self::from_source(source, file_len, *limits)?;
+        let mut budget = Budget::new(source, file_len, *limits);
+        let again = sections::read_header(&mut budget)?;
+        if again.generation1 != contents.header.generation
+            || again.generation2 != contents.header.generation
+        {
+            return Err(Refusal::Changed {
+                expected: contents.header.generation,
+                generation1: again.generation1,
+                generation2: again.generation2,
+            });
+        }
+        if budget.copy(HEADER_BYTES as u64, toc.len() as u64)? != toc {
+            return Err(Refusal::Grew { generation: contents.header.generation });
+        }
+        Ok(contents)
+    }
+
+    /// The same from a file's bytes in memory.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Refusal`] but [`Refusal::Io`], [`Refusal::NotRegular`],
+    /// [`Refusal::Changed`] and [`Refusal::Grew`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let (contents, _) = Self::from_source(bytes, bytes.len() as u64, Limits::default())?;
+        Ok(contents)
+    }
+
+    /// The contents, and the bytes of the table of contents they were found by.
+    fn from_source<S: Source + ?Sized>(
+        source: &S,
+        file_len: u64,
+        limits: Limits,
+    ) -> Result<(Self, Vec<u8>), Refusal> {
+        let mut budget = Budget::new(source, file_len, limits);
+        let bytes = sections::read_header(&mut budget)?;
+        let (version, header) = sections::check_header(&bytes, file_len)?;
+        let mut skipped = Vec::new();
+        let sections = Sections::read(&mut budget, &bytes, version, &mut skipped)?;
+        let mut parser = Parser { sections: &sections, budget, skipped, unlisted: 0 };
+        let indoms = indoms::parse(&mut parser)?;
+        let metrics = metrics::parse(&mut parser, &indoms)?;
+        let values = values::parse(&mut parser, &indoms, &metrics);
+        let labels = labels::parse(&mut parser, &header, &indoms, &metrics);
+        let (skipped, unlisted, toc) = (parser.skipped, parser.unlisted, sections.toc);
+        let (indoms, metrics) = (indoms.domains, metrics.all);
+        Ok((Self { header, indoms, metrics, values, labels, skipped, unlisted }, toc))
+    }
+
+    /// The instance domain of a serial.
+    pub fn indom(&self, serial: u32) -> Option<&Indom> {
+        self.indoms.iter().find(|indom| indom.serial == serial)
+    }
+
+    /// The values of a metric, by its index, in file order. Goes through all
+    /// values: for one metric, not for each in turn.
+    pub fn values_of(&self, metric: usize) -> impl Iterator<Item = &ValueEntry> {
+        self.values.iter().filter(move |value| value.metric == metric)
+    }
+}
+
+/// What the parts of the parser share.
+struct Parser<'a, S: Source + ?Sized> {
+    sections: &'a Sections,
+    budget: Budget<'a, S>,
+    skipped: Vec<Defect>,
+    unlisted: usize,
+}
+
+impl<S: Source + ?Sized> Parser<'_, S> {
+    fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {
+        if self.skipped.len() >= MOST_LISTED {
+            self.unlisted += 1;
+            return;
+        }
+        let section = Place::Section(section);
+        self.skipped.push(Defect { section, index, offset, problem });
+    }
+
+    fn version(&self) -> Version {
+        self.sections.version
+    }
+
+    /// Takes the result of reading an entry: a bad one is listed and left out, a bad
+    /// file ends the reading.
+    fn settle<T>(
+        &mut self,
+        section: SectionKind,
+        index: usize,
+        offset: u64,
+        entry: Result<T, Trouble>,
+    ) -> Result<Option<T>, Refusal> {
+        match entry {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Trouble::File(refusal)) => Err(refusal),
+            Err(Trouble::Entry(problem)) => {
+                self.skip(section, index, offset, problem);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The text of the string entry at `offset`, from the copy of the strings
+    /// section if it is there, else from the file.
+    fn text(&mut self, offset: u64) -> Result<Vec<u8>, Trouble> {
+        self.sections.text(&mut self.budget, offset)
+    }
+
+    /// A help text; a bad one is listed and dropped.
+    fn help(
+        &mut self,
+        section: SectionKind,
+        index: usize,
+        entry: u64,
+        offset: u64,
+    ) -> Result<Option<String>, Refusal> {
+        if offset == 0 {
+            return Ok(None);
+        }
+        let text = self.text(offset).map_err(|trouble| match trouble {
+            Trouble::Entry(problem) => Trouble::Entry(Problem::Help(Box::new(problem))),
+            refusal @ Trouble::File(_) => refusal,
+        });
+        Ok(self.settle(section, index, entry, text)?.map(lossy))
+    }
+}
+
+/// What is wrong while an entry is read: with it, or with the whole file.
+enum Trouble {
+    Entry(Problem),
+    File(Refusal),
+}
+
+impl From<Problem> for Trouble {
+    fn from(problem: Problem) -> Self {
+        Self::Entry(problem)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Self::File(refusal)
+    }
+}
+
+/// What an offset into a section of entries leads to.
+enum Lookup<T> {
+    /// Not to the start of an entry.
+    Nothing,
+    /// To an entry that was left out, and is listed.
+    LeftOut,
+    /// To this.
+    Found(T),
+}
+
+impl<T> Lookup<T> {
+    /// By index of the section: `None` beyond it, or for an offset between
+    /// entries; `Some(None)` for an entry left out.
+    fn new(entry: Option<&Option<T>>) -> Self
+    where
+        T: Copy,
+    {
+        match entry {
+            None => Self::Nothing,
+            Some(None) => Self::LeftOut,
+            Some(Some(found)) => Self::Found(*found),
+        }
+    }
+}
+
+/// A text as UTF-8, with U+FFFD for what is not.
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Bytes of a header, for the callers that read one.
+const HEADER_BYTES: usize = HeaderBytes::BYTES;
+
+#[cfg(test)]
+mod tests;

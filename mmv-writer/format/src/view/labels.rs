@@ -1,0 +1,81 @@
+//! Labels.
+
+use pcp_types::InstanceId;
+
+use super::indoms::Indoms;
+use super::metrics::Metrics;
+use super::{Header, Label, LabelClass, Parser, Problem, Source};
+use crate::layout::{
+    LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL, LabelEntry,
+    SectionKind, until_nul,
+};
+use pcp_types::json;
+
+/// Reads the section. An entry without class and identity is unused: it has been,
+/// or will be, that of an instance's label. The label of an instance that was left
+/// out, or just removed, is not listed.
+pub(super) fn parse<S: Source + ?Sized>(
+    parser: &mut Parser<'_, S>,
+    header: &Header,
+    indoms: &Indoms,
+    metrics: &Metrics,
+) -> Vec<Label> {
+    let section = parser.sections.get(SectionKind::Labels);
+    let mut labels = Vec::new();
+    for (index, offset, raw) in section.entries::<LabelEntry>() {
+        if (raw.flags, raw.identity) == (0, 0) {
+            continue;
+        }
+        match read_label(&raw, offset, header, indoms, metrics) {
+            Ok(label) => labels.extend(label),
+            Err(problem) => parser.skip(SectionKind::Labels, index, offset, problem),
+        }
+    }
+    labels
+}
+
+fn read_label(
+    raw: &LabelEntry,
+    offset: u64,
+    header: &Header,
+    indoms: &Indoms,
+    metrics: &Metrics,
+) -> Result<Option<Label>, Problem> {
+    let class = match raw.flags & !LABEL_OPTIONAL {
+        LABEL_CLUSTER => LabelClass::Cluster,
+        LABEL_INDOM => LabelClass::Indom,
+        LABEL_ITEM => LabelClass::Item,
+        LABEL_INSTANCES => LabelClass::Instances,
+        _ => return Err(Problem::LabelFlags { found: raw.flags }),
+    };
+    let instance = match class {
+        LabelClass::Instances => InstanceId::new(raw.instance).ok(),
+        _ => None,
+    };
+    let identity = raw.identity;
+    let attached = match class {
+        LabelClass::Cluster => identity == header.cluster,
+        LabelClass::Indom => indoms.find(identity).is_some(),
+        LabelClass::Item => metrics.all.iter().any(|metric| metric.item == identity),
+        LabelClass::Instances => instance.is_some_and(|id| indoms.has(identity, id)),
+    };
+    if !attached && class == LabelClass::Instances && indoms.left_out(raw.instance) {
+        return Ok(None);
+    }
+    if !attached {
+        return Err(Problem::LabelTarget { identity, instance: raw.instance });
+    }
+    let text = until_nul(&raw.json)
+        .ok_or(Problem::TextWithoutEnd { found: offset + 12, len: raw.json.len() })?;
+    let pair = std::str::from_utf8(text).ok().and_then(json::single_pair);
+    let (name, value) = pair
+        .ok_or_else(|| Problem::LabelJson { found: String::from_utf8_lossy(text).into_owned() })?;
+    Ok(Some(Label {
+        class,
+        identity,
+        instance,
+        optional: raw.flags & LABEL_OPTIONAL != 0,
+        name: name.to_owned(),
+        json_value: value.to_owned(),
+    }))
+}

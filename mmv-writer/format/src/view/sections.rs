@@ -1,0 +1,268 @@
+//! The header, the table of contents and the sections' bytes.
+
+use zerocopy::FromBytes;
+
+use super::{
+    Budget, Defect, Flags, HEADER_BYTES, Header, Place, Problem, Refusal, Source, Trouble,
+};
+use crate::layout::{
+    Header as HeaderBytes, MAGIC, MAX_CLUSTER, MAX_INDOMS, MAX_LABELS, MAX_METRICS, STRING_BYTES,
+    SectionKind, TocEntry, Version, until_nul,
+};
+
+/// The most sections that are believed; PCP knows six kinds.
+const MAX_SECTIONS: i32 = 64;
+
+/// The first 40 bytes, unchecked.
+pub(super) fn read_header<S: Source + ?Sized>(
+    budget: &mut Budget<'_, S>,
+) -> Result<HeaderBytes, Refusal> {
+    let found = budget.file_len;
+    if found < HEADER_BYTES as u64 {
+        return Err(Refusal::TooShort { found });
+    }
+    let bytes = budget.copy(0, HEADER_BYTES as u64)?;
+    HeaderBytes::read_from_bytes(&bytes).map_err(|_| Refusal::TooShort { found })
+}
+
+/// The header's fields; everything that does not depend on the sections.
+///
+/// The order of the checks matters: no field is used before the version, and a file
+/// that is not ready may hold anything.
+pub(super) fn check_header(
+    bytes: &HeaderBytes,
+    file_len: u64,
+) -> Result<(Version, Header), Refusal> {
+    if bytes.magic != MAGIC {
+        return Err(Refusal::Magic { found: bytes.magic });
+    }
+    let found = bytes.version;
+    let Some(version) = Version::from_code(found) else {
+        return Err(match Version::from_code(found.swap_bytes()) {
+            Some(_) => Refusal::ForeignByteOrder { found },
+            None => Refusal::Version { found },
+        });
+    };
+    let (generation1, generation2) = (bytes.generation1, bytes.generation2);
+    if generation1 == 0 || generation1 != generation2 {
+        return Err(Refusal::NotReady { generation1, generation2 });
+    }
+    let cluster = u32::try_from(bytes.cluster).ok().filter(|cluster| *cluster <= MAX_CLUSTER);
+    let header = Header {
+        version: version.code().cast_unsigned(),
+        generation: generation1,
+        flags: Flags::from_raw(bytes.flags),
+        pid: bytes.pid,
+        cluster: cluster.ok_or(Refusal::Cluster { found: bytes.cluster })?,
+        file_len,
+    };
+    Ok((version, header))
+}
+
+/// One section: where it is, and a private copy of it.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Section {
+    /// The entries: index, offset in the file, fields.
+    pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (usize, u64, T)> {
+        let size = size_of::<T>();
+        self.bytes.chunks_exact(size).enumerate().filter_map(move |(index, bytes)| {
+            let entry = T::read_from_bytes(bytes).ok()?;
+            Some((index, self.offset + (index * size) as u64, entry))
+        })
+    }
+
+    /// The index of the entry of `size` bytes that starts at `offset`.
+    pub(super) fn index_of(&self, offset: u64, size: usize) -> Option<usize> {
+        let distance = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        let inside = distance < self.bytes.len() && distance.is_multiple_of(size);
+        inside.then_some(distance / size)
+    }
+
+    /// The `len` bytes at `offset`, if they are all in the section.
+    pub(super) fn slice(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..)?.get(..len)
+    }
+}
+
+/// All sections of a file; absent ones are empty.
+#[derive(Debug)]
+pub(super) struct Sections {
+    pub(super) version: Version,
+    /// The table of contents, as it was read.
+    pub(super) toc: Vec<u8>,
+    parts: [Section; 6],
+}
+
+/// A line of the table of contents, checked.
+#[derive(Clone, Copy)]
+struct Extent {
+    kind: SectionKind,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Sections {
+    /// Reads the table of contents and then the sections, in its order: a file
+    /// that grows meanwhile lists first what refers to others.
+    pub(super) fn read<S: Source + ?Sized>(
+        budget: &mut Budget<'_, S>,
+        header: &HeaderBytes,
+        version: Version,
+        skipped: &mut Vec<Defect>,
+    ) -> Result<Self, Refusal> {
+        let toc = read_toc(budget, header)?;
+        let mut extents: Vec<Extent> = Vec::new();
+        for (index, offset, entry) in toc.entries::<TocEntry>() {
+            let Some(kind) = SectionKind::from_code(entry.kind) else {
+                let problem = Problem::UnknownSection { found: entry.kind };
+                skipped.push(Defect { section: Place::Toc, index, offset, problem });
+                continue;
+            };
+            if extents.iter().any(|extent| extent.kind == kind) {
+                return Err(Refusal::SectionTwice { section: kind, offset: entry.offset });
+            }
+            let start = toc.offset + toc.bytes.len() as u64;
+            extents.push(check_extent(budget, kind, &entry, version, start)?);
+        }
+        check_set(&extents)?;
+        let mut parts: [Section; 6] = Default::default();
+        for extent in extents {
+            let Extent { kind, offset, bytes } = extent;
+            if let Some(problem) = unusable(&extent, version) {
+                skipped.push(Defect { section: Place::Section(kind), index: 0, offset, problem });
+                continue;
+            }
+            if let Some(part) = parts.get_mut(kind as usize) {
+                *part = Section { offset, bytes: budget.copy(offset, bytes)? };
+            }
+        }
+        Ok(Self { version, toc: toc.bytes, parts })
+    }
+
+    /// The section of a kind.
+    pub(super) fn get(&self, kind: SectionKind) -> &Section {
+        #[expect(clippy::indexing_slicing, reason = "one part for each kind")]
+        &self.parts[kind as usize]
+    }
+
+    /// The text of the string entry at `offset`, charged to the budget.
+    pub(super) fn text<S: Source + ?Sized>(
+        &self,
+        budget: &mut Budget<'_, S>,
+        offset: u64,
+    ) -> Result<Vec<u8>, Trouble> {
+        let copied;
+        let bytes = match self.get(SectionKind::Strings).slice(offset, STRING_BYTES) {
+            Some(bytes) => bytes,
+            None if budget.holds(offset, STRING_BYTES as u64) => {
+                copied = budget.copy(offset, STRING_BYTES as u64)?;
+                &copied
+            }
+            None => {
+                let file_len = budget.file_len;
+                return Err(Problem::TextOutside { found: offset, file_len }.into());
+            }
+        };
+        let Some(text) = until_nul(bytes) else {
+            return Err(Problem::TextWithoutEnd { found: offset, len: STRING_BYTES }.into());
+        };
+        budget.spend(text.len() as u64)?;
+        Ok(text.to_vec())
+    }
+}
+
+fn read_toc<S: Source + ?Sized>(
+    budget: &mut Budget<'_, S>,
+    header: &HeaderBytes,
+) -> Result<Section, Refusal> {
+    let (min, max) = (2, MAX_SECTIONS);
+    let found = header.toc_count;
+    if !(min..=max).contains(&found) {
+        return Err(Refusal::TocCount { found, min, max });
+    }
+    let bytes = u64::from(found.cast_unsigned()) * TocEntry::BYTES as u64;
+    let offset = HEADER_BYTES as u64;
+    if !budget.holds(offset, bytes) {
+        return Err(Refusal::TocOutside { end: offset + bytes, file_len: budget.file_len });
+    }
+    Ok(Section { offset, bytes: budget.copy(offset, bytes)? })
+}
+
+/// Checks one section by itself.
+fn check_extent<S: Source + ?Sized>(
+    budget: &Budget<'_, S>,
+    kind: SectionKind,
+    entry: &TocEntry,
+    version: Version,
+    start: u64,
+) -> Result<Extent, Refusal> {
+    let count = u32::try_from(entry.count)
+        .map_err(|_| Refusal::SectionCount { section: kind, found: entry.count })?;
+    let entry_bytes = kind.entry_bytes(version);
+    let bytes = u64::from(count) * entry_bytes as u64;
+    let offset = entry.offset;
+    if count > 0 && (offset < start || !budget.holds(offset, bytes)) {
+        let file_len = budget.file_len;
+        return Err(Refusal::SectionOutside {
+            section: kind,
+            offset,
+            count,
+            entry_bytes,
+            start,
+            file_len,
+        });
+    }
+    let max = match kind {
+        SectionKind::Metrics => MAX_METRICS,
+        SectionKind::Indoms => MAX_INDOMS,
+        _ => u32::MAX,
+    };
+    if count > max {
+        return Err(Refusal::SectionTooLong { section: kind, found: count, max });
+    }
+    if kind == SectionKind::Values && count > 0 && !offset.is_multiple_of(8) {
+        return Err(Refusal::ValuesMisaligned { offset });
+    }
+    Ok(Extent { kind, offset, bytes })
+}
+
+/// Checks the sections against each other.
+fn check_set(extents: &[Extent]) -> Result<(), Refusal> {
+    for section in [SectionKind::Metrics, SectionKind::Values] {
+        if !extents.iter().any(|extent| extent.kind == section) {
+            return Err(Refusal::SectionMissing { section });
+        }
+    }
+    let mut filled: Vec<Extent> = extents.iter().copied().filter(|one| one.bytes > 0).collect();
+    filled.sort_by_key(|extent| extent.offset);
+    for (one, next) in filled.iter().zip(filled.iter().skip(1)) {
+        let end = one.offset + one.bytes;
+        if end > next.offset {
+            return Err(Refusal::SectionsOverlap {
+                first: one.kind,
+                second: next.kind,
+                end,
+                offset: next.offset,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why a whole section is ignored, if it is.
+fn unusable(extent: &Extent, version: Version) -> Option<Problem> {
+    if extent.kind != SectionKind::Labels || extent.bytes == 0 {
+        return None;
+    }
+    let found = (extent.bytes / SectionKind::Labels.entry_bytes(version) as u64) as u32;
+    if version != Version::V3 {
+        return Some(Problem::LabelsInVersion { found: version.code() });
+    }
+    (found > MAX_LABELS).then_some(Problem::TooManyLabels { found })
+}

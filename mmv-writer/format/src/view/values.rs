@@ -1,0 +1,100 @@
+//! Where the values are.
+
+use hashbrown::HashSet;
+use pcp_types::InstanceId;
+
+use super::indoms::Indoms;
+use super::metrics::Metrics;
+use super::{Lookup, MetricKind, Parser, Problem, Source, ValueEntry};
+use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry as ValueBytes};
+
+/// Reads the section.
+///
+/// The value of a metric or instance that was left out is not listed: the entry
+/// that is wrong is listed already.
+pub(super) fn parse<S: Source + ?Sized>(
+    parser: &mut Parser<'_, S>,
+    indoms: &Indoms,
+    metrics: &Metrics,
+) -> Vec<ValueEntry> {
+    let section = parser.sections.get(SectionKind::Values);
+    let mut values = Vec::new();
+    // Most files list them in ascending order: then a comparison with the last one
+    // shows that the value is new.
+    let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
+    let key = |value: &ValueEntry| (value.metric, value.instance);
+    for (index, offset, raw) in section.entries::<ValueBytes>() {
+        if raw.metric == 0 {
+            continue;
+        }
+        match read_value(parser, indoms, metrics, offset, &raw) {
+            Ok(Some(value)) => {
+                if seen.is_none() && values.last().is_some_and(|last| key(last) >= key(&value)) {
+                    seen = Some(values.iter().map(key).collect());
+                }
+                if seen.as_mut().is_none_or(|seen| seen.insert(key(&value))) {
+                    values.push(value);
+                } else {
+                    let problem =
+                        Problem::ValueTwice { metric: raw.metric, instance: raw.instance };
+                    parser.skip(SectionKind::Values, index, offset, problem);
+                }
+            }
+            Ok(None) => {}
+            Err(problem) => parser.skip(SectionKind::Values, index, offset, problem),
+        }
+    }
+    values
+}
+
+fn read_value<S: Source + ?Sized>(
+    parser: &Parser<'_, S>,
+    indoms: &Indoms,
+    metrics: &Metrics,
+    offset: u64,
+    raw: &ValueBytes,
+) -> Result<Option<ValueEntry>, Problem> {
+    let metric = match metrics.at(parser.sections.get(SectionKind::Metrics), raw.metric) {
+        Lookup::Nothing => return Err(Problem::NotAMetric { found: raw.metric }),
+        Lookup::LeftOut => return Ok(None),
+        Lookup::Found(metric) => metric,
+    };
+    let Some(descriptor) = metrics.all.get(metric) else { return Ok(None) };
+    let instance = match descriptor.indom {
+        None if raw.instance == 0 => None,
+        None => return Err(Problem::NotAnInstance { found: raw.instance }),
+        Some(serial) => match instance_of(parser, indoms, serial, raw.instance)? {
+            Some(id) => Some(id),
+            None => return Ok(None),
+        },
+    };
+    let string = match descriptor.kind {
+        MetricKind::String => Some(string_of(parser, raw.extra)?),
+        _ => None,
+    };
+    Ok(Some(ValueEntry { metric, instance, cell: offset, extra: offset + EXTRA_OFFSET, string }))
+}
+
+/// The instance entry at `offset`, which must be in the domain of `serial`;
+/// `None` if it was left out.
+fn instance_of<S: Source + ?Sized>(
+    parser: &Parser<'_, S>,
+    indoms: &Indoms,
+    serial: u32,
+    offset: u64,
+) -> Result<Option<InstanceId>, Problem> {
+    let problem = Problem::NotAnInstance { found: offset };
+    let section = parser.sections.get(SectionKind::Instances);
+    match indoms.instance_at(section, offset) {
+        Lookup::LeftOut => Ok(None),
+        Lookup::Found((domain, id)) if Some(domain) == indoms.find(serial) => Ok(Some(id)),
+        Lookup::Nothing | Lookup::Found(_) => Err(problem),
+    }
+}
+
+fn string_of<S: Source + ?Sized>(parser: &Parser<'_, S>, extra: i64) -> Result<u64, Problem> {
+    let problem = Problem::NotAString { found: extra };
+    let offset = u64::try_from(extra).map_err(|_| problem.clone())?;
+    let strings = parser.sections.get(SectionKind::Strings);
+    strings.slice(offset, STRING_BYTES).map(|_| offset).ok_or(problem)
+}

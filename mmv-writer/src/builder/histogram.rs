@@ -1,0 +1,101 @@
+//! Histograms: metrics on a domain of buckets.
+
+use pcp_types::Units;
+
+use super::{MetricBuilder, Registrar};
+use crate::metric::histogram::Cells;
+use crate::metric::{Buckets, Counter, Histogram, OwnedCounter, OwnedHistogram};
+use crate::registration::{IndomSpec, MetricSpec};
+use crate::{Error, Label};
+
+/// A domain whose instances are the buckets of histograms; any number of these
+/// can share it. `I` is the registry's kind of domain.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct BucketIndom<I> {
+    indom: I,
+    buckets: Buckets,
+}
+
+impl<I> BucketIndom<I> {
+    /// The buckets.
+    pub fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+}
+
+/// Registers a domain of buckets.
+pub(crate) fn add_buckets<R: Registrar>(
+    registry: &R,
+    buckets: Buckets,
+) -> Result<BucketIndom<R::Indom>, Error> {
+    let mut spec = IndomSpec::new("buckets".to_owned());
+    spec.help.short = Some("ranges of values, first..last".to_owned());
+    spec.add_names((0..buckets.count()).filter_map(|index| buckets.name(index)));
+    // Two labels, as PCP takes an object apart and loses its name.
+    spec.labels = vec![
+        Label::new("bucket_precision", u64::from(buckets.precision())),
+        Label::new("bucket_max", buckets.max()),
+    ];
+    Ok(BucketIndom { indom: registry.add_indom(spec)?, buckets })
+}
+
+fn add_histogram<R: Registrar>(
+    registry: &R,
+    spec: MetricSpec,
+    indom: &BucketIndom<R::Indom>,
+) -> Result<Cells, Error> {
+    let units = spec.units;
+    let mut sum = spec.clone();
+    sum.name = format!("{}.sum", spec.name);
+    sum.item = None;
+    sum.labels = Vec::new();
+    let mut counts = spec;
+    counts.name = format!("{}.bucket", counts.name);
+    counts.units = Units::count();
+    counts.optional = true;
+    counts.labels.push(Label::new("histogram", units.to_string()));
+    let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
+    Ok(Cells::new(indom.buckets, counts, sum.cell))
+}
+
+impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
+    /// Registers a histogram of values in the chosen units: the metric
+    /// `NAME.bucket`, which counts values by bucket and has a label `histogram`
+    /// with their units, and the metric `NAME.sum`. The file needs
+    /// [`RegistryBuilder::sentinel`](crate::RegistryBuilder::sentinel).
+    ///
+    /// ```
+    /// use mmv_writer::{Buckets, Registry, Units};
+    ///
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let registry = Registry::builder("web").directory(directory.path()).sentinel().build()?;
+    /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?; // up to a minute
+    /// let latency = registry.counter::<u64>("request.latency").units(Units::microseconds());
+    /// let latency = latency.build_histogram(&buckets)?;
+    /// let _published = registry.publish()?;
+    ///
+    /// latency.record(1_234);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`MetricBuilder::build`], and [`Error::OtherRegistry`].
+    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<Histogram, Error> {
+        Ok(Histogram::new(add_histogram(self.registry, self.spec, buckets)?))
+    }
+}
+
+impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
+    /// As for a shared counter, with one writer.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<OwnedHistogram, Error> {
+        Ok(OwnedHistogram::new(add_histogram(self.registry, self.spec, buckets)?))
+    }
+}

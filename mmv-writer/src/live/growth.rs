@@ -1,0 +1,243 @@
+//! A live file read while it grows, at every moment: the stores that a live
+//! registry makes are shown to a reader one by one, between its own reads.
+//!
+//! Writer and reader are the real ones. What is modelled is the memory between
+//! them: words that the writer stores in its order and the reader loads in its
+//! own. With `--cfg mmv_loom` (`ci/loom`) loom does it, which also reorders what
+//! the orders of the stores allow to be; a reader's load, a system call, is taken
+//! for one with acquire order.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use mmv_format::view::{Contents, Limits, Refusal, Source};
+
+use crate::mapping::trace::{Store, stores_of};
+use crate::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry, Text};
+
+const WORD: usize = size_of::<u64>();
+
+/// A change of a live file.
+struct Growth {
+    name: &'static str,
+    before: Vec<u8>,
+    /// Those that change something.
+    stores: Vec<Store>,
+}
+
+/// What there is before a change: instances are called `i` and their number.
+struct Before {
+    registry: LiveRegistry,
+    things: LiveIndom,
+    count: Family<Counter<u64>>,
+    text: Family<Text>,
+}
+
+impl Growth {
+    fn of(name: &'static str, prepare: impl FnOnce(&Before), change: impl FnOnce(&Before)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let live = Registry::builder("app").directory(directory.path()).live();
+        let live = live.max_instances(4).max_values(8).max_texts(4);
+        let registry = live.announce_interval(Duration::ZERO).build().unwrap();
+        let things = registry.indom("things").build().unwrap();
+        let count = registry.counter("count").build_family(&things).unwrap();
+        let text = registry.text("text").build_family(&things).unwrap();
+        let there = Before { registry, things, count, text };
+        prepare(&there);
+        let before = std::fs::read(there.registry.published().path()).unwrap();
+        let mut now = before.clone();
+        let mut stores = stores_of(|| change(&there));
+        stores.retain(|store| {
+            let place = &mut now[store.at..][..WORD];
+            let word = store.word.to_ne_bytes();
+            let changes = place != word;
+            place.copy_from_slice(&word);
+            changes
+        });
+        // Nothing was stored but through what was watched.
+        assert!(now == std::fs::read(there.registry.published().path()).unwrap(), "{name}");
+        assert!(stores.len() > 2, "{name}: {stores:?}");
+        Self { name, before, stores }
+    }
+
+    /// Every kind of change.
+    fn all() -> Vec<Self> {
+        let create = |name| move |there: &Before| drop(there.count.get_or_create(name).unwrap());
+        let create_two = |there: &Before| {
+            create("i0")(there);
+            there.text.get_or_create("i0").unwrap().set("first");
+            create("i1")(there);
+        };
+        let label = |there: &Before| there.things.label("i0", Label::new("a", 1)).unwrap();
+        let remove = |there: &Before| assert!(there.things.remove("i0"));
+        vec![
+            Self::of("the first instance", |_| {}, create("i0")),
+            Self::of("another instance", create_two, create("i2")),
+            Self::of("a text", create("i0"), |there| drop(there.text.get_or_create("i0").unwrap())),
+            Self::of(
+                "a metric",
+                |_| {},
+                |there| drop(there.registry.counter::<u64>("count2").build().unwrap()),
+            ),
+            Self::of(
+                "a domain",
+                |_| {},
+                |there| drop(there.registry.indom("more").help("help").build().unwrap()),
+            ),
+            Self::of("a label", create_two, label),
+            Self::of("a removal", create_two, remove),
+            Self::of(
+                "a removal with a label",
+                |there| {
+                    create_two(there);
+                    label(there);
+                },
+                remove,
+            ),
+            Self::of(
+                "a place used again",
+                |there| {
+                    create_two(there);
+                    remove(there);
+                    std::thread::sleep(Duration::from_millis(150));
+                },
+                create("i2"),
+            ),
+        ]
+    }
+
+    /// The words that change.
+    fn words(&self) -> BTreeMap<usize, u64> {
+        let word = |at: usize| u64::from_ne_bytes(self.before[at..][..WORD].try_into().unwrap());
+        self.stores.iter().map(|store| (store.at, word(store.at))).collect()
+    }
+
+    /// What a reader gets who sees the words through `load`; whether it is a
+    /// picture. There must be nothing wrong in it.
+    fn read(&self, load: impl Fn(usize) -> Option<u64>) -> bool {
+        let source = Memory { before: &self.before, words: self.words(), load };
+        let read = Contents::read_from(&source, self.before.len() as u64, &Limits::default());
+        let contents = match read {
+            Ok(contents) => contents,
+            Err(Refusal::NotReady { .. } | Refusal::Changed { .. } | Refusal::Grew { .. }) => {
+                return false;
+            }
+            Err(refusal) => panic!("{}: {refusal}", self.name),
+        };
+        assert_eq!(contents.skipped, [], "{}", self.name);
+        for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
+            assert_eq!(instance.name, format!("i{}", instance.id.get()), "{}", self.name);
+        }
+        for metric in &contents.metrics {
+            assert!(["count", "text", "count2"].contains(&metric.name.as_str()), "{metric:?}");
+        }
+        for value in &contents.values {
+            let text = contents.metrics[value.metric].name == "text";
+            assert_eq!(value.string.is_some(), text, "{}: {value:?}", self.name);
+        }
+        true
+    }
+}
+
+/// A file of which some words are somewhere else.
+struct Memory<'b, L> {
+    before: &'b [u8],
+    words: BTreeMap<usize, u64>,
+    load: L,
+}
+
+impl<L: Fn(usize) -> Option<u64>> Source for Memory<'_, L> {
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.before.fill(buffer, offset)?;
+        let start = offset as usize;
+        // From the first to the last, as a copy goes.
+        for (at, _) in self.words.range(start..start + buffer.len()) {
+            if let Some(word) = (self.load)(*at) {
+                buffer[at - start..][..WORD].copy_from_slice(&word.to_ne_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The writer continues, up to this store, when the reader has loaded this many words.
+type Turn = (usize, usize);
+
+/// Reads a file that changes at these moments; whether there was a picture, and
+/// how many loads there were.
+fn read_with_turns(growth: &Growth, turns: &[Turn]) -> (bool, usize) {
+    let (loads, done) = (Cell::new(0), Cell::new(0));
+    let words = RefCell::new(growth.words());
+    let picture = growth.read(|at| {
+        let upto = turns.iter().rfind(|turn| turn.0 <= loads.get()).map_or(0, |turn| turn.1);
+        for store in &growth.stores[done.get().min(upto)..upto] {
+            words.borrow_mut().insert(store.at, store.word);
+        }
+        done.set(upto.max(done.get()));
+        loads.set(loads.get() + 1);
+        words.borrow().get(&at).copied()
+    });
+    (picture, loads.get())
+}
+
+#[test]
+fn a_reader_that_the_writer_interrupts_twice_anywhere_never_sees_half_a_change() {
+    for growth in Growth::all() {
+        let stores = growth.stores.len();
+        let (complete, loads) = read_with_turns(&growth, &[(0, stores)]);
+        assert!(complete && read_with_turns(&growth, &[]).0, "{}", growth.name);
+        let (mut pictures, mut all) = (0, 0);
+        // At most that many, as what comes later is read by more loads.
+        for first in 0..loads {
+            for upto in 1..=stores {
+                for second in first + 1..=loads {
+                    let turns = [(first, upto), (second, stores)];
+                    pictures += usize::from(read_with_turns(&growth, &turns).0);
+                    all += 1;
+                }
+            }
+        }
+        println!("{}: {pictures} pictures of {all} readings, {stores} stores", growth.name);
+        assert!(pictures > 0, "{}", growth.name);
+    }
+}
+
+#[cfg(mmv_loom)]
+#[test]
+fn no_order_that_the_memory_allows_shows_half_a_change() {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Acquire;
+
+    use loom::sync::atomic::AtomicU64;
+
+    let most = std::env::var("LOOM_PREEMPTIONS").map_or(3, |most| most.parse().unwrap());
+    for growth in Growth::all() {
+        let growth = Arc::new(growth);
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(most);
+        model.max_branches = 10_000;
+        let name = growth.name;
+        let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let counted = Arc::clone(&executions);
+        model.check(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let words = growth.words().into_iter();
+            let words: BTreeMap<usize, AtomicU64> =
+                words.map(|(at, word)| (at, AtomicU64::new(word))).collect();
+            let words = Arc::new(words);
+            let writer = {
+                let (words, growth) = (Arc::clone(&words), Arc::clone(&growth));
+                loom::thread::spawn(move || {
+                    for store in &growth.stores {
+                        words[&store.at].store(store.word, store.order);
+                    }
+                })
+            };
+            growth.read(|at| words.get(&at).map(|word| word.load(Acquire)));
+            writer.join().unwrap();
+        });
+        println!("{name}: {executions:?} executions");
+    }
+}

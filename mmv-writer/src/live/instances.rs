@@ -1,0 +1,166 @@
+//! The instances of one domain in one live file, and the slots that they are in.
+//!
+//! A slot is an indom entry, an instance entry and a name. The slot of a removed
+//! instance is used again after its quarantine, once no handle is left on its
+//! values.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hashbrown::HashMap;
+use mmv_format::layout::{IndomEntry, InstanceV2, SectionKind};
+use smol_str::SmolStr;
+use zerocopy::IntoBytes;
+
+use super::file::LiveFile;
+use super::quarantine::Quarantine;
+use crate::Error;
+use crate::mapping::Lease;
+
+/// The slots of a domain's instances.
+#[derive(Debug)]
+pub(super) struct InstanceTable {
+    /// The domain's serial in this file.
+    pub(super) serial: u32,
+    slots: Vec<InstanceSlot>,
+    /// The slots of the present instances.
+    names: HashMap<SmolStr, usize>,
+    /// Slots of removed instances.
+    removed: Quarantine<usize>,
+}
+
+/// A place for an instance.
+#[derive(Debug)]
+pub(super) struct InstanceSlot {
+    indom_at: u64,
+    pub(super) instance_at: u64,
+    name_at: u64,
+    /// The number of the instance that is there or was the last.
+    id: i32,
+    /// The entries of its labels.
+    labels: Vec<u64>,
+    /// Held by the handles on the values of this slot.
+    pub(super) lease: Arc<Lease>,
+}
+
+/// A present instance.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) serial: u32,
+    pub(super) slot: usize,
+    pub(super) id: i32,
+}
+
+impl InstanceTable {
+    pub(super) fn new(serial: u32) -> Self {
+        let removed = Quarantine::default();
+        Self { serial, slots: Vec::new(), names: HashMap::new(), removed }
+    }
+
+    /// The present instance of a name.
+    pub(super) fn find(&self, name: &str) -> Option<Found> {
+        let slot = *self.names.get(name)?;
+        Some(Found { serial: self.serial, slot, id: self.slots[slot].id })
+    }
+
+    /// A slot of this table.
+    pub(super) fn slot(&self, index: usize) -> &InstanceSlot {
+        &self.slots[index]
+    }
+
+    /// All slots.
+    pub(super) fn slots(&self) -> &[InstanceSlot] {
+        &self.slots
+    }
+
+    /// How many instances there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Their names, in no order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(SmolStr::as_str)
+    }
+
+    /// Records the entry of a label of an instance.
+    pub(super) fn add_label(&mut self, slot: usize, at: u64) {
+        self.slots[slot].labels.push(at);
+    }
+
+    /// Creates an instance with this number, unless it is there; the index of its
+    /// slot.
+    pub(super) fn create(
+        &mut self,
+        file: &mut LiveFile,
+        name: &str,
+        id: i32,
+    ) -> Result<usize, Error> {
+        if let Some(slot) = self.names.get(name) {
+            return Ok(*slot);
+        }
+        let Some(index) = self.removed.take(|index| !self.slots[*index].lease.is_held()) else {
+            file.ensure(SectionKind::Instances, 1, name)?;
+            file.ensure(SectionKind::Indoms, 1, name)?;
+            // Its name, and the text that the instance may get.
+            file.ensure(SectionKind::Strings, 2, name)?;
+            return Ok(self.append(file, name, id));
+        };
+        self.show(file, index, name, id);
+        Ok(index)
+    }
+
+    /// Adds an instance in a new slot, for which there is room.
+    pub(super) fn append(&mut self, file: &mut LiveFile, name: &str, id: i32) -> usize {
+        let slot = InstanceSlot {
+            indom_at: file.take(SectionKind::Indoms),
+            instance_at: file.take(SectionKind::Instances),
+            name_at: file.take_string(""),
+            id,
+            labels: Vec::new(),
+            lease: Lease::new(file.segment()),
+        };
+        let (serial, instances) = (self.serial, slot.instance_at);
+        let entry = IndomEntry { serial, count: 0, instances, short_help: 0, long_help: 0 };
+        file.write(slot.indom_at, entry.as_bytes());
+        self.slots.push(slot);
+        let index = self.slots.len() - 1;
+        self.show(file, index, name, id);
+        index
+    }
+
+    /// Makes a slot an instance's.
+    fn show(&mut self, file: &mut LiveFile, index: usize, name: &str, id: i32) {
+        self.names.insert(name.into(), index);
+        let slot = &mut self.slots[index];
+        slot.id = id;
+        file.write_string(slot.name_at, name);
+        let (indom, name) = (slot.indom_at, slot.name_at);
+        file.write(slot.instance_at, InstanceV2 { indom, padding: 0, id, name }.as_bytes());
+        slot.set_count(file, self.serial, 1);
+    }
+
+    /// Hides the instance of a name; returns the entries of its labels, for the
+    /// caller to hide.
+    pub(super) fn remove(&mut self, file: &mut LiveFile, name: &str) -> Vec<u64> {
+        let Some(index) = self.names.remove(name) else { return Vec::new() };
+        self.removed.add(index);
+        let slot = &mut self.slots[index];
+        slot.set_count(file, self.serial, 0);
+        std::mem::take(&mut slot.labels)
+    }
+
+    /// Records that all removals were announced to readers.
+    pub(super) fn announced(&mut self, now: Instant) {
+        self.removed.announced(now);
+    }
+}
+
+impl InstanceSlot {
+    /// Serial and count are one word.
+    fn set_count(&self, file: &mut LiveFile, serial: u32, count: u32) {
+        let entry = IndomEntry { serial, count, instances: 0, short_help: 0, long_help: 0 };
+        let word = entry.as_bytes().first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        file.store(self.indom_at, word);
+    }
+}

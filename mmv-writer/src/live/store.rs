@@ -1,0 +1,240 @@
+//! One file of a live registry: its entries, and the instances that they describe.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mmv_format::layout::{
+    EXTRA_OFFSET, IndomEntry, METRIC_OFFSET, NO_VALUE, SectionKind, ValueEntry,
+};
+use zerocopy::IntoBytes;
+
+use super::file::LiveFile;
+use super::instances::InstanceTable;
+use super::sections::Sections;
+use crate::Error;
+use crate::identity::FileIdentity;
+use crate::mapping::{CellStrip, Lease};
+use crate::metric::{SharedText, ValueSlot};
+use crate::published::{Published, unless_lenient};
+use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+
+/// A file, its instances, and its publication.
+#[derive(Debug)]
+pub(super) struct LiveStore {
+    pub(super) file: LiveFile,
+    /// By number of the domain.
+    instances: HashMap<usize, InstanceTable>,
+    /// `None` once it is withdrawn, or moved to the registry.
+    pub(super) published: Option<Published>,
+    /// Of all values that stay.
+    lease: Arc<Lease>,
+}
+
+/// A metric in a live file.
+#[derive(Debug)]
+pub(super) struct LiveMetric {
+    /// The offset of its entry.
+    at: u64,
+    pub(super) shape: ValueShape,
+}
+
+/// A value entry, which belongs to its metric and its slot for good.
+#[derive(Debug)]
+pub(super) struct Value {
+    pub(super) at: u64,
+    text: Option<Arc<SharedText>>,
+}
+
+impl Store for LiveStore {
+    type Settings = Sections;
+    type Metric = LiveMetric;
+
+    /// Creates the file and publishes it, empty.
+    fn create(identity: &FileIdentity, sections: &Sections, lenient: bool) -> Result<Self, Error> {
+        let created = unless_lenient(LiveFile::create(identity, *sections), lenient)?;
+        let private = || LiveFile::private(identity, *sections);
+        let (file, published) = created.map_or_else(private, Ok)?;
+        let lease = Lease::new(file.segment());
+        Ok(Self { file, instances: HashMap::new(), published: Some(published), lease })
+    }
+
+    fn check_process(&self) -> Result<(), Error> {
+        self.file.check_process()
+    }
+
+    fn has_room(&self, need: &Need) -> bool {
+        SectionKind::ALL.into_iter().all(|kind| self.file.has_room(kind, need.entries(kind)))
+    }
+
+    fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error> {
+        self.file.check_process()?;
+        let mut kinds = SectionKind::ALL.into_iter();
+        kinds.try_for_each(|kind| self.file.ensure(kind, need.entries(kind), name))
+    }
+
+    fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {
+        let (at, stride) = (self.file.next_value(shape), shape.step() * ValueEntry::BYTES);
+        let strip = self.file.segment().strip(at as usize, stride, values);
+        strip.ok_or_else(|| self.file.error("place values", ErrorKind::InvalidInput))
+    }
+
+    fn add_indom(&mut self, indom: &Indom, serial: u32) {
+        let (short_help, long_help) = self.add_help(&indom.record.help);
+        let entry = IndomEntry { serial, count: 0, instances: 0, short_help, long_help };
+        let at = self.file.take(SectionKind::Indoms);
+        self.file.write(at, entry.as_bytes());
+        let mut table = InstanceTable::new(serial);
+        for (id, name) in indom.record.members.iter() {
+            table.append(&mut self.file, name, id.get());
+        }
+        self.instances.insert(indom.index, table);
+    }
+
+    fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> LiveMetric {
+        let name = self.file.take_string(&metric.name);
+        let help = self.add_help(&metric.help);
+        let at = self.file.take(SectionKind::Metrics);
+        self.file.write(at, metric.entry(name, help).as_bytes());
+        LiveMetric { at, shape }
+    }
+
+    fn add_label(&mut self, label: &LabelRecord) {
+        self.file.add_label(label.entry().as_bytes());
+    }
+
+    fn add_value(&mut self, metric: &LiveMetric) -> ValueSlot {
+        let value = Value::append(&mut self.file, metric.shape, 0);
+        metric.link(&mut self.file, &value, &self.lease)
+    }
+
+    fn add_values(&mut self, metric: &LiveMetric, indom: &Indom) -> Vec<ValueSlot> {
+        let table = self.instances.get(&indom.index);
+        let mut slots = Vec::new();
+        for slot in table.into_iter().flat_map(InstanceTable::slots) {
+            let value = Value::append(&mut self.file, metric.shape, slot.instance_at);
+            slots.push(metric.link(&mut self.file, &value, &slot.lease));
+        }
+        slots
+    }
+}
+
+impl LiveStore {
+    /// Announces all changes to readers.
+    pub(super) fn announce(&mut self) {
+        self.file.announce();
+        let now = Instant::now();
+        for table in self.instances.values_mut() {
+            table.announced(now);
+        }
+    }
+
+    /// The instances of a domain in this file, if the file has the domain.
+    pub(super) fn table(&self, indom: &Indom) -> Option<&InstanceTable> {
+        self.instances.get(&indom.index)
+    }
+
+    /// The instances of a domain that the file has.
+    pub(super) fn table_mut(&mut self, indom: &Indom) -> &mut InstanceTable {
+        table_mut(&mut self.instances, indom)
+    }
+
+    /// Creates an instance, unless it is there; the index of its slot.
+    pub(super) fn create_instance(
+        &mut self,
+        indom: &Indom,
+        name: &str,
+        id: i32,
+    ) -> Result<usize, Error> {
+        table_mut(&mut self.instances, indom).create(&mut self.file, name, id)
+    }
+
+    /// Adds labels of an instance.
+    pub(super) fn add_instance_labels(
+        &mut self,
+        indom: &Indom,
+        slot: usize,
+        labels: &[LabelRecord],
+    ) {
+        for label in labels {
+            let at = self.file.add_label(label.entry().as_bytes());
+            table_mut(&mut self.instances, indom).add_label(slot, at);
+        }
+    }
+
+    /// Hides an instance and its labels; whether there were labels.
+    pub(super) fn remove_instance(&mut self, indom: &Indom, name: &str) -> bool {
+        let labels = table_mut(&mut self.instances, indom).remove(&mut self.file, name);
+        for at in &labels {
+            self.file.hide_label(*at);
+        }
+        !labels.is_empty()
+    }
+
+    /// Shows the value of an instance to readers, in the entry that its slot has or
+    /// in a new one.
+    pub(super) fn link(
+        &mut self,
+        metric: &LiveMetric,
+        indom: &Indom,
+        slot: usize,
+        value: &mut Option<Value>,
+    ) -> ValueSlot {
+        let Self { file, instances, .. } = self;
+        let slot = table_mut(instances, indom).slot(slot);
+        let append = || Value::append(file, metric.shape, slot.instance_at);
+        let value = value.get_or_insert_with(append);
+        metric.link(&mut self.file, value, &slot.lease)
+    }
+
+    fn add_help(&mut self, help: &Help) -> (u64, u64) {
+        let mut add =
+            |text: &Option<String>| text.as_ref().map_or(0, |text| self.file.take_string(text));
+        (add(&help.short), add(&help.long))
+    }
+}
+
+/// The instances of a domain, none if the file does not have it yet.
+fn table_mut<'t>(
+    tables: &'t mut HashMap<usize, InstanceTable>,
+    indom: &Indom,
+) -> &'t mut InstanceTable {
+    tables.entry(indom.index).or_insert_with(|| InstanceTable::new(indom.record.serial))
+}
+
+impl LiveMetric {
+    /// Shows a value to readers, absent or 0.
+    fn link(&self, file: &mut LiveFile, value: &Value, lease: &Arc<Lease>) -> ValueSlot {
+        if let Some(text) = &value.text {
+            text.set("");
+        } else {
+            file.store(value.at + EXTRA_OFFSET, 0);
+        }
+        file.store(value.at, if self.shape.optional { NO_VALUE } else { 0 });
+        file.store(value.at + METRIC_OFFSET, self.at);
+        let cell = |field| lease.cell((value.at + field) as usize);
+        ValueSlot::new(value.text.clone(), cell)
+    }
+}
+
+impl Value {
+    /// A new value entry, not linked to its metric yet.
+    fn append(file: &mut LiveFile, shape: ValueShape, instance: u64) -> Self {
+        let at = file.take_value(shape);
+        let mut entry = ValueEntry { cell: 0, extra: 0, metric: 0, instance };
+        let text = shape.is_text.then(|| {
+            let string = file.take_string("");
+            entry.extra = string.cast_signed();
+            let text = SharedText::default();
+            let placed = text.place(file.segment(), string as usize);
+            debug_assert!(placed, "a text at {string}");
+            Arc::new(text)
+        });
+        file.write(at, entry.as_bytes());
+        Self { at, text }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! How a registry is to be, sealed or live.
+
+use std::path::{Path, PathBuf};
+
+use mmv_format::layout::{Flags, MAX_CLUSTER, Version};
+use mmv_format::mmv_directory;
+
+use crate::Error;
+use crate::identity::FileIdentity;
+use crate::overflow::Clusters;
+use crate::registration::check;
+
+/// Options for a registry; see [`Registry::builder`](crate::Registry::builder).
+#[derive(Debug, Clone)]
+#[must_use = "a registry is made by build()"]
+pub struct RegistryBuilder {
+    pub(crate) name: String,
+    directory: Option<PathBuf>,
+    cluster: u32,
+    flags: Flags,
+    pub(crate) pinned: Option<Version>,
+    pub(crate) lenient: bool,
+    per_process: bool,
+    overflow_cluster: Option<u32>,
+}
+
+impl RegistryBuilder {
+    pub(crate) fn new(name: String) -> Self {
+        Self {
+            name,
+            directory: None,
+            cluster: 0,
+            flags: Flags::PROCESS,
+            pinned: None,
+            lenient: false,
+            per_process: false,
+            overflow_cluster: None,
+        }
+    }
+
+    /// Puts the file into this directory, which must exist; the default is
+    /// [`mmv_directory`].
+    pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Asks for a cluster, 1..=4095, the middle part of all PMIDs. By default, or
+    /// with 0, readers choose one. A file with instance domains needs one of at most
+    /// 2047.
+    pub fn cluster(mut self, cluster: u32) -> Self {
+        self.cluster = cluster;
+        self
+    }
+
+    /// Leaves the file's name out of metric names. The name may then be any that
+    /// does not start with a dot.
+    pub fn no_prefix(mut self) -> Self {
+        self.flags = self.flags.with(Flags::NO_PREFIX);
+        self
+    }
+
+    /// Whether readers ignore the file when this process has ended; true by default.
+    pub fn process(mut self, process: bool) -> Self {
+        let others = Flags::from_raw(self.flags.raw() & !Flags::PROCESS.raw());
+        self.flags = if process { others.with(Flags::PROCESS) } else { others };
+        self
+    }
+
+    /// Makes all-ones integers, NaN and empty texts mean "no value", for all
+    /// metrics of the file; optional ones need it.
+    pub fn sentinel(mut self) -> Self {
+        self.flags = self.flags.with(Flags::SENTINEL);
+        self
+    }
+
+    /// Pins the version of the format; what it cannot hold is rejected.
+    pub fn version(mut self, version: Version) -> Self {
+        self.pinned = Some(version);
+        self
+    }
+
+    /// Continues without a file when the system refuses one: no directory, no
+    /// permission, no space ([`Error::Io`]). Handles then count without readers, one
+    /// line on standard error gives the reason (once in the life of the process), and
+    /// [`Published::is_published`](crate::Published::is_published) is false. Errors in
+    /// registrations stay errors.
+    pub fn lenient(mut self) -> Self {
+        self.lenient = true;
+        self
+    }
+
+    /// Makes the file one of several of the same application, a process each:
+    /// its name is that of the application, a dot and the process's number. All
+    /// need the same explicit cluster and register the same metrics with the same
+    /// items, on the domain that [`Registry::process`](crate::Registry::process)
+    /// gives. Readers then find each metric once, with an instance for each process.
+    ///
+    /// The file's name is left out of metric names, so let these start with the
+    /// application's: `app.requests`.
+    pub fn per_process(mut self) -> Self {
+        self.name = format!("{}.{}", self.name, std::process::id());
+        self.per_process = true;
+        self.no_prefix()
+    }
+
+    /// Asks for the clusters of overflow files, which hold what does not fit the
+    /// first: this one for the second file, the next one for the third and so on. By
+    /// default readers choose, as for any file that asks for none.
+    ///
+    /// Set it where cluster numbers must not depend on what else runs: a file without
+    /// one that comes late moves those that PCP's reader has given to files after it
+    /// in the alphabet. Labels of the whole registry reach overflow files, and files
+    /// of [several processes](RegistryBuilder::per_process) have overflow files, only
+    /// with this.
+    pub fn overflow_cluster(mut self, cluster: u32) -> Self {
+        self.overflow_cluster = Some(cluster);
+        self
+    }
+
+    /// Checks the options; the identity of the first file, and the clusters of
+    /// overflow files.
+    pub(crate) fn identity(&self) -> Result<(FileIdentity, Clusters), Error> {
+        check::file_name(&self.name, !self.flags.contains(Flags::NO_PREFIX))?;
+        Error::check_range("cluster", &self.name, self.cluster, 0, MAX_CLUSTER)?;
+        if self.per_process && self.cluster == 0 {
+            return Err(Error::NeedsCluster { name: self.name.clone() });
+        }
+        let directory = self.directory.clone().unwrap_or_else(mmv_directory);
+        let clusters = match self.overflow_cluster {
+            Some(cluster) => {
+                Error::check_range("cluster", &self.name, cluster, 1, MAX_CLUSTER)?;
+                Clusters::From(cluster)
+            }
+            // Readers would choose another one for each process, and take only one's.
+            None if self.per_process => Clusters::None,
+            None => Clusters::Chosen,
+        };
+        let (name, path) = (self.name.clone(), directory.join(&self.name));
+        let (cluster, flags, prefix) = (self.cluster, self.flags, String::new());
+        Ok((FileIdentity { name, path, cluster, flags, prefix }, clusters))
+    }
+}

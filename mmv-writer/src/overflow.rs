@@ -1,0 +1,117 @@
+//! Names, paths and clusters of overflow files: those that hold what does not fit
+//! the first file of a registry.
+//!
+//! An overflow file has the first one's name with `.2`, `.3` and so on appended,
+//! and complete metric names in it (NOPREFIX), so that the name of a metric does
+//! not depend on the file it is in.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use mmv_format::file::{open, read_header};
+use mmv_format::layout::{Flags, MAGIC, MAX_CLUSTER};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::Error;
+use crate::identity::FileIdentity;
+use crate::published::Published;
+
+/// Which clusters overflow files ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clusters {
+    /// There are no overflow files.
+    None,
+    /// None: readers choose one for each file.
+    Chosen,
+    /// This one, and those after it.
+    From(u32),
+}
+
+/// The overflow files of one registry.
+#[derive(Debug)]
+pub(crate) struct Overflow {
+    first: FileIdentity,
+    clusters: Clusters,
+    /// How many there are.
+    count: u32,
+    /// The number in the name of the last one.
+    number: u32,
+}
+
+impl Overflow {
+    pub(crate) fn new(first: FileIdentity, clusters: Clusters) -> Self {
+        Self { first, clusters, count: 0, number: 1 }
+    }
+
+    /// The next file, if there may be one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] if its cluster would be too large.
+    pub(crate) fn next(&mut self) -> Result<Option<FileIdentity>, Error> {
+        let cluster = match self.clusters {
+            Clusters::None => return Ok(None),
+            Clusters::Chosen => 0,
+            Clusters::From(first) => first.saturating_add(self.count),
+        };
+        let mut number = self.number + 1;
+        while is_in_use(&numbered(&self.first.path, number)) {
+            number += 1;
+        }
+        let path = numbered(&self.first.path, number);
+        let name = format!("{}.{number}", self.first.name);
+        Error::check_range("cluster", &name, cluster, 0, MAX_CLUSTER)?;
+        let prefixed = !self.first.flags.contains(Flags::NO_PREFIX);
+        let prefix = if prefixed { format!("{}.", self.first.name) } else { String::new() };
+        self.number = number;
+        self.count += 1;
+        let flags = self.first.flags.with(Flags::NO_PREFIX);
+        Ok(Some(FileIdentity { name, path, cluster, flags, prefix }))
+    }
+}
+
+/// The path of an overflow file.
+fn numbered(first: &Path, number: u32) -> PathBuf {
+    let mut path = first.as_os_str().to_owned();
+    path.push(format!(".{number}"));
+    path.into()
+}
+
+/// Whether another registry, of any process, holds the lock of a file.
+fn is_in_use(path: &Path) -> bool {
+    let Some(file) = open(path) else { return false };
+    matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+}
+
+/// Removes overflow files that an earlier run under the same name left when it was
+/// killed, except for `ours`. A failure does not keep the caller from starting.
+pub(crate) fn remove_stale(first: &Path, ours: &[Published]) {
+    for number in 2.. {
+        let path = numbered(first, number);
+        if ours.iter().any(|published| published.path() == path) {
+            continue;
+        }
+        let Some(file) = open(&path) else { return };
+        if is_stale(file) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Whether a file looks like an overflow file whose owner is gone.
+fn is_stale(file: File) -> bool {
+    let Some(header) = read_header(&file) else { return false };
+    let flags = Flags::from_raw(header.flags);
+    let is_gone = || kill(Pid::from_raw(header.pid), None) == Err(Errno::ESRCH);
+    header.magic == MAGIC
+        && flags.contains(Flags::NO_PREFIX)
+        && header.pid > 0
+        && is_gone()
+        && Flock::lock(file, FlockArg::LockSharedNonblock).is_ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

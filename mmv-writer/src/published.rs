@@ -1,0 +1,115 @@
+//! A file that readers find, until it is withdrawn.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use mmv_format::file::{PublishedFile, TemporaryFile};
+
+use crate::Error;
+
+/// A published file. Readers find it until this is dropped, which withdraws it:
+/// the file is removed, unless another one has replaced it meanwhile.
+///
+/// Handles stay valid after that, but no reader sees them. A forked child
+/// withdraws nothing.
+#[derive(Debug)]
+#[must_use = "dropping this withdraws the file"]
+pub struct Published {
+    path: PathBuf,
+    /// `None`: the file could not be made.
+    file: Option<PublishedFile>,
+    generation: u64,
+    /// The process that published it, and alone may withdraw it.
+    process: u32,
+    overflow: Vec<Published>,
+}
+
+impl Published {
+    /// Renames a file that is complete.
+    pub(crate) fn publish(
+        file: TemporaryFile,
+        path: &Path,
+        generation: u64,
+    ) -> Result<Self, Error> {
+        let mut published = Self::unpublished(path);
+        published.file = Some(file.publish(path)?);
+        published.generation = generation;
+        Ok(published)
+    }
+
+    /// Stands for a file that could not be made.
+    pub(crate) fn unpublished(path: &Path) -> Self {
+        let process = std::process::id();
+        Self { path: path.to_owned(), file: None, generation: 0, process, overflow: Vec::new() }
+    }
+
+    /// Adds overflow files, which are withdrawn together with this one.
+    pub(crate) fn with_overflow(mut self, overflow: Vec<Self>) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// The overflow files, `app.2` and so on, in order: they hold what did not fit
+    /// the first file. Mostly there are none.
+    pub fn overflow(&self) -> &[Self] {
+        &self.overflow
+    }
+
+    /// Whether there is a file: always, except for a
+    /// [lenient](crate::RegistryBuilder::lenient) registry.
+    pub fn is_published(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The generation in the file's header: the time of publication in nanoseconds
+    /// since 1970, different from that of the file before it.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file
+            && self.process == std::process::id()
+        {
+            // On failure readers still see that the process is gone.
+            let _ = file.withdraw(&self.path);
+        }
+    }
+}
+
+/// Fails in a forked child: the file at `path` is its parent's.
+pub(crate) fn check_process(created: u32, path: &Path) -> Result<(), Error> {
+    let found = std::process::id();
+    if created == found {
+        return Ok(());
+    }
+    Err(Error::Forked { path: path.to_owned(), created, found })
+}
+
+/// For a lenient registry, turns an [`Error::Io`] into `None` and prints it, once
+/// in the life of the process.
+pub(crate) fn unless_lenient<T>(
+    result: Result<T, Error>,
+    lenient: bool,
+) -> Result<Option<T>, Error> {
+    static WARN: Once = Once::new();
+    match result {
+        Err(error @ Error::Io { .. }) if lenient => {
+            // A closed standard error is no reason to fail either.
+            WARN.call_once(|| drop(writeln!(io::stderr(), "metrics are not published: {error}")));
+            Ok(None)
+        }
+        result => result.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests;

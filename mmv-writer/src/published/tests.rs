@@ -1,0 +1,214 @@
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::Registry;
+use crate::mapping::tests::in_a_fork;
+use mmv_format::layout::Flags;
+use mmv_format::view::{Contents, Limits};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn registry(directory: &TempDir) -> Registry {
+    Registry::builder("app").directory(directory.path()).build().unwrap()
+}
+
+fn names(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn until_publication_there_is_only_a_hidden_file() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _counter = registry.counter::<u64>("c").build().unwrap();
+    assert!(names(&directory).iter().all(|name| name.starts_with('.')));
+    let published = registry.publish().unwrap();
+    assert_eq!(names(&directory), ["app"]);
+    drop(published);
+    assert_eq!(names(&directory), [""; 0]);
+}
+
+#[test]
+fn a_registry_that_is_dropped_leaves_nothing() {
+    let directory = directory();
+    drop(registry(&directory));
+    assert_eq!(names(&directory), [""; 0]);
+}
+
+#[test]
+fn everyone_may_read_the_file_and_all_of_it_is_allocated() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let _text = registry.text("t").build().unwrap();
+    let published = registry.publish().unwrap();
+    let metadata = std::fs::metadata(published.path()).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o644);
+    assert!(metadata.blocks() * 512 >= metadata.len());
+}
+
+#[test]
+fn a_new_file_takes_the_old_ones_place_with_another_generation() {
+    let directory = directory();
+    let first = registry(&directory).publish().unwrap();
+    let old = File::open(first.path()).unwrap();
+    let second = registry(&directory).publish().unwrap();
+    assert_ne!(first.generation(), second.generation());
+    let contents = Contents::read(&old, &Limits::default()).unwrap();
+    assert_eq!(contents.header.generation, first.generation(), "the old file is untouched");
+    drop(first);
+    assert_eq!(names(&directory), ["app"], "withdrawing the old one leaves the new one");
+}
+
+#[test]
+fn stale_temporary_files_go_and_those_in_use_stay() {
+    let directory = directory();
+    let stale = directory.path().join(".app.1-0.tmp");
+    std::fs::write(&stale, b"left by a killed process").unwrap();
+    let unrelated = directory.path().join(".other.1-0.tmp");
+    std::fs::write(&unrelated, b"").unwrap();
+    let first = registry(&directory);
+    assert!(!stale.exists() && unrelated.exists());
+    let second = registry(&directory);
+    let _first = first.publish().unwrap();
+    let _second = second.publish().unwrap();
+}
+
+#[test]
+fn a_missing_directory_is_an_error_that_names_it() {
+    let error = Registry::builder("app").directory("/no/such/directory").build().unwrap_err();
+    assert!(matches!(error, Error::Io { action: "create", .. }));
+    assert!(error.to_string().starts_with("/no/such/directory/.app."), "{error}");
+}
+
+#[test]
+fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
+    let directory = directory();
+    let sealed = registry(&directory);
+    let sealed_count = sealed.counter::<u64>("c").build().unwrap();
+    let published = sealed.publish().unwrap();
+    let live = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    let live_count = live.counter::<u64>("c").build().unwrap();
+    let draft = Registry::builder("draft").directory(directory.path()).build().unwrap();
+    assert!(in_a_fork(|| {
+        sealed_count.add(10);
+        live_count.add(10);
+        let refused = live.counter::<u64>("d").build();
+        let own = Registry::builder("child").directory(directory.path()).build().unwrap();
+        let own = own.publish().unwrap();
+        let is_own = own.path().exists();
+        drop((published, own));
+        is_own
+            && matches!(refused, Err(Error::Forked { .. }))
+            && matches!(draft.publish(), Err(Error::Forked { .. }))
+            && (sealed_count.value(), live_count.value()) == (10, 10)
+    }));
+    assert_eq!((sealed_count.value(), live_count.value()), (0, 0));
+    let names = names(&directory);
+    assert_eq!(names.iter().filter(|name| name.starts_with(".draft")).count(), 1);
+    assert_eq!(names[1..], ["app", "live"]);
+}
+
+#[test]
+fn a_lenient_registry_counts_privately_without_a_file() {
+    let builder = Registry::builder("app").directory("/no/such/directory").lenient();
+    let registry = builder.clone().build().unwrap();
+    let many = registry.indom("many").names((0..5000).map(|n| n.to_string())).build().unwrap();
+    let counts = registry.counter::<u64>("c").build_instances(&many).unwrap();
+    let text = registry.text("t").build().unwrap();
+    assert!(matches!(registry.gauge::<i32>("c").build(), Err(Error::NameTaken { .. })));
+    let published = registry.publish().unwrap();
+    assert!(!published.is_published());
+    counts.get(4999).unwrap().add(7);
+    text.set("unseen");
+    assert_eq!(counts.by_name("4999").unwrap().value(), 7);
+
+    let live = builder.live().build().unwrap();
+    let things = live.indom("things").build().unwrap();
+    let family = live.counter::<u64>("c").build_family(&things).unwrap();
+    family.get_or_create("one").unwrap().add(3);
+    assert_eq!(family.get_or_create("one").unwrap().value(), 3);
+    assert!(!live.published().is_published() && things.remove("one"));
+}
+
+#[test]
+fn a_lenient_registry_is_published_where_possible() {
+    let directory = directory();
+    let builder = Registry::builder("app").directory(directory.path()).lenient();
+    let published = builder.build().unwrap().publish().unwrap();
+    assert!(published.is_published());
+    assert_eq!(names(&directory), ["app"]);
+    let wrong = Registry::builder("my-app").directory(directory.path()).lenient();
+    assert!(matches!(wrong.build(), Err(Error::FileName { .. })));
+}
+
+#[test]
+fn a_lenient_registry_whose_file_cannot_be_renamed_is_not_published() {
+    let directory = directory();
+    let builder = Registry::builder("app").directory(directory.path());
+    let (strict, lenient) = (builder.clone().build().unwrap(), builder.lenient().build().unwrap());
+    let count = lenient.counter::<u64>("c").build().unwrap();
+    std::fs::create_dir_all(directory.path().join("app/in/the/way")).unwrap();
+    assert!(matches!(strict.publish(), Err(Error::Io { action: "rename", .. })));
+    let published = lenient.publish().unwrap();
+    count.inc();
+    assert_eq!((published.is_published(), count.value()), (false, 1));
+    drop(published);
+    assert_eq!(names(&directory), ["app"]);
+}
+
+#[test]
+fn processes_of_an_application_have_a_file_and_an_instance_each() {
+    let directory = directory();
+    let builder = Registry::builder("my-app").directory(directory.path()).per_process();
+    assert!(matches!(builder.clone().build(), Err(Error::NeedsCluster { .. })));
+    let registry = builder.cluster(12).build().unwrap();
+    let process = registry.process().unwrap();
+    let _requests = registry.counter::<u64>("my_app.requests").build_instances(&process).unwrap();
+    let published = registry.publish().unwrap();
+    let pid = std::process::id();
+    assert_eq!(names(&directory), [format!("my-app.{pid}")]);
+    let file = File::open(published.path()).unwrap();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!(contents.header.flags, Flags::PROCESS.with(Flags::NO_PREFIX));
+    assert_eq!(contents.header.cluster, 12);
+    let instance = &contents.indoms[0].instances[0];
+    assert_eq!((instance.id.get(), &*instance.name), (pid.cast_signed(), &*pid.to_string()));
+}
+
+/// The umask is the whole process's, so this runs in one of its own.
+#[test]
+fn the_mode_does_not_depend_on_the_umask() {
+    let directory = directory();
+    let test = std::env::current_exe().unwrap();
+    let status = Command::new("sh")
+        .args([
+            "-c",
+            "umask 077; exec \"$0\" --exact --ignored published::tests::publish_in_a_child",
+        ])
+        .arg(test)
+        .env("MMV_TEST_DIRECTORY", directory.path())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let metadata = std::fs::metadata(directory.path().join("app")).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o644);
+}
+
+#[test]
+#[ignore = "a child process of the_mode_does_not_depend_on_the_umask"]
+fn publish_in_a_child() {
+    let Some(directory) = std::env::var_os("MMV_TEST_DIRECTORY") else { return };
+    let registry = Registry::builder("app").directory(directory).build().unwrap();
+    std::mem::forget(registry.publish().unwrap());
+}

@@ -1,0 +1,434 @@
+//! The registrations of a registry: its names, domains and metrics, and which of
+//! its files each is in.
+//!
+//! Sealed and live registries share this; they differ in the [`Store`] that a file
+//! is. Every registration first checks and reserves room, and changes something
+//! only then, so that one that fails leaves no trace, except perhaps an overflow
+//! file that is empty. A registration goes into the last file, or into a new one
+//! if the last is full. A domain is in each file that has a metric on it.
+
+pub(crate) mod check;
+mod need;
+mod numbers;
+mod record;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::iter::once;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mmv_format::layout::Version;
+use pcp_types::{InstanceId, NameConflict, NameSpace};
+
+use crate::identity::FileIdentity;
+use crate::mapping::CellStrip;
+use crate::metric::ValueSlot;
+use crate::overflow::{Clusters, Overflow};
+use crate::{Error, Label};
+pub(crate) use need::{Need, ValueShape};
+use numbers::{CheckedMetric, FileNumbers};
+pub(crate) use record::version_for_name;
+pub(crate) use record::{Help, IndomRecord, LabelRecord, MetricRecord, padded};
+pub(crate) use record::{IndomSpec, MetricSpec};
+
+/// A file that registrations are written to. After [`Store::reserve`] what was
+/// reserved cannot fail.
+pub(crate) trait Store: Debug + Sized {
+    /// What all files of a registry have in common.
+    type Settings: Debug;
+    /// A metric in the file.
+    type Metric;
+
+    /// Creates the file; a lenient one is in private memory where that fails.
+    fn create(
+        identity: &FileIdentity,
+        settings: &Self::Settings,
+        lenient: bool,
+    ) -> Result<Self, Error>;
+
+    /// Fails in a forked child: the file is its parent's.
+    fn check_process(&self) -> Result<(), Error>;
+
+    /// Whether the need fits, apart from the limits of readers.
+    fn has_room(&self, need: &Need) -> bool;
+
+    /// Reserves room and disk space for the registration of `name`.
+    fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error>;
+
+    /// The cells of the next values, of which there is at least one.
+    fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error>;
+
+    /// Adds a domain with its fixed instances.
+    fn add_indom(&mut self, indom: &Indom, serial: u32);
+
+    /// Adds a metric without values.
+    fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> Self::Metric;
+
+    /// Adds a label.
+    fn add_label(&mut self, label: &LabelRecord);
+
+    /// Adds the value of a singular metric.
+    fn add_value(&mut self, metric: &Self::Metric) -> ValueSlot;
+
+    /// Adds the values of a metric for all fixed instances of its domain.
+    fn add_values(&mut self, metric: &Self::Metric, indom: &Indom) -> Vec<ValueSlot>;
+}
+
+/// A registered domain, as the handles on it hold it.
+#[derive(Debug, Clone)]
+pub(crate) struct Indom {
+    registry: u64,
+    /// Its number in the registry.
+    pub(crate) index: usize,
+    pub(crate) record: Arc<IndomRecord>,
+}
+
+/// The registrations of a registry, and the files that they are in.
+#[derive(Debug)]
+pub(crate) struct Registrations<S: Store> {
+    /// Distinguishes the registries of this process.
+    id: u64,
+    overflow: Overflow,
+    pinned: Option<Version>,
+    lenient: bool,
+    settings: S::Settings,
+    /// Without what the first file's name puts in front.
+    names: NameSpace<()>,
+    /// How many domains there are.
+    indoms: usize,
+    /// Labels of all metrics.
+    labels: Vec<Label>,
+    first: RegisteredFile<S>,
+    others: Vec<RegisteredFile<S>>,
+}
+
+/// One file of a registry.
+#[derive(Debug)]
+pub(crate) struct RegisteredFile<S> {
+    pub(crate) numbers: FileNumbers,
+    /// The serials of its domains, by their numbers in the registry.
+    indoms: HashMap<usize, u32>,
+    pub(crate) store: S,
+}
+
+/// Which file of a registry: 0 is the first one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileId(usize);
+
+/// A metric that was checked, and for which there is room.
+pub(crate) struct Prepared {
+    pub(crate) file: FileId,
+    /// A domain that the file does not have yet, with its serial and labels there.
+    indom: Option<(Indom, u32, Vec<LabelRecord>)>,
+    metric: CheckedMetric,
+}
+
+impl<S: Store> Registrations<S> {
+    /// Creates the first file.
+    pub(crate) fn new(
+        (first, clusters): (FileIdentity, Clusters),
+        settings: S::Settings,
+        pinned: Option<Version>,
+        lenient: bool,
+    ) -> Result<Self, Error> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let store = S::create(&first, &settings, lenient)?;
+        Ok(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            pinned,
+            lenient,
+            settings,
+            names: NameSpace::default(),
+            indoms: 0,
+            labels: Vec::new(),
+            first: RegisteredFile::new(&first, store, pinned),
+            overflow: Overflow::new(first, clusters),
+            others: Vec::new(),
+        })
+    }
+
+    /// All files, the first one first.
+    pub(crate) fn files(&self) -> impl DoubleEndedIterator<Item = &RegisteredFile<S>> {
+        once(&self.first).chain(&self.others)
+    }
+
+    /// As [`Registrations::files`].
+    pub(crate) fn files_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut RegisteredFile<S>> {
+        once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// A file.
+    pub(crate) fn file_mut(&mut self, file: FileId) -> &mut RegisteredFile<S> {
+        match file.0.checked_sub(1) {
+            None => &mut self.first,
+            Some(other) => &mut self.others[other],
+        }
+    }
+
+    /// The first file, and those of the others that have something in them.
+    pub(crate) fn into_files(self) -> (RegisteredFile<S>, impl Iterator<Item = RegisteredFile<S>>) {
+        (self.first, self.others.into_iter().filter(|file| !file.numbers.is_empty()))
+    }
+
+    /// The file that something goes into: the last, or a new one if that is full;
+    /// and what it needs there, with the domain `on` if it is not there yet.
+    fn file_for(&mut self, need: Need, on: Option<&Indom>) -> Result<(FileId, Need), Error> {
+        let total = |file: &RegisteredFile<S>| match on {
+            Some(indom) if !file.indoms.contains_key(&indom.index) => {
+                need.plus(indom.record.need())
+            }
+            _ => need,
+        };
+        let last = self.others.last().unwrap_or(&self.first);
+        let (id, wanted) = (FileId(self.others.len()), total(last));
+        let has_room = || last.numbers.has_room(&wanted) && last.store.has_room(&wanted);
+        if last.numbers.is_empty() || has_room() {
+            return Ok((id, wanted));
+        }
+        last.store.check_process()?;
+        let Some(identity) = self.overflow.next()? else { return Ok((id, wanted)) };
+        let store = S::create(&identity, &self.settings, self.lenient)?;
+        let mut file = RegisteredFile::new(&identity, store, self.pinned);
+        if file.numbers.can_have_file_labels() {
+            for label in &self.labels {
+                let label = file.check_file_label(label.clone())?;
+                file.add_labels(vec![label]);
+            }
+        }
+        let wanted = total(&file);
+        self.others.push(file);
+        Ok((FileId(self.others.len()), wanted))
+    }
+
+    /// Adds a label of all metrics: to the first file, whose checks report an
+    /// error, and to all others where it would reach readers.
+    pub(crate) fn add_label(&mut self, label: Label) -> Result<(), Error> {
+        let mut records = vec![Some(self.first.check_file_label(label.clone())?)];
+        for file in &mut self.others {
+            let takes = file.numbers.can_have_file_labels();
+            records.push(takes.then(|| file.check_file_label(label.clone())).transpose()?);
+        }
+        for (file, record) in self.files_mut().zip(records) {
+            file.add_labels(record.into_iter().collect());
+        }
+        self.labels.push(label);
+        Ok(())
+    }
+
+    /// Adds a domain.
+    pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<Indom, Error> {
+        let IndomSpec { name, serial, help, instances, labels, instance_labels } = spec;
+        let need = Need::of_indom(instances.len(), labels.len() + instance_labels.len());
+        let (file, need) = self.file_for(need, None)?;
+        let here = self.file_mut(file);
+        let serial = here.numbers.check_indom(&name, serial, &help)?;
+        let members = check_members(&here.numbers, &name, instances)?;
+        let instance_labels = check_targets(&name, &members, instance_labels)?;
+        let record = IndomRecord { name, serial, help, labels, instance_labels, members };
+        let labels = record.label_records(serial)?;
+        here.numbers.check_labels(&labels)?;
+        here.store.reserve(&need, &record.name)?;
+        let indom = Indom { registry: self.id, index: self.indoms, record: Arc::new(record) };
+        self.indoms += 1;
+        self.file_mut(file).add_indom(&indom, serial, labels);
+        Ok(indom)
+    }
+
+    /// Adds a metric with one value.
+    pub(crate) fn add_singular(&mut self, spec: MetricSpec) -> Result<ValueSlot, Error> {
+        let prepared = self.prepare(spec, None, 1, Need::default())?;
+        let (store, metric) = self.commit(prepared);
+        Ok(store.add_value(&metric))
+    }
+
+    /// Adds a metric with one value for each fixed instance of a domain.
+    pub(crate) fn add_fixed(
+        &mut self,
+        spec: MetricSpec,
+        indom: &Indom,
+    ) -> Result<Vec<ValueSlot>, Error> {
+        let values = indom.record.members.len();
+        let prepared = self.prepare(spec, Some(indom), values, Need::default())?;
+        let (store, metric) = self.commit(prepared);
+        Ok(store.add_values(&metric, indom))
+    }
+
+    /// Adds the counts of a histogram's buckets, and the sum of its values.
+    pub(crate) fn add_histogram(
+        &mut self,
+        counts: MetricSpec,
+        sum: MetricSpec,
+        buckets: &Indom,
+    ) -> Result<(CellStrip, ValueSlot), Error> {
+        self.check_name(&sum.name)?;
+        let (values, of_sum) = (buckets.record.members.len(), Need::of_metric(&sum, 1));
+        let prepared = self.prepare(counts, Some(buckets), values, of_sum)?;
+        let here = self.file_mut(prepared.file);
+        // Before the first is registered, so that both are or none.
+        here.numbers.check_room_for_metrics(2, &sum.name)?;
+        here.numbers.check_metric(sum.clone(), None)?;
+        let strip = here.store.next_strip(prepared.metric.shape, values)?;
+        let (store, metric) = self.commit(prepared);
+        store.add_values(&metric, buckets);
+        Ok((strip, self.add_singular(sum)?))
+    }
+
+    /// Checks a metric with this many values, on a domain or singular, and reserves
+    /// room for it and for `also`.
+    pub(crate) fn prepare(
+        &mut self,
+        spec: MetricSpec,
+        on: Option<&Indom>,
+        values: usize,
+        also: Need,
+    ) -> Result<Prepared, Error> {
+        if let Some(indom) = on.filter(|indom| indom.registry != self.id) {
+            return Err(Error::OtherRegistry { name: indom.record.name.clone() });
+        }
+        self.check_name(&spec.name)?;
+        let need = Need::of_metric(&spec, values).plus(also);
+        let (file, need) = self.file_for(need, on)?;
+        let here = self.file_mut(file);
+        let (serial, indom) = here.serial_of(on)?;
+        let metric = here.numbers.check_metric(spec, serial)?;
+        let of_indom = indom.iter().flat_map(|(_, _, labels)| labels);
+        here.numbers.check_labels(of_indom.chain(&metric.labels))?;
+        here.store.reserve(&need, &metric.name)?;
+        Ok(Prepared { file, indom, metric })
+    }
+
+    /// Adds a metric that was prepared, without values.
+    pub(crate) fn commit(&mut self, prepared: Prepared) -> (&mut S, S::Metric) {
+        let Prepared { file, indom, metric } = prepared;
+        let CheckedMetric { name, record, labels, shape } = metric;
+        let taken = self.names.take(&name, ());
+        debug_assert_eq!(taken, Ok(true), "{name} was checked");
+        let here = self.file_mut(file);
+        if let Some((indom, serial, labels)) = indom {
+            here.add_indom(&indom, serial, labels);
+        }
+        here.numbers.take_item(record.item);
+        let metric = here.store.add_metric(record, shape);
+        here.add_labels(labels);
+        (&mut here.store, metric)
+    }
+
+    /// Whether a metric may have this name: it is legal, it is free, and it is
+    /// neither a branch of another one nor the other way around.
+    fn check_name(&self, name: &str) -> Result<(), Error> {
+        check::metric_name(name)?;
+        let owned = || name.to_owned();
+        match self.names.check(name, ()) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(NameConflict::Taken { .. }) => {
+                Err(Error::NameTaken { what: "metric name", name: owned() })
+            }
+            Err(NameConflict::LeafAndBranch { other }) if other.len() < name.len() => {
+                Err(Error::LeafAndBranch { leaf: other, longer: owned() })
+            }
+            Err(NameConflict::LeafAndBranch { other }) => {
+                Err(Error::LeafAndBranch { leaf: owned(), longer: other })
+            }
+        }
+    }
+}
+
+impl<S> RegisteredFile<S> {
+    fn new(identity: &FileIdentity, store: S, pinned: Option<Version>) -> Self {
+        let numbers = FileNumbers::new(identity, pinned);
+        Self { numbers, indoms: HashMap::new(), store }
+    }
+}
+
+impl<S: Store> RegisteredFile<S> {
+    /// The serial that a domain has in the file or will have; and what is to be
+    /// added if it is not there.
+    #[expect(clippy::type_complexity, reason = "taken apart at once")]
+    fn serial_of(
+        &self,
+        on: Option<&Indom>,
+    ) -> Result<(Option<u32>, Option<(Indom, u32, Vec<LabelRecord>)>), Error> {
+        let Some(indom) = on else { return Ok((None, None)) };
+        if let Some(serial) = self.indoms.get(&indom.index) {
+            return Ok((Some(*serial), None));
+        }
+        let record = &indom.record;
+        let serial = self.numbers.choose_like(&record.name, record.serial)?;
+        let labels = record.label_records(serial)?;
+        Ok((Some(serial), Some((indom.clone(), serial, labels))))
+    }
+
+    fn check_file_label(&mut self, label: Label) -> Result<LabelRecord, Error> {
+        let record = self.numbers.check_file_label(label)?;
+        self.store.reserve(&Need { labels: 1, ..Need::default() }, &record.name)?;
+        Ok(record)
+    }
+
+    fn add_indom(&mut self, indom: &Indom, serial: u32, labels: Vec<LabelRecord>) {
+        self.numbers.take_serial(serial);
+        self.indoms.insert(indom.index, serial);
+        self.store.add_indom(indom, serial);
+        self.add_labels(labels);
+    }
+
+    fn add_labels(&mut self, labels: Vec<LabelRecord>) {
+        for label in &labels {
+            self.store.add_label(label);
+        }
+        self.numbers.take_labels(labels);
+    }
+
+    /// The version and the labels of the file, and its store.
+    pub(crate) fn into_parts(self) -> (Option<Version>, Vec<LabelRecord>, S) {
+        let (pinned, labels) = self.numbers.into_parts();
+        (pinned, labels, self.store)
+    }
+}
+
+fn check_members(
+    numbers: &FileNumbers,
+    indom: &str,
+    given: Vec<(i32, String)>,
+) -> Result<Arc<[(InstanceId, String)]>, Error> {
+    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    for (number, name) in &given {
+        numbers.check_instance_name(indom, name)?;
+        if !ids.insert(*number) {
+            let (number, name) = (i64::from(*number), name.clone());
+            return Err(Error::NumberTaken { what: "instance", number, name });
+        }
+        if !names.insert(name) {
+            return Err(Error::NameTaken { what: "instance name", name: name.clone() });
+        }
+    }
+    let member = |(number, name)| match InstanceId::new(number) {
+        Ok(id) => Ok((id, name)),
+        Err(_) => Err(Error::OutOfRange {
+            what: "instance",
+            name: indom.to_owned(),
+            found: i64::from(number),
+            min: 0,
+            max: i64::from(i32::MAX),
+        }),
+    };
+    given.into_iter().map(member).collect()
+}
+
+/// Finds the instances that labels are for.
+fn check_targets(
+    indom: &str,
+    members: &[(InstanceId, String)],
+    labels: Vec<(i32, Label)>,
+) -> Result<Vec<(InstanceId, Label)>, Error> {
+    let target =
+        |(id, label): (i32, Label)| match members.iter().find(|(member, _)| member.get() == id) {
+            Some((instance, _)) => Ok((*instance, label)),
+            None => Err(Error::NoInstance {
+                label: label.name,
+                indom: indom.to_owned(),
+                instance: id.to_string(),
+            }),
+        };
+    labels.into_iter().map(target).collect()
+}

@@ -1,0 +1,69 @@
+//! Checks of names and texts, for all kinds of registrations.
+
+use mmv_format::layout::{LABEL_BYTES, STRING_BYTES};
+use pcp_types::json::is_value;
+use pcp_types::names::{is_label_name, is_metric_name};
+
+use crate::{Error, Label};
+
+/// The longest file name; leaves room for what a temporary name adds.
+const MAX_FILE_NAME: usize = 200;
+
+/// A file's name: one that pmdammv reads, and under which metric names are
+/// legal.
+pub(crate) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
+    length("file name", name, name, 1, MAX_FILE_NAME)?;
+    let safe = !name.starts_with('.') && !name.contains(['/', '\0']);
+    let parts_legal = || {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.split('.').all(|part| !part.is_empty() && part.bytes().all(legal))
+    };
+    if safe && (!prefixed || parts_legal()) {
+        Ok(())
+    } else {
+        Err(Error::FileName { name: name.to_owned() })
+    }
+}
+
+/// A metric's own part of its name.
+pub(super) fn metric_name(name: &str) -> Result<(), Error> {
+    length("name", name, name, 1, STRING_BYTES - 1)?;
+    if is_metric_name(name) { Ok(()) } else { Err(Error::MetricName { name: name.to_owned() }) }
+}
+
+/// An instance's name; any bytes except NUL.
+pub(super) fn instance_name(indom: &str, name: &str) -> Result<(), Error> {
+    length("instance name", indom, name, 1, STRING_BYTES - 1)?;
+    no_nul("instance name", indom, name)
+}
+
+/// A help text of `name`.
+pub(super) fn help(what: &'static str, name: &str, text: &str) -> Result<(), Error> {
+    length(what, name, text, 0, STRING_BYTES - 1)?;
+    no_nul(what, name, text)
+}
+
+/// A label's name and value.
+pub(super) fn label(label: &Label) -> Result<(), Error> {
+    if !is_label_name(&label.name) {
+        return Err(Error::LabelName { name: label.name.clone() });
+    }
+    if !is_value(&label.json_value) {
+        let (name, json) = (label.name.clone(), label.json_value.clone());
+        return Err(Error::LabelValue { name, json });
+    }
+    no_nul("label", &label.name, &label.json_value)?;
+    length("label", &label.name, &label.text(), 0, LABEL_BYTES - 1)
+}
+
+fn length(what: &'static str, name: &str, text: &str, min: usize, max: usize) -> Result<(), Error> {
+    let found = text.len();
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::Length { what, name: name.to_owned(), found, min, max })
+}
+
+fn no_nul(what: &'static str, name: &str, text: &str) -> Result<(), Error> {
+    if text.contains('\0') { Err(Error::Nul { what, name: name.to_owned() }) } else { Ok(()) }
+}

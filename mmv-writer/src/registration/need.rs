@@ -1,0 +1,102 @@
+//! How many entries of each section a registration adds to a file.
+
+use mmv_format::layout::SectionKind;
+use pcp_types::ValueType;
+
+use super::record::{IndomRecord, MetricSpec};
+
+/// Entries that are needed, or an upper bound of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Need {
+    pub(crate) metrics: usize,
+    pub(crate) indoms: usize,
+    pub(crate) instances: usize,
+    pub(crate) values: usize,
+    pub(crate) strings: usize,
+    pub(crate) labels: usize,
+}
+
+impl Need {
+    /// For a domain with its fixed instances.
+    pub(crate) fn of_indom(instances: usize, labels: usize) -> Self {
+        // Two help texts; a name for each instance, and perhaps a text.
+        let strings = 2 + 2 * instances;
+        Self { indoms: 1, instances, strings, labels, ..Self::default() }
+    }
+
+    /// For a metric with this many values.
+    pub(crate) fn of_metric(spec: &MetricSpec, values: usize) -> Self {
+        let shape = ValueShape::of(spec);
+        let of_values = Self::of_values(shape, values);
+        // Name and two help texts.
+        let strings = 3 + of_values.strings;
+        Self { metrics: 1, labels: spec.labels.len(), strings, ..of_values }
+    }
+
+    /// For values.
+    pub(crate) fn of_values(shape: ValueShape, count: usize) -> Self {
+        // An isolated value fills a cache line, and the first may begin a new one.
+        let values = if shape.isolated && count > 0 { 2 * count + 1 } else { count };
+        Self { values, strings: if shape.is_text { count } else { 0 }, ..Self::default() }
+    }
+
+    /// Both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            metrics: self.metrics + other.metrics,
+            indoms: self.indoms + other.indoms,
+            instances: self.instances + other.instances,
+            values: self.values + other.values,
+            strings: self.strings + other.strings,
+            labels: self.labels + other.labels,
+        }
+    }
+
+    /// The entries of a section in a live file.
+    pub(crate) fn entries(&self, kind: SectionKind) -> usize {
+        match kind {
+            // A live file has an entry for each instance as well.
+            SectionKind::Indoms => self.indoms + self.instances,
+            SectionKind::Instances => self.instances,
+            SectionKind::Metrics => self.metrics,
+            SectionKind::Values => self.values,
+            SectionKind::Strings => self.strings,
+            SectionKind::Labels => self.labels,
+        }
+    }
+}
+
+impl IndomRecord {
+    /// What a file needs to have the domain.
+    pub(super) fn need(&self) -> Need {
+        Need::of_indom(self.members.len(), self.labels.len() + self.instance_labels.len())
+    }
+}
+
+/// What the values of a metric look like in a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ValueShape {
+    pub(crate) is_text: bool,
+    /// Whether a value may be absent, and is at first.
+    pub(crate) optional: bool,
+    /// Whether each value has a cache line of its own.
+    pub(crate) isolated: bool,
+}
+
+/// Value entries in a cache line.
+const VALUES_PER_LINE: usize = 2;
+
+impl ValueShape {
+    pub(crate) fn of(spec: &MetricSpec) -> Self {
+        Self {
+            is_text: spec.type_code == ValueType::String.code(),
+            optional: spec.optional,
+            isolated: spec.isolated,
+        }
+    }
+
+    /// How many entries it is from one value to the next.
+    pub(crate) fn step(self) -> usize {
+        if self.isolated { VALUES_PER_LINE } else { 1 }
+    }
+}

@@ -1,0 +1,267 @@
+//! Which numbers and labels are taken in one file, and the checks of what is to be
+//! added: the same for a file that is written once and for one that grows.
+//!
+//! Checking and taking are two steps: a failure in between leaves no trace.
+
+use std::ops::RangeInclusive;
+
+use mmv_format::layout::{
+    Flags, LABEL_CLUSTER, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS,
+    MAX_SERIAL, Version,
+};
+
+use super::check;
+use super::need::{Need, ValueShape};
+use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, version_for_name};
+use crate::identity::FileIdentity;
+use crate::{Error, Label};
+
+/// The numbers and labels of one file.
+#[derive(Debug)]
+pub(crate) struct FileNumbers {
+    cluster: u32,
+    sentinel: bool,
+    /// What the names of its metrics begin with.
+    prefix: String,
+    pinned: Option<Version>,
+    items: NumberAllocator,
+    serials: NumberAllocator,
+    labels: Vec<LabelRecord>,
+}
+
+/// Gives out numbers of at most twelve bits, each once.
+#[derive(Debug, Default)]
+struct NumberAllocator {
+    /// By number.
+    taken: Vec<bool>,
+    count: usize,
+    /// All numbers from 1 to before this one are taken.
+    next: u32,
+}
+
+/// A metric that may be registered.
+pub(crate) struct CheckedMetric {
+    /// Its name without the file's prefix.
+    pub(crate) name: String,
+    pub(crate) record: MetricRecord,
+    pub(crate) labels: Vec<LabelRecord>,
+    pub(crate) shape: ValueShape,
+}
+
+impl FileNumbers {
+    pub(super) fn new(identity: &FileIdentity, pinned: Option<Version>) -> Self {
+        Self {
+            cluster: identity.cluster,
+            sentinel: identity.flags.contains(Flags::SENTINEL),
+            prefix: identity.prefix.clone(),
+            pinned,
+            items: NumberAllocator::default(),
+            serials: NumberAllocator::default(),
+            labels: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is registered in the file except labels of the whole file.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.count == 0 && self.serials.count == 0
+    }
+
+    /// Whether the need fits the limits of readers.
+    pub(super) fn has_room(&self, need: &Need) -> bool {
+        self.items.count + need.metrics <= MAX_METRICS as usize
+            && self.serials.count + need.indoms <= MAX_SERIAL as usize
+            && self.labels.len() + need.labels <= MAX_LABELS as usize
+    }
+
+    /// Whether labels of the whole file reach readers: they compare the cluster
+    /// with the one that the file asks for.
+    pub(super) fn can_have_file_labels(&self) -> bool {
+        self.cluster != 0
+    }
+
+    /// The pinned version and all labels, for the file.
+    pub(super) fn into_parts(self) -> (Option<Version>, Vec<LabelRecord>) {
+        (self.pinned, self.labels)
+    }
+
+    /// Checks a domain without its instances; returns its serial.
+    pub(super) fn check_indom(
+        &self,
+        name: &str,
+        serial: Option<u32>,
+        help: &Help,
+    ) -> Result<u32, Error> {
+        if self.cluster > MAX_SERIAL {
+            let name = name.to_owned();
+            return Err(Error::IndomInHighCluster { name, cluster: self.cluster });
+        }
+        help.check(name)?;
+        self.choose_serial(name, serial)
+    }
+
+    /// Takes a domain's serial.
+    pub(super) fn take_serial(&mut self, serial: u32) {
+        self.serials.take(serial);
+    }
+
+    /// The serial of a domain that has one in another file: the same, if it is
+    /// free.
+    pub(super) fn choose_like(&self, name: &str, serial: u32) -> Result<u32, Error> {
+        self.choose_serial(name, Some(serial).filter(|serial| !self.serials.contains(*serial)))
+    }
+
+    fn choose_serial(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
+        let Some(serial) = wanted else {
+            let lowest = self.serials.lowest(1..=MAX_SERIAL);
+            return lowest.ok_or_else(|| Error::full("indoms", MAX_SERIAL, name));
+        };
+        Error::check_range("serial", name, serial, 1, MAX_SERIAL)?;
+        self.serials.check_free("serial", name, serial)
+    }
+
+    /// Checks the name of an instance.
+    pub(crate) fn check_instance_name(&self, indom: &str, name: &str) -> Result<(), Error> {
+        check::instance_name(indom, name)?;
+        self.check_version("instance name", name, version_for_name(name))
+    }
+
+    /// Checks a metric, whose name was found free. Its labels are made, but not
+    /// checked against others.
+    pub(super) fn check_metric(
+        &self,
+        spec: MetricSpec,
+        indom: Option<u32>,
+    ) -> Result<CheckedMetric, Error> {
+        let name = format!("{}{}", self.prefix, spec.name);
+        check::metric_name(&name)?;
+        self.check_version("metric name", &name, version_for_name(&name))?;
+        self.check_room_for_metrics(1, &spec.name)?;
+        spec.help.check(&spec.name)?;
+        if spec.optional && !self.sentinel {
+            return Err(Error::NeedsSentinel { name: spec.name });
+        }
+        let item = self.choose_item(&spec.name, spec.item)?;
+        let shape = ValueShape::of(&spec);
+        let label = |label| LabelRecord::new(LABEL_ITEM, item, None, label);
+        let labels = spec.labels.into_iter().map(label).collect::<Result<_, _>>()?;
+        let record = MetricRecord {
+            name,
+            item,
+            type_code: spec.type_code,
+            semantics: spec.semantics,
+            units: spec.units,
+            indom,
+            help: spec.help,
+        };
+        Ok(CheckedMetric { name: spec.name, record, labels, shape })
+    }
+
+    /// Checks that this many more metrics fit the file.
+    pub(super) fn check_room_for_metrics(&self, count: usize, name: &str) -> Result<(), Error> {
+        if self.items.count + count > MAX_METRICS as usize {
+            return Err(Error::full("metrics", MAX_METRICS, name));
+        }
+        Ok(())
+    }
+
+    /// Takes a metric's item.
+    pub(super) fn take_item(&mut self, item: u32) {
+        self.items.take(item);
+    }
+
+    fn choose_item(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
+        let Some(item) = wanted else {
+            let zero = Some(0).filter(|item| !self.items.contains(*item));
+            let lowest = self.items.lowest(1..=MAX_ITEM).or(zero);
+            return lowest.ok_or_else(|| Error::full("metrics", MAX_METRICS, name));
+        };
+        Error::check_range("item", name, item, 0, MAX_ITEM)?;
+        self.items.check_free("item", name, item)
+    }
+
+    /// Checks a label of the whole file.
+    pub(super) fn check_file_label(&self, label: Label) -> Result<LabelRecord, Error> {
+        if self.cluster == 0 {
+            return Err(Error::LabelNeedsCluster { name: label.name });
+        }
+        let record = LabelRecord::new(LABEL_CLUSTER, self.cluster, None, label)?;
+        self.check_labels([&record])?;
+        Ok(record)
+    }
+
+    /// Forgets the labels of an instance that is removed.
+    pub(crate) fn drop_instance_labels(&mut self, serial: u32, id: i32) {
+        let is_its = |label: &LabelRecord| {
+            label.class == LABEL_INSTANCES
+                && label.identity == serial
+                && label.instance.is_some_and(|instance| instance.get() == id)
+        };
+        self.labels.retain(|label| !is_its(label));
+    }
+
+    /// Takes labels that were checked.
+    pub(crate) fn take_labels(&mut self, labels: Vec<LabelRecord>) {
+        self.labels.extend(labels);
+    }
+
+    /// Whether new labels fit, and differ from the old ones and from each other.
+    pub(crate) fn check_labels<'l>(
+        &self,
+        new: impl IntoIterator<Item = &'l LabelRecord, IntoIter: Clone>,
+    ) -> Result<(), Error> {
+        let new = new.into_iter();
+        for (index, label) in new.clone().enumerate() {
+            self.check_version("label", &label.name, Version::V3)?;
+            if self.labels.len() + index >= MAX_LABELS as usize {
+                return Err(Error::full("labels", MAX_LABELS, &label.name));
+            }
+            let is_same = |other: &LabelRecord| other.is_same(label);
+            if self.labels.iter().any(is_same) || new.clone().take(index).any(is_same) {
+                return Err(Error::NameTaken { what: "label", name: label.name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_version(&self, what: &'static str, name: &str, needed: Version) -> Result<(), Error> {
+        match self.pinned {
+            Some(pinned) if pinned < needed => {
+                Err(Error::Version { what, name: name.to_owned(), needed, pinned })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NumberAllocator {
+    fn contains(&self, number: u32) -> bool {
+        self.taken.get(number as usize).copied().unwrap_or(false)
+    }
+
+    fn check_free(&self, what: &'static str, name: &str, number: u32) -> Result<u32, Error> {
+        if self.contains(number) {
+            let number = i64::from(number);
+            return Err(Error::NumberTaken { what, number, name: name.to_owned() });
+        }
+        Ok(number)
+    }
+
+    /// The lowest of a range from 1 on that is free.
+    fn lowest(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let from = self.next.max(*range.start());
+        (from..=*range.end()).find(|number| !self.contains(*number))
+    }
+
+    /// Takes a number that is free.
+    fn take(&mut self, number: u32) {
+        let index = number as usize;
+        if self.taken.len() <= index {
+            self.taken.resize(index + 1, false);
+        }
+        self.taken[index] = true;
+        self.count += 1;
+        while self.contains(self.next.max(1)) {
+            self.next = self.next.max(1) + 1;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What is registered: plain records, checked before they are made.
+
+use std::sync::Arc;
+
+use mmv_format::layout::{
+    LABEL_INDOM, LABEL_INSTANCES, LABEL_OPTIONAL, LabelEntry, MetricV2, NAME_BYTES, Version,
+    nul_padded,
+};
+use pcp_types::{InstanceId, Semantics, Units};
+
+use super::check;
+use crate::{Error, Label};
+
+/// The help texts of a metric or domain.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Help {
+    pub(crate) short: Option<String>,
+    pub(crate) long: Option<String>,
+}
+
+impl Help {
+    /// Checks both texts of `name`.
+    pub(super) fn check(&self, name: &str) -> Result<(), Error> {
+        check::help("help", name, self.short.as_deref().unwrap_or_default())?;
+        check::help("long help", name, self.long.as_deref().unwrap_or_default())
+    }
+}
+
+/// An instance domain as the program describes it.
+#[derive(Debug, Default)]
+pub struct IndomSpec {
+    pub(crate) name: String,
+    pub(crate) serial: Option<u32>,
+    pub(crate) help: Help,
+    /// Its fixed instances; none in a domain whose instances come and go.
+    pub(crate) instances: Vec<(i32, String)>,
+    pub(crate) labels: Vec<Label>,
+    pub(crate) instance_labels: Vec<(i32, Label)>,
+}
+
+impl IndomSpec {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// Adds instances numbered from the count of those already there.
+    pub(crate) fn add_names<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
+        for name in names {
+            let id = i32::try_from(self.instances.len()).unwrap_or(i32::MAX);
+            self.instances.push((id, name.into()));
+        }
+    }
+}
+
+/// An instance domain, which may be in several files.
+#[derive(Debug)]
+pub(crate) struct IndomRecord {
+    pub(crate) name: String,
+    /// The requested one, or that in the first of its files.
+    pub(crate) serial: u32,
+    pub(crate) help: Help,
+    pub(crate) labels: Vec<Label>,
+    pub(crate) instance_labels: Vec<(InstanceId, Label)>,
+    /// Its fixed instances.
+    pub(crate) members: Arc<[(InstanceId, String)]>,
+}
+
+impl IndomRecord {
+    /// The labels of the domain and its instances, in a file where it has this
+    /// serial.
+    pub(super) fn label_records(&self, serial: u32) -> Result<Vec<LabelRecord>, Error> {
+        let of_indom = self.labels.iter().map(|label| (LABEL_INDOM, None, label));
+        let of_instances = self.instance_labels.iter();
+        let of_instances = of_instances.map(|(id, label)| (LABEL_INSTANCES, Some(*id), label));
+        let all = of_indom.chain(of_instances);
+        all.map(|(class, id, label)| LabelRecord::new(class, serial, id, label.clone())).collect()
+    }
+}
+
+/// A metric as the program describes it.
+#[derive(Debug, Clone)]
+pub struct MetricSpec {
+    pub(crate) name: String,
+    pub(crate) type_code: i32,
+    pub(crate) semantics: Semantics,
+    pub(crate) item: Option<u32>,
+    pub(crate) units: Units,
+    pub(crate) help: Help,
+    pub(crate) labels: Vec<Label>,
+    /// Whether a value may be absent, and is at first.
+    pub(crate) optional: bool,
+    /// Whether each value has a cache line of its own.
+    pub(crate) isolated: bool,
+}
+
+/// A metric.
+#[derive(Debug)]
+pub(crate) struct MetricRecord {
+    pub(crate) name: String,
+    pub(crate) item: u32,
+    pub(crate) type_code: i32,
+    pub(crate) semantics: Semantics,
+    pub(crate) units: Units,
+    /// The domain's serial; `None` for a singular metric.
+    pub(crate) indom: Option<u32>,
+    pub(crate) help: Help,
+}
+
+impl MetricRecord {
+    /// Its entry in a file of version 2 or 3, with the offsets of its name and its
+    /// help texts.
+    pub(crate) fn entry(&self, name: u64, (short_help, long_help): (u64, u64)) -> MetricV2 {
+        MetricV2 {
+            name,
+            item: self.item,
+            type_code: self.type_code,
+            semantics: self.semantics.code(),
+            units: self.units.raw(),
+            indom: self.indom.unwrap_or(u32::MAX),
+            padding: 0,
+            short_help,
+            long_help,
+        }
+    }
+}
+
+/// A label.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LabelRecord {
+    pub(super) class: u32,
+    optional: bool,
+    pub(super) identity: u32,
+    pub(super) instance: Option<InstanceId>,
+    pub(crate) name: String,
+    /// `{"name":value}`.
+    json: String,
+}
+
+impl LabelRecord {
+    /// A label, checked, and what it is attached to.
+    pub(crate) fn new(
+        class: u32,
+        identity: u32,
+        instance: Option<InstanceId>,
+        label: Label,
+    ) -> Result<Self, Error> {
+        check::label(&label)?;
+        let json = label.text();
+        let Label { name, optional, .. } = label;
+        Ok(Self { class, optional, identity, instance, name, json })
+    }
+
+    /// Its entry.
+    pub(crate) fn entry(&self) -> LabelEntry {
+        LabelEntry {
+            flags: self.class | if self.optional { LABEL_OPTIONAL } else { 0 },
+            identity: self.identity,
+            instance: self.instance.map_or(-1, InstanceId::get),
+            json: padded(&self.json),
+        }
+    }
+
+    /// Whether two labels of one name are attached to the same target.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && (self.class, self.identity, self.instance)
+                == (other.class, other.identity, other.instance)
+    }
+}
+
+/// A text whose length was checked, padded with NULs.
+pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
+    nul_padded(text.as_bytes()).unwrap_or([0; N])
+}
+
+/// The lowest version whose entries hold a name of this length.
+pub(crate) fn version_for_name(name: &str) -> Version {
+    if name.len() < NAME_BYTES { Version::V1 } else { Version::V2 }
+}

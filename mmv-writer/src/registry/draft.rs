@@ -1,0 +1,262 @@
+//! The file of a sealed registry until it is published.
+//!
+//! Values get their cells in chunks of 64 KiB, each allocated (`posix_fallocate`)
+//! before it is mapped: a full disk fails here, and not as a SIGBUS when the
+//! program counts. Publication writes everything else around the cells,
+//! generation 2 last, and renames the file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mmv_format::file::{TemporaryFile, allocate, next_generation};
+use mmv_format::layout::{
+    EXTRA_OFFSET, Header, INSTANCE_OFFSET, METRIC_OFFSET, STRING_BYTES, ValueEntry, Version,
+};
+
+use super::image::{Content, Image, Link, ValueRecord, value_at};
+use crate::Error;
+use crate::identity::FileIdentity;
+use crate::mapping::{CellStrip, Segment};
+use crate::metric::{SharedText, ValueSlot};
+use crate::published::{Published, check_process, unless_lenient};
+use crate::registration::{Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+
+/// Bytes that are allocated and mapped at a time. A multiple of the page size,
+/// and of a value entry: no entry crosses from one chunk into the next.
+const CHUNK: u64 = 64 << 10;
+
+/// A file that is being filled.
+#[derive(Debug)]
+pub(super) struct Draft {
+    identity: FileIdentity,
+    /// `None`: there is no file, the values are private.
+    temporary: Option<TemporaryFile>,
+    /// Whether to continue without a file when the system refuses one.
+    lenient: bool,
+    /// The file's first chunks, one after the other.
+    chunks: Vec<Arc<Segment>>,
+    content: Content,
+}
+
+/// A metric in a draft.
+pub(super) struct DraftMetric {
+    /// Its index in the content.
+    index: usize,
+    shape: ValueShape,
+}
+
+impl Store for Draft {
+    type Settings = ();
+    type Metric = DraftMetric;
+
+    fn create(identity: &FileIdentity, (): &(), lenient: bool) -> Result<Self, Error> {
+        let temporary = unless_lenient(identity.temporary(), lenient)?;
+        let (identity, content) = (identity.clone(), Content::default());
+        let mut draft = Self { identity, temporary, lenient, chunks: Vec::new(), content };
+        draft.grow()?;
+        Ok(draft)
+    }
+
+    fn check_process(&self) -> Result<(), Error> {
+        let temporary = self.temporary.as_ref();
+        temporary.map_or(Ok(()), |file| check_process(file.process(), file.path()))
+    }
+
+    fn has_room(&self, _: &Need) -> bool {
+        true
+    }
+
+    fn reserve(&mut self, need: &Need, _: &str) -> Result<(), Error> {
+        let end = value_at(self.content.values.len() + need.values);
+        while (self.chunks.len() as u64) * CHUNK < end {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    /// Where the values cross from one chunk into the next they are mapped once
+    /// more, in one piece.
+    fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {
+        let first = self.next_index(shape);
+        let last = first + values.saturating_sub(1) * shape.step();
+        let start = value_at(first);
+        let stride = shape.step() * ValueEntry::BYTES;
+        let invalid = || Error::io("place values", self.path())(io::ErrorKind::InvalidInput.into());
+        if start / CHUNK == value_at(last) / CHUNK {
+            let strip = self.locate(start).and_then(|(chunk, at)| chunk.strip(at, stride, values));
+            return strip.ok_or_else(invalid);
+        }
+        let Some(temporary) = &self.temporary else { return Ok(CellStrip::private(values)) };
+        let bytes = value_at(last + 1) - start;
+        let segment = Segment::map(temporary.file(), start, bytes as usize);
+        let segment = segment.map_err(Error::io("map", self.path()))?;
+        Arc::new(segment).strip(0, stride, values).ok_or_else(invalid)
+    }
+
+    fn add_indom(&mut self, indom: &Indom, serial: u32) {
+        self.content.indoms.push((indom.clone(), serial));
+    }
+
+    fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> DraftMetric {
+        self.content.metrics.push(metric);
+        DraftMetric { index: self.content.metrics.len() - 1, shape }
+    }
+
+    /// Labels are written when the file is published.
+    fn add_label(&mut self, _: &LabelRecord) {}
+
+    fn add_value(&mut self, metric: &DraftMetric) -> ValueSlot {
+        self.append_value(metric, None)
+    }
+
+    fn add_values(&mut self, metric: &DraftMetric, indom: &Indom) -> Vec<ValueSlot> {
+        let on = self.content.indoms.iter().position(|(one, _)| one.index == indom.index);
+        let members = 0..indom.record.members.len();
+        members.map(|member| self.append_value(metric, on.map(|on| (on, member)))).collect()
+    }
+}
+
+impl Draft {
+    fn path(&self) -> &Path {
+        self.temporary.as_ref().map_or(Path::new(""), TemporaryFile::path)
+    }
+
+    /// The index of the next value of this shape.
+    fn next_index(&self, shape: ValueShape) -> usize {
+        let next = self.content.values.len();
+        let line = (shape.step() * ValueEntry::BYTES) as u64;
+        if value_at(next).is_multiple_of(line) { next } else { next + 1 }
+    }
+
+    /// Adds a value, for which there is a chunk.
+    fn append_value(
+        &mut self,
+        metric: &DraftMetric,
+        instance: Option<(usize, usize)>,
+    ) -> ValueSlot {
+        let DraftMetric { index, shape } = *metric;
+        let at = self.next_index(shape);
+        let text = shape.is_text.then(Arc::<SharedText>::default);
+        let record = ValueRecord { metric: index, instance, text: text.clone() };
+        let values = &mut self.content.values;
+        values.resize_with(at, || None);
+        values.push(Some(record));
+        values.resize_with(at + shape.step(), || None);
+        let slot = ValueSlot::new(text, |field| {
+            let (chunk, at) = self.locate(value_at(at) + field)?;
+            chunk.cell(at)
+        });
+        slot.reset(shape.optional);
+        slot
+    }
+
+    /// The chunk of an offset of the file, and the offset in it.
+    fn locate(&self, offset: u64) -> Option<(&Arc<Segment>, usize)> {
+        let chunk = self.chunks.get((offset / CHUNK) as usize)?;
+        Some((chunk, (offset % CHUNK) as usize))
+    }
+
+    /// Allocates and maps one more chunk.
+    fn grow(&mut self) -> Result<(), Error> {
+        let offset = self.chunks.len() as u64 * CHUNK;
+        let chunk = self.temporary.as_ref().map(|temporary| map_chunk(temporary, offset));
+        let chunk = unless_lenient(chunk.transpose(), self.lenient)?.flatten();
+        if chunk.is_none() {
+            self.temporary = None;
+        }
+        let chunk = chunk.unwrap_or_else(|| Segment::private(CHUNK as usize / 8));
+        self.chunks.push(Arc::new(chunk));
+        Ok(())
+    }
+
+    /// Writes everything except the cells, which are there, and renames the file.
+    pub(super) fn publish(
+        mut self,
+        pinned: Option<Version>,
+        labels: Vec<LabelRecord>,
+    ) -> Result<Published, Error> {
+        let unpublished = Published::unpublished(&self.identity.path);
+        let Some(temporary) = self.temporary.take() else { return Ok(unpublished) };
+        self.content.labels = labels;
+        let version = pinned.unwrap_or_else(|| self.content.lowest_version());
+        let published = self.publish_file(temporary, version);
+        Ok(unless_lenient(published, self.lenient)?.unwrap_or(unpublished))
+    }
+
+    fn publish_file(&self, temporary: TemporaryFile, version: Version) -> Result<Published, Error> {
+        let path = temporary.path().to_owned();
+        check_process(temporary.process(), &path)?;
+        let image = Image::new(&self.content, version);
+        let file = temporary.file();
+        write_tail(file, &image).map_err(Error::io("write", &path))?;
+        self.write_links(&image.links).map_err(Error::io("write", &path))?;
+        place_texts(file, &image, &self.content).map_err(Error::io("map", &path))?;
+        let generation = next_generation(&self.identity.path);
+        let head = self.identity.head(version, generation, &image.toc);
+        file.write_all_at(&head, 0).map_err(Error::io("write", &path))?;
+        // With release order: a reader that sees it sees everything else.
+        self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
+            .map_err(Error::io("write", &path))?;
+        Published::publish(temporary, &self.identity.path, generation)
+    }
+
+    /// Completes the value entries, around their cells.
+    fn write_links(&self, links: &[Link]) -> io::Result<()> {
+        for (index, link) in links.iter().enumerate() {
+            let entry = value_at(index);
+            let fields = [
+                (EXTRA_OFFSET, link.extra),
+                (METRIC_OFFSET, Some(link.metric)),
+                (INSTANCE_OFFSET, Some(link.instance)),
+            ];
+            for (field, value) in fields {
+                if let Some(value) = value {
+                    self.store(entry + field, value, Ordering::Relaxed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, offset: u64, value: u64, order: Ordering) -> io::Result<()> {
+        let stored = self.locate(offset).map(|(chunk, at)| chunk.store_u64(at, value, order));
+        if stored == Some(true) { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+}
+
+/// A chunk of the file, with disk space.
+fn map_chunk(temporary: &TemporaryFile, offset: u64) -> Result<Segment, Error> {
+    let path = temporary.path();
+    allocate(temporary.file(), offset, CHUNK).map_err(Error::io("allocate", path))?;
+    Segment::map(temporary.file(), offset, CHUNK as usize).map_err(Error::io("map", path))
+}
+
+/// Gives the file its final size and writes what follows the values.
+fn write_tail(file: &File, image: &Image) -> io::Result<()> {
+    let file_len = image.file_len();
+    // The chunks end after the last value; nothing is in between, so nothing is
+    // lost, and no cell is beyond the new end.
+    file.set_len(file_len)?;
+    allocate(file, 0, file_len)?;
+    file.write_all_at(&image.tail, image.tail_at)
+}
+
+/// Moves the texts of string values into the strings section.
+fn place_texts(file: &Arc<File>, image: &Image, content: &Content) -> io::Result<()> {
+    if image.texts == 0 {
+        return Ok(());
+    }
+    let bytes = image.texts * STRING_BYTES;
+    let segment = Arc::new(Segment::map(file, image.texts_at, bytes)?);
+    let texts = content.values.iter().flatten().filter_map(|value| value.text.as_ref());
+    for (index, text) in texts.enumerate() {
+        if !text.place(&segment, index * STRING_BYTES) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+    }
+    Ok(())
+}

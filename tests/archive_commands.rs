@@ -1,0 +1,160 @@
+//! `mmv-archive info`, `metrics` and `report`, and `mmv-agent inspect`: their output
+//! agrees with PCP's programs and with the corpus.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use serde_json::Value;
+
+use crate::compliance;
+use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
+use crate::harness::binaries;
+use crate::harness::corpus::Corpus;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+
+#[test]
+fn info_and_metrics_match_pmdumplog_in_json() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 42), ("errors", 1)]), "app");
+    let archive = Agent::harvest(&scratch);
+    let facts = archive_facts::of_pmdumplog(&oracle, &archive);
+    let info: Value = serde_json::from_str(&mmv_archive(&["info", "--json"], &archive)).unwrap();
+    let label = &facts.label;
+    assert_eq!(info["host"], label.host);
+    assert_eq!(info["version"], label.version);
+    assert_eq!(info["pid"], label.pid);
+    assert_eq!(info["start"], Value::from(vec![label.start.0, i64::from(label.start.1)]));
+    assert_eq!(info["end"], Value::from(vec![label.end.0, i64::from(label.end.1)]));
+    assert_eq!(info["records"], facts.records.len());
+    assert_eq!(info["metrics"], facts.metrics.len());
+    let printed = mmv_archive(&["metrics", "--json"], &archive);
+    for line in printed.lines() {
+        let metric: Value = serde_json::from_str(line).unwrap();
+        let known = &facts.metrics[metric["pmid"].as_str().unwrap()];
+        assert!(known.names.contains(metric["metric"].as_str().unwrap()), "{line}");
+        assert_eq!(metric["semantics"], known.semantics);
+        assert_eq!(metric["units"], known.units);
+    }
+    assert_eq!(printed.lines().count(), facts.metrics.len());
+}
+
+#[test]
+fn report_interpolates_counters_as_pmrep_does() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let archive = irregular_counters(&scratch);
+    compliance::check(&oracle, &archive);
+    let base = archive.to_str().unwrap();
+    for metric in ["test.single", "test.many"] {
+        let theirs = oracle
+            .run("pmrep", &["-r", "-o", "csv", "-t", "0.35", "-Z", "UTC", "-a", base, metric]);
+        let ours = Command::new(binaries::mmv_archive())
+            .args(["report", base, metric, "-t", "350ms", "--format", "csv", "-Z", "UTC"])
+            .output()
+            .unwrap();
+        let ours = success(ours);
+        assert_eq!(without_times(&ours), without_times(&theirs), "{metric}: ours left");
+        assert!(theirs.lines().count() > 20, "{metric}: {theirs}");
+    }
+}
+
+#[test]
+fn inspect_refuses_the_bad_files_of_the_corpus_and_accepts_the_good_ones() {
+    let Some(corpus) = Corpus::find() else { return };
+    let (sound, flawed, refused) = (0, 1, 65);
+    for (path, what, verdict) in corpus.bad() {
+        let allowed: &[i32] = match verdict.as_str() {
+            "reject" | "not-ready" => &[refused],
+            "skip-entry" => &[refused, flawed],
+            _ => &[refused, flawed, sound],
+        };
+        let output = inspect(&path);
+        let status = output.status.code().expect("not ended by a signal");
+        assert!(allowed.contains(&status), "{} ({what}), {verdict}: {output:?}", path.display());
+    }
+    for (name, path, description) in corpus.good() {
+        let output = inspect(&path);
+        assert_ne!(output.status.code(), Some(refused), "{name}: {output:?}");
+        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(seen["header"]["version"], description["version"], "{name}");
+        assert_eq!(seen["header"]["flags"], description["flags"], "{name}");
+        assert_eq!(seen["header"]["cluster"], description["cluster"], "{name}");
+    }
+}
+
+/// Runs `mmv-agent inspect --json` on a file.
+fn inspect(file: &Path) -> Output {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(["inspect", "--json"]).arg(file).output().expect("start mmv-agent")
+}
+
+/// Runs `mmv-archive` on an archive, which must succeed.
+fn mmv_archive(arguments: &[&str], archive: &Path) -> String {
+    let mut command = Command::new(binaries::mmv_archive());
+    success(command.args(arguments).arg(archive).output().expect("start mmv-archive"))
+}
+
+fn success(output: Output) -> String {
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {complaints}", output.status);
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The rows of a CSV table without the header and the first column.
+fn without_times(table: &str) -> Vec<&str> {
+    let rows = table.lines().skip(1);
+    rows.map(|row| row.split_once(',').map_or(row, |(_, values)| values)).collect()
+}
+
+/// An archive of a singular counter and one of two instances, logged at irregular
+/// times over some ten seconds.
+fn irregular_counters(scratch: &Scratch) -> PathBuf {
+    let base = scratch.path().join("counters");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let indom = InDom::new(70, 2049).unwrap();
+    let id = |id| InstanceId::new(id).unwrap();
+    let instances =
+        [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
+    writer.declare_indom(indom, &instances).unwrap();
+    let (single, many) = (Pmid::new(70, 1, 1).unwrap(), Pmid::new(70, 1, 2).unwrap());
+    for (pmid, name, indom) in [(single, "test.single", None), (many, "test.many", Some(indom))] {
+        let desc = MetricDesc {
+            pmid,
+            value_type: ValueType::U64,
+            indom,
+            semantics: Semantics::Counter,
+            units: Units::count(),
+        };
+        writer.declare_metric(&desc, &[name]).unwrap();
+    }
+    let mut nanoseconds = 1_700_000_000_123_456_789;
+    for step in 0_u64..40 {
+        let count = |factor: u64| OwnedValue::U64(factor * step * step + step);
+        let value_sets = vec![
+            ValueSet { pmid: single, values: Ok(vec![(None, count(1000))]) },
+            ValueSet {
+                pmid: many,
+                values: Ok(vec![(Some(id(2)), count(7)), (Some(id(5)), count(123_456))]),
+            },
+        ];
+        let timestamp = Timestamp::from_nanos(nanoseconds);
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        nanoseconds += 50_000_000 + i128::from(step * 7_919 % 13) * 31_415_926;
+    }
+    writer.finish().unwrap();
+    base
+}

@@ -1,0 +1,489 @@
+//! `report -e` against PCP's own derived metrics: the same archive, the same
+//! expressions, the same numbers.
+//!
+//! Samples are taken at the times of the records, where the rule for levels is the
+//! same in PCP 6.0.3 as in later releases. The differences have tests of their
+//! own, and are listed in the documentation of `pcp_archive::replay::expression`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::replay::Replay;
+use pcp_archive::replay::expression::definitions;
+use pcp_archive::{
+    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::{binaries, corpus};
+
+const START: i64 = 1_700_000_000;
+
+/// Name, type, semantics, units, and whether there are instances.
+const METRICS: [(&str, ValueType, Semantics, &str, bool); 12] = [
+    ("t.bytes", ValueType::U64, Semantics::Counter, "Kbyte", false),
+    ("t.more", ValueType::U64, Semantics::Counter, "Kbyte", false),
+    ("t.ops", ValueType::U32, Semantics::Counter, "count", false),
+    ("t.busy", ValueType::U64, Semantics::Counter, "millisec", false),
+    ("t.free", ValueType::U32, Semantics::Instant, "Kbyte", false),
+    ("t.total", ValueType::U64, Semantics::Instant, "Mbyte", false),
+    ("t.level", ValueType::Double, Semantics::Instant, "", false),
+    ("t.ncpu", ValueType::U32, Semantics::Discrete, "", false),
+    ("t.by", ValueType::U64, Semantics::Counter, "count", true),
+    ("t.gauge", ValueType::U32, Semantics::Instant, "", true),
+    ("t.signed", ValueType::I32, Semantics::Instant, "", false),
+    ("t.queue", ValueType::U64, Semantics::Instant, "count", true),
+];
+
+/// Expressions on which both agree.
+const SAME: [&str; 97] = [
+    "t.bytes + t.more",
+    "rate(t.bytes)",
+    "delta(t.bytes)",
+    "delta(t.bytes) / delta(t.ops)",
+    "rate(t.busy)",
+    "100 * rate(t.busy) / t.ncpu",
+    "t.free / 2",
+    "t.free / t.total",
+    "100 * (t.total - t.free) / t.total",
+    "t.total - t.free",
+    "t.free + t.total",
+    "-t.level",
+    "(t.level + 1.5) * 2",
+    "2 * t.level - 3",
+    "t.level * t.free",
+    "t.bytes / 8",
+    "t.bytes * t.ncpu",
+    "1 + 2 * 3 - 4 / 8",
+    "sum(t.by)",
+    "avg(t.by)",
+    "min(t.by)",
+    "max(t.by)",
+    "count(t.by)",
+    "rate(t.by)",
+    "delta(t.by)",
+    "delta(t.free)",
+    "delta(t.level)",
+    "t.by + t.ops",
+    "t.by / t.ncpu",
+    "instant(t.bytes)",
+    r#"rescale(t.free, "Mbyte")"#,
+    r#"rescale(t.total, "Gbyte")"#,
+    r#"rescale(rate(t.bytes), "byte / sec")"#,
+    "delta(t.busy) / 1000",
+    "rate(t.bytes) / rate(t.ops)",
+    "avg(t.by) - min(t.by)",
+    "t.more - t.bytes",
+    "t.ncpu - 7",
+    "t.free < 699000",
+    "t.free <= 699000",
+    "t.free == 699000",
+    "t.free >= 699000",
+    "t.free > 699000",
+    "t.free != 699000",
+    "t.gauge < 2",
+    "t.gauge == t.queue",
+    "t.queue > t.gauge",
+    "t.level > t.gauge",
+    "t.signed == t.level",
+    "t.level > 0.25",
+    "t.gauge > 1 && t.level < 0",
+    "t.gauge > 1 || t.level < 0 && t.ncpu",
+    "!t.gauge",
+    "!t.gauge > 1",
+    "!t.gauge > 1 || t.signed == 3",
+    "!(t.free == 699000)",
+    "t.gauge > 1 ? t.gauge : t.gauge * 2",
+    "t.gauge ? t.queue : t.queue * 3",
+    "t.level > 0 ? t.gauge : t.gauge + 1",
+    "t.free > 699000 ? t.free : t.free * 2",
+    "t.free == 699000 ? delta(t.free) : delta(t.free) * 2",
+    "t.level > 0 ? sum(t.gauge) : t.gauge",
+    r#"delta(t.free) == 0 ? mkconst(0, type=double, semantics=instant, units="Kbyte / count") : delta(t.bytes) / delta(t.ops)"#,
+    "t.level > 0 ? mkconst(5, semantics=instant) : mkconst(6, semantics=instant)",
+    "t.ncpu < 5 ? 7 : 0 ? 8 : 9",
+    "t.ncpu > 5 ? t.free : (t.ncpu < 3 ? t.free * 3 : t.free * 5)",
+    r#"mkconst(7, units="Kbyte", semantics=instant) + t.free"#,
+    "mkconst(0.5, type=float) * t.level",
+    "mkconst(4294967295, type=32) + t.signed",
+    "mkconst(3, type=u64) * t.gauge",
+    "mkconst(7, semantics=counter, units=count) + t.ops",
+    "defined(t.free)",
+    "defined(t.nobody)",
+    "defined(t.free) + t.ncpu",
+    "scalar(matchinst(/^l/, t.gauge))",
+    "scalar(matchinst(!/^l/, t.gauge))",
+    r"scalar(matchinst(/e\\w*t$/, t.gauge + 1))",
+    "matchinst(/left|right/, t.by)",
+    "scalar(t.gauge[right])",
+    "scalar(t.gauge[left]) + scalar(t.gauge[right])",
+    "scalar(matchinst(/^r/, t.queue)) * 2",
+    "scalar(t.gauge)",
+    "instant(t.by)",
+    "-t.gauge",
+    "-t.ncpu * 2 + 3",
+    "t.level * -t.gauge + 1",
+    "t.signed - 7",
+    r#"rescale(t.busy, "sec")"#,
+    r#"rescale(t.queue, "count x 10^1")"#,
+    "t.queue + 1",
+    "t.gauge + t.queue",
+    "delta(t.gauge)",
+    "delta(t.signed)",
+    "rate(t.level)",
+    "max(t.gauge) - min(t.queue)",
+    "sum(t.gauge) > count(t.by)",
+    "avg(t.gauge) == 1.5",
+];
+
+fn domain() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+fn desc(item: usize) -> MetricDesc {
+    let (_, value_type, semantics, units, has_instances) = METRICS[item];
+    MetricDesc {
+        pmid: Pmid::new(70, 1, item as u32).unwrap(),
+        value_type,
+        indom: has_instances.then(domain),
+        semantics,
+        units: units.parse().unwrap(),
+    }
+}
+
+/// Twelve records, one a second; with `has_mark` a mark after that at 5 s, and
+/// counters that are reset at 9 s.
+fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
+    let base = scratch.path().join("derived");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    for (item, (name, ..)) in METRICS.into_iter().enumerate() {
+        writer.declare_metric(&desc(item), &[name]).unwrap();
+    }
+    let id = |id| InstanceId::new(id).unwrap();
+    let instances =
+        [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
+    writer.declare_indom(domain(), &instances).unwrap();
+    for second in 0..12_u64 {
+        let value = |item: usize| match item {
+            0 => OwnedValue::U64(1000 + 37 * second * second),
+            1 => OwnedValue::U64(5_000_000_000 + 11 * second),
+            2 if has_mark && second >= 9 => OwnedValue::U32(second as u32),
+            2 => OwnedValue::U32(3 + 7 * second as u32),
+            3 => OwnedValue::U64(350 * second + second * second),
+            4 => OwnedValue::U32(700_000 - 1000 * (second as u32 % 5)),
+            5 => OwnedValue::U64(2048),
+            6 => OwnedValue::Double(second as f64 * 0.75 - 3.0),
+            10 => OwnedValue::I32(5 - second as i32),
+            _ => OwnedValue::U32(4),
+        };
+        let set = |item: usize| {
+            let values = match desc(item).indom {
+                None => vec![(None, value(item))],
+                Some(_) => [2, 5]
+                    .map(|n| {
+                        let value = match item {
+                            8 => OwnedValue::U64(second * second * n as u64),
+                            9 => OwnedValue::U32(second as u32 % n as u32),
+                            _ => OwnedValue::U64(second * n as u64 % 7),
+                        };
+                        (Some(id(n)), value)
+                    })
+                    .to_vec(),
+            };
+            ValueSet { pmid: desc(item).pmid, values: Ok(values) }
+        };
+        let timestamp = Timestamp::new(START + second as i64, 0).unwrap();
+        if has_mark && second == 6 {
+            writer.write_mark(Timestamp::new(START + 5, 500_000_000).unwrap()).unwrap();
+        }
+        let value_sets = (0..METRICS.len()).map(set).collect();
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    base
+}
+
+/// The numbers of the rows of a CSV table, by column.
+fn numbers(table: &str) -> Vec<Vec<Option<f64>>> {
+    let row = |row: &str| row.split(',').skip(1).map(|cell| cell.parse().ok()).collect();
+    table.lines().skip(1).map(row).collect()
+}
+
+fn name(place: usize) -> String {
+    format!("d.e{place}")
+}
+
+/// The output of pmrep for derived metrics, with raw counters.
+fn theirs(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str]) -> Output {
+    let definitions = scratch.path().join("definitions");
+    let line = |(place, text): (usize, &&str)| format!("{} = {text}\n", name(place));
+    let text: String = expressions.iter().enumerate().map(line).collect();
+    std::fs::write(&definitions, text).unwrap();
+    let mut command = oracle.command("pmrep");
+    command.env("PCP_DERIVED_CONFIG", &definitions);
+    command.args(["-r", "-o", "csv", "-P", "9", "-t", "1", "-Z", "UTC", "-a"]).arg(base);
+    command.args((0..expressions.len()).map(name)).output().unwrap()
+}
+
+/// The numbers that `report` prints for them.
+fn ours(base: &Path, expressions: &[&str]) -> Vec<Vec<Option<f64>>> {
+    let mut command = Command::new(binaries::mmv_archive());
+    command.arg("report").arg(base).args(["-t", "1s", "--format", "csv", "-Z", "UTC"]);
+    for (place, text) in expressions.iter().enumerate() {
+        command.args(["-e", &format!("{} = {text}", name(place))]);
+    }
+    let output = command.output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaints.is_empty(), "{complaints}");
+    numbers(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// Whether numbers are equal to the places that pmrep prints.
+fn is_same(theirs: Option<f64>, ours: Option<f64>) -> bool {
+    match (theirs, ours) {
+        (Some(theirs), Some(ours)) => (theirs - ours).abs() <= 1e-9 * ours.abs().max(1.0),
+        (theirs, ours) => theirs == ours,
+    }
+}
+
+#[track_caller]
+fn compare(oracle: &Oracle, scratch: &Scratch, base: &Path, expressions: &[&str]) {
+    let theirs = theirs(oracle, scratch, base, expressions);
+    let complaints = String::from_utf8_lossy(&theirs.stderr);
+    assert!(theirs.status.success() && complaints.is_empty(), "{complaints}");
+    let theirs = numbers(&String::from_utf8(theirs.stdout).unwrap());
+    let ours = ours(base, expressions);
+    assert_eq!(theirs.len(), ours.len(), "samples");
+    for (second, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
+        assert_eq!(theirs.len(), ours.len(), "columns");
+        for (column, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
+            assert!(is_same(*theirs, *ours), "{second} s, column {column}: {theirs:?}, {ours:?}");
+        }
+    }
+}
+
+#[test]
+fn expressions_have_the_numbers_of_derived_metrics() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, false);
+    compare(&oracle, &scratch, &base, &SAME);
+}
+
+/// The growth since the moment before, over twelve seconds with a mark after the
+/// sixth record and a counter that is reset at the tenth. After a mark PCP has no
+/// counter value for one sample, and so no growth for two; a counter that was
+/// reset has a rate of nearly 2^32 in PCP 6.0.3, and none here.
+#[test]
+fn growth_differs_from_derived_metrics_at_marks_and_resets_only() {
+    const MARK: usize = 6;
+    const RESET: usize = 9;
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, true);
+    let expressions = ["rate(t.bytes)", "delta(t.bytes)", "delta(t.level)", "rate(t.ops)"];
+    let output = theirs(&oracle, &scratch, &base, &expressions);
+    let theirs = numbers(&String::from_utf8(output.stdout).unwrap());
+    let ours = ours(&base, &expressions);
+    let differing: Vec<_> = (0..12)
+        .flat_map(|second| (0..expressions.len()).map(move |column| (second, column)))
+        .filter(|&(second, column)| !is_same(theirs[second][column], ours[second][column]))
+        .map(|(second, column)| (second, column, theirs[second][column], ours[second][column]))
+        .collect();
+    let expected = [
+        (MARK + 1, 0, None, Some(481.0)),
+        (MARK + 1, 1, None, Some(481.0)),
+        (MARK + 1, 3, None, Some(7.0)),
+        (RESET, 3, Some(2f64.powi(32) - 50.0), None),
+    ];
+    assert_eq!(differing, expected);
+    assert_eq!(ours[MARK], [None, None, Some(0.75), None], "a mark does not hide a level");
+}
+
+/// PCP computes the growth of an unsigned metric without a sign.
+#[test]
+fn a_level_that_falls_has_a_negative_rate() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, false);
+    let output = theirs(&oracle, &scratch, &base, &["rate(t.free)"]);
+    let theirs = numbers(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(theirs[1], [Some(2f64.powi(32) - 1000.0)]);
+    assert_eq!(ours(&base, &["rate(t.free)"])[1], [Some(-1000.0)]);
+}
+
+/// PCP converts numbers as C does, compares different scales as they are, and calls
+/// a comparison with a counter a counter, of which pmrep prints the rate.
+#[test]
+fn numbers_are_compared_by_value() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, false);
+    let expressions = ["-t.signed > 3", "t.free > t.total", "t.ops >= 31"];
+    let output = theirs(&oracle, &scratch, &base, &expressions);
+    let theirs = numbers(&String::from_utf8(output.stdout).unwrap());
+    let ours = ours(&base, &expressions);
+    assert_eq!(theirs[1], [Some(1.0), Some(1.0), Some(0.0)]);
+    assert_eq!(ours[1], [Some(0.0), Some(0.0), Some(0.0)]);
+    assert_eq!((theirs[5][2], ours[5][2]), (Some(0.0), Some(1.0)));
+    assert_eq!(ours[8][0], Some(0.0));
+    assert_eq!(ours[9][0], Some(1.0), "-4 is 4 after the minus");
+}
+
+/// Functions of PCP 6.0.3 take the name of a metric only.
+#[test]
+fn functions_take_expressions() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, false);
+    for (expression, second) in [
+        ("sum(rate(t.by))", 7.0),
+        ("rate(sum(t.by))", 7.0),
+        ("max(delta(t.by)) - min(delta(t.by))", 3.0),
+    ] {
+        let theirs = theirs(&oracle, &scratch, &base, &[expression]);
+        let complaint = String::from_utf8_lossy(&theirs.stderr);
+        assert!(complaint.contains("Metric name expected to follow"), "{expression}: {complaint}");
+        assert_eq!(ours(&base, &[expression])[1], [Some(second)], "{expression}");
+    }
+}
+
+/// The metadata of an expression as `pminfo -d` prints them.
+fn described(desc: &MetricDesc) -> String {
+    let indom = desc.indom.map_or("PM_INDOM_NULL".to_owned(), |indom| indom.to_string());
+    let units = desc.units.to_string();
+    let units = if units.is_empty() { "none" } else { &units };
+    format!("{}, {indom}, {}, {units}", desc.value_type, desc.semantics)
+}
+
+#[test]
+fn expressions_have_the_metadata_of_derived_metrics() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = archive(&scratch, false);
+    let archive = Archive::open(&base).unwrap();
+    let mut selection = Replay::open(&archive);
+    for (place, text) in SAME.iter().enumerate() {
+        selection.derive(&format!("{} = {text}", name(place)).parse().unwrap()).unwrap();
+    }
+    drop(theirs(&oracle, &scratch, &base, &SAME));
+    let mut command = oracle.command("pminfo");
+    command.env("PCP_DERIVED_CONFIG", scratch.path().join("definitions"));
+    let output = command.arg("-d").arg("-a").arg(&base).args((0..SAME.len()).map(name)).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let field = |text: &str, label: &str| {
+        let (_, value) = text.split_once(label).unwrap_or_else(|| panic!("{label} in {text}"));
+        value.split("  ").next().unwrap().lines().next().unwrap().trim().to_owned()
+    };
+    let theirs = text.split("\n\n").map(|metric| {
+        let indom = field(metric, "InDom: ");
+        let indom = indom.split(' ').next().unwrap();
+        let (value_type, semantics) = (field(metric, "Data Type: "), field(metric, "Semantics: "));
+        format!("{value_type}, {indom}, {semantics}, {}", field(metric, "Units: "))
+    });
+    let ours = selection.derived().map(|metric| described(&metric.desc));
+    let pairs: Vec<_> = theirs.zip(ours).zip(SAME).collect();
+    assert_eq!(pairs.len(), SAME.len());
+    for ((theirs, ours), text) in pairs {
+        // PCP takes the units of the left operand, a plain number.
+        let is_sum = ["t.gauge + t.queue", "max(t.gauge) - min(t.queue)"].contains(&text);
+        let theirs = if is_sum { theirs.replace("none", "count") } else { theirs };
+        assert_eq!(ours, theirs, "{text}");
+    }
+}
+
+/// The definitions that PCP comes with.
+fn stock(oracle: &Oracle) -> PathBuf {
+    oracle.root().join("var/lib/pcp/config/derived")
+}
+
+#[test]
+fn all_stock_definitions_can_be_parsed() {
+    let Some(oracle) = Oracle::find() else { return };
+    let mut count = 0;
+    for entry in std::fs::read_dir(stock(&oracle)).unwrap() {
+        let path = entry.unwrap().path();
+        for (line, definition) in definitions(&std::fs::read_to_string(&path).unwrap()) {
+            count += 1;
+            assert!(definition.is_ok(), "{}:{line}: {definition:?}", path.display());
+        }
+    }
+    assert!(count >= 60, "{count}");
+}
+
+/// Operators over disks and processors that archives of the corpus have.
+const OPERATIONS: &str = r#"
+op.greater = delta(disk.dev.read) > delta(disk.dev.write)
+op.and = delta(disk.dev.read) == 0 && !(delta(disk.dev.write) == 0)
+op.or = delta(disk.dev.read) >= 5 || delta(disk.dev.write) < 3
+op.choice = delta(disk.dev.read) != 0 ? delta(disk.dev.read) : delta(disk.dev.write) * 2
+op.choice(oneline) = reads, or twice the writes
+op.match = matchinst(!/nothing/, disk.dev.read)
+op.negative = -delta(disk.dev.write) <= 0
+op.rescale = rescale(rate(disk.dev.read_bytes), "byte / min")
+op.defined = defined(disk.dev.read) * count(disk.dev.read)
+op.constant = count(disk.dev.read) + mkconst(3, semantics=instant, units=count)
+op.busy = 100 * (rate(kernel.all.cpu.user) + rate(kernel.all.cpu.sys)) / hinv.ncpu > 5
+"#;
+
+/// The columns of a CSV table by their titles, those of instances as pmrep writes
+/// them.
+fn columns(table: &str) -> BTreeMap<String, Vec<Option<f64>>> {
+    let title = |title: &str| title.trim_matches('"').replace('[', "-").replace(']', "");
+    let titles: Vec<String> = table.lines().next().unwrap().split(',').skip(1).map(title).collect();
+    let rows = numbers(table);
+    let column = |place: usize| rows.iter().map(|row| row[place]).collect();
+    titles.into_iter().enumerate().map(|(place, title)| (title, column(place))).collect()
+}
+
+#[test]
+fn stock_definitions_have_the_values_of_pcp_in_the_corpus() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let own = scratch.path().join("operations.conf");
+    std::fs::write(&own, OPERATIONS).unwrap();
+    let stock = stock(&oracle);
+    let mut compared = 0;
+    for name in ["20130706-a", "20190628.06.31", "kenj-pc-1", "multi_v3-20150508.11.50", "small"] {
+        let Some(archive) = corpus::archives().into_iter().find(|archive| archive.name == name)
+        else {
+            continue;
+        };
+        let steps = ["-t", "7s", "-s", "30", "-Z", "UTC"];
+        let mut command = Command::new(binaries::mmv_archive());
+        command.arg("report").arg(&archive.base).args(steps).args(["--format", "csv"]);
+        let output = command.arg("-e").arg(&stock).arg("-e").arg(&own).output().unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && complaints.is_empty(), "{name}: {complaints}");
+        let ours = columns(&String::from_utf8(output.stdout).unwrap());
+        let metrics: BTreeSet<&str> =
+            ours.keys().map(|title| title.split('-').next().unwrap()).collect();
+
+        let mut command = oracle.command("pmrep");
+        command.env("PCP_DERIVED_CONFIG", format!("{}:{}", stock.display(), own.display()));
+        command.args(["-r", "-o", "csv", "-P", "9"]).args(steps).arg("-a").arg(&archive.base);
+        let output = command.args(metrics).output().unwrap();
+        let theirs = columns(&String::from_utf8(output.stdout).unwrap());
+        for (title, ours) in &ours {
+            let theirs = theirs.get(title).unwrap_or_else(|| panic!("{name}: {title}"));
+            assert_eq!(ours.len(), theirs.len(), "{name}: samples");
+            for (sample, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+                assert!(is_same(*theirs, *ours), "{name}: {title} {sample}: {theirs:?}, {ours:?}");
+                compared += usize::from(ours.is_some());
+            }
+        }
+    }
+    if compared > 0 {
+        assert!(compared > 2000, "{compared}");
+    }
+    println!("{compared} values");
+}

@@ -1,0 +1,171 @@
+//! The worked examples of "Explaining Value Interpolation with PCP Archives"
+//! (K. J. `McDonell`, 2024): archives written by the library, replayed by the
+//! library and by PCP's own pmrep.
+//!
+//! Observations every 10 s from 10 s to 90 s; the archive goes on to 99 s with
+//! another metric. PCP 6.0.3 follows an older rule for what is no counter: the
+//! earlier observation, not the nearer one. Where the two rules differ its
+//! answer is not asked for.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pcp_archive::replay::Replay;
+use pcp_archive::{
+    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+
+/// The first observation is made 10 s after this.
+const START: i64 = 1_700_000_000;
+
+const COUNTER: [u32; 9] = [610, 720, 1020, 1020, 1020, 1050, 1100, 1200, 1210];
+const LEVEL: [u32; 9] = [400, 880, 650, 1120, 1120, 940, 580, 1200, 850];
+
+/// The metrics of the paper, and the one that makes the archive longer.
+const METRICS: [(&str, Semantics); 4] = [
+    ("paper.counter", Semantics::Counter),
+    ("paper.instant", Semantics::Instant),
+    ("paper.discrete", Semantics::Discrete),
+    ("paper.clock", Semantics::Instant),
+];
+
+fn pmid(item: usize) -> Pmid {
+    Pmid::new(70, 1, item as u32).unwrap()
+}
+
+fn archive(scratch: &Scratch) -> PathBuf {
+    let base = scratch.path().join("paper");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: String::new(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    for (item, (name, semantics)) in METRICS.into_iter().enumerate() {
+        let desc = MetricDesc {
+            pmid: pmid(item),
+            value_type: ValueType::U32,
+            indom: None,
+            semantics,
+            units: Units::count(),
+        };
+        writer.declare_metric(&desc, &[name]).unwrap();
+    }
+    let mut record = |seconds: usize, values: &[(usize, u32)]| {
+        let set = |(item, value): &(usize, u32)| ValueSet {
+            pmid: pmid(*item),
+            values: Ok(vec![(None, OwnedValue::U32(*value))]),
+        };
+        let timestamp = Timestamp::new(START + seconds as i64, 0).unwrap();
+        let value_sets = values.iter().map(set).collect();
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    };
+    record(0, &[(3, 0)]);
+    for (place, (count, level)) in COUNTER.into_iter().zip(LEVEL).enumerate() {
+        record(10 * (place + 1), &[(0, count), (1, level), (2, level), (3, 0)]);
+    }
+    record(99, &[(3, 0)]);
+    writer.finish().unwrap();
+    base
+}
+
+/// What the library answers every `step` seconds from the start.
+fn ours(base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
+    let archive = Archive::open(base).unwrap();
+    let mut selection = Replay::open(&archive);
+    assert_eq!(selection.select(metric), 1);
+    let replay = selection.load().unwrap();
+    let window = replay.window(archive.label().start, archive.end(), Duration::from_secs(step));
+    window
+        .map(|sample| sample.values[0].first().map(|(_, value)| value.as_f64().unwrap() as u32))
+        .collect()
+}
+
+/// What pmrep answers, without rates.
+fn theirs(oracle: &Oracle, base: &Path, metric: &str, step: u64) -> Vec<Option<u32>> {
+    let (base, step) = (base.to_str().unwrap(), step.to_string());
+    let arguments = ["-r", "-o", "csv", "-t", &step, "-Z", "UTC", "-a", base, metric];
+    let table = oracle.run("pmrep", &arguments);
+    let cells = table.lines().skip(1).map(|row| row.split_once(',').unwrap().1);
+    cells.map(|cell| cell.parse().ok()).collect()
+}
+
+/// `None` at each of `steps`, except for these values.
+fn with(steps: usize, values: impl IntoIterator<Item = (usize, u32)>) -> Vec<Option<u32>> {
+    let mut all = vec![None; steps];
+    for (step, value) in values {
+        all[step] = Some(value);
+    }
+    all
+}
+
+/// At 25 s lies the middle of 720 at 20 s and 1020 at 30 s: 870. At 50 s an
+/// observation. At 75 s the middle of 1100 and 1200: 1150.
+#[test]
+fn a_counter_replayed_every_25_seconds() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch);
+    let expected = with(4, [(1, 870), (2, 1020), (3, 1150)]);
+    assert_eq!(ours(&base, "paper.counter", 25), expected);
+    let Some(oracle) = Oracle::find() else { return };
+    assert_eq!(theirs(&oracle, &base, "paper.counter", 25), expected);
+}
+
+/// From 610 to 720 a counter grows by 11 a second: 632 at 12 s, 665 at 15 s, 698
+/// at 18 s. Before 10 s and after 90 s it has no value.
+#[test]
+fn a_counter_replayed_every_3_seconds() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch);
+    let found = ours(&base, "paper.counter", 3);
+    assert_eq!(found.len(), 34);
+    assert_eq!(found[3..9], [None, Some(632), Some(665), Some(698), Some(750), Some(840)]);
+    assert_eq!(found[10..=14], [Some(1020); 5], "from 30 s to 42 s nothing is counted");
+    assert_eq!(found[29..], [Some(1207), Some(1210), None, None, None]);
+    let Some(oracle) = Oracle::find() else { return };
+    assert_eq!(theirs(&oracle, &base, "paper.counter", 3), found);
+}
+
+/// 15, 45 and 75 s lie in the middle of two observations: the earlier one counts,
+/// by the new rule as by the old.
+#[test]
+fn an_instantaneous_metric_replayed_every_15_seconds() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch);
+    let expected = with(7, [(1, 400), (2, 650), (3, 1120), (4, 940), (5, 580), (6, 850)]);
+    assert_eq!(ours(&base, "paper.instant", 15), expected);
+    let Some(oracle) = Oracle::find() else { return };
+    assert_eq!(theirs(&oracle, &base, "paper.instant", 15), expected);
+}
+
+/// The nearer observation, and after 90 s the last one for ever: 850 at 92 s and
+/// 96 s.
+#[test]
+fn a_discrete_metric_replayed_every_4_seconds() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch);
+    let found = ours(&base, "paper.discrete", 4);
+    // 12 s is near 10 s, 16 s is near 20 s, 36 s is near 40 s.
+    let nearest = |seconds: usize| LEVEL[((seconds + 4) / 10).clamp(1, 9) - 1];
+    let expected: Vec<_> = (0..25).map(|step| (step >= 3).then(|| nearest(4 * step))).collect();
+    assert_eq!(found, expected);
+    assert_eq!(found[3..8].iter().flatten().collect::<Vec<_>>(), [&400, &880, &880, &880, &650]);
+    assert_eq!(found[22..], [Some(850); 3], "88 s, and beyond the last observation");
+    let Some(oracle) = Oracle::find() else { return };
+    let older = theirs(&oracle, &base, "paper.discrete", 4);
+    assert_eq!(older.len(), found.len());
+    let mut agreed = 0;
+    for (step, older) in older.into_iter().enumerate() {
+        let earlier = (4 * step / 10).clamp(1, 9);
+        if LEVEL[earlier - 1] == nearest(4 * step) {
+            assert_eq!(older, found[step], "{} s", 4 * step);
+            agreed += 1;
+        }
+    }
+    assert!(agreed > 10, "only {agreed}");
+}

@@ -1,0 +1,151 @@
+//! How archives follow each other: where samples are missing, and what
+//! pmlogextract makes of them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::agent_runs::Run;
+use super::archives::{self, Entry, Volume};
+use crate::harness::oracle::Oracle;
+
+/// How far apart two records of a run may be without a mark between them, as the
+/// agent has it; both in nanoseconds.
+fn allowed(interval: u64) -> u64 {
+    3 * interval + 1_000_000_000
+}
+
+/// Where samples are missing.
+#[derive(Debug)]
+pub(super) struct Gaps<'r> {
+    runs: &'r [Run],
+    interval: u64,
+    /// Timestamp, run and archive of the last sample.
+    last: Option<(u64, usize, usize)>,
+    marked: bool,
+    /// The wide ones between an archive of a run and the next.
+    between: Vec<(usize, String)>,
+    /// Where samples are missing without a mark: run, the archive that begins there
+    /// (0: none does), and how many. They are ticks that came too late, and no others,
+    /// unless that archive has another prologue than the one before: what could not be
+    /// written there.
+    unmarked: Vec<(usize, usize, u64)>,
+    complaints: Vec<String>,
+}
+
+impl<'r> Gaps<'r> {
+    /// None yet; `interval` in nanoseconds.
+    pub(super) fn new(runs: &'r [Run], interval: u64) -> Self {
+        let (unmarked, complaints) = (Vec::new(), Vec::new());
+        Self { runs, interval, last: None, marked: false, between: vec![], unmarked, complaints }
+    }
+
+    /// Takes the next record.
+    pub(super) fn take(&mut self, entry: &Entry, archive: usize) {
+        let Entry::Sample { timestamp, .. } = entry else {
+            self.marked = true;
+            return;
+        };
+        let run = self.runs.iter().position(|run| timestamp / 1000 <= run.ended).expect("a run");
+        let is_marked = std::mem::take(&mut self.marked);
+        let now = (*timestamp, run, archive);
+        let Some((last, last_run, last_archive)) = self.last.replace(now) else { return };
+        let what = format!("{timestamp} follows {last}");
+        if *timestamp <= last {
+            self.complaints.push(what);
+        } else if run == last_run && !is_marked {
+            // Due at multiples of the interval; an eighth is for a clock that drifts.
+            let tick = |timestamp: u64| (timestamp + self.interval / 8) / self.interval;
+            let missing = tick(*timestamp).saturating_sub(tick(last)).saturating_sub(1);
+            let begins = archive != last_archive;
+            self.unmarked.push((run, if begins { archive } else { 0 }, missing));
+            if timestamp - last > allowed(self.interval) {
+                if archive == last_archive {
+                    self.complaints.push(format!("{what} without a mark"));
+                } else {
+                    self.between.push((archive, what));
+                }
+            }
+        }
+    }
+
+    /// The gaps without a mark.
+    pub(super) fn finish(mut self, volumes: &[Volume]) -> Vec<String> {
+        // Archives with different prologues are joined with a mark.
+        let is_marked =
+            |archive: usize| archive > 0 && volumes[archive - 1].server != volumes[archive].server;
+        let mut missing_of: HashMap<usize, u64> = HashMap::new();
+        for (run, _, missing) in self.unmarked.into_iter().filter(|(_, at, _)| !is_marked(*at)) {
+            *missing_of.entry(run).or_default() += missing;
+        }
+        for (run, missing) in missing_of {
+            let known = self.runs[run].missed().unwrap_or(u64::MAX);
+            if missing > known {
+                let what = format!("run {run} lacks {missing} samples, and knows of {known}");
+                self.complaints.push(what);
+            }
+        }
+        for (archive, what) in self.between {
+            if volumes[archive - 1].server == volumes[archive].server {
+                self.complaints.push(format!("{what}, in the next archive, with its prologue"));
+            }
+        }
+        self.complaints
+    }
+}
+
+/// Consecutive archives with the same metrics, which can be joined.
+pub(super) fn groups(volumes: &[Volume]) -> Vec<&[Volume]> {
+    let mut groups = Vec::new();
+    let mut start = 0;
+    let mut known: HashMap<&str, &(pcp_archive::Pmid, String)> = HashMap::new();
+    for (number, volume) in volumes.iter().enumerate() {
+        let differs =
+            |(name, metric): (&String, &_)| known.get(name.as_str()).is_some_and(|k| *k != metric);
+        if volume.metrics.iter().any(differs) {
+            groups.push(&volumes[start..number]);
+            start = number;
+            known.clear();
+        }
+        known.extend(volume.metrics.iter().map(|(name, metric)| (name.as_str(), metric)));
+    }
+    groups.push(&volumes[start..]);
+    groups
+}
+
+/// Has pmlogextract join archives: all records are in the result, and no mark but
+/// theirs and those between archives with different prologues.
+#[track_caller]
+pub(super) fn join(
+    oracle: &Oracle,
+    directory: &Path,
+    number: usize,
+    volumes: &[Volume],
+) -> PathBuf {
+    let merged = directory.join(format!("merged{number}"));
+    let paths = volumes.iter().map(|volume| &volume.base).chain([&merged]);
+    oracle.run("pmlogextract", &paths.collect::<Vec<_>>());
+    let result = archives::read(&merged, |_| ());
+    let samples: usize = volumes.iter().map(|volume| volume.samples).sum();
+    assert_eq!(result.samples, samples, "samples of {}", merged.display());
+    let within: usize = volumes.iter().map(|volume| volume.marks).sum();
+    let between = volumes.windows(2).filter(|pair| pair[0].server != pair[1].server).count();
+    assert_eq!(result.marks, within + between, "marks of {}", merged.display());
+    merged
+}
+
+/// Each name has one PMID in all archives, and each PMID one name.
+pub(super) fn agree(volumes: &[Volume]) -> Vec<String> {
+    let (mut pmids, mut names) = (HashMap::new(), HashMap::new());
+    let mut complaints = Vec::new();
+    for (name, (pmid, _)) in volumes.iter().flat_map(|volume| &volume.metrics) {
+        let other = *pmids.entry(name).or_insert(pmid);
+        if other != pmid {
+            complaints.push(format!("{name} is {other} and {pmid}"));
+        }
+        let other = *names.entry(pmid).or_insert(name);
+        if other != name {
+            complaints.push(format!("{pmid} is {other} and {name}"));
+        }
+    }
+    complaints
+}

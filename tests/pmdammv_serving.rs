@@ -1,0 +1,185 @@
+//! MMV files of our writer, served by pmcd with pmdammv: `pminfo` shows what was
+//! registered.
+
+use mmv_format::layout::Version;
+use mmv_writer::{Counter, Label, Published, Registry, Units};
+
+use crate::harness::oracle::Oracle;
+use crate::harness::pmcd::Pmcd;
+use crate::harness::pminfo;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+const LONG_NAME: &str = "a.name.that.is.longer.than.the.63.characters.which.version.1.holds";
+
+/// What pminfo must print of [`publish`]'s file; labels as version 3 has them.
+const REGISTERED: &str = r#"
+mmv.ours.requests.count PMID: 70.77.1 [requests]
+    Data Type: 64-bit unsigned int  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: counter  Units: count
+    labels {"agent":"mmv","application":"ours","release":3,"owner":null}
+Help:
+Requests answered since the start.
+Of both kinds.
+    value 12345678901234
+
+mmv.ours.temperature PMID: 70.77.2 [only one line]
+    Data Type: 32-bit int  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: none
+    labels {"agent":"mmv","application":"ours","release":3}
+Help:
+only one line
+    value -40
+
+mmv.ours.sessions PMID: 70.77.3 One-line Help: Error: none
+    Data Type: 32-bit unsigned int  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: count x 10^3
+    labels {"agent":"mmv","application":"ours","release":3}
+Full Help: Error: none
+    value 4000000000
+
+mmv.ours.balance PMID: 70.77.4 [balance]
+    Data Type: 64-bit int  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: Kbyte
+    labels {"agent":"mmv","application":"ours","release":3}
+Help:
+balance
+    value -9223372036854775807
+
+mmv.ours.rate PMID: 70.77.5 [rate]
+    Data Type: float  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: instant  Units: Mbyte / sec
+    labels {"agent":"mmv","application":"ours","release":3}
+Help:
+rate
+    value 0.1
+
+mmv.ours.latency PMID: 70.77.6 [latency]
+    Data Type: double  InDom: 70.157703 0x11826807
+    Semantics: instant  Units: millisec
+    labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
+Help:
+latency
+    inst [0 or "sda"] value 0.3333333333333333
+    inst [4 or "sdb 1"] value 1e+300
+    inst [0 or "sda"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false,"bay":1}
+    inst [4 or "sdb 1"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
+
+mmv.ours.state PMID: 70.77.7 [state]
+    Data Type: string  InDom: PM_INDOM_NULL 0xffffffff
+    Semantics: discrete  Units: none
+    labels {"agent":"mmv","application":"ours","release":3}
+Help:
+state
+    value "up and running"
+
+mmv.ours.opened PMID: 70.77.1023 [highest item]
+    Data Type: 32-bit unsigned int  InDom: 70.157703 0x11826807
+    Semantics: discrete  Units: sec
+    labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
+Help:
+highest item
+    inst [0 or "sda"] value 7
+    inst [4 or "sdb 1"] value 0
+    inst [0 or "sda"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false,"bay":1}
+    inst [4 or "sdb 1"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
+"#;
+
+#[test]
+fn a_file_of_version_1_is_served_as_registered() {
+    served_as_registered(Version::V1);
+}
+
+#[test]
+fn a_file_of_version_2_is_served_as_registered() {
+    served_as_registered(Version::V2);
+}
+
+#[test]
+fn a_file_of_version_3_is_served_with_its_labels_as_registered() {
+    served_as_registered(Version::V3);
+}
+
+#[track_caller]
+fn served_as_registered(version: Version) {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let _published = publish(&scratch, version);
+    let pmcd = Pmcd::start(&oracle, &scratch);
+    let mut served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
+    if version == Version::V2 {
+        let long = served.remove(&format!("mmv.ours.{LONG_NAME}")).expect("the long name");
+        assert_eq!(long.values[""], "18446744073709551615");
+    }
+    let mut registered = pminfo::parse(REGISTERED);
+    if version != Version::V3 {
+        for metric in registered.values_mut() {
+            metric.labels.retain(|name, _| name == "agent");
+            let instances = metric.instance_labels.values_mut();
+            instances.for_each(|labels| labels.retain(|name, _| name == "agent"));
+        }
+    }
+    for (name, metric) in &registered {
+        assert_eq!(served.get(name), Some(metric), "{name}: served left, registered right");
+    }
+    assert_eq!(served.len(), registered.len(), "only these are served");
+}
+
+/// A file with every type, units and semantics, one indom, and for version 3 labels.
+fn publish(scratch: &Scratch, version: Version) -> Published {
+    let builder = Registry::builder("ours").directory(scratch.mmv_dir()).cluster(77);
+    let registry = builder.process(false).version(version).build().unwrap();
+    let labels = version == Version::V3;
+    if labels {
+        registry.label(Label::new("application", "ours")).unwrap();
+        registry.label(Label::new("release", 3).optional()).unwrap();
+    }
+    let mut disks = registry.indom("disks").serial(7).instance(0, "sda").instance(4, "sdb 1");
+    let mut requests = registry.counter::<u64>("requests.count").units(Units::count());
+    if labels {
+        disks = disks.label(Label::new("rotating", false)).instance_label(0, Label::new("bay", 1));
+        requests = requests.label(Label::json("owner", "null"));
+    }
+    let disks = disks.build().unwrap();
+    let help = "Requests answered since the start.\nOf both kinds.";
+    requests.help("requests").long_help(help).build().unwrap().add(12_345_678_901_234);
+    let temperature = registry.gauge::<i32>("temperature").help("only one line");
+    temperature.build().unwrap().set(-40);
+    let thousands = Units::new([0, 0, 1], [0, 0, 3]).unwrap();
+    registry.gauge::<u32>("sessions").units(thousands).build().unwrap().set(4_000_000_000);
+    let balance = registry.gauge::<i64>("balance").units(Units::kilobytes()).help("balance");
+    balance.build().unwrap().set(i64::MIN + 1);
+    let rate = registry.gauge::<f32>("rate").units(Units::megabytes().per_second()).help("rate");
+    rate.build().unwrap().set(0.1);
+    let latency = registry.gauge::<f64>("latency").units(Units::milliseconds()).help("latency");
+    let latency = latency.build_instances(&disks).unwrap();
+    latency.by_name("sda").unwrap().set(1.0 / 3.0);
+    latency.get(1).unwrap().set(1e300);
+    registry.text("state").help("state").build().unwrap().set("up and running");
+    let opened = registry.discrete::<u32>("opened").units(Units::seconds()).item(1023);
+    let opened = opened.help("highest item").build_instances(&disks).unwrap();
+    opened.by_name("sda").unwrap().set(7);
+    if version == Version::V2 {
+        registry.discrete::<u64>(LONG_NAME).build().unwrap().set(u64::MAX);
+    }
+    registry.publish().unwrap()
+}
+
+#[test]
+fn pmdammv_sees_updates_and_the_end_of_a_published_file() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let builder = Registry::builder("ours").directory(scratch.mmv_dir()).no_prefix();
+    let registry = builder.build().unwrap();
+    let total: Counter<u64> = registry.counter("total").units(Units::count()).build().unwrap();
+    let published = registry.publish().unwrap();
+    let pmcd = Pmcd::start(&oracle, &scratch);
+    let served = || pminfo::ask(&oracle, ["-h", &pmcd.host()]);
+    total.add(5);
+    assert_eq!(served()["mmv.total"].values[""], "5");
+    total.inc();
+    assert_eq!(served()["mmv.total"].values[""], "6");
+    drop(published);
+    wait::until_true("pmdammv to see the end", || served().is_empty());
+    total.inc();
+}

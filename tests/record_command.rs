@@ -1,0 +1,113 @@
+//! `mmv-agent record`: a command is logged while it runs, and its caller
+//! sees its own output and exit status.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::compliance;
+use crate::harness::archive_facts;
+use crate::harness::binaries;
+use crate::harness::facts;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// `mmv-agent record` of a shell script, which finds a file with the counter
+/// `requests` of 3 in `$image`.
+fn recorder(scratch: &Scratch, base: &Path, script: &str) -> Command {
+    let file = scratch.path().join("image");
+    std::fs::write(&file, image(9, 1, &[("requests", 3)])).expect("an MMV file");
+    let mut command = Command::new(binaries::mmv_agent());
+    command.args(["record", "--interval", "20ms", "--output"]).arg(base);
+    command.args(["sh", "-c", script]).env("image", file).env_remove("PCP_TMP_DIR");
+    command
+}
+
+fn record(scratch: &Scratch, base: &Path, script: &str) -> Output {
+    recorder(scratch, base, script).output().expect("start mmv-agent")
+}
+
+#[test]
+fn a_command_is_logged_and_its_output_and_status_are_its_own() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let script = "cp \"$image\" \"$PCP_TMP_DIR/mmv/app\"; sleep 0.5; echo \"$PCP_TMP_DIR\"; exit 7";
+    let output = record(&scratch, &base, script);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{stderr}");
+    let directory = String::from_utf8(output.stdout).expect("a path");
+    assert!(!Path::new(directory.trim()).exists(), "the directory for MMV files is left");
+    assert!(stderr.contains("mmv.app.requests") && stderr.contains("recording.0"), "{stderr}");
+    let facts = archive_facts::of_mmv_archive(&base);
+    let samples = facts.records.iter().filter(|record| record.has_samples()).count();
+    assert!(samples >= 5, "{samples} samples in half a second");
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+}
+
+#[test]
+fn a_command_without_metrics_and_a_missing_program_are_reported() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let output = record(&scratch, &base, "exit 0");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.contains("published no metrics"), "{stderr}");
+    let mut command = Command::new(binaries::mmv_agent());
+    let output = command.args(["record", "--output"]).arg(&base).arg("no-such-program").output();
+    let output = output.expect("start mmv-agent");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{stderr}");
+    assert!(stderr.contains("no-such-program"), "{stderr}");
+}
+
+#[test]
+fn a_signal_to_the_recorder_ends_the_command_and_the_archive_is_whole() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let script = "cp \"$image\" \"$PCP_TMP_DIR/mmv/app\"; exec sleep 60";
+    let child = recorder(&scratch, &base, script).spawn().expect("start mmv-agent");
+    let data = base.with_extension("0");
+    wait::until_true("a record", || std::fs::metadata(&data).is_ok_and(|data| data.len() > 2_000));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("send TERM");
+    let output = child.wait_with_output().expect("wait for mmv-agent");
+    assert_eq!(output.status.code(), Some(128 + Signal::SIGTERM as i32));
+    assert!(archive_facts::of_mmv_archive(&base).records.iter().any(facts::Record::has_samples));
+}
+
+#[test]
+fn a_killed_recording_is_cleaned_up_by_the_next_one_when_its_command_has_ended() {
+    let scratch = Scratch::new();
+    let temporary = scratch.path().join("temporary");
+    std::fs::create_dir(&temporary).expect("a directory");
+    let base = scratch.path().join("recording");
+    let recorder = |script| {
+        let mut command = recorder(&scratch, &base, script);
+        command.env("TMPDIR", &temporary).env("command", scratch.path().join("command"));
+        command
+    };
+    let mut killed = recorder("echo $$ > \"$command\"; exec sleep 100").spawn().expect("start it");
+    let command: Pid = wait::until("the command", || {
+        let text = std::fs::read_to_string(scratch.path().join("command")).ok()?;
+        text.trim().parse().ok().map(Pid::from_raw)
+    });
+    killed.kill().expect("kill it");
+    killed.wait().expect("its end");
+    let entries = || std::fs::read_dir(&temporary).expect("the directory").flatten();
+    let left = entries().next().expect("its directory").path();
+    // As if it had been for long.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::open(&left).and_then(|left| left.set_modified(old)).expect("set its time");
+    assert!(recorder("exit 0").status().expect("start it").success());
+    assert!(left.join("mmv").exists(), "the command is still using it");
+    kill(command, Signal::SIGKILL).expect("end the command");
+    wait::until_true("its directory to be removed", || {
+        assert!(recorder("exit 0").status().expect("start it").success());
+        !left.exists()
+    });
+    assert_eq!(entries().count(), 0);
+}

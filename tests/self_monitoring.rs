@@ -1,0 +1,452 @@
+//! What an agent logs about itself: events and its own metrics.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use pcp_archive::event::EventArray;
+use pcp_archive::{Archive, OwnedValue, Timestamp, Value};
+
+use crate::compliance;
+use crate::harness::agent::Agent;
+use crate::harness::mmv_file::{grow, image, patched, remove};
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+use crate::harness::skip::skip;
+use crate::harness::wait;
+
+const WITH_EVENTS: [&str; 4] = ["--interval", "50ms", "--events", "true"];
+const WITH_OWN_METRICS: [&str; 4] = ["--interval", "50ms", "--own-metrics", "true"];
+
+/// Offsets in an MMV file's header.
+const FLAGS: usize = 28;
+const PROCESS: usize = 32;
+/// The flag for a file that is valid as long as its process lives.
+const WITH_PROCESS: u32 = 2;
+
+/// One event of an archive.
+#[derive(Debug, Default)]
+struct Event {
+    timestamp: Option<Timestamp>,
+    kind: String,
+    file: String,
+    reason: String,
+    since: String,
+    pid: u32,
+    values: u64,
+    records: u64,
+}
+
+/// The events of an archive in their order; `None` if it cannot be read right now.
+fn events(base: &Path) -> Option<Vec<Event>> {
+    let archive = Archive::open(base).ok()?;
+    let metadata = archive.metadata();
+    let mut records = archive.records().ok()?;
+    let mut events = Vec::new();
+    while let Some(record) = records.next().ok()? {
+        let result = record.to_owned(metadata).ok()?;
+        for set in result.value_sets {
+            for (_, value) in set.values.unwrap_or_default() {
+                if let OwnedValue::Event(_) = value {
+                    let array = EventArray::unpack(value.as_value()).expect("an event array");
+                    events.extend(array.records().map(|record| {
+                        let mut event =
+                            Event { timestamp: Some(record.timestamp()), ..Event::default() };
+                        for (pmid, value) in record.parameters() {
+                            let name = metadata.metric(pmid).expect("described").display_name();
+                            event.put(name.strip_prefix("mmv.agent.event.").expect("ours"), value);
+                        }
+                        event
+                    }));
+                }
+            }
+        }
+    }
+    Some(events)
+}
+
+/// The types of an archive's events with their files.
+pub(crate) fn types(base: &Path) -> Vec<String> {
+    let events = events(base).expect("a whole archive");
+    let of_one = |event: &Event| format!("{} {}", event.kind, event.file).trim_end().to_owned();
+    events.iter().map(of_one).collect()
+}
+
+impl Event {
+    fn put(&mut self, name: &str, value: Value<'_>) {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        match (name, value) {
+            ("type", Value::String(bytes)) => self.kind = text(bytes),
+            ("file", Value::String(bytes)) => self.file = text(bytes),
+            ("reason", Value::String(bytes)) => self.reason = text(bytes),
+            ("since", Value::String(bytes)) => self.since = text(bytes),
+            ("pid", Value::U32(pid)) => self.pid = pid,
+            ("values", Value::U64(values)) => self.values = values,
+            ("records", Value::U64(records)) => self.records = records,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Waits until the last event about a file is of some kind.
+#[track_caller]
+fn wait_for(agent: &Agent, file: &str, kind: &str) {
+    agent.wait_for(&format!("{file} to be {kind}"), |base| {
+        let events = events(base).unwrap_or_default();
+        events.iter().rev().find(|event| event.file == file).is_some_and(|last| last.kind == kind)
+    });
+}
+
+/// Ends the agent and reads the events of its archive, which PCP's programs can as well.
+#[track_caller]
+fn finished(agent: &mut Agent) -> Vec<Event> {
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let base = agent.archive();
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+        let printed = oracle.run("pmdumplog", &[base.to_str().unwrap(), "mmv.agent.events"]);
+        assert!(printed.contains("(mmv.agent.event.type): value \"started\""), "{printed}");
+        let listed = oracle.run("pmval", &["-a", base.to_str().unwrap(), "mmv.agent.events"]);
+        assert!(listed.contains("mmv.agent.event.type \"stopped\""), "{listed}");
+        // What the parameters are is not lost when PCP joins the archives of a day.
+        let joined = base.with_file_name("joined");
+        oracle.run("pmlogextract", &[&base, &joined]);
+        let joined = oracle.run("pmdumplog", &[joined.to_str().unwrap(), "mmv.agent.events"]);
+        assert_eq!(
+            joined.matches("(mmv.agent.event.type): value").count(),
+            printed.matches("(mmv.agent.event.type): value").count()
+        );
+    }
+    events(&base).expect("a whole archive")
+}
+
+fn kinds<'e>(events: &'e [Event], file: &str) -> Vec<&'e str> {
+    let of_file = events.iter().filter(|event| event.file == file);
+    of_file.map(|event| event.kind.as_str()).collect()
+}
+
+/// A process that does nothing; killed on drop.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("600").stdin(Stdio::null());
+        Self(command.spawn().expect("start a process"))
+    }
+
+    /// A file that counts as long as this process lives.
+    fn image(&self) -> Vec<u8> {
+        let image = image(9, 1, &[("requests", 3)]);
+        let image = patched(&image, FLAGS, &WITH_PROCESS.to_ne_bytes());
+        patched(&image, PROCESS, &self.0.id().to_ne_bytes())
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_life_of_a_file_is_logged_as_events() {
+    let scratch = Scratch::new();
+    let mut agent = Agent::start_with(&scratch, &WITH_EVENTS);
+    let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    wait_for(&agent, "app", "appeared");
+    grow(&path, &image(9, 2, &[("requests", 4), ("errors", 1)]));
+    wait_for(&agent, "app", "grew");
+    scratch.install_bytes(&image(9, 3, &[("requests", 1)]), "app");
+    wait_for(&agent, "app", "restarted");
+    remove(&path);
+    wait_for(&agent, "app", "vanished");
+    let id = agent.id();
+    let events = finished(&mut agent);
+    assert_eq!(kinds(&events, "app"), ["appeared", "grew", "restarted", "vanished"]);
+    let values: Vec<u64> = events.iter().map(|event| event.values).collect();
+    assert_eq!(values, [0, 1, 2, 1, 0, 0]);
+    let [first, .., last] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((first.kind.as_str(), first.pid), ("started", id));
+    assert!(first.reason.starts_with("mmv-agent "), "{first:?}");
+    assert_eq!((last.kind.as_str(), last.pid), ("stopped", id));
+    assert!(events.is_sorted_by_key(|event| event.timestamp), "{events:?}");
+}
+
+#[test]
+fn a_rejected_file_and_its_recovery_are_events() {
+    let scratch = Scratch::new();
+    let good = image(9, 1, &[("requests", 3)]);
+    let mut bad = good.clone();
+    bad[..3].copy_from_slice(b"XYZ");
+    let path = scratch.install_bytes(&bad, "app");
+    let mut agent = Agent::start_with(&scratch, &WITH_EVENTS);
+    wait_for(&agent, "app", "quarantined");
+    fs::write(&path, &good).expect("write the file");
+    wait_for(&agent, "app", "recovered");
+    fs::write(&path, &good[..60]).expect("cut the file");
+    wait_for(&agent, "app", "quarantined");
+    let events = finished(&mut agent);
+    assert_eq!(kinds(&events, "app")[..2], ["quarantined", "recovered"]);
+    let of_file: Vec<&Event> = events.iter().filter(|event| event.file == "app").collect();
+    assert!(!of_file[0].reason.is_empty(), "{of_file:?}");
+    assert!(of_file[2].reason.contains("truncated"), "{of_file:?}");
+}
+
+#[test]
+fn the_end_of_a_process_is_an_event_that_names_it() {
+    let scratch = Scratch::new();
+    let (alive, dead) = (Sleeper::new(), Sleeper::new());
+    let (pid, gone) = (alive.0.id(), dead.0.id());
+    scratch.install_bytes(&alive.image(), "app");
+    scratch.install_bytes(&dead.image(), "late");
+    drop(dead);
+    let mut agent = Agent::start_with(&scratch, &WITH_EVENTS);
+    wait_for(&agent, "app", "appeared");
+    wait_for(&agent, "late", "waiting");
+    drop(alive);
+    wait_for(&agent, "app", "ended");
+    let events = finished(&mut agent);
+    assert_eq!(kinds(&events, "app"), ["appeared", "ended"]);
+    assert_eq!(kinds(&events, "late"), ["waiting"]);
+    for event in &events {
+        match event.file.as_str() {
+            "app" => assert_eq!(event.pid, pid, "{event:?}"),
+            "late" => assert_eq!(event.reason, format!("its process {gone} is gone")),
+            _ => {}
+        }
+    }
+}
+
+/// A configuration that has dead programs' files removed after so long.
+fn removing(scratch: &Scratch, after: &str) -> std::path::PathBuf {
+    let config = scratch.path().join("agent.toml");
+    let text =
+        format!("interval = \"50ms\"\nown-metrics = false\nremove-dead-after = \"{after}\"\n");
+    fs::write(&config, text).expect("write the configuration");
+    config
+}
+
+#[test]
+fn a_dead_programs_file_is_removed_with_an_event() {
+    let scratch = Scratch::new();
+    let (alive, dying) = (Sleeper::new(), Sleeper::new());
+    let living = scratch.install_bytes(&alive.image(), "living");
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let lasting = scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "lasting");
+    let pid = dying.0.id();
+    let mut agent = Agent::start_configured(&scratch, &removing(&scratch, "300ms"));
+    wait_for(&agent, "left", "appeared");
+    drop(dying);
+    wait_for(&agent, "left", "removed");
+    assert!(!left.exists() && living.exists() && lasting.exists());
+    let line = format!("removed: its process ended long ago file=left pid={pid}");
+    assert!(agent.log().contains(&line), "{}", agent.log());
+    let events = finished(&mut agent);
+    assert_eq!(kinds(&events, "left")[..2], ["appeared", "ended"]);
+    let removed = events.iter().find(|event| event.kind == "removed").expect("an event");
+    assert_eq!((removed.file.as_str(), removed.pid), ("left", pid));
+    assert_eq!(kinds(&events, "living"), ["appeared"]);
+    assert_eq!(kinds(&events, "lasting"), ["appeared"]);
+}
+
+#[test]
+fn the_next_agent_removes_what_one_before_saw_end() {
+    let scratch = Scratch::new();
+    let dying = Sleeper::new();
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let mut first = Agent::start_configured(&scratch, &removing(&scratch, "1h"));
+    wait_for(&first, "left", "appeared");
+    drop(dying);
+    wait_for(&first, "left", "ended");
+    assert!(first.terminate().success(), "{}", first.log());
+    assert!(left.exists(), "an hour is not over");
+    let mut second = Agent::start_configured(&scratch, &removing(&scratch, "100ms"));
+    wait::until_true("the file to go", || !left.exists());
+    assert!(second.terminate().success(), "{}", second.log());
+}
+
+#[test]
+fn a_failed_removal_is_logged_once() {
+    let scratch = Scratch::new();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+    command.arg("mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"");
+    command.arg(scratch.mmv_dir());
+    let mut works = Command::new(command.get_program());
+    works.args(command.get_args()).arg("true");
+    if !works.output().is_ok_and(|output| output.status.success()) {
+        return skip("no mount in a namespace of one's own");
+    }
+    let dying = Sleeper::new();
+    let left = scratch.install_bytes(&dying.image(), "left");
+    let config = removing(&scratch, "100ms");
+    let options = ["--config", config.to_str().expect("UTF-8"), "--events", "true"];
+    command.arg(crate::harness::binaries::mmv_agent());
+    let mut agent = Agent::spawn(command, &scratch, &options);
+    wait_for(&agent, "left", "appeared");
+    drop(dying);
+    let failures = || agent.log().matches("cannot be removed").count();
+    wait::until_true("a line in the log", || failures() == 1);
+    assert!(agent.log().contains("Read-only file system"), "{}", agent.log());
+    // The file is tried again after 0.1, 0.2, 0.4 s and so on, its removal is not.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(failures(), 1, "{}", agent.log());
+    assert!(left.exists());
+    agent.signal(Signal::SIGHUP);
+    wait::until_true("another try with other settings", || failures() == 2);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    assert!(!kinds(&events(&agent.archive()).expect("whole"), "left").contains(&"removed"));
+}
+
+#[test]
+fn a_gap_is_an_event_with_its_beginning() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let mut agent = Agent::start_with(&scratch, &WITH_EVENTS);
+    wait_for(&agent, "app", "appeared");
+    agent.signal(Signal::SIGSTOP);
+    thread::sleep(Duration::from_millis(1_500));
+    agent.signal(Signal::SIGCONT);
+    agent.wait_for("the gap", |base| {
+        events(base).unwrap_or_default().iter().any(|event| event.kind == "gap")
+    });
+    let events = finished(&mut agent);
+    let gap = events.iter().find(|event| event.kind == "gap").expect("a gap");
+    assert!(gap.since.starts_with("20") && gap.since.ends_with('Z'), "{gap:?}");
+}
+
+#[test]
+fn lost_records_are_an_event_once_writing_works_again() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let mut agent = Agent::start_limited_with(&scratch, 6_000, &WITH_EVENTS);
+    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    let path = scratch.install_bytes(&image(10, 1, &[("errors", 3)]), "meanwhile");
+    wait::until_true("the file to be seen", || agent.log().contains("file=meanwhile"));
+    remove(&path);
+    wait::until_true("and its end", || agent.log().contains("no longer harvested"));
+    agent.lift_limit();
+    wait_for(&agent, "meanwhile", "vanished");
+    let events = finished(&mut agent);
+    // What happened meanwhile was not lost.
+    assert_eq!(kinds(&events, "meanwhile"), ["appeared", "vanished"]);
+    let lost: Vec<&Event> = events.iter().filter(|event| event.kind == "lost").collect();
+    let [lost] = lost[..] else { panic!("{events:?}") };
+    assert!(lost.records > 0 && lost.since.starts_with("20"), "{lost:?}");
+    assert!(!lost.reason.is_empty(), "{lost:?}");
+}
+
+/// The last value of a metric, singular or of any instance.
+fn last(base: &Path, name: &str) -> Option<u64> {
+    let archive = Archive::open(base).ok()?;
+    let pmid = archive.metadata().metric_by_name(name)?.desc.pmid;
+    let mut records = archive.records().ok()?;
+    let mut last = None;
+    while let Some(record) = records.next().ok()? {
+        let result = record.to_owned(archive.metadata()).ok()?;
+        for set in result.value_sets.iter().filter(|set| set.pmid == pmid) {
+            match set.values.iter().flatten().next() {
+                Some((_, OwnedValue::U64(value))) => last = Some(*value),
+                Some((_, OwnedValue::U32(value))) => last = Some(u64::from(*value)),
+                _ => {}
+            }
+        }
+    }
+    last
+}
+
+#[test]
+fn an_agent_counts_what_it_does() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let mut agent = Agent::start_with(&scratch, &WITH_OWN_METRICS);
+    agent.wait_for("ten records", |base| last(base, "mmv.app.requests").is_some());
+    thread::sleep(Duration::from_secs(1));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    assert!(!scratch.mmv_dir().join("agent").exists(), "the file goes with the agent");
+    let base = agent.archive();
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+    for name in [
+        "ticks.taken",
+        "ticks.duration.sum",
+        "ticks.lateness.sum",
+        "ticks.lateness.bucket",
+        "values.sampled",
+        "records.sampled",
+        "records.written",
+        "bytes.written",
+        "queue.limit",
+        "files",
+        "happened",
+    ] {
+        let value = last(&base, &format!("mmv.agent.{name}"));
+        assert!(value.is_some_and(|value| value > 0), "{name}: {value:?}");
+    }
+    for name in ["records.dropped", "records.lost", "archives.deleted"] {
+        assert_eq!(last(&base, &format!("mmv.agent.{name}")), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn an_agent_takes_the_place_of_one_that_was_killed_but_not_of_one_that_lives() {
+    let scratch = Scratch::new();
+    let file = scratch.mmv_dir().join("agent");
+    let mut first = Agent::start_with(&scratch, &WITH_OWN_METRICS);
+    wait::until_true("its file", || file.exists());
+    first.signal(Signal::SIGKILL);
+    first.gone();
+    assert!(file.exists(), "it was not removed");
+    let mut second = Agent::start_with(&scratch, &WITH_OWN_METRICS);
+    agent_is(&second, &file);
+    let mut command = Command::new(crate::harness::binaries::mmv_agent());
+    command.arg("run").arg("--mmv-dir").arg(scratch.mmv_dir());
+    command.arg("--output").arg(scratch.path().join("other")).args(["--samples", "2"]);
+    let other = command.args(WITH_OWN_METRICS).output().expect("run another agent");
+    assert!(other.status.success(), "{other:?}");
+    assert!(last(&scratch.path().join("other"), "mmv.agent_2.ticks.taken").is_some());
+    agent_is(&second, &file);
+    assert!(second.terminate().success());
+    assert!(!file.exists() && !file.with_file_name("agent_2").exists());
+}
+
+/// Waits until a file is that of an agent.
+#[track_caller]
+fn agent_is(agent: &Agent, file: &Path) {
+    wait::until_true("the agent's file", || {
+        let bytes = fs::read(file).unwrap_or_default();
+        bytes.get(PROCESS..PROCESS + 4) == Some(&agent.id().to_ne_bytes()[..])
+    });
+}
+
+#[test]
+fn a_new_file_of_the_agent_itself_is_no_loss() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    for life in 1..=2 {
+        let mut agent = Agent::start_with(&scratch, &WITH_OWN_METRICS);
+        wait::until_true("its archive", || agent.archives().len() == life);
+        assert!(agent.terminate().success(), "{}", agent.log());
+        let last_one = agent.archives().pop().expect("an archive");
+        assert_eq!(last(&last_one, "pmcd.seqnum"), Some(1), "life {life}");
+    }
+}
+
+#[test]
+fn without_a_place_for_its_file_an_agent_warns_once_and_continues() {
+    let scratch = Scratch::new();
+    fs::remove_dir(scratch.mmv_dir()).expect("remove the directory");
+    let mut agent = Agent::start_with(&scratch, &WITH_OWN_METRICS);
+    wait::until_true("a line in the log", || agent.log().contains("own metrics unavailable"));
+    fs::create_dir(scratch.mmv_dir()).expect("make the directory");
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    agent.wait_for("a sample", |base| last(base, "mmv.app.requests") == Some(3));
+    assert!(agent.terminate().success());
+    assert_eq!(agent.log().matches("own metrics unavailable").count(), 1);
+}

@@ -1,0 +1,120 @@
+//! `mmv-agent status` of a running agent.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::mmv_file::image;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+fn run_status(scratch: &Scratch, options: &[&str]) -> Output {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.arg("status").arg("--archive-dir").arg(scratch.archives()).args(options);
+    command.output().expect("run mmv-agent")
+}
+
+/// The status in JSON; `None` while the agent does not answer.
+pub(crate) fn status_json(scratch: &Scratch) -> Option<Value> {
+    serde_json::from_slice(&run_status(scratch, &["--json"]).stdout).ok()
+}
+
+#[test]
+fn status_reports_files_groups_losses_and_the_archive() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3), ("errors", 0)]), "app");
+    scratch.install_bytes(b"no MMV file", "junk");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[[group]]\nname = \"rare\"\nmetrics = [\"*.errors\"]\ninterval = \"1h\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    let status = wait::until("records in the status", || {
+        let output = run_status(&scratch, &["--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (status["archive"]["written"].as_u64()? > 3).then_some(status)
+    });
+    assert_eq!(status["pid"], agent.id());
+    let sources = status["sources"].as_array().expect("files");
+    assert_eq!((&sources[0]["file"], &sources[0]["values"]), (&"app".into(), &2.into()));
+    assert_eq!(sources[0]["reason"], Value::Null);
+    assert_eq!(
+        (&sources[0]["state"], &sources[1]["state"]),
+        (&"harvested".into(), &"quarantined".into())
+    );
+    assert!(sources[1]["since"].as_f64().is_some_and(|since| (0.0..60.0).contains(&since)));
+    assert_eq!(sources[1]["file"], "junk");
+    assert!(sources[1]["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    let groups = status["groups"].as_array().expect("groups");
+    assert_eq!((&groups[0]["name"], &groups[0]["values"]), (&"rare".into(), &1.into()));
+    // A record of one singular 64-bit value has 24 bytes of head and trailer, a
+    // set of 12, a value of 8 and a block of 12.
+    assert_eq!(groups[0]["bytes-a-day"], 24 * 56);
+    assert_eq!(groups[1]["bytes-a-day"], 20 * 86_400 * 56);
+    let base = agent.archive();
+    assert_eq!(status["archive"]["base"], base.to_str().expect("UTF-8"));
+    // Both together, all the time: nothing is compressed yet, and 14 days are kept.
+    let forecast = &status["forecast"];
+    assert_eq!(forecast["bytes-a-day"], 24 * 56 + 20 * 86_400 * 56);
+    assert_eq!((&forecast["compressed-to"], &forecast["limit"]), (&Value::Null, &"age".into()));
+    assert_eq!(forecast["days"], 14.0);
+    assert!(status["values-a-second"].as_f64().is_some_and(|rate| rate > 1.0), "{status}");
+    assert!(status["bytes-a-second"].as_f64().is_some_and(|rate| rate > 56.0), "{status}");
+    let lateness = ["p50", "p99", "max"].map(|name| status["lateness"][name].as_f64().unwrap());
+    assert!(0.0 < lateness[0] && lateness.is_sorted(), "{status}");
+    assert_eq!(status["last-error"], Value::Null);
+    let line = "MB a day before compression group=rare values=1";
+    assert_eq!(agent.log().matches(line).count(), 1, "{}", agent.log());
+    let text = run_status(&scratch, &[]);
+    assert!(text.status.success());
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for part in
+        ["file app: 2 values", "file junk: quarantined for ", "group rare: 1 values each 3600 s"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(agent.terminate().success());
+    assert_eq!(run_status(&scratch, &[]).status.code(), Some(74), "there is no agent any more");
+}
+
+#[test]
+fn status_reports_why_an_agent_cannot_write() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let agent = Agent::start_limited(&scratch, 3_000);
+    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    wait::until_true("the exit status of an error", || {
+        run_status(&scratch, &[]).status.code() == Some(1)
+    });
+    let text = String::from_utf8_lossy(&run_status(&scratch, &[]).stdout).into_owned();
+    assert!(text.contains("cannot write: "), "{text}");
+    agent.lift_limit();
+    wait::until_true("an end of it", || run_status(&scratch, &[]).status.success());
+    let text = String::from_utf8_lossy(&run_status(&scratch, &[]).stdout).into_owned();
+    assert!(text.contains("last error, at 20"), "{text}");
+}
+
+#[test]
+fn status_reports_the_size_of_a_rarely_sampled_group_between_samples() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[hindsight]\ninterval = \"20ms\"\nspan = \"1m\"\n";
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8"), "--own-metrics", "true"];
+    let agent = Agent::start_with(&scratch, &options);
+    // By then the flight recorder has seen other values of the agent's own metrics, which are
+    // logged each tenth second.
+    let status = wait::until("some records", || {
+        let status: Value =
+            serde_json::from_slice(&run_status(&scratch, &["--json"]).stdout).ok()?;
+        (status["archive"]["written"].as_u64()? > 10).then_some(status)
+    });
+    let groups = status["groups"].as_array().expect("groups");
+    assert_eq!(groups[0]["name"], "mmv-agent");
+    assert!(groups[0]["values"].as_u64() > Some(20), "{groups:?}");
+    assert!(groups[0]["bytes-a-day"].as_u64() > Some(1_000_000), "{groups:?}");
+    drop(agent);
+}
