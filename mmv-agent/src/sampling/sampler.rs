@@ -204,14 +204,17 @@ impl Sampler {
     /// The last values of a process that has ended are logged by all groups that have
     /// some, together with their other values, since they are read only once.
     fn harvest(&mut self, now: Moment, mut due: Due) -> Due {
-        self.read(now, &due);
-        let before = due.clone();
-        for source in self.sources.ended() {
-            due.groups.extend(self.groups.that_need(source));
-            due.flight_recorder |= self.recorder_needs(source);
-        }
-        if due != before {
+        loop {
             self.read(now, &due);
+            let before = due.clone();
+            for source in self.sources.ended() {
+                due.groups.extend(self.groups.that_need(source));
+                due.flight_recorder |= self.recorder_needs(source);
+            }
+            // Groups that have become due may read more sources that have ended.
+            if due == before {
+                break;
+            }
         }
         let task = self.continuity.save(now, &mut self.sources, &self.links.shared);
         if let Some(task) = task {

@@ -247,9 +247,8 @@ impl Sources {
                 match self.admission.admit(name, source, &contents, Some(known), reporter) {
                     Ok(mut active) => {
                         reporter.grown(name, &contents);
-                        // A fault, or the end of the process, shows at the next tick.
+                        // A fault shows at the next tick.
                         let _ = active.harvest(now);
-                        active.ended = false;
                         self.put(active, now.monotonic);
                     }
                     Err(collision) => {
