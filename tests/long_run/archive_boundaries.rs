@@ -14,6 +14,13 @@ fn allowed(interval: u64) -> u64 {
     3 * interval + 1_000_000_000
 }
 
+/// How many samples are surely missing between two that follow each other. They are due
+/// at multiples of the interval. A sample may be late by almost an interval, and early by
+/// an eighth of one, for a clock that drifts.
+fn skipped(last: u64, next: u64, interval: u64) -> u64 {
+    (next / interval).saturating_sub((last + interval / 8) / interval).saturating_sub(1)
+}
+
 /// Where samples are missing.
 #[derive(Debug)]
 pub(super) struct Gaps<'r> {
@@ -53,9 +60,7 @@ impl<'r> Gaps<'r> {
         if *timestamp <= last {
             self.complaints.push(what);
         } else if run == last_run && !is_marked {
-            // Due at multiples of the interval; an eighth is for a clock that drifts.
-            let tick = |timestamp: u64| (timestamp + self.interval / 8) / self.interval;
-            let missing = tick(*timestamp).saturating_sub(tick(last)).saturating_sub(1);
+            let missing = skipped(last, *timestamp, self.interval);
             let begins = archive != last_archive;
             self.unmarked.push((run, if begins { archive } else { 0 }, missing));
             if timestamp - last > allowed(self.interval) {
@@ -148,4 +153,15 @@ pub(super) fn agree(volumes: &[Volume]) -> Vec<String> {
         }
     }
     complaints
+}
+
+#[test]
+fn a_late_sample_is_not_a_missing_one() {
+    for (last, next, missing) in
+        [(10_001, 11_001, 0), (10_001, 11_999, 0), (11_999, 12_001, 0), (9_990, 11_001, 0)]
+    {
+        assert_eq!(skipped(last, next, 1_000), missing, "{last} {next}");
+    }
+    assert_eq!(skipped(10_001, 12_001, 1_000), 1);
+    assert_eq!(skipped(10_001, 14_900, 1_000), 3);
 }
