@@ -24,7 +24,7 @@ pub(crate) use file_table::{Change, FileId, FileState};
 pub(crate) use liveness::Process;
 pub(crate) use log_limiter::LogLimiter;
 pub(crate) use producer::Producer;
-pub(crate) use removal::{DeadFile, NotRemoved, Removal};
+pub(crate) use removal::{DeadFile, NotRemoved, Removal, RemovalOutcome};
 pub(crate) use restarts::Restarts;
 pub(crate) use token_bucket::TokenBucket;
 pub(crate) use watcher::Watcher;

@@ -2,7 +2,8 @@
 //!
 //! In come the settings; out goes a running agent: the threads sampler, writer and
 //! housekeeper, and for the command signals, status and capture. Invariant: each thread
-//! ends after those that send to it have ended.
+//! ends after those that send to it have ended; what the housekeeping thread sends to the
+//! sampler about removed files is lost then.
 
 use std::fs;
 use std::io;
@@ -154,6 +155,7 @@ fn start_with(
 
     let (sender, receiver) = queue(driver::queue_limit(&settings.reloadable));
     let (tasks, task_inbox) = unbounded();
+    let (outcomes, removals) = unbounded();
     let store = settings.state_file(&host.name).map_or_else(Store::in_memory, Store::open);
     let (own, published) = if settings.fixed.own_metrics {
         OwnMetrics::publish(&settings.fixed.mmv_dir)
@@ -164,6 +166,7 @@ fn start_with(
     let housekeeper = Housekeeper::new(
         Arc::clone(&store),
         Arc::clone(&shared),
+        outcomes,
         kept,
         Rules::of(&settings.reloadable),
     );
@@ -175,7 +178,7 @@ fn start_with(
         housekeeper: tasks.clone(),
     };
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
-    let links = sampler::Links { housekeeper: tasks, shared };
+    let links = sampler::Links { housekeeper: tasks, removals, shared };
     let sampler = Sampler::new(settings, host, memory, sender, links);
     let driver = Driver::new(sampler, settings.clone());
     Ok(RunningAgent {

@@ -75,6 +75,16 @@ pub(crate) enum NotRemoved {
     Refused(#[from] io::Error),
 }
 
+/// What became of a file that was to be removed: the housekeeping thread's answer to the
+/// sampler.
+#[derive(Debug)]
+pub(crate) struct RemovalOutcome {
+    /// The file.
+    pub file: DeadFile,
+    /// Removed, or why not.
+    pub result: Result<(), NotRemoved>,
+}
+
 impl From<Errno> for NotRemoved {
     fn from(errno: Errno) -> Self {
         match errno {

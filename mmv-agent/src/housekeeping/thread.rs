@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam::channel::{Receiver, RecvTimeoutError};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use nix::sys::statvfs::statvfs;
 use pcp_archive::compress::{Effort, compress_volume, is_same};
 use pcp_archive::{Compression, TemporalIndex};
@@ -30,7 +30,7 @@ use super::repair::{self, Outcome};
 use super::retention::{self, Closed};
 use super::{Memory, Store};
 use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
-use crate::discovery::{DeadFile, NotRemoved, removal};
+use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
 use crate::telemetry::{SharedStatus, micros};
 
 /// How often archives are looked at, and state without new PMIDs is saved: what is lost
@@ -109,6 +109,8 @@ pub(crate) struct Leftovers {
 pub(crate) struct Housekeeper {
     store: Arc<Store>,
     shared: Arc<SharedStatus>,
+    /// The sampler's inbox for what became of files to be removed.
+    removals: Sender<RemovalOutcome>,
     rules: Rules,
     /// The host's directory for archives; `None` if the user has named the archive and
     /// looks after it.
@@ -128,12 +130,14 @@ impl Housekeeper {
     pub(crate) fn new(
         store: Arc<Store>,
         shared: Arc<SharedStatus>,
+        removals: Sender<RemovalOutcome>,
         directory: Option<PathBuf>,
         rules: Rules,
     ) -> Self {
         Self {
             store,
             shared,
+            removals,
             rules,
             directory,
             unsaved: None,
@@ -200,12 +204,13 @@ impl Housekeeper {
     }
 
     fn remove(&self, file: DeadFile) {
-        let error = removal::remove(&file).err();
-        if let Some(NotRemoved::Refused(error)) = &error {
+        let result = removal::remove(&file);
+        if let Err(NotRemoved::Refused(error)) = &result {
             let path = file.directory.join(&file.name);
             self.shared.note_error(format!("{}: cannot be removed: {error}", path.display()));
         }
-        self.shared.put_removed(file, error);
+        // The sampler has ended only if the agent is about to.
+        let _ = self.removals.send(RemovalOutcome { file, result });
     }
 
     /// Saves the state that is not saved yet.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crossbeam::channel::{Receiver, unbounded};
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use mmv_writer::{Counter, Published, Registry};
 use pcp_archive::check::{Finding, Severity, check};
@@ -14,6 +14,7 @@ use pcp_types::Timestamp;
 use tempfile::TempDir;
 
 use crate::config::{Destination, Group, Settings};
+use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{Housekeeper, Rules, Server, Store, Task};
 use crate::logging::{
@@ -64,9 +65,9 @@ impl Rig {
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
         let mut home = Home::new(dir.path());
         change(&mut home.settings);
-        let (sampler, receiver, archiver, tasks) = home.agent();
+        let (sampler, receiver, archiver, housekeeper, tasks) = home.agent();
         Self {
-            housekeeper: home.housekeeper(),
+            housekeeper,
             home,
             tasks,
             archiver,
@@ -83,12 +84,12 @@ impl Rig {
     pub(super) fn restart(&mut self) {
         self.keep();
         self.home.shared = Arc::new(SharedStatus::new(OwnMetrics::default()));
-        let (sampler, receiver, archiver, tasks) = self.home.agent();
+        let (sampler, receiver, archiver, housekeeper, tasks) = self.home.agent();
         self.sampler = sampler;
         self.receiver = receiver;
         self.tasks = tasks;
         std::mem::replace(&mut self.archiver, archiver).finish();
-        self.housekeeper = self.home.housekeeper();
+        self.housekeeper = housekeeper;
         let left = self.housekeeper.leftovers();
         self.housekeeper.clean_up(&left);
     }
@@ -273,7 +274,7 @@ impl Home {
     }
 
     /// An agent that is to be run here.
-    fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Receiver<Task>) {
+    fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Housekeeper, Receiver<Task>) {
         let settings = &self.settings;
         let host = Host { name: "box".into(), ..Host::here() };
         let (writer, receiver) = queue(settings.reloadable.limits.queue_bytes as usize);
@@ -282,12 +283,14 @@ impl Home {
         let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
         let links = archive_writer::Links { store, shared, housekeeper: housekeeper.clone() };
         let archiver = Archiver::new(names, &host, Policy::of(settings), links);
-        let links = sampler::Links { housekeeper, shared: Arc::clone(&self.shared) };
+        let (outcomes, removals) = unbounded();
+        let links = sampler::Links { housekeeper, removals, shared: Arc::clone(&self.shared) };
         let sampler = Sampler::new(settings, host, self.store.memory(), writer, links);
-        (sampler, receiver, archiver, tasks)
+        let housekeeper = self.housekeeper(outcomes);
+        (sampler, receiver, archiver, housekeeper, tasks)
     }
 
-    fn housekeeper(&self) -> Housekeeper {
+    fn housekeeper(&self, outcomes: Sender<RemovalOutcome>) -> Housekeeper {
         let Destination::Directory(directory) = &self.settings.fixed.destination else {
             panic!("a directory")
         };
@@ -295,6 +298,7 @@ impl Home {
         Housekeeper::new(
             store,
             shared,
+            outcomes,
             Some(directory.join("box")),
             Rules::of(&self.settings.reloadable),
         )

@@ -8,7 +8,7 @@ use mmv_format::view::Contents;
 use pcp_types::Timestamp;
 use tracing::{info, warn};
 
-use crate::discovery::{DeadFile, FileState, LogLimiter, NotRemoved};
+use crate::discovery::{FileState, LogLimiter, NotRemoved, RemovalOutcome};
 use crate::moment::Moment;
 use crate::source::Fault;
 use crate::telemetry::{EventLog, Kind};
@@ -135,19 +135,19 @@ impl Reporter {
         }
     }
 
-    /// A file of a process that has ended was removed, or not.
-    pub(crate) fn removed(&mut self, dead: &DeadFile, outcome: Option<&NotRemoved>) {
+    /// A file of a process that has ended was removed, or why not.
+    pub(crate) fn removed(&mut self, RemovalOutcome { file: dead, result }: &RemovalOutcome) {
         let (file, pid) = (dead.name.display(), dead.process.pid);
-        if outcome.is_none() {
+        if result.is_ok() {
             self.events.removed(&dead.name, pid);
         }
         if !self.may_log() {
             return;
         }
-        match outcome {
-            None => info!(%file, pid, "removed: its process ended long ago"),
-            Some(NotRemoved::Refused(error)) => warn!(%file, pid, %error, "cannot be removed"),
-            Some(reason) => info!(%file, pid, %reason, "is not removed"),
+        match result {
+            Ok(()) => info!(%file, pid, "removed: its process ended long ago"),
+            Err(NotRemoved::Refused(error)) => warn!(%file, pid, %error, "cannot be removed"),
+            Err(reason) => info!(%file, pid, %reason, "is not removed"),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam::channel::Sender;
+use crossbeam::channel::{Receiver, Sender};
 
 use super::SamplerReport;
 use super::catalog_builder::CatalogBuilder;
@@ -16,6 +16,7 @@ use super::groups::{Due, Groups};
 use super::reporter::Reporter;
 use super::sources::Sources;
 use crate::config::Settings;
+use crate::discovery::RemovalOutcome;
 use crate::flight_recorder::FlightRecorder;
 use crate::host::Host;
 use crate::housekeeping::{Memory, Task};
@@ -49,6 +50,8 @@ pub(crate) struct Sampler {
 pub(crate) struct Links {
     /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
+    /// What became of files that were to be removed.
+    pub removals: Receiver<RemovalOutcome>,
     /// What the threads share.
     pub shared: Arc<SharedStatus>,
 }
@@ -172,8 +175,8 @@ impl Sampler {
                 flight_recorder.note_gap();
             }
         }
-        for (dead, outcome) in self.links.shared.take_removed() {
-            self.reporter.removed(&dead, outcome.as_ref());
+        for outcome in self.links.removals.try_iter() {
+            self.reporter.removed(&outcome);
         }
         let dead = self.sources.removal.take();
         if !dead.is_empty() {

@@ -1,7 +1,6 @@
-//! What the threads report to each other about archives.
+//! The part of the status that the archive writer and the housekeeping thread set.
 //!
-//! The archive writer and the housekeeping thread write it; the sampler thread reads it
-//! for the status. Each lock is held only while a few words are copied.
+//! The sampler thread reads it. Each lock is held only while a few words are copied.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,13 +10,11 @@ use pcp_types::Timestamp;
 
 use super::OwnMetrics;
 use super::status::{ArchiveStatus, Kept, LastError};
-use crate::discovery::{DeadFile, NotRemoved};
 
 /// Shared by the archive writer, the housekeeping thread and the sampler.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatus {
     writing: Mutex<Option<(PathBuf, u32)>>,
-    removed: Mutex<Vec<(DeadFile, Option<NotRemoved>)>>,
     written: Mutex<(u64, u64, Option<String>)>,
     bytes: AtomicU64,
     kept: Mutex<Kept>,
@@ -43,16 +40,6 @@ impl SharedStatus {
     /// The archive that is being written, and its volume.
     pub(crate) fn writing(&self) -> Option<(PathBuf, u32)> {
         lock(&self.writing).clone()
-    }
-
-    /// A file was removed, or why it was not.
-    pub(crate) fn put_removed(&self, dead: DeadFile, stays: Option<NotRemoved>) {
-        lock(&self.removed).push((dead, stays));
-    }
-
-    /// The results of removals since the last call.
-    pub(crate) fn take_removed(&self) -> Vec<(DeadFile, Option<NotRemoved>)> {
-        std::mem::take(&mut lock(&self.removed))
     }
 
     /// Records written and lost so far, and why writing fails.
