@@ -40,7 +40,7 @@ fn a_wrong_file_is_refused_alike_by_run_and_check_config_with_line_and_key() {
         let output = mmv_agent(arguments, &file);
         assert_eq!(output.status.code(), Some(WRONG), "{arguments:?}");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let expected = format!("{}:3: limits.queu: unknown field", file.display());
+        let expected = format!("{}:3:1: limits.queu: unknown field", file.display());
         assert!(stderr.contains(&expected), "{arguments:?}: {stderr}");
     }
 }
@@ -120,7 +120,11 @@ fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
     config(&scratch, "interval = 7\n");
     agent.signal(Signal::SIGHUP);
     wait::until_true("the error in the log", || agent.log().contains("configuration unchanged"));
-    assert!(agent.log().contains(&format!("{}:1: interval: ", file.display())), "{}", agent.log());
+    assert!(
+        agent.log().contains(&format!("{}:1:12: interval: ", file.display())),
+        "{}",
+        agent.log()
+    );
     grows(&agent);
 
     config(&scratch, &text("other"));

@@ -38,7 +38,7 @@ enum Command {
     /// Check a configuration and print a one-line summary: directories, groups and
     /// their intervals.
     ///
-    /// Exit status: 0 valid, 78 invalid: the error has file, line and key.
+    /// Exit status: 0 valid, 78 invalid: the error has file, line, column and key.
     CheckConfig(CheckOptions),
     /// Print the status of a running agent: files, groups and their bytes a day,
     /// losses, lateness, the archives and how long they are kept.

@@ -194,47 +194,64 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_file_line_and_key() {
+    fn an_error_has_file_line_column_and_key() {
         for (text, error) in [
-            ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2: intervall: unknown field"),
-            ("\ninterval = 1", "agent.toml:2: interval: invalid type: integer `1`"),
-            ("interval = \"0s\"", "agent.toml:1: interval: \"0s\" is not between 1ms and"),
-            ("[limits]\nqueue = \"1 MB\"", "agent.toml:2: limits.queue: \"1 MB\" is not a number"),
-            ("[limits]\nfiles = -1", "agent.toml:2: limits.files: invalid value: integer `-1`"),
-            ("[limits]\ndepth = 1", "agent.toml:2: limits.depth: unknown field"),
-            ("[labels]\n9a = 1", "agent.toml:2: labels.9a: "),
-            ("[labels]\nhostname = \"x\"", "agent.toml:2: labels.hostname: this label comes"),
-            ("[labels]\nrack = [1]", "agent.toml:2: labels.rack: invalid type: array"),
-            ("[labels]\nrack = nan", "agent.toml:2: labels.rack: JSON has no such number"),
-            ("sync = \"often\"", "agent.toml:1: sync: \"often\" is not an interval"),
-            ("[retention]\nsize = \"1d\"", "agent.toml:2: retention.size: \"1d\" is not a number"),
+            ("interval = \"1s\"\nintervall = \"2s\"", "agent.toml:2:1: intervall: unknown field"),
+            ("\ninterval = 1", "agent.toml:2:12: interval: invalid type: integer `1`"),
+            ("interval = \"0s\"", "agent.toml:1:12: interval: \"0s\" is not between 1ms and"),
+            (
+                "[limits]\nqueue = \"1 MB\"",
+                "agent.toml:2:9: limits.queue: \"1 MB\" is not a number",
+            ),
+            ("[limits]\nfiles = -1", "agent.toml:2:9: limits.files: invalid value: integer `-1`"),
+            ("[limits]\ndepth = 1", "agent.toml:2:1: limits.depth: unknown field"),
+            ("[labels]\n9a = 1", "agent.toml:2:1: labels.9a: "),
+            ("[labels]\nhostname = \"x\"", "agent.toml:2:1: labels.hostname: this label comes"),
+            ("[labels]\nrack = [1]", "agent.toml:2:8: labels.rack: invalid type: array"),
+            ("[labels]\nrack = nan", "agent.toml:2:8: labels.rack: JSON has no such number"),
+            ("sync = \"often\"", "agent.toml:1:8: sync: \"often\" is not an interval"),
+            (
+                "[retention]\nsize = \"1d\"",
+                "agent.toml:2:8: retention.size: \"1d\" is not a number",
+            ),
             (
                 "[compression]\nmethod = \"lzma\"",
-                "agent.toml:2: compression.method: unknown variant",
+                "agent.toml:2:10: compression.method: unknown variant",
             ),
-            ("[[group]]\ninterval = \"1s\"", "agent.toml:1: group: missing field `metrics`"),
-            ("[[group]]\nmetrics = []", "agent.toml:2: group.metrics: a group without"),
+            ("[[group]]\ninterval = \"1s\"", "agent.toml:1:1: group[0]: missing field `metrics`"),
+            ("[[group]]\nmetrics = []", "agent.toml:2:11: group[0].metrics: a group without"),
             (
                 "[[group]]\nmetrics = [\n\"mmv\",\n\"a b\"]",
-                "agent.toml:4: group.metrics: \"a b\" is",
+                "agent.toml:4:1: group[0].metrics[1]: \"a b\" is",
             ),
             (
                 "[[group]]\nmetrics = [\"a\"]\nlog = \"of\"",
-                "agent.toml:3: group.log: unknown variant",
+                "agent.toml:3:7: group[0].log: unknown variant",
             ),
             (
                 "[[group]]\nname = \"a\"\nmetrics = [\"a\"]\n[[group]]\nname = \"a\"\nmetrics = [\"b\"]",
-                "agent.toml:5: group.name: there is a group \"a\" already",
+                "agent.toml:5:8: group[1].name: there is a group \"a\" already",
             ),
-            ("[hindsight]\nspann = \"1m\"", "agent.toml:2: hindsight.spann: unknown field"),
+            ("[hindsight]\nspann = \"1m\"", "agent.toml:2:1: hindsight.spann: unknown field"),
             (
                 "[hindsight]\ninterval = \"1m\"\nspan = \"1s\"",
-                "agent.toml:3: hindsight.span: the span is shorter",
+                "agent.toml:3:8: hindsight.span: the span is shorter",
             ),
-            ("[hindsight]\ninterval = \"1h\"", "agent.toml:2: hindsight.interval: the span is"),
-            ("[hindsight]\nmetrics = [\"a b\"]", "agent.toml:2: hindsight.metrics: \"a b\" is"),
-            ("interval = ", "agent.toml:1: interval: "),
-            ("interval = \"1s\"\ninterval = \"1s\"", "agent.toml:2: interval: duplicate key"),
+            ("[hindsight]\ninterval = \"1h\"", "agent.toml:2:12: hindsight.interval: the span is"),
+            (
+                "[hindsight]\nmetrics = [\"a b\"]",
+                "agent.toml:2:12: hindsight.metrics[0]: \"a b\" is",
+            ),
+            ("limits.queue = \"1 MB\"", "agent.toml:1:16: limits.queue: \"1 MB\" is not"),
+            ("limits = { files = 1, depth = 2 }", "agent.toml:1:23: limits.depth: unknown field"),
+            ("limits = { files = 1, files = 2 }", "agent.toml:1:23: limits.files: duplicate key"),
+            ("group = [{ metrics = [] }]", "agent.toml:1:22: group[0].metrics: a group without"),
+            (
+                "[[group]]\nmetrics = [\"a\"]\n[[group]]\nlog = \"once\"",
+                "agent.toml:3:1: group[1]: missing field `metrics`",
+            ),
+            ("interval = ", "agent.toml:1:12: interval: "),
+            ("interval = \"1s\"\ninterval = \"1s\"", "agent.toml:2:1: interval: duplicate key"),
         ] {
             let found = read(text).unwrap_err();
             assert!(found.starts_with(error), "{text}: {found}");
