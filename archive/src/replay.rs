@@ -165,20 +165,25 @@ impl<'a> Selection<'a> {
             let pmid = source.metadata().metric_by_name(name)?.desc.pmid;
             self.metrics().iter().position(|metric| metric.desc.pmid == pmid)
         };
-        let operands = self.derivations.operands.iter().filter_map(place_of).collect();
+        let operands: Vec<usize> = self.derivations.operands.iter().filter_map(place_of).collect();
         let shown = shown.chain(derived).collect();
         let ChunkRows { timestamps, marks, columns, backward_records } = taken;
         let lives = self.lives.as_deref();
         let metrics = self.chosen.metrics().iter().cloned();
         let tracks =
             metrics.zip(columns).map(|(metric, columns)| Track::new(lives, metric, columns));
+        let tracks: Vec<Track> = tracks.collect();
+        let mut derived = self.derivations.all;
+        if self.decrease == Decrease::Reset {
+            derived::find_resets(&mut derived, &tracks, &operands);
+        }
         Replay {
             source,
             timeline: Timeline::new(source.start(), timestamps, marks),
             metrics: shown,
-            derived: self.derivations.all,
+            derived,
             operands,
-            tracks: tracks.collect(),
+            tracks,
             decrease: self.decrease,
             backward_records,
             lost: Vec::new(),
@@ -216,10 +221,14 @@ impl Track {
         Self { metric, columns, lives }
     }
 
+    /// The place of an instance.
+    fn place_of(&self, instance: Option<InstanceId>) -> Option<usize> {
+        self.columns.binary_search_by_key(&instance, Column::instance).ok()
+    }
+
     /// The observations of an instance.
     fn column_of(&self, instance: Option<InstanceId>) -> Option<&Column> {
-        let place = self.columns.binary_search_by_key(&instance, Column::instance).ok()?;
-        self.columns.get(place)
+        self.columns.get(self.place_of(instance)?)
     }
 
     fn instances(&self) -> impl Iterator<Item = Option<InstanceId>> {

@@ -40,6 +40,10 @@ fn id(number: i32) -> InstanceId {
 }
 
 fn archive() -> (TempDir, PathBuf) {
+    archive_of(&ROWS)
+}
+
+fn archive_of(rows: &[Row]) -> (TempDir, PathBuf) {
     let (directory, base, mut writer) = archives::begin("latency", WriterOptions::default());
     let indom = archives::domain();
     let counts = MetricDesc { indom: Some(indom), ..counter(1, Units::count()) };
@@ -58,7 +62,7 @@ fn archive() -> (TempDir, PathBuf) {
     writer.declare_indom(indom, &instances).unwrap();
     writer.declare_labels(LabelTarget::Item(counts.pmid), &units).unwrap();
     writer.declare_labels(LabelTarget::InDom(indom), &buckets).unwrap();
-    for (second, counted, total) in ROWS {
+    for &(second, counted, total) in rows {
         let Some(total) = total else {
             writer.write_mark(archives::at(second)).unwrap();
             continue;
@@ -99,12 +103,37 @@ fn quantiles_are_of_what_was_counted_between_samples() {
         "4.5,4.5", // 40 s: one value
         "6.5,6.5", // 50 s
         ",",       // 60 s: restarted
-        ",",       // 70 s: by its line bucket 8..11 still went down
+        "9.5,9.5", // 70 s: since the restart one value of 8..11
         ",",       // 80 s: a mark on the way
     ];
     for name in ["web.latency", "web.latency.bucket", "web"] {
         assert_eq!(lines(&base, &[name, "--quantile", "0.5,0.99"]), expected, "{name}");
     }
+}
+
+/// The values 8..11 are rare: they fall from 15 to 1 a minute after the restart at
+/// 50 s, and none is counted until then.
+#[test]
+fn quantiles_before_and_after_a_restart_are_whole() {
+    let row = |second, counted: [u64; 3]| {
+        let sum = 4 * counted[0] + 6 * counted[1] + 8 * counted[2];
+        (second, counted.map(|count| Some(count).filter(|count| *count > 0)), Some(sum))
+    };
+    let before = (0..5).map(|n| row(10 * n, [100 + 10 * n as u64, 50 + 10 * n as u64, 15]));
+    let after = (0..10).map(|n| row(50 + 10 * n, [1 + 20 * n as u64, 4, u64::from(n >= 6)]));
+    let (_directory, base) = archive_of(&before.chain(after).collect::<Vec<_>>());
+    let quantiles = ["web", "--quantile", "0.5,0.99"];
+    let mut expected = vec!["web.latency.p50,web.latency.p99", ","];
+    expected.extend(["4.5,6.5"; 4]);
+    // 50 s: over the restart; 110 s: 20 of 4..5 and the first of 8..11.
+    expected.extend([","].into_iter().chain(["4.5,4.5"; 5]).chain(["4.5,9.5"]));
+    expected.extend(["4.5,4.5"; 3]);
+    assert_eq!(lines(&base, &quantiles), expected);
+    // Any part of it has the same answers.
+    let part = lines(&base, &[&quantiles[..], &["-S", "60s", "-T", "10s"]].concat());
+    assert_eq!(part[1..], ["4.5,4.5", "4.5,4.5"]);
+    let across = lines(&base, &[&quantiles[..], &["-S", "45s", "-T", "40s"]].concat());
+    assert_eq!(across[1..], [",", ",", "4.5,4.5", "4.5,4.5", "4.5,4.5"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::expression::{
 };
 use super::histogram::{Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
-use super::{Replay, Sample, Selection, rate_between};
+use super::{Replay, Sample, Selection, Track, rate_between};
 use crate::scan::{SelectedMetric, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
@@ -234,6 +234,21 @@ impl Scope for Names<'_, '_> {
     }
 }
 
+/// Finds where the histograms of quantiles were reset, once for all quantiles of the
+/// same histograms.
+pub(super) fn find_resets(all: &mut [Derived], tracks: &[Track], operands: &[usize]) {
+    let mut known: Vec<Quantile> = Vec::new();
+    for derived in all {
+        let Rule::Quantile(quantile) = &mut derived.rule else { continue };
+        if let Some(same) = known.iter().find(|one| one.has_same_histograms(quantile)) {
+            quantile.share_resets(same);
+            continue;
+        }
+        quantile.find_resets(tracks, operands);
+        known.push(quantile.clone());
+    }
+}
+
 impl Replay<'_> {
     /// As [`at`](Self::at), and `rate` and `delta` of derived metrics reach
     /// back to `since`. Without it they have no values.
@@ -278,7 +293,7 @@ impl Replay<'_> {
     pub(super) fn derived_of<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
         let bound = match &derived.rule {
             Rule::Expression(bound) => bound,
-            Rule::Quantile(quantile) => return quantile.values(&self.operands, pair),
+            Rule::Quantile(quantile) => return quantile.values(self, pair.since, pair.at),
         };
         let before = pair.before.as_deref().map(|values| Before {
             values,
@@ -312,7 +327,7 @@ impl Replay<'_> {
         let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
         let of = |operand: usize| {
             let track = self.operands.get(operand).and_then(|&place| self.tracks.get(place));
-            track.into_iter().flat_map(super::Track::instances).collect()
+            track.into_iter().flat_map(Track::instances).collect()
         };
         match derived.map(|derived| &derived.rule) {
             Some(Rule::Expression(bound)) => bound.instances(&of),

@@ -19,14 +19,16 @@
 //! 10 s as nothing had fallen into it, and counts from 0: the sum had a value at
 //! 10 s, so the histogram was there.
 //!
-//! There is no quantile where nothing was counted, over a mark, and where the
-//! histogram was set back.
+//! There is no quantile where nothing was counted, over a mark, and over a
+//! [reset](resets), which all parts of a histogram have together: before it and after
+//! it the quantiles are those of the values counted there.
 //!
 //! Buckets of a domain without those two labels are known by their instances'
 //! names, as `path=/,bucket=96..103`. Such a metric has a histogram, and so each
 //! quantile an instance, for each instance of the sum, which is named `path=/`.
 
 mod buckets;
+mod resets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,8 +36,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use self::buckets::{Bucket, Buckets, Numbered};
+use self::resets::Resets;
 use super::expression::Values;
-use super::two_moments::{TwoMoments, value_of};
+use super::timeline::Reach;
+use super::{Column, Lifetime, Replay, Track, column_value};
 use crate::scan::SelectedMetric;
 use crate::{
     InDom, IndomHistory, Instance, InstanceId, LabelTarget, MetricDesc, Pmid, Semantics, Source,
@@ -59,6 +63,8 @@ pub(super) struct Quantile {
     counts: usize,
     /// The operand that adds the values up, if it was logged.
     sum: Option<usize>,
+    /// Where the histograms were reset, in what was read.
+    resets: Arc<Resets>,
 }
 
 /// How the values of a metric are sorted.
@@ -121,7 +127,8 @@ impl Histogram {
 
     /// A quantile of it, given the operands that have its metrics.
     pub(super) fn quantile(&self, rank: f64, counts: usize, sum: Option<usize>) -> Quantile {
-        Quantile { rank, sorted: Arc::clone(&self.sorted), counts, sum }
+        let resets = Arc::default();
+        Quantile { rank, sorted: Arc::clone(&self.sorted), counts, sum, resets }
     }
 
     pub(super) fn desc(&self, pmid: Pmid) -> MetricDesc {
@@ -176,14 +183,36 @@ fn text_label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<Str
     Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned())
 }
 
+/// Two moments, as one histogram is seen at them.
+struct Pair {
+    since: Timestamp,
+    at: Timestamp,
+    before: Reach,
+    now: Reach,
+    /// There is a mark or a reset between them.
+    is_parted: bool,
+}
+
 /// What is known of one histogram between two moments.
 #[derive(Debug, Clone, Default)]
 struct Grown {
     was_there: bool,
-    /// It, or a part of it, was reset.
-    is_anew: bool,
+    /// A part of it has no value any more, or is less than before.
+    is_lost: bool,
     /// By how much each bucket grew.
     counted: Vec<(Bucket, f64)>,
+}
+
+/// A counter at two moments.
+enum Growth {
+    /// It has no value at the second one.
+    Nothing,
+    /// It has a value at the second one only.
+    New(f64),
+    /// From the first one on.
+    By(f64),
+    /// It had a value at the first one, and has none, or is less.
+    Lost,
 }
 
 impl Quantile {
@@ -192,56 +221,117 @@ impl Quantile {
         self.sorted.histograms.iter().copied().collect()
     }
 
-    /// The quantile of what was counted between two moments; `places` are those
-    /// of the operands.
-    pub(super) fn values<'r>(&self, places: &[usize], pair: &TwoMoments<'r>) -> Values<'r> {
-        let all = self.grown(places, pair).unwrap_or_default();
+    /// Whether another quantile is one of the same histograms.
+    pub(super) fn has_same_histograms(&self, other: &Self) -> bool {
+        (self.counts, self.sum) == (other.counts, other.sum)
+    }
+
+    /// Takes the resets of another quantile of the same histograms.
+    pub(super) fn share_resets(&mut self, other: &Self) {
+        self.resets = Arc::clone(&other.resets);
+    }
+
+    /// Finds the resets in what was read; `places` are those of the operands.
+    pub(super) fn find_resets(&mut self, tracks: &[Track], places: &[usize]) {
+        let track = |operand: usize| places.get(operand).and_then(|&place| tracks.get(place));
+        let counts = track(self.counts).into_iter().flat_map(|track| &track.columns);
+        let sums = self.sum.and_then(track).into_iter().flat_map(|track| &track.columns);
+        let buckets = counts
+            .filter_map(|column| Some((self.sorted.bucket(column.instance())?.histogram, column)));
+        let histogram = |column: &Column| {
+            self.sorted.histograms.iter().position(|one| *one == column.instance())
+        };
+        let sums = sums.filter_map(|column| Some((histogram(column)?, column)));
+        let all: Vec<(usize, &Column)> = buckets.chain(sums).collect();
+        self.resets = Arc::new(Resets::find(self.sorted.histograms.len(), &all));
+    }
+
+    /// The quantile of what was counted between two moments.
+    pub(super) fn values<'r>(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Values<'r> {
+        let all = self.grown(replay, since, at).unwrap_or_default();
         let all = self.sorted.histograms.iter().zip(all);
         let value = |(instance, grown): (&Option<InstanceId>, Grown)| {
-            let is_known = grown.was_there && !grown.is_anew;
+            let is_known = grown.was_there && !grown.is_lost;
             let value = quantile(grown.counted, self.rank).filter(|_| is_known)?;
             Some((*instance, Value::Double(value)))
         };
         all.filter_map(value).collect()
     }
 
-    fn grown(&self, places: &[usize], pair: &TwoMoments<'_>) -> Option<Vec<Grown>> {
-        let place = *places.get(self.counts)?;
-        let seconds = pair.at.seconds_since(pair.since);
-        let before = pair.before.as_ref()?;
-        let (was, is) = (before.get(place)?, pair.now.get(place)?);
-        let rates = pair.rates.get(place)?;
-        let mut all = vec![Grown::default(); self.sorted.histograms.len()];
-        for (instance, _) in was {
-            let Some(bucket) = self.sorted.bucket(*instance) else { continue };
-            let Some(grown) = all.get_mut(bucket.histogram) else { continue };
-            grown.was_there = true;
-            // A bucket that had a value and has none was reset.
-            grown.is_anew |= value_of(is, *instance).is_none();
-        }
-        for (instance, value) in is {
-            let Some(bucket) = self.sorted.bucket(*instance) else { continue };
-            let Some(grown) = all.get_mut(bucket.histogram) else { continue };
-            let growth = match value_of(was, *instance) {
-                Some(_) => value_of(rates, *instance)
-                    .and_then(|rate| rate.as_f64())
-                    .map(|rate| rate * seconds),
-                None => value.as_f64(),
+    fn grown(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Option<Vec<Grown>> {
+        let track = |operand: usize| replay.tracks.get(*replay.operands.get(operand)?);
+        let counts = track(self.counts)?;
+        let pairs = self.pairs(replay, since, at);
+        let mut all = vec![Grown::default(); pairs.len()];
+        for (column, life) in counts.columns.iter().zip(&counts.lives) {
+            let Some(bucket) = self.sorted.bucket(column.instance()) else { continue };
+            let (Some(pair), Some(grown)) =
+                (pairs.get(bucket.histogram), all.get_mut(bucket.histogram))
+            else {
+                continue;
             };
-            grown.is_anew |= growth.is_none();
-            grown.counted.push((bucket, growth.unwrap_or_default()));
+            let growth = pair.growth(replay, column, *life);
+            grown.was_there |= matches!(growth, Growth::By(_) | Growth::Lost);
+            grown.is_lost |= matches!(growth, Growth::Lost);
+            if let Growth::New(by) | Growth::By(by) = growth {
+                grown.counted.push((bucket, by));
+            }
         }
-        let sum = self.sum.and_then(|sum| places.get(sum).copied());
-        for (grown, histogram) in all.iter_mut().zip(&self.sorted.histograms) {
-            let has = |list: &[Values<'_>]| {
-                let sums = sum.and_then(|sum| list.get(sum));
-                sums.is_some_and(|sums| value_of(sums, *histogram).is_some())
+        let sums = self.sum.and_then(track);
+        for ((grown, pair), histogram) in all.iter_mut().zip(&pairs).zip(&self.sorted.histograms) {
+            let sum = sums.and_then(|sums| Some((sums, sums.place_of(*histogram)?)));
+            let Some((sums, place)) = sum else { continue };
+            let (Some(column), Some(life)) = (sums.columns.get(place), sums.lives.get(place))
+            else {
+                continue;
             };
-            grown.was_there |= has(before);
-            // And so was a sum without a rate.
-            grown.is_anew |= has(before) && !has(&pair.rates);
+            let growth = pair.growth(replay, column, *life);
+            grown.was_there |= matches!(growth, Growth::By(_) | Growth::Lost);
+            grown.is_lost |= matches!(growth, Growth::Lost);
         }
         Some(all)
+    }
+
+    /// The two moments for each histogram.
+    fn pairs(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Vec<Pair> {
+        let [before, now] = [since, at].map(|moment| replay.timeline.reach(moment));
+        let records = before.prior.end..now.prior.end;
+        let is_joined = since < at && !replay.has_mark_between(since, at);
+        let pair = |histogram| Pair {
+            since,
+            at,
+            before: self.resets.limit(histogram, &before),
+            now: self.resets.limit(histogram, &now),
+            is_parted: !is_joined || self.resets.are_in(histogram, &records),
+        };
+        (0..self.sorted.histograms.len()).map(pair).collect()
+    }
+}
+
+impl Pair {
+    /// How much a counter of the histogram grew.
+    fn growth(&self, replay: &Replay<'_>, column: &Column, life: Option<Lifetime>) -> Growth {
+        let value = |moment, reach| {
+            let is_alive = life.is_some_and(|life| life.contains(moment));
+            let (timeline, decrease) = (&replay.timeline, replay.decrease);
+            column_value(column, Semantics::Counter, reach, timeline, decrease).filter(|_| is_alive)
+        };
+        let now = value(self.at, &self.now);
+        let before = value(self.since, &self.before).filter(|_| !self.is_parted);
+        match (before, now) {
+            (None, None) => Growth::Nothing,
+            (None, Some(now)) => now.as_f64().map_or(Growth::Nothing, Growth::New),
+            (Some(_), None) => Growth::Lost,
+            (Some(before), Some(now)) => {
+                let growth = replay.growth_of(column, before, now, self.since..self.at);
+                growth.map_or(Growth::Lost, Growth::By)
+            }
+        }
     }
 }
 

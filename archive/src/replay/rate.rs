@@ -93,11 +93,21 @@ impl Replay<'_> {
         let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
             let first = value_of(before, *instance)?;
             let column = track.column_of(*instance)?;
-            let observed = self.observed_between(column, span.start, span.end);
-            let growth = growth(first, observed, *last, self.decrease)?;
+            let growth = self.growth_of(column, first, *last, span.clone())?;
             Some((*instance, Value::Double(growth * scale / seconds)))
         };
         after.iter().filter_map(rate).collect()
+    }
+
+    /// How much a counter grew over a span, given its values at both ends.
+    pub(super) fn growth_of(
+        &self,
+        column: &Column,
+        first: Value<'_>,
+        last: Value<'_>,
+        span: Range<Timestamp>,
+    ) -> Option<f64> {
+        growth(first, self.observed_between(column, span.start, span.end), last, self.decrease)
     }
 
     /// Whether a mark lies after `since` and not after `at`.
@@ -144,7 +154,7 @@ fn time_scale(units: Units) -> Option<f64> {
 ///
 /// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset,
 /// and 346 if the counter wrapped.
-fn growth<'v>(
+pub(super) fn growth<'v>(
     first: Value<'_>,
     between: impl Iterator<Item = Value<'v>>,
     last: Value<'_>,
