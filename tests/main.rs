@@ -29,6 +29,7 @@
 //! | **Archives** | |
 //! | `archive_writer` | PCP reads back everything the library writes |
 //! | `archive_copies` | copies by our writer are as sound as the originals |
+//! | `archive_names` | names of any bytes are read and copied to the byte |
 //! | `archive_commands` | `info`, `metrics`, `report` and `inspect` agree with PCP's programs |
 //! | `dump_command` | `dump` prints foreign archives as pmdumplog does |
 //! | `summary_command` | `summary` agrees with pmlogsummary |
@@ -50,6 +51,7 @@
 
 mod archive_commands;
 mod archive_copies;
+mod archive_names;
 mod archive_writer;
 mod capi;
 mod cluster_conflicts;

@@ -19,6 +19,7 @@ use std::vec;
 
 use hashbrown::HashMap;
 
+use crate::writer::NameRules;
 use crate::{
     Archive, ArchiveWriter, InDom, IndomCursor, Instance, LabelSet, LabelTarget, Metadata, Metric,
     Result, TextKind, TextTarget, Timestamp,
@@ -38,17 +39,15 @@ pub enum Change<'m> {
 }
 
 impl Change<'_> {
-    /// Declares it to a writer.
+    /// Declares it to a writer. Names of metrics that the name space could not
+    /// have, as in archives of old versions of PCP, are copied as they are.
     ///
     /// # Errors
     ///
     /// Those of the writer's `declare_` methods.
     pub fn declare(&self, writer: &mut ArchiveWriter) -> Result<()> {
         match self {
-            Self::Metric(metric) => {
-                let names: Vec<&str> = metric.names.iter().map(String::as_str).collect();
-                writer.declare_metric(&metric.desc, &names)
-            }
+            Self::Metric(metric) => writer.declare_copied(metric, NameRules::OneOwner),
             Self::Text(target, kind, text) => writer.declare_text(*target, *kind, text),
             Self::Indom(indom, instances) => writer.declare_indom(*indom, instances),
             Self::Labels(target, sets) => writer.declare_labels(*target, sets),

@@ -25,11 +25,12 @@ use crate::files::Members;
 use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
 use crate::prepared::{RecordBuffer, SetShape};
 use crate::{
-    ArchiveLabel, EncodeError, Error, FetchResult, InDom, Instance, LabelSet, LabelTarget,
+    ArchiveLabel, EncodeError, Error, FetchResult, InDom, Instance, LabelSet, LabelTarget, Metric,
     MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value, ValueSet, Version,
 };
 pub(crate) use copied_set::CopiedSet;
 use declared::DeclaredMetadata;
+pub(crate) use declared::NameRules;
 use file_set::FileSet;
 use index_policy::IndexPolicy;
 pub use options::{WriterLabel, WriterOptions};
@@ -133,6 +134,17 @@ impl ArchiveWriter {
     /// no name space can have. Then none of the names is known.
     pub fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
         self.declared.declare_metric(desc, names)
+    }
+
+    /// Makes a metric of another archive known. Its names may be any bytes:
+    /// what could be read can be copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`declare_metric`](Self::declare_metric), but for the syntax of names.
+    pub(crate) fn declare_copied(&mut self, metric: &Metric, rules: NameRules) -> Result<()> {
+        let names: Vec<&str> = metric.names.iter().map(String::as_str).collect();
+        self.declared.declare_copied(&metric.desc, &names, rules)
     }
 
     /// Makes the instances of a domain known, all of them, in any order. What

@@ -7,7 +7,9 @@ use hashbrown::{HashMap, HashSet};
 
 use super::label_inheritance::LabelInheritance;
 use crate::copy::Change;
+use crate::format::desc::check_name;
 use crate::scan::Selection;
+use crate::writer::NameRules;
 use crate::{
     ArchiveWriter, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc, Pmid,
     Result, TextTarget,
@@ -95,6 +97,7 @@ impl Mapping {
     }
 
     fn rename(&mut self, renames: &[(String, String)]) -> Result<()> {
+        renames.iter().try_for_each(|(_, new)| check_name(new))?;
         let mut used = vec![false; renames.len()];
         for name in self.metrics.values_mut().flat_map(|kept| &mut kept.metric.names) {
             if let Some((at, other)) = renamed(name, renames) {
@@ -106,6 +109,12 @@ impl Mapping {
             Some(((old, _), _)) => Err(Error::NoMetric { name: old.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Names that were renamed may not become leaf and branch; those of the
+    /// source may be both there.
+    pub(super) const fn name_rules(&self) -> NameRules {
+        if self.renames.is_empty() { NameRules::OneOwner } else { NameRules::All }
     }
 
     /// Whether a metric of the source is wanted.
@@ -165,7 +174,7 @@ impl Mapping {
         match change {
             Change::Metric(metric) => {
                 let Some(kept) = self.metrics.get(&metric.desc.pmid) else { return Ok(false) };
-                Change::Metric(&kept.metric).declare(writer)?;
+                writer.declare_copied(&kept.metric, self.name_rules())?;
             }
             Change::Text(target, kind, text) => {
                 let Some(target) = self.text_target(target) else { return Ok(false) };

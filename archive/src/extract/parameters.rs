@@ -8,7 +8,6 @@
 use hashbrown::HashSet;
 
 use super::mapping::Mapping;
-use crate::copy::Change;
 use crate::event::EventArray;
 use crate::{
     ArchiveWriter, LabelTarget, Metadata, Pmid, Record, Result, TextKind, TextTarget, Timestamp,
@@ -59,7 +58,7 @@ fn declare_one(
     writer: &mut ArchiveWriter,
 ) -> Result<()> {
     let Some(metric) = mapping.parameter(pmid) else { return Ok(()) };
-    Change::Metric(metric).declare(writer)?;
+    writer.declare_copied(metric, mapping.name_rules())?;
     let target = TextTarget::Metric(pmid);
     for kind in [TextKind::OneLine, TextKind::Full] {
         if let Some(text) = metadata.text(target, kind) {

@@ -123,7 +123,7 @@ fn parse_semantics(value_type: ValueType, code: i32) -> Result<Semantics, Record
         .map_err(|_| RecordError::Field { field: "semantics", found: i64::from(code) })
 }
 
-/// Appends a descriptor record.
+/// Appends a descriptor record. The syntax of the names is not checked.
 ///
 /// # Errors
 ///
@@ -149,12 +149,21 @@ pub(crate) fn encode(
         RecordType::Desc.encode(out);
         out.extend(layout.as_bytes());
         for name in names {
-            check_name(name)?;
+            check_len(name)?;
             out.extend((name.len() as u32).to_be_bytes());
             out.extend(name.as_bytes());
         }
         Ok(())
     })
+}
+
+/// Whether a name fits into the buffers of PCP's readers.
+///
+/// # Errors
+///
+/// [`EncodeError::TooLarge`].
+pub(crate) fn check_len(name: &str) -> Result<(), EncodeError> {
+    EncodeError::check_size("metric name", name.len(), MAX_NAME)
 }
 
 /// Whether a name can be stored and found again.
@@ -163,7 +172,7 @@ pub(crate) fn encode(
 ///
 /// [`EncodeError::TooLarge`], [`EncodeError::MetricName`].
 pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
-    EncodeError::check_size("metric name", name.len(), MAX_NAME)?;
+    check_len(name)?;
     check_metric_name(name.as_bytes()).map_err(|error| EncodeError::MetricName {
         name: name.to_owned(),
         at: error.position() as u64,

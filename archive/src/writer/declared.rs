@@ -42,6 +42,15 @@ enum Pending {
     Text(TextTarget, TextKind),
 }
 
+/// Which rules of the name space hold for names that are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRules {
+    /// A name is a leaf or a branch.
+    All,
+    /// A name may be both, as PCP's readers accept.
+    OneOwner,
+}
+
 impl DeclaredMetadata {
     pub(super) fn new(version: Version) -> Self {
         Self { version, ..Self::default() }
@@ -53,6 +62,22 @@ impl DeclaredMetadata {
     }
 
     pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
+        names.iter().try_for_each(|name| desc::check_name(name))?;
+        self.add_metric(desc, names, NameRules::All)
+    }
+
+    /// A metric of another archive.
+    pub(super) fn declare_copied(
+        &mut self,
+        desc: &MetricDesc,
+        names: &[&str],
+        rules: NameRules,
+    ) -> Result<()> {
+        names.iter().try_for_each(|name| desc::check_len(name))?;
+        self.add_metric(desc, names, rules)
+    }
+
+    fn add_metric(&mut self, desc: &MetricDesc, names: &[&str], rules: NameRules) -> Result<()> {
         let pmid = desc.pmid;
         let known = self.metrics.get(&pmid);
         if let Some(field) = known.and_then(|known| known.difference(desc)) {
@@ -61,7 +86,7 @@ impl DeclaredMetadata {
         if known.is_none() && names.is_empty() {
             return Err(EncodeError::NoName { pmid }.into());
         }
-        let new = self.take_names(pmid, names)?;
+        let new = self.take_names(pmid, names, rules)?;
         if !new.is_empty() {
             self.metrics.insert(pmid, *desc);
             self.pending.push(Pending::Desc(pmid, new));
@@ -71,32 +96,26 @@ impl DeclaredMetadata {
 
     /// Gives names to a metric, all of them or none; those that it did not have,
     /// each once.
-    fn take_names(&mut self, pmid: Pmid, names: &[&str]) -> Result<Vec<String>> {
+    fn take_names(&mut self, pmid: Pmid, names: &[&str], rules: NameRules) -> Result<Vec<String>> {
         let mut new: Vec<String> = Vec::new();
         for &name in names {
-            let taken = desc::check_name(name).map_err(Error::from).and_then(|()| {
-                self.names.take(name, pmid).map_err(|conflict| {
-                    let name = name.to_owned();
-                    match conflict {
-                        NameConflict::Taken { holder: owner } => {
-                            Error::NameTaken { name, owner, pmid }
-                        }
-                        NameConflict::LeafAndBranch { other } => {
-                            Error::LeafAndBranch { name, other }
-                        }
-                    }
-                })
-            });
-            match taken {
-                Ok(true) => new.push(name.to_owned()),
-                Ok(false) => {}
-                Err(error) => {
-                    for name in &new {
-                        self.names.release(name);
-                    }
-                    return Err(error);
+            let error = match self.names.take(name, pmid) {
+                Ok(false) => continue,
+                Err(NameConflict::Taken { holder: owner }) => {
+                    Error::NameTaken { name: name.to_owned(), owner, pmid }
                 }
+                Err(NameConflict::LeafAndBranch { other }) if rules == NameRules::All => {
+                    Error::LeafAndBranch { name: name.to_owned(), other }
+                }
+                Ok(true) | Err(NameConflict::LeafAndBranch { .. }) => {
+                    new.push(name.to_owned());
+                    continue;
+                }
+            };
+            for name in &new {
+                self.names.release(name);
             }
+            return Err(error);
         }
         Ok(new)
     }

@@ -227,6 +227,23 @@ fn names_that_a_name_space_cannot_have_are_not_declared() {
 }
 
 #[test]
+fn names_of_another_archive_are_declared_as_they_are() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let names = ["40.4.6", "test.m2.failed", "a b", "nul\0", "..", ""];
+    let desc = MetricDesc { pmid: Pmid::new(70, 2, 1).unwrap(), ..descs()[2] };
+    let metric = Metric { desc, names: names.map(str::to_owned).to_vec() };
+    writer.declare_copied(&metric, NameRules::OneOwner).unwrap();
+    let other = Metric { desc: MetricDesc { pmid: descs()[2].pmid, ..desc }, ..metric.clone() };
+    let taken = writer.declare_copied(&other, NameRules::OneOwner);
+    assert!(matches!(taken, Err(Error::NameTaken { .. })));
+    let long = Metric { names: vec!["x".repeat(4096)], ..metric.clone() };
+    assert!(writer.declare_copied(&long, NameRules::OneOwner).is_err());
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.metadata().metric(desc.pmid), Some(&metric));
+}
+
+#[test]
 fn what_is_declared_first_is_queued_in_linear_time() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let begin = std::time::Instant::now();
