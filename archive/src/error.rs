@@ -65,6 +65,12 @@ pub enum RecordError {
     /// count, and each string once.
     #[error("{field}: {found} bytes in a table of {room}")]
     Overlap { field: &'static str, found: u64, room: u64 },
+    /// A time is before `least`, which precedes it in the file.
+    #[error("time {found}, expected {least} or later")]
+    TimeBefore { found: Timestamp, least: Timestamp },
+    /// A time is after `most`, which follows it in the file.
+    #[error("time {found}, expected {most} or earlier")]
+    TimeAfter { found: Timestamp, most: Timestamp },
     /// Value blocks overlap, or leave a gap between the last value set and the
     /// trailer. `found` is the offset of the block, or of the end of the record;
     /// `expected` is where the previous block ends.

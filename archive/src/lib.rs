@@ -141,8 +141,9 @@ pub use format::result::{Record, ValueSetView, ValueSets, Values};
 pub use format::text::{TextKind, TextTarget};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
-    Archive, ArchiveSet, IndomCursor, IndomHistory, IndomRecord, IndomState, LabelHistory,
-    LabelState, Metadata, Metric, RecordBatch, Records, Source, TemporalIndex, TornTail,
+    Archive, ArchiveSet, IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState,
+    LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source, TemporalIndex,
+    TornTail,
 };
 pub use value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

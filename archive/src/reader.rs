@@ -37,7 +37,7 @@ pub use record_batch::RecordBatch;
 pub use records::Records;
 pub use set::ArchiveSet;
 pub use source::Source;
-pub use temporal_index::TemporalIndex;
+pub use temporal_index::{IndexDefect, TemporalIndex};
 
 use crate::files::{AddExtension as _, Members, RecordFile, check_labels};
 use crate::format::Role;
@@ -155,7 +155,7 @@ impl Archive {
         &self.metadata
     }
 
-    /// The temporal index; empty if there is none or it is damaged.
+    /// The temporal index; empty if there is none.
     pub const fn index(&self) -> &TemporalIndex {
         &self.index
     }

@@ -193,16 +193,18 @@ fn a_missing_index_costs_nothing_but_time() {
 }
 
 #[test]
-fn a_damaged_index_is_not_used_and_the_reason_is_reported() {
+fn a_damaged_index_entry_is_not_used_and_the_reason_is_reported() {
     let (_directory, base) = archive();
     let path = base.with_extension("index");
     let mut bytes = fs::read(&path).unwrap();
     // The sign of the second entry's volume.
     bytes[808 + 32 + 12] = 0x80;
+    let whole = Archive::open(&base).unwrap().index().entries().to_vec();
     fs::write(&path, bytes).unwrap();
     let archive = Archive::open(&base).unwrap();
-    assert!(archive.index().entries().is_empty());
-    assert_eq!(archive.index().defect().unwrap().0, 808 + 32);
+    let [defect] = archive.index().defects() else { panic!("{:?}", archive.index()) };
+    assert_eq!((defect.offset, defect.number), (808 + 32, 2));
+    assert_eq!(archive.index().entries(), [&whole[..1], &whole[2..]].concat());
     assert_eq!(read(&base).unwrap(), (RECORDS, false));
 }
 

@@ -104,6 +104,36 @@ fn without_a_window_records_with_decreasing_timestamps_are_printed_too() {
 }
 
 #[test]
+fn a_bad_index_entry_is_reported_and_the_others_are_printed() {
+    let (directory, base) = archive(&[0, 1, 2, 3]);
+    let whole = dump(&base, &["-t"]);
+    assert_eq!(whole.status.code(), Some(0));
+    let lines: Vec<&str> = text(&whole.stdout).lines().collect();
+    assert_eq!(lines.len(), 3 + 4, "{lines:?}");
+    // The time of the third entry becomes a nanosecond before that of the second.
+    let index = directory.path().join("acme.index");
+    let mut bytes = fs::read(&index).unwrap();
+    let at = 808 + 2 * 32;
+    bytes[at..at + 12].copy_from_slice(&[0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xc9, 0xff]);
+    fs::write(&index, &bytes).unwrap();
+    let expected = [&lines[..5], &lines[6..]].concat();
+    for options in [&["-t"][..], &["-t", "-m"]] {
+        let output = dump(&base, options);
+        assert_eq!(output.status.code(), Some(65), "{options:?}");
+        let found: Vec<&str> = text(&output.stdout).lines().take(6).collect();
+        assert_eq!(found, expected, "{options:?}");
+        let warning = format!(
+            "{}.index: offset {at}: index entry 3: time 1700000000.999999999, \
+             expected 1700000001.000000000 or later; ignored\n",
+            base.display()
+        );
+        assert!(text(&output.stderr).contains(&warning), "{}", text(&output.stderr));
+    }
+    // Nothing of the records is lost.
+    assert_eq!(dump(&base, &["-m"]).status.code(), Some(0));
+}
+
+#[test]
 fn files_of_any_content_are_printed_in_hexadecimal() {
     let (directory, base) = archive(&[0, 1]);
     let index = directory.path().join("acme.index");

@@ -9,12 +9,31 @@ use crate::{ArchiveLabel, IndexEntry, RecordError, Result, Timestamp, Version};
 /// The entries of an archive's `.index` file, rising in time.
 ///
 /// The index only makes seeking fast; an archive is whole without it. A damaged
-/// one is therefore no error: it is empty, and [`defect`](Self::defect) has the
-/// reason.
+/// entry is therefore no error: it is left out, and [`defects`](Self::defects) has
+/// the reason. Of entries that contradict each other in time as few as possible are
+/// left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TemporalIndex {
     entries: Vec<IndexEntry>,
-    defect: Option<(u64, RecordError)>,
+    defects: Vec<IndexDefect>,
+}
+
+/// An entry of an `.index` file that is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexDefect {
+    /// Where it starts, in bytes from the start of the file.
+    pub offset: u64,
+    /// Its number in the file; the first entry is 1. 0 for the label.
+    pub number: u64,
+    /// Why it is not used.
+    pub error: RecordError,
+}
+
+impl IndexDefect {
+    /// Whether the file ends within it: the writer was interrupted, or is writing.
+    pub const fn is_torn(&self) -> bool {
+        matches!(self.error, RecordError::Truncated { .. })
+    }
 }
 
 impl TemporalIndex {
@@ -38,10 +57,9 @@ impl TemporalIndex {
         &self.entries
     }
 
-    /// Why the index is not used: the offset in `.index` and what is wrong
-    /// there. Entries before a last one that is cut off are used.
-    pub const fn defect(&self) -> Option<&(u64, RecordError)> {
-        self.defect.as_ref()
+    /// The entries that are not used, in file order.
+    pub fn defects(&self) -> &[IndexDefect] {
+        &self.defects
     }
 
     /// The newest entry earlier than `target`.
@@ -51,37 +69,78 @@ impl TemporalIndex {
     }
 
     fn parse(version: Version, bytes: &[u8]) -> Self {
-        let mut index = Self::default();
-        let mut rest = Bytes::new(bytes);
-        index.entries.reserve_exact(rest.len() / index::size(version));
-        let mut offset = version.label_size();
-        while rest.len() >= index::size(version) {
-            match parse_entry(version, &mut rest, index.entries.last()) {
-                Ok(entry) => index.entries.push(entry),
-                Err(error) => return Self { entries: Vec::new(), defect: Some((offset, error)) },
+        let size = index::size(version);
+        let mut defects = Vec::new();
+        let mut add = |number: usize, error| {
+            let offset = version.label_size() + (number * size) as u64;
+            defects.push(IndexDefect { offset, number: number as u64 + 1, error });
+        };
+        let mut parsed: Vec<(usize, IndexEntry)> = Vec::with_capacity(bytes.len() / size);
+        let entries = bytes.chunks_exact(size);
+        let left = entries.remainder().len() as u64;
+        for (number, bytes) in entries.enumerate() {
+            match index::parse(version, &mut Bytes::new(bytes)) {
+                Ok(entry) => parsed.push((number, entry)),
+                Err(error) => add(number, error),
             }
-            offset += index::size(version) as u64;
         }
-        if let Err(RecordError::TrailingBytes { left }) = rest.end() {
-            let (field, needed) = ("index entry", index::size(version) as u64);
-            index.defect = Some((offset, RecordError::Truncated { field, needed, left }));
+        let used = longest_rising(parsed.iter().map(|(_, entry)| entry.timestamp));
+        let mut entries: Vec<IndexEntry> = Vec::with_capacity(parsed.len());
+        let mut too_late = Vec::new();
+        for ((number, entry), used) in parsed.into_iter().zip(used) {
+            let found = entry.timestamp;
+            if used {
+                for (number, found) in too_late.drain(..) {
+                    add(number, RecordError::TimeAfter { found, most: entry.timestamp });
+                }
+                entries.push(entry);
+                continue;
+            }
+            match entries.last().map(|last| last.timestamp) {
+                Some(least) if found < least => {
+                    add(number, RecordError::TimeBefore { found, least });
+                }
+                // A used one follows, or this one would be used.
+                _ => too_late.push((number, found)),
+            }
         }
-        index
+        if left > 0 {
+            let (field, needed) = ("index entry", size as u64);
+            add(bytes.len() / size, RecordError::Truncated { field, needed, left });
+        }
+        defects.sort_by_key(|defect| defect.number);
+        Self { entries, defects }
     }
 }
 
-fn parse_entry(
-    version: Version,
-    bytes: &mut Bytes<'_>,
-    before: Option<&IndexEntry>,
-) -> Result<IndexEntry, RecordError> {
-    let entry = index::parse(version, bytes)?;
-    if before.is_some_and(|before| entry.timestamp < before.timestamp) {
-        // A search by time needs the order.
-        let found = entry.timestamp.seconds();
-        return Err(RecordError::Field { field: "time of an index entry", found });
+/// Which times are of a longest sequence that never decreases. Of two that are
+/// equally long it is the one with the later times at its start, so an entry that
+/// steps back is left out rather than the one before it.
+fn longest_rising(times: impl DoubleEndedIterator<Item = Timestamp>) -> Vec<bool> {
+    // From the last time to the first: `starts[n]` is the place of the latest time with
+    // which a sequence of n + 1 times can begin, `next` what follows each time there.
+    let times: Vec<Timestamp> = times.rev().collect();
+    let time = |at: usize| times.get(at).copied();
+    let mut starts: Vec<usize> = Vec::new();
+    let mut next: Vec<Option<usize>> = Vec::with_capacity(times.len());
+    for (at, found) in times.iter().enumerate() {
+        let n = starts.partition_point(|start| time(*start).is_some_and(|start| start >= *found));
+        next.push(n.checked_sub(1).and_then(|shorter| starts.get(shorter).copied()));
+        match starts.get_mut(n) {
+            Some(start) => *start = at,
+            None => starts.push(at),
+        }
     }
-    Ok(entry)
+    let mut used = vec![false; times.len()];
+    let mut at = starts.last().copied();
+    while let Some(place) = at {
+        if let Some(used) = used.get_mut(place) {
+            *used = true;
+        }
+        at = next.get(place).copied().flatten();
+    }
+    used.reverse();
+    used
 }
 
 /// Reads an index file of the archive whose metadata has `label`.
@@ -91,8 +150,9 @@ pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result
     let left = file.available(0, 0, needed)?;
     if left < needed {
         // The archive was being created when its writer died.
-        let defect = RecordError::Truncated { field: "label", needed, left };
-        return Ok(TemporalIndex { entries: Vec::new(), defect: Some((0, defect)) });
+        let error = RecordError::Truncated { field: "label", needed, left };
+        let defects = vec![IndexDefect { offset: 0, number: 0, error }];
+        return Ok(TemporalIndex { entries: Vec::new(), defects });
     }
     let own = file.read_label(Role::Index)?;
     check_labels(&own, path, label, metadata)?;
@@ -156,15 +216,35 @@ mod tests {
     fn an_entry_that_is_cut_off_costs_only_itself() {
         let index = index(&[10, 20], 1);
         assert_eq!(index.entries(), [entry(10)]);
-        let (offset, error) = index.defect().unwrap();
-        assert_eq!(*offset, 808 + 32);
-        assert!(matches!(error, RecordError::Truncated { needed: 32, left: 31, .. }));
+        let [defect] = index.defects() else { panic!("{index:?}") };
+        assert_eq!((defect.offset, defect.number), (808 + 32, 2));
+        assert!(defect.is_torn());
+        assert!(matches!(defect.error, RecordError::Truncated { needed: 32, left: 31, .. }));
     }
 
     #[test]
-    fn an_index_that_goes_back_in_time_is_not_used() {
-        let index = index(&[20, 10, 30], 0);
-        assert_eq!(index.entries(), []);
-        assert_eq!(index.defect().unwrap().0, 808 + 32);
+    fn entries_that_contradict_the_others_in_time_are_left_out() {
+        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
+        let before = |found, least| RecordError::TimeBefore { found: at(found), least: at(least) };
+        let after = |found, most| RecordError::TimeAfter { found: at(found), most: at(most) };
+        for (times, used, defects) in [
+            (&[20, 10, 30][..], &[20, 30][..], vec![(2, before(10, 20))]),
+            (&[99, 10, 20], &[10, 20], vec![(1, after(99, 10))]),
+            (&[10, 99, 20, 20, 5], &[10, 20, 20], vec![(2, after(99, 20)), (5, before(5, 20))]),
+            (&[30, 20, 10], &[30], vec![(2, before(20, 30)), (3, before(10, 30))]),
+        ] {
+            let index = index(times, 0);
+            assert_eq!(index.entries(), used.iter().copied().map(entry).collect::<Vec<_>>());
+            let found = index.defects().iter().map(|defect| (defect.number, defect.error.clone()));
+            assert_eq!(found.collect::<Vec<_>>(), defects, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn a_million_entries_that_go_back_are_sorted_out_at_once() {
+        let times: Vec<i64> = (0..1_000_000).rev().collect();
+        let used = longest_rising(times.iter().map(|seconds| Timestamp::new(*seconds, 0).unwrap()));
+        assert_eq!(used.iter().filter(|used| **used).count(), 1);
+        assert!(used[0]);
     }
 }

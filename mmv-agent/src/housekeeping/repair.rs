@@ -37,7 +37,7 @@ pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
     if !is_being_repaired(base)
         && let Ok(archive) = Archive::open(base)
         && archive.torn_tail().is_none()
-        && archive.index().defect().is_none()
+        && archive.index().defects().is_empty()
     {
         if is_closed(&archive, found) {
             return Ok(Outcome::WasClosed);

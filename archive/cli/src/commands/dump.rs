@@ -173,13 +173,14 @@ impl Arguments {
         if self.insts || self.all {
             metadata::instances(dump)?;
         }
+        let mut is_whole = true;
         if self.index || self.all {
-            index::print(dump)?;
+            is_whole = index::print(dump)?;
         }
         if self.values || self.all || !self.names_a_section() {
             batches::print(dump, options)?;
         }
-        Ok(())
+        if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 
     fn names_a_section(&self) -> bool {

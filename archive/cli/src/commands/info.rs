@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use pcp_archive::{Archive, Timestamp, Version};
+use pcp_archive::{Archive, IndexDefect, Timestamp, Version};
 use serde::Serialize;
 
 use crate::Failure;
@@ -101,7 +101,7 @@ impl Arguments {
 }
 
 fn index_defect(archive: &Archive) -> Option<String> {
-    let (offset, error) = archive.index().defect()?;
+    let IndexDefect { offset, error, .. } = archive.index().defects().first()?;
     Some(format!("offset {offset}: {error}"))
 }
 

@@ -4,11 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, ArchiveSet, Result, member_files};
+use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::text::{Output, warn};
+
+/// How many bad entries of an index are reported one by one.
+const MAX_INDEX_WARNINGS: usize = 10;
 
 /// The archives of a command.
 #[derive(Debug, Clone, clap::Args)]
@@ -148,11 +151,17 @@ fn warn_of_defects(archive: &Archive) {
         let file = tail.file.display();
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
-    let index = archive.index();
-    if let Some((offset, error)) = index.defect() {
-        let base = archive.base().display();
-        let used = if index.entries().is_empty() { "ignored" } else { "ignored from there on" };
-        warn(&format_args!("{base}.index: offset {offset}: {error}; the index is {used}"));
+    let base = archive.base().display();
+    let defects = archive.index().defects();
+    for IndexDefect { offset, number, error } in defects.iter().take(MAX_INDEX_WARNINGS) {
+        let ignored = match number {
+            0 => format!("{error}; the index is ignored"),
+            _ => format!("index entry {number}: {error}; ignored"),
+        };
+        warn(&format_args!("{base}.index: offset {offset}: {ignored}"));
+    }
+    if let Some(more) = defects.len().checked_sub(MAX_INDEX_WARNINGS).filter(|more| *more > 0) {
+        warn(&format_args!("{base}.index: {more} more entries are ignored; see check"));
     }
 }
 

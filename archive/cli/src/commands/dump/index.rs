@@ -1,13 +1,15 @@
 //! Prints the temporal index and the errors of its entries.
 
-use pcp_archive::{IndexEntry, Version};
+use pcp_archive::{IndexDefect, IndexEntry, Version};
 
 use super::Dump;
 use crate::Failure;
 
 /// Prints the entries with pmdumplog's column titles: "end" is the start of the
 /// record and of its metadata, since old versions of pmlogger stored the ends.
-pub(super) fn print(dump: &mut Dump<'_>) -> Result<(), Failure> {
+///
+/// Returns whether these are all; a last entry that the file ends within does not count.
+pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
     dump.text("\nTemporal Index\n");
     let tabs = match dump.dates {
         0 => 0,
@@ -31,18 +33,11 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<(), Failure> {
         last = Some(entry);
         dump.out.spill()?;
     }
-    Ok(())
+    Ok(archive.index().defects().iter().all(IndexDefect::is_torn))
 }
 
 /// Prints what decreases from one entry to the next.
 fn print_errors(dump: &mut Dump<'_>, last: &IndexEntry, entry: &IndexEntry) {
-    if entry.timestamp < last.timestamp {
-        dump.text("\t\tError: timestamp went backwards in time ");
-        dump.push_time(last.timestamp);
-        dump.text(" -> ");
-        dump.push_time(entry.timestamp);
-        dump.text("\n");
-    }
     if entry.volume < last.volume {
         dump.text("\t\tError: volume number decreased\n");
     }
