@@ -1,6 +1,8 @@
 //! Our libpcp_mmv, made of `mmv-writer/capi`, against PCP's: the same symbols, and
 //! the same from programs that were compiled for it.
 
+mod arguments;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -11,7 +11,7 @@ const MAX_DEPTH: u32 = 32;
 
 /// Whether `text` is one JSON value, with or without white space around it.
 ///
-/// Arrays and objects nest at most 33 deep.
+/// Arrays and objects nest at most 33 deep. Strings of bytes need not be UTF-8.
 ///
 /// ```
 /// use pcp_types::json::is_value;
@@ -20,8 +20,40 @@ const MAX_DEPTH: u32 = 32;
 /// assert!(!is_value("rack 1"));
 /// ```
 #[must_use]
-pub fn is_value(text: &str) -> bool {
-    value(blanks(text.as_bytes()), 0).is_some_and(|after| blanks(after).is_empty())
+pub fn is_value(text: impl AsRef<[u8]>) -> bool {
+    value(blanks(text.as_ref()), 0).is_some_and(|after| blanks(after).is_empty())
+}
+
+/// Whether no object in `json`, which is a JSON value, has a key twice.
+///
+/// ```
+/// use pcp_types::json::has_unique_keys;
+///
+/// assert!(has_unique_keys(br#"{"a": {"a": 1}}"#));
+/// assert!(!has_unique_keys(br#"[{"a": 1, "a": 2}]"#));
+/// ```
+#[must_use]
+pub fn has_unique_keys(json: &[u8]) -> bool {
+    let (mut rest, mut objects): (_, Vec<Vec<&[u8]>>) = (json, Vec::new());
+    while let Some((first, mut after)) = rest.split_first() {
+        match first {
+            b'{' => objects.push(Vec::new()),
+            b'}' => drop(objects.pop()),
+            b'"' => {
+                after = string(rest).unwrap_or_default();
+                let key = rest.get(..rest.len() - after.len()).unwrap_or_default();
+                if let (true, Some(keys)) = (blanks(after).starts_with(b":"), objects.last_mut()) {
+                    if keys.contains(&key) {
+                        return false;
+                    }
+                    keys.push(key);
+                }
+            }
+            _ => {}
+        }
+        rest = after;
+    }
+    true
 }
 
 /// `text` as a JSON string, with its quotes.
@@ -216,11 +248,33 @@ mod tests {
     }
 
     #[test]
+    fn a_key_twice_in_one_object_is_found() {
+        for (json, unique) in [
+            (r#"{"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]}"#, true),
+            (r#"["a","a",":",{"a":"a"}]"#, true),
+            (r#"{"a":"\\\":","b":"a\\"}"#, true),
+            (r#"{"a":1,"b":2,"a":3}"#, false),
+            (r#"{"b":{"a" : 1,"a" : 2}}"#, false),
+            (r#"{"a":{"b":1},"a":{"c":2}}"#, false),
+        ] {
+            assert!(is_value(json) && has_unique_keys(json.as_bytes()) == unique, "{json}");
+        }
+        // What is no JSON ends, too.
+        assert!(has_unique_keys(b"}\"a"));
+    }
+
+    #[test]
+    fn strings_of_bytes_need_not_be_text() {
+        assert!(is_value(b"{\"\xff\": \"\xc3(\"}"));
+        assert!(!is_value(b"\xff"));
+    }
+
+    #[test]
     fn deep_nesting_is_rejected() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(is_value(&nested(33)));
-        assert!(!is_value(&nested(34)));
-        assert!(!is_value(&"[".repeat(1_000_000)));
+        assert!(is_value(nested(33)));
+        assert!(!is_value(nested(34)));
+        assert!(!is_value("[".repeat(1_000_000)));
     }
 
     #[test]

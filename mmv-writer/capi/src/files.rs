@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,9 +35,10 @@ pub(crate) struct Started {
 /// Publishes a file.
 pub(crate) fn start(file: &CStr, content: &Content, identity: Identity) -> Result<Started, Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    let path = path(file);
+    refuse_directory(&path)?;
     let bytes = encode(content, identity);
-    let mapped =
-        MappedFile::publish(&path(file), bytes).map_err(|error| errno::of(&error.source))?;
+    let mapped = MappedFile::publish(&path, bytes).map_err(|error| errno::of(&error.source))?;
     let map: Map = mapped.as_ptr().cast();
     let flags = Flags::from_raw(identity.flags);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -77,6 +78,15 @@ fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool)
 /// lock.
 fn files() -> MutexGuard<'static, BTreeMap<usize, Published>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The error of open(2), by which libpcp_mmv creates a file, for a directory.
+fn refuse_directory(path: &Path) -> Result<(), Errno> {
+    if path.as_os_str().as_bytes().ends_with(b"/") && path.parent().is_some_and(Path::is_dir) {
+        return Err(Errno::EISDIR);
+    }
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if is_directory { Err(Errno::EEXIST) } else { Ok(()) }
 }
 
 /// `$PCP_TMP_DIR/mmv/FILE`, or FILE itself if it starts with a slash.

@@ -8,7 +8,7 @@ use mmv_format::layout::{
     LabelEntry, nul_padded,
 };
 use nix::errno::Errno;
-use pcp_types::json::is_value;
+use pcp_types::json::{has_unique_keys, is_value};
 use pcp_types::names::is_label_name;
 
 /// What a label describes.
@@ -40,8 +40,8 @@ impl Subject {
 ///
 /// # Errors
 ///
-/// `E2BIG` if it does not fit; `EINVAL` for a bad name, or a value that is no
-/// JSON or not of the given kind (`MMV_*_TYPE`).
+/// `E2BIG` if it does not fit; `EINVAL` for a bad name, a value that is no JSON or not of
+/// the given kind (`MMV_*_TYPE`), or a map with a key twice.
 pub(crate) fn entry(
     subject: Subject,
     name: &CStr,
@@ -49,39 +49,44 @@ pub(crate) fn entry(
     kind: u32,
     optional: c_int,
 ) -> Result<LabelEntry, Errno> {
-    // Before all else, as libpcp_mmv has it: braces, quotes, colon and a NUL.
-    if name.count_bytes() + value.count_bytes() + 6 > LABEL_BYTES {
+    let (name, value) = (name.to_bytes(), value.to_bytes());
+    // Before all else, and without the NUL, as libpcp_mmv has it: braces, quotes, colon.
+    if name.len() + value.len() + 5 > LABEL_BYTES {
         return Err(Errno::E2BIG);
     }
-    let utf8 = |text: &CStr| text.to_str().map(str::to_owned).map_err(|_| Errno::EINVAL);
-    let (name, value) = (utf8(name)?, json(kind, &utf8(value)?)?);
-    if !is_label_name(&name) || !is_value(&value) {
+    let value = if kind == NULL { b"null" } else { value };
+    let is_named = str::from_utf8(name).is_ok_and(is_label_name);
+    if !is_named || !looks_like(kind, value) || !is_value(value) || !has_unique_keys(value) {
         return Err(Errno::EINVAL);
     }
-    let label = format!("{{\"{name}\":{value}}}");
+    let label = [b"{\"", name, b"\":", value, b"}"].concat();
     let (class, identity, instance) = subject.fields();
     let flags = if optional == 0 { class } else { class | LABEL_OPTIONAL };
-    let json = nul_padded::<LABEL_BYTES>(label.as_bytes()).ok_or(Errno::E2BIG)?;
+    let json = nul_padded::<LABEL_BYTES>(&label).ok_or(Errno::E2BIG)?;
     Ok(LabelEntry { flags, identity, instance, json })
 }
 
-/// The value's JSON, if it looks like its kind.
-fn json(kind: u32, value: &str) -> Result<String, Errno> {
-    let enclosed =
-        |open, close| value.len() >= 2 && value.starts_with(open) && value.ends_with(close);
-    let fits = match kind {
-        1 => enclosed('"', '"'),
-        2 => {
-            let starts = |first: char| first == '-' || first.is_ascii_digit();
-            value.starts_with(starts) && value.ends_with(|last: char| last.is_ascii_digit())
-        }
-        3 => value == "true" || value == "false",
-        4 => return Ok("null".to_owned()),
-        5 => enclosed('[', ']'),
-        6 => enclosed('{', '}'),
-        _ => false,
+/// `MMV_NULL_TYPE`, with any text.
+const NULL: u32 = 4;
+
+/// Whether a value's first and last character are those of its kind.
+fn looks_like(kind: u32, value: &[u8]) -> bool {
+    let enclosed = |open, close| {
+        value.len() >= 2 && value.first() == Some(&open) && value.last() == Some(&close)
     };
-    if fits { Ok(value.to_owned()) } else { Err(Errno::EINVAL) }
+    match kind {
+        1 => enclosed(b'"', b'"'),
+        2 => {
+            let first = value.trim_ascii_start().first();
+            first.is_some_and(|first| *first == b'-' || first.is_ascii_digit())
+                && value.last().is_some_and(u8::is_ascii_digit)
+        }
+        3 => matches!(value, b"true" | b"false"),
+        NULL => true,
+        5 => enclosed(b'[', b']'),
+        6 => enclosed(b'{', b'}'),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -108,11 +113,26 @@ mod tests {
                 assert_eq!(text(other, value), Err(Errno::EINVAL), "{value:?} as {other}");
             }
         }
-        assert_eq!(text(4, c"anything").unwrap(), "{\"zone\":null}");
-        for (kind, value) in [(1, c"\""), (1, c"\"a\"b\""), (2, c"0x10"), (2, c"1 "), (5, c"[1,]")]
-        {
+        assert_eq!(text(4, c"anything \xff").unwrap(), "{\"zone\":null}");
+        assert_eq!(text(2, c" \t\n1").unwrap(), "{\"zone\": \t\n1}");
+        for (kind, value) in [
+            (1, c"\""),
+            (1, c"\"a\"b\""),
+            (2, c"0x10"),
+            (2, c"1 "),
+            (5, c"[1,]"),
+            (2, c"\x0c1"),
+            (2, c" "),
+            (6, c"{\"a\":1,\"a\":2}"),
+        ] {
             assert_eq!(text(kind, value), Err(Errno::EINVAL), "{value:?}");
         }
+    }
+
+    #[test]
+    fn the_bytes_of_a_string_are_kept() {
+        let entry = entry(Subject::Metric(7), c"zone", c"\"\xff\"", 1, 0).unwrap();
+        assert!(entry.json.starts_with(b"{\"zone\":\"\xff\"}\0"));
     }
 
     #[test]
@@ -126,6 +146,9 @@ mod tests {
         let name = |bytes: usize| std::ffi::CString::new("n".repeat(bytes)).unwrap();
         assert_eq!(with(&name(237)), Ok(()));
         assert_eq!(with(&name(238)), Err(Errno::E2BIG));
+        // A value that does not matter may have what fits without the NUL.
+        let with = |value: &CStr| entry(Subject::File(1), c"n", value, 4, 0).map(|_| ());
+        assert_eq!((with(&name(238)), with(&name(239))), (Ok(()), Err(Errno::E2BIG)));
         // The value is short, but what stands for it does not fit.
         assert_eq!(entry(Subject::File(1), &name(238), c"", 4, 0).map(|_| ()), Err(Errno::E2BIG));
     }

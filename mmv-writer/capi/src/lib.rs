@@ -14,17 +14,34 @@
 //! | a new file | removed, created, filled in place | filled under a hidden name, disk space allocated, renamed |
 //! | a failed start | the old file is gone | the old file stays |
 //! | generation | seconds and microseconds | nanoseconds, never that of the file before |
-//! | names, help, labels of a registry | the caller's pointers, read at the start | copied when added |
-//! | a null pointer where one must not be | the program dies | `EFAULT`, or nothing is done |
-//! | stopping twice | the program dies | nothing is done, unless a new file has the address |
-//! | a label that is no JSON | a number of PCP's as errno | `EINVAL` |
+//! | file, names and help of a registry | the caller's pointers, read at the start | copied when added: their memory may be used again at once, and what is written there before the start has no effect |
 //! | stop, with the PROCESS flag | removes what has the name | removes its own file |
-//! | a NaN, or a number beyond a signed integer's range | what the processor makes of it | 0, or the nearest |
 //! | no memory left while registering | `ENOMEM` | the program aborts |
 //!
-//! As there: names, items, serials and clusters are checked only as in `check`;
-//! files have lowest versions; a text of 255 bytes or more
-//! is ignored. A forked child shares its parent's file, where `mmv-writer` would
+//! Bad arguments have the same outcome and errno, except for these (7.2.1):
+//!
+//! | argument | libpcp_mmv | here |
+//! |---|---|---|
+//! | a null pointer where one must not be | the program dies | `EFAULT`, or nothing is done |
+//! | a map that is stopped twice, or stopped before its registry is freed | the program dies, unless the file is gone | nothing is done, unless a new file has the address |
+//! | -1 instance domains | a file that states them | `EINVAL` |
+//! | a path of 4096 bytes or more | the file of another name, or `ENOENT` | `ENAMETOOLONG` |
+//! | a file that must not be replaced | `EEXIST` | why: `EACCES`, `EPERM` or `EROFS` |
+//! | a full disk | the program dies of SIGBUS | `ENOSPC` |
+//! | a label whose JSON is longer than 243 bytes by 1 to 5 | cut, so that it is no JSON | `E2BIG` |
+//! | label values `-01`, `"\"` and `"\u12"` | written | `EINVAL` |
+//! | a label value that adds labels: `[],"b":[]` | written | `EINVAL` |
+//! | an object with a key twice, of which the values are objects with different keys | written | `EINVAL`, as for others with a key twice |
+//! | arrays and objects nested more than 33 deep | written | `EINVAL` |
+//! | a NaN, or a number beyond the type's range | what the processor makes of it | 0, or the nearest |
+//! | a text of 2³¹ bytes or more | the lower 32 bits are its length | nothing is done |
+//!
+//! Versions before 7 refuse keys of a label's objects that are no label names; 7.2.1 and
+//! this library write them.
+//!
+//! As there: names, items, serials and clusters are checked only as in `check`; strings
+//! of labels need not be UTF-8 (the agent leaves such labels out); files have lowest
+//! versions; a text of 255 bytes or more is ignored. A forked child shares its parent's file, where `mmv-writer` would
 //! let it count for itself: a program that starts a file and then becomes a daemon
 //! continues to count. The file still names the parent as its process.
 //!

@@ -44,6 +44,10 @@ pub(crate) trait Amount: Copy {
     fn u64(self) -> u64;
     fn f32(self) -> f32;
     fn f64(self) -> f64;
+    /// Whether it begins an interval of elapsed time.
+    fn is_start(self) -> bool {
+        self.i64() < 0
+    }
 }
 
 impl Value<'_> {
@@ -83,7 +87,7 @@ impl Value<'_> {
             TYPE_U64 => _ = cell.fetch_add(amount.u64(), Ordering::Relaxed),
             TYPE_FLOAT => add_to(cell, amount.f32()),
             TYPE_DOUBLE => add_to(cell, amount.f64()),
-            TYPE_ELAPSED if amount.i64() < 0 => extra.store(amount.i64(), Ordering::Relaxed),
+            TYPE_ELAPSED if amount.is_start() => extra.store(amount.i64(), Ordering::Relaxed),
             TYPE_ELAPSED => self.close(extra.swap(0, Ordering::Relaxed), amount.i64()),
             _ => {}
         }
@@ -240,6 +244,10 @@ impl Amount for f64 {
     }
     fn f64(self) -> f64 {
         self
+    }
+    fn is_start(self) -> bool {
+        // Also where it is zero as an integer.
+        self < 0.0
     }
 }
 
