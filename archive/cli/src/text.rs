@@ -8,5 +8,5 @@ pub(crate) mod output;
 pub(crate) mod value;
 
 pub(crate) use grid::Grid;
-pub(crate) use output::{Output, printable, terminal_width, warn};
+pub(crate) use output::{Output, output_width, printable, warn};
 pub(crate) use value::{Json, json_time, push_hex, push_plain};

@@ -6,7 +6,7 @@ use clap::Args;
 use crate::Failure;
 use crate::columns::WantedUnits;
 use crate::formats::Format;
-use crate::text::terminal_width;
+use crate::text::output_width;
 
 /// Options of `report`, `follow` and `plot`.
 #[derive(Debug, Args)]
@@ -24,7 +24,8 @@ pub(crate) struct DisplayOptions {
     #[arg(long, value_name = "UNITS")]
     units: Vec<String>,
 
-    /// Width of tables and terminal plots [default: COLUMNS of the environment, or 100]
+    /// Width of tables and terminal plots [default: COLUMNS of the environment, that of the
+    /// terminal, or 100]
     #[arg(long, value_name = "COLUMNS")]
     width: Option<usize>,
 }
@@ -41,7 +42,7 @@ impl DisplayOptions {
 
     /// The width of the output in columns.
     pub(crate) fn width(&self) -> usize {
-        self.width.unwrap_or_else(terminal_width)
+        self.width.unwrap_or_else(output_width)
     }
 }
 

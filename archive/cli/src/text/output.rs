@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
+use terminal_size::{Width, terminal_size_of};
+
 use crate::Failure;
 
 /// Bytes of a full buffer.
@@ -102,10 +104,23 @@ pub(crate) fn warn(message: &dyn std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "mmv-archive: {message}");
 }
 
-/// The width of the terminal as COLUMNS has it, else 100.
-pub(crate) fn terminal_width() -> usize {
+/// The width of the output, where nothing has one.
+const WIDTH: usize = 100;
+/// No table fits into less.
+const LEAST_WIDTH: usize = 20;
+
+/// The width of the output in columns: what COLUMNS has, else that of the terminal that
+/// standard output is, or standard error (so that a pager gets the width of its
+/// terminal), else 100.
+pub(crate) fn output_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    columns.filter(|width| *width >= 20).unwrap_or(100)
+    let terminal = || {
+        let size = terminal_size_of(std::io::stdout());
+        let (Width(width), _) = size.or_else(|| terminal_size_of(std::io::stderr()))?;
+        Some(usize::from(width))
+    };
+    let is_usable = |width: &usize| *width >= LEAST_WIDTH;
+    columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
 }
 
 /// A text with blanks instead of control characters.

@@ -1,0 +1,63 @@
+//! Tables are as wide as the terminal that they are printed on.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pcp_archive::{MetricDesc, OwnedValue, ValueType, WriterOptions};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// The longest line that `report` prints on a terminal of this width.
+fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let size = Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command
+        .arg("report")
+        .arg(base)
+        .arg("web")
+        .stdout(terminal)
+        .stderr(Stdio::piped())
+        .env_remove("COLUMNS");
+    command.envs(columns.map(|columns| ("COLUMNS", columns)));
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    drop(command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut master, mut bytes) = (File::from(master), Vec::new());
+    // The end is an error, as nobody has the terminal any more.
+    let _ = master.read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.lines().count() > 3, "{text}");
+    text.lines().map(|line| line.trim_end().chars().count()).max().unwrap()
+}
+
+#[test]
+fn a_report_is_as_wide_as_its_terminal() {
+    let (_directory, base, mut writer) = archives::begin("wide", WriterOptions::default());
+    let descs: Vec<MetricDesc> = (0..30).map(|n| archives::desc(n, ValueType::U32)).collect();
+    for (number, desc) in descs.iter().enumerate() {
+        writer.declare_metric(desc, &[&format!("web.number{number}")]).unwrap();
+    }
+    for second in 0..3 {
+        let sets = descs.iter().map(|desc| archives::single(desc, OwnedValue::U32(second)));
+        archives::write(&mut writer, archives::at(i64::from(second)), sets.collect());
+    }
+    writer.finish().unwrap();
+    for width in [60, 80, 133] {
+        let longest = longest_line(&base, width, None);
+        let width = usize::from(width);
+        assert!((width - 20..=width).contains(&longest), "{longest} of {width}");
+    }
+    let longest = longest_line(&base, 80, Some("120"));
+    assert!((100..=120).contains(&longest), "{longest}, COLUMNS=120");
+}
