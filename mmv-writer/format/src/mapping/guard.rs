@@ -10,7 +10,8 @@
 //! The table is a list of chunks that grows and never shrinks, so it has room
 //! for as many mappings as the system allows. The handler reads it without a
 //! lock: a chunk is reached through a [`OnceLock`] whose `get` is one atomic
-//! load, and stays where it is once it is there.
+//! load, and stays where it is once it is there. Free slots are in a list of
+//! their own, behind a lock that the handler never takes.
 //!
 //! Signal libraries do not help: those run the previous handler first, and that
 //! of a Rust program, std's detection of stack overflows, resets SIGBUS to its
@@ -27,7 +28,7 @@ use std::ffi::{c_int, c_void};
 use std::iter::successors;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 use nix::libc::{BUS_ADRERR, siginfo_t};
@@ -46,49 +47,38 @@ struct Chunk {
 /// A range of addresses. Written by the owner of the slot, read by the handler
 /// on whatever thread faults, hence the version: odd while the range changes.
 struct Slot {
-    taken: AtomicBool,
     version: AtomicUsize,
     base: AtomicUsize,
     len: AtomicUsize,
     dead: AtomicBool,
 }
 
-static TABLE: Chunk = Chunk::new();
+static TABLE: OnceLock<Box<Chunk>> = OnceLock::new();
+
+/// The slots of the table without an owner.
+static FREE: Mutex<Vec<&Slot>> = Mutex::new(Vec::new());
 
 /// The action for SIGBUS before [`install`].
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
 
-impl Chunk {
-    const fn new() -> Self {
-        Self { slots: [const { Slot::new() }; CHUNK], next: OnceLock::new() }
-    }
+/// The table. Neither locks nor allocates.
+fn chunks() -> impl Iterator<Item = &'static Chunk> {
+    successors(TABLE.get(), |chunk| chunk.next.get()).map(Box::as_ref)
+}
 
-    /// All slots of this chunk and of those after it. Neither locks nor allocates.
-    fn all_slots(&self) -> impl Iterator<Item = &Slot> {
-        successors(Some(self), |chunk| chunk.next.get().map(Box::as_ref))
-            .flat_map(|chunk| &chunk.slots)
-    }
+/// A thread that panicked with the lock has left a list of free slots.
+fn free_slots() -> MutexGuard<'static, Vec<&'static Slot>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Slot {
     const fn new() -> Self {
         Self {
-            taken: AtomicBool::new(false),
             version: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
         }
-    }
-
-    /// Makes the slot the caller's, if it is free.
-    fn take(&self) -> bool {
-        // Most slots are taken: a load leaves their cache lines shared.
-        !self.taken.load(Ordering::Relaxed)
-            && self
-                .taken
-                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
     }
 
     /// Changes the range; only the slot's owner calls this.
@@ -130,24 +120,27 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.0.set(0, 0);
-        self.0.taken.store(false, Ordering::Release);
+        free_slots().push(self.0);
     }
 }
 
 /// Puts a range into the table.
 ///
-/// The caller is no signal handler: a full table allocates a chunk. A fault in
-/// another thread meanwhile finds the table without it, which is right, as no
-/// range is in it yet.
+/// The caller is no signal handler: it takes a lock, and a full table allocates a
+/// chunk. A fault in another thread meanwhile finds the table without the range,
+/// which is right, as nothing is mapped there for a reader yet.
 pub(super) fn register(base: usize, len: usize) -> Registration {
-    let mut chunk = &TABLE;
-    loop {
-        if let Some(slot) = chunk.slots.iter().find(|slot| slot.take()) {
-            slot.set(base, len);
-            return Registration(slot);
-        }
-        chunk = chunk.next.get_or_init(|| Box::new(Chunk::new()));
-    }
+    let mut free = free_slots();
+    let slot = free.pop().unwrap_or_else(|| {
+        let end = chunks().last().map_or(&TABLE, |chunk| &chunk.next);
+        let chunk = || Chunk { slots: [const { Slot::new() }; CHUNK], next: OnceLock::new() };
+        let [first, others @ ..] = &end.get_or_init(|| Box::new(chunk())).slots;
+        free.extend(others);
+        first
+    });
+    drop(free);
+    slot.set(base, len);
+    Registration(slot)
 }
 
 /// Installs the handler for this process. Further calls do nothing.
@@ -203,7 +196,8 @@ fn fault_address(info: *mut siginfo_t) -> Option<usize> {
 /// Replaces the registered mapping around `address` by zero pages; `false` if
 /// there is none or the kernel has no memory for it.
 fn rescue(address: usize) -> bool {
-    let found = TABLE.all_slots().find_map(|slot| Some((slot, slot.range_around(address)?)));
+    let mut slots = chunks().flat_map(|chunk| &chunk.slots);
+    let found = slots.find_map(|slot| Some((slot, slot.range_around(address)?)));
     let Some((slot, (base, len))) = found else { return false };
     let (Some(start), Some(length)) = (NonZeroUsize::new(base), NonZeroUsize::new(len)) else {
         return false;
