@@ -134,17 +134,28 @@
 // MMV files have the byte order of their host.
 #![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
 
+#[forbid(unsafe_code)]
 mod builder;
+#[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
 mod identity;
+#[forbid(unsafe_code)]
 mod label;
+#[forbid(unsafe_code)]
 mod live;
 mod mapping;
+#[forbid(unsafe_code)]
 mod metric;
+#[forbid(unsafe_code)]
 mod options;
+#[forbid(unsafe_code)]
 mod overflow;
+#[forbid(unsafe_code)]
 mod published;
+#[forbid(unsafe_code)]
 mod registration;
+#[forbid(unsafe_code)]
 mod registry;
 
 pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};

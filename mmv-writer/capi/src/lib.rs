@@ -82,14 +82,20 @@
 #![expect(unsafe_code, reason = "a C interface; see the section on safety")]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[forbid(unsafe_code)]
 pub mod abi;
 pub mod arrays;
 pub mod by_name;
+#[forbid(unsafe_code)]
 mod check;
 mod content;
+#[forbid(unsafe_code)]
 mod encode;
+#[forbid(unsafe_code)]
 mod errno;
+#[forbid(unsafe_code)]
 mod files;
+#[forbid(unsafe_code)]
 mod label;
 pub mod lookup;
 mod metadata;

@@ -19,6 +19,7 @@
 // MMV files have the byte order of their host.
 #![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
 
+#[forbid(unsafe_code)]
 mod directory;
 #[forbid(unsafe_code)]
 pub mod file;
