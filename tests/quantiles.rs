@@ -120,10 +120,10 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
     }
     found.sort_by(|one, other| one.partial_cmp(other).unwrap());
     let expected = [
-        ("mmv.web.latency.p50", "code=500,path=/slow", "nanosec", 3e9),
-        ("mmv.web.latency.p50", "path=/", "nanosec", values[499] as f64 * 1e3),
-        ("mmv.web.latency.p99", "code=500,path=/slow", "nanosec", 3e9),
-        ("mmv.web.latency.p99", "path=/", "nanosec", values[989] as f64 * 1e3),
+        ("mmv.web.latency_by.p50", "code=500,path=/slow", "nanosec", 3e9),
+        ("mmv.web.latency_by.p50", "path=/", "nanosec", values[499] as f64 * 1e3),
+        ("mmv.web.latency_by.p99", "code=500,path=/slow", "nanosec", 3e9),
+        ("mmv.web.latency_by.p99", "path=/", "nanosec", values[989] as f64 * 1e3),
         ("mmv.web.size.p50", "", "count x 10^-6", 125e6),
         ("mmv.web.size.p99", "", "count x 10^-6", 247.5e6),
     ];

@@ -118,6 +118,11 @@ impl LiveBuilder {
         self
     }
 
+    /// The most instances of all domains together, in each file.
+    pub fn instance_limit(&self) -> u32 {
+        self.capacity.instances
+    }
+
     /// Sets the most values of all metrics together, in each file; 262 144 by default.
     /// An isolated value counts for two or three.
     pub fn max_values(mut self, most: u32) -> Self {

@@ -39,6 +39,14 @@ impl<H: Clone> Cache<H> {
         }
     }
 
+    /// Drops the handles that are not to be kept.
+    pub(crate) fn retain(&self, mut keep: impl FnMut(&H) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|_, handle| keep(handle));
+        }
+    }
+
     /// By bits that the map in it makes least use of.
     fn shard(&self, key: &Key) -> Option<&RwLock<Shard<H>>> {
         self.shards.get((key.get_hash() >> 40) as usize % SHARDS)

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use metrics::{CounterFn, GaugeFn, HistogramFn};
-use mmv_writer::{Buckets, Counter, Family, Gauge};
+use mmv_writer::{Buckets, Counter, Gauge};
 
+use crate::series::{Place, Series};
 use crate::warning;
 
 /// A counter.
@@ -56,34 +57,55 @@ pub(crate) struct Recording {
     buckets: Buckets,
     /// By what values are multiplied to be in the metric's units.
     factor: f64,
-    family: Family<Counter<u64>>,
+    series: Series<Counter<u64>>,
     /// The name of a bucket's instance begins with it.
     prefix: String,
+    /// None for a set of labels without a place.
     counts: Box<[OnceLock<Counter<u64>>]>,
+    /// Counts the values of a set of labels without a place.
+    overflow: Option<Counter<u64>>,
     sum: Counter<u64>,
 }
 
 impl Recording {
+    /// With `overflow` all values are counted by that, and not by buckets.
     pub(crate) fn new(
         buckets: Buckets,
         factor: f64,
-        family: Family<Counter<u64>>,
+        series: Series<Counter<u64>>,
         labels: Option<String>,
         sum: Counter<u64>,
+        overflow: Option<Counter<u64>>,
     ) -> Self {
         let prefix = labels.map_or(String::new(), |labels| labels + ",");
-        let counts = (0..buckets.count()).map(|_| OnceLock::new()).collect();
-        Self { buckets, factor, family, prefix, counts, sum }
+        let count = if overflow.is_some() { 0 } else { buckets.count() };
+        let counts = (0..count).map(|_| OnceLock::new()).collect();
+        Self { buckets, factor, series, prefix, counts, overflow, sum }
+    }
+
+    fn name(&self, index: usize) -> String {
+        let (first, last) = self.buckets.bounds(index).unwrap_or_default();
+        let end = if last == u64::MAX { String::new() } else { last.to_string() };
+        format!("{}bucket={first}..{end}", self.prefix)
     }
 
     fn create(&self, index: usize) -> Counter<u64> {
-        let (first, last) = self.buckets.bounds(index).unwrap_or_default();
-        let end = if last == u64::MAX { String::new() } else { last.to_string() };
-        let instance = format!("{}bucket={first}..{end}", self.prefix);
-        self.family.get_or_create(&instance).unwrap_or_else(|error| {
-            warning(&error);
-            Counter::noop()
-        })
+        match self.series.get_or_create(&self.name(index)) {
+            Ok(Place::Own(counter) | Place::Overflow(counter)) => counter,
+            Err(error) => {
+                warning(&format_args!("{} is not counted: {error}", self.series.name()));
+                Counter::noop()
+            }
+        }
+    }
+
+    /// Removes the buckets that were hit.
+    pub(crate) fn remove_buckets(&self) {
+        for (index, count) in self.counts.iter().enumerate() {
+            if count.get().is_some() {
+                self.series.remove(&self.name(index));
+            }
+        }
     }
 }
 
@@ -99,8 +121,10 @@ impl HistogramFn for Recording {
         // Negative ones become 0, what is too large the largest.
         let value = (value * self.factor).round() as u64;
         let index = self.buckets.index(value);
-        if let Some(bucket) = self.counts.get(index) {
-            bucket.get_or_init(|| self.create(index)).add(count as u64);
+        let bucket = self.counts.get(index);
+        let bucket = bucket.map(|bucket| bucket.get_or_init(|| self.create(index)));
+        if let Some(bucket) = bucket.or(self.overflow.as_ref()) {
+            bucket.add(count as u64);
         }
         self.sum.add(value.wrapping_mul(count as u64));
     }

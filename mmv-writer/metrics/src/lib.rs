@@ -23,19 +23,22 @@
 //! | `counter!("a.b")` | the counter `mmv.shop.a.b`, unsigned 64 bits |
 //! | `gauge!("a.b")` | the gauge `mmv.shop.a.b`, double |
 //! | `histogram!("a.b")` | the counters `a.b.bucket`, with an instance a bucket, and `a.b.sum` |
-//! | labels | an instance of the metric, on a domain of this metric's own, named `code=200,path=/`: sorted by key, with a backslash before `,`, `=` and `\` in a label |
-//! | each label | also a label of that instance, of counters and gauges, while there is room (255 in a file) |
-//! | labels of a histogram | the same, followed by the bucket: `path=/,bucket=96..103` |
+//! | a name with labels | another metric, `mmv.shop.a.b_by`, whether or not there is one without labels: as `disk.all` and `disk.dev` of PCP, one has the total and one its parts |
+//! | labels | an instance of that metric, on a domain of its own, named `code=200,path=/`: sorted by key, with a backslash before `,`, `=` and `\` in a label |
+//! | each label | also a label of that instance, of counters, gauges and sums, while there is room (255 in a file); `_` takes the place of what is not legal in its name |
+//! | labels of a histogram | `a.b_by.bucket` and `a.b_by.sum`, with the labels before the bucket: `path=/,bucket=96..103` |
 //! | a unit, if [described](metrics::describe_counter) before the first use | the metric's units |
 //! | a description | its help text, up to 255 bytes |
 //!
 //! | if | then |
 //! |---|---|
-//! | a name has other characters than letters, digits, `_` and `.` | each becomes `_`; `m_` comes before a name that does not start with a letter |
-//! | a name is used with labels and without them | the second one has `_labelled` or `_plain` appended |
-//! | a name is the start of another's, as `http` of `http.requests` | the second one has `_` for its dots |
+//! | a name has other characters than letters, digits, `_` and `.`, or an empty part | they become `_x`, their bytes in hexadecimal, and `_`: `a b` is `a_x20_b`, `a-b` is `a_x2d_b`, `a::b` is `a_x3a3a_b`, `2xx` is `x32_xx`. What looks like this in a name is escaped itself, and so is `_by` at its end: no two names become one. The long help text has the name |
+//! | a name is the start of another's, as `http` of `http.requests` | PCP cannot have both. The second one is escaped without dots, `http_x2e_requests` or `http_x2e_`, and one line on standard error names both |
+//! | a name takes more than 200 bytes | it is cut, with a checksum at its end |
 //! | the labels take more than 200 bytes | the name of the instance is cut, with a checksum at its end |
-//! | two names become one, a name is used for two kinds of metric, or there is no room left | no reader sees it, and one line on standard error gives the reason |
+//! | a name is used for two kinds of metric, or there is no room left | no reader sees the second one, and one line on standard error names both, or gives the reason |
+//!
+//! So a name does not depend on which use came first, with the one exception above.
 //!
 //! **Histograms** are sorted by [`Buckets`] of whole numbers. Values described as
 //! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
@@ -44,9 +47,17 @@
 //! count. `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of
 //! labels, for any window of an archive.
 //!
-//! **Limits** are those of a [`LiveRegistry`](mmv_writer::LiveRegistry), 65 536
-//! instances for example, unless the builder given to [`Recorder::on`] sets
-//! others. An instance stays as long as the program.
+//! **Limits** are those of a [`LiveRegistry`](mmv_writer::LiveRegistry), unless the
+//! builder given to [`Recorder::on`] sets others. Of its 65 536 instances each metric
+//! with labels keeps one. Where there is no room for more, or more than
+//! [`RecorderBuilder::max_series`] sets, the metric's instance `overflow`, with the
+//! label `{"overflow":true}`, counts all sets of labels without a place: the sum for
+//! counters, the last value set and what is added and subtracted for gauges. For the
+//! buckets of a histogram it is `overflow,bucket=0..`. No labels have these names. One
+//! line on standard error says so. To count there takes a lock.
+//!
+//! **Idle series** stay as long as the program, unless
+//! [`RecorderBuilder::idle_timeout`] sets a time.
 //!
 //! # What it costs
 //!
@@ -62,26 +73,31 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod builder;
 mod cache;
 mod handles;
+mod idle;
+mod measure;
 mod names;
+mod series;
 mod state;
 mod units;
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use metrics::{Key, KeyName, Metadata, SetRecorderError, SharedString, Unit};
 use mmv_writer::{Buckets, Error, LiveBuilder, Registry};
 
+pub use builder::RecorderBuilder;
 use cache::Cache;
-use handles::{Counting, Gauging};
+use handles::{Counting, Gauging, Recording};
+use idle::Tracked;
+use measure::Measure;
 use state::State;
-
-/// How histograms are sorted: off by at most 6.3 %, up to the largest number.
-const BUCKETS: Buckets = Buckets::new(3, u64::MAX);
 
 /// The most lines that are written: where one metric does not fit, others do not.
 const WARNINGS: usize = 10;
@@ -95,9 +111,27 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    counters: Cache<Arc<Counting>>,
-    gauges: Cache<Arc<Gauging>>,
-    histograms: Cache<Arc<handles::Recording>>,
+    /// After this time without updates a series is removed.
+    idle_timeout: Option<Duration>,
+    counters: Cache<Slot<Counting>>,
+    gauges: Cache<Slot<Gauging>>,
+    histograms: Cache<Slot<Recording>>,
+}
+
+/// A handle as the facade gets it.
+#[derive(Debug)]
+enum Slot<M> {
+    Plain(Arc<M>),
+    Tracked(Arc<Tracked<M>>),
+}
+
+impl<M> Clone for Slot<M> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Plain(handle) => Self::Plain(Arc::clone(handle)),
+            Self::Tracked(handle) => Self::Tracked(Arc::clone(handle)),
+        }
+    }
 }
 
 /// An installed recorder's file. Dropping it withdraws the file; no reader sees what
@@ -125,7 +159,7 @@ impl Recorder {
     ///
     /// As [`LiveBuilder::build`].
     pub fn on(file: LiveBuilder) -> Result<Self, Error> {
-        Self::with_buckets(file, BUCKETS)
+        Self::builder(file).build()
     }
 
     /// The same with other buckets for histograms, in the units that the crate's
@@ -135,10 +169,12 @@ impl Recorder {
     ///
     /// As there.
     pub fn with_buckets(file: LiveBuilder, buckets: Buckets) -> Result<Self, Error> {
-        let state = Mutex::new(State::new(file.build()?, buckets));
-        let (counters, gauges) = (Cache::default(), Cache::default());
-        let histograms = Cache::default();
-        Ok(Self { shared: Arc::new(Shared { state, counters, gauges, histograms }) })
+        Self::builder(file).buckets(buckets).build()
+    }
+
+    /// Options for a recorder.
+    pub fn builder(file: LiveBuilder) -> RecorderBuilder {
+        RecorderBuilder::new(file)
     }
 
     /// Makes it the recorder of the whole program.
@@ -150,18 +186,15 @@ impl Recorder {
         metrics::set_global_recorder(self.clone())?;
         Ok(Installed { recorder: self })
     }
+}
 
+impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The handle of a key, from the cache or new; `None` if there can be none.
-    fn handle<H>(
-        &self,
-        cache: &Cache<Arc<H>>,
-        key: &Key,
-        make: impl FnOnce(&mut State) -> Option<Result<H, Error>>,
-    ) -> Option<Arc<H>> {
+    fn handle<M: Measure>(self: &Arc<Self>, cache: &Cache<Slot<M>>, key: &Key) -> Option<Slot<M>> {
         if let Some(handle) = cache.get(key) {
             return Some(handle);
         }
@@ -170,16 +203,47 @@ impl Recorder {
         if let Some(handle) = cache.get(key) {
             return Some(handle);
         }
-        let handle = make(&mut state)?.inspect_err(warning).ok()?;
-        let handle = Arc::new(handle);
-        cache.insert(key, Arc::clone(&handle));
-        Some(handle)
+        let given = M::make(&mut state, key)?.inspect_err(warning).ok()?;
+        if given.is_overflow {
+            // Not kept: there may be any number of such keys.
+            return Some(Slot::Plain(Arc::new(given.handle)));
+        }
+        let slot = if self.idle_timeout.is_some() && given.instance.is_some() {
+            Slot::Tracked(Arc::new(Tracked::new(Arc::downgrade(self), key, given)))
+        } else {
+            Slot::Plain(Arc::new(given.handle))
+        };
+        cache.insert(key, slot.clone());
+        Some(slot)
+    }
+
+    /// Removes series without updates; `false` when the file is withdrawn.
+    fn expire(&self, idle: Duration) -> bool {
+        let state = self.state();
+        if state.registry.is_none() {
+            return false;
+        }
+        self.counters.retain(|slot| slot.is_kept(&state, idle));
+        self.gauges.retain(|slot| slot.is_kept(&state, idle));
+        self.histograms.retain(|slot| slot.is_kept(&state, idle));
+        true
+    }
+}
+
+impl<M: Measure> Slot<M> {
+    /// Removes the series if it had no update for this long. Whether the handle is kept:
+    /// always where the program has it, too, so that a series has only one.
+    fn is_kept(&self, state: &State, idle: Duration) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Tracked(handle) => !handle.expire(state, idle) || Arc::strong_count(handle) > 1,
+        }
     }
 }
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        let registry = self.recorder.state().registry.take();
+        let registry = self.recorder.shared.state().registry.take();
         drop(registry);
     }
 }
@@ -192,39 +256,47 @@ impl fmt::Debug for Recorder {
 
 impl metrics::Recorder for Recorder {
     fn describe_counter(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.state().describe(key.as_str(), unit, &text);
+        self.shared.state().describe(key.as_str(), unit, &text);
     }
 
     fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.state().describe(key.as_str(), unit, &text);
+        self.shared.state().describe(key.as_str(), unit, &text);
     }
 
     fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.state().describe(key.as_str(), unit, &text);
+        self.shared.state().describe(key.as_str(), unit, &text);
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
-        let make = |state: &mut State| Some(state.counter(key)?.map(Counting::new));
-        let handle = self.handle(&self.shared.counters, key, make);
-        handle.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
+        match self.shared.handle(&self.shared.counters, key) {
+            Some(Slot::Plain(handle)) => metrics::Counter::from_arc(handle),
+            Some(Slot::Tracked(handle)) => metrics::Counter::from_arc(handle),
+            None => metrics::Counter::noop(),
+        }
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
-        let make = |state: &mut State| Some(state.gauge(key)?.map(Gauging));
-        let handle = self.handle(&self.shared.gauges, key, make);
-        handle.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
+        match self.shared.handle(&self.shared.gauges, key) {
+            Some(Slot::Plain(handle)) => metrics::Gauge::from_arc(handle),
+            Some(Slot::Tracked(handle)) => metrics::Gauge::from_arc(handle),
+            None => metrics::Gauge::noop(),
+        }
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
-        let handle = self.handle(&self.shared.histograms, key, |state| state.histogram(key));
-        handle.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
+        match self.shared.handle(&self.shared.histograms, key) {
+            Some(Slot::Plain(handle)) => metrics::Histogram::from_arc(handle),
+            Some(Slot::Tracked(handle)) => metrics::Histogram::from_arc(handle),
+            None => metrics::Histogram::noop(),
+        }
     }
 }
 
-/// Prints why a metric is not published; a closed standard error is no reason to fail.
-fn warning(error: &Error) {
+/// Prints what is not published as the program may expect it; a closed standard error
+/// is no reason to fail.
+fn warning(text: &impl Display) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     if WRITTEN.fetch_add(1, Ordering::Relaxed) < WARNINGS {
-        let _ = writeln!(std::io::stderr(), "metric not published: {error}");
+        let _ = writeln!(std::io::stderr(), "metrics: {text}");
     }
 }

@@ -1,24 +1,118 @@
 //! The facade's names and labels as names of metrics and instances.
+//!
+//! A name in the file is a function of the facade's name and of whether it is used
+//! with labels, never of what was used before. Two short names never become one: what
+//! is not legal in a name is escaped, and so is what looks like an escape.
 
 use metrics::Key;
 
 /// The longest name, which leaves room for what is appended to it.
 const LONGEST: usize = 200;
 
-/// A metric's name: letters, digits, `_` and single dots; it starts with a letter.
-pub(crate) fn metric(name: &str) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
-    let name: String = name.chars().map(legal).collect();
-    let parts: Vec<&str> = name.split('.').filter(|part| !part.is_empty()).collect();
-    let mut name = parts.join(".");
-    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        name.insert_str(0, "m_");
+/// What is appended to the name of a metric with labels.
+const BY: &str = "_by";
+
+/// An instance without `=`, so that it is not that of any labels.
+pub(crate) const OVERFLOW: &str = "overflow";
+
+/// A metric's name: letters, digits, `_` and single dots; it starts with a letter, and
+/// ends with `_by` if it has labels.
+pub(crate) fn metric(name: &str, has_labels: bool) -> String {
+    shortened(escaped(name, has_labels, false), name) + by(has_labels)
+}
+
+/// Another name of the metric, without dots: for one whose name is the start of
+/// another's, or the other way around.
+pub(crate) fn flat(name: &str, has_labels: bool) -> String {
+    let mut flat = escaped(name, true, true);
+    if !name.contains('.') {
+        flat += "_x2e_";
     }
-    name.truncate(LONGEST);
-    if name.ends_with('.') {
-        name.pop();
+    shortened(flat, name) + by(has_labels)
+}
+
+fn by(has_labels: bool) -> &'static str {
+    if has_labels { BY } else { "" }
+}
+
+/// A name in which each run of bytes that are not legal where they are is `_x`, their
+/// hexadecimal digits and `_`; without the first `_` at the start of the name.
+/// `is_continued`: what is appended starts with `_`.
+fn escaped(name: &str, is_continued: bool, is_flat: bool) -> String {
+    let bytes = legal_bytes(name, is_flat);
+    let by = name.len().checked_sub(BY.len()).filter(|_| !is_continued && name.ends_with(BY));
+    let mut made = String::with_capacity(name.len() + 8);
+    let mut is_open = false;
+    for (index, (byte, is_legal)) in bytes.iter().enumerate() {
+        // What a reader of the name would take for an escape is none.
+        let looks_escaped = match bytes.get(index..) {
+            Some([(b'_', _), rest @ ..]) => starts_as_escape(rest, is_continued),
+            Some(rest) => index == 0 && starts_as_escape(rest, is_continued),
+            None => false,
+        };
+        let is_escaped = !is_legal || looks_escaped || by == Some(index);
+        match (is_escaped, is_open) {
+            (true, false) => made += if made.is_empty() { "x" } else { "_x" },
+            (false, true) => made.push('_'),
+            _ => {}
+        }
+        is_open = is_escaped;
+        if is_escaped {
+            for digit in [byte >> 4, byte & 15] {
+                made.extend(char::from_digit(digit.into(), 16));
+            }
+        } else {
+            made.push(char::from(*byte));
+        }
     }
-    name
+    if made.is_empty() {
+        made += "x";
+        is_open = true;
+    }
+    if is_open {
+        made.push('_');
+    }
+    made
+}
+
+/// The bytes of a name, and whether each is legal where it is.
+fn legal_bytes(name: &str, is_flat: bool) -> Vec<(u8, bool)> {
+    let last = name.len().saturating_sub(1);
+    // At the start as after a dot.
+    let mut is_after_dot = true;
+    let legal = |(index, byte): (usize, u8)| {
+        let is_legal = match byte {
+            b'.' => !is_flat && !is_after_dot && index < last,
+            b'_' => index > 0,
+            byte => byte.is_ascii_alphabetic() || (index > 0 && byte.is_ascii_digit()),
+        };
+        is_after_dot = is_legal && byte == b'.';
+        (byte, is_legal)
+    };
+    name.bytes().enumerate().map(legal).collect()
+}
+
+/// Whether bytes would be the `x`, the digits and the last `_` of an escape.
+fn starts_as_escape(bytes: &[(u8, bool)], is_continued: bool) -> bool {
+    let Some(((b'x', _), digits)) = bytes.split_first() else { return false };
+    let is_digit = |(byte, _): &&(u8, bool)| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let count = digits.iter().take_while(is_digit).count();
+    let ends = match digits.get(count) {
+        Some((byte, is_legal)) => *byte == b'_' || !is_legal,
+        None => is_continued,
+    };
+    count >= 2 && count.is_multiple_of(2) && ends
+}
+
+/// A name with an end that is a checksum of `whole` in place of what is too much.
+fn shortened(mut made: String, whole: &str) -> String {
+    if made.len() > LONGEST {
+        let end = format!("_x{:016x}_", checksum(whole));
+        made.truncate(LONGEST - end.len());
+        made.truncate(made.trim_end_matches('.').len());
+        made += &end;
+    }
+    made
 }
 
 /// The instance of a metric's labels, `key=value` by `key=value`, sorted, with
@@ -34,15 +128,28 @@ pub(crate) fn instance(key: &Key) -> Option<String> {
     pairs.sort_unstable();
     let mut name = pairs.join(",");
     if name.len() > LONGEST {
-        let checksum = format!("~{:016x}", key.get_hash());
+        let checksum = format!("~{:016x}", checksum(&name));
         name = cut(&name, LONGEST - checksum.len()).to_owned() + &checksum;
     }
     Some(name)
 }
 
-/// A label's name: a letter, then letters, digits and `_`.
-pub(crate) fn label(key: &str) -> String {
-    metric(key).replace('.', "_")
+/// The names of labels, in the order of the key's: a letter, then letters, digits and
+/// `_`. Those that would be the same have escapes.
+pub(crate) fn labels(key: &Key) -> Vec<String> {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let simple = |name: &str| {
+        let simple: String = name.chars().map(legal).collect();
+        let starts = simple.starts_with(|c: char| c.is_ascii_alphabetic());
+        cut(&if starts { simple } else { format!("m_{simple}") }, LONGEST).to_owned()
+    };
+    let names: Vec<String> = key.labels().map(|label| simple(label.key())).collect();
+    let is_unique = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
+    let distinct = |(label, name): (&metrics::Label, &String)| {
+        let same = is_unique(name) || name == label.key();
+        if same { name.clone() } else { shortened(escaped(label.key(), false, true), label.key()) }
+    };
+    key.labels().zip(&names).map(distinct).collect()
 }
 
 /// As much of a text as a help text may have, and without NUL.
@@ -53,10 +160,10 @@ pub(crate) fn help(text: &str) -> String {
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, ',' | '=' | '\\') {
+        if matches!(c, ',' | '=' | '\\' | '\0') {
             plain.push('\\');
         }
-        plain.push(if c == '\0' { ' ' } else { c });
+        plain.push(if c == '\0' { '0' } else { c });
     }
     plain
 }
@@ -67,47 +174,11 @@ fn cut(text: &str, most: usize) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn named(labels: &[(&'static str, &'static str)]) -> Option<String> {
-        let labels: Vec<_> =
-            labels.iter().map(|(key, value)| metrics::Label::new(*key, *value)).collect();
-        instance(&Key::from_parts("name", labels))
-    }
-
-    #[test]
-    fn names_become_legal() {
-        for (given, made) in [
-            ("http.requests_total", "http.requests_total"),
-            ("a::b-c", "a__b_c"),
-            ("2xx", "m_2xx"),
-            (".a..b.", "a.b"),
-            ("", "m_"),
-            ("caf\u{e9}", "caf_"),
-        ] {
-            assert_eq!(metric(given), made);
-        }
-        assert_eq!(metric(&"x".repeat(300)).len(), LONGEST);
-        assert_eq!(label("http.status-code"), "http_status_code");
-    }
-
-    #[test]
-    fn labels_are_sorted_and_distinguished() {
-        assert_eq!(named(&[]), None);
-        assert_eq!(named(&[("path", "/a"), ("code", "200")]).unwrap(), "code=200,path=/a");
-        assert_eq!(named(&[("a", "1,b=2")]).unwrap(), r"a=1\,b\=2");
-        assert_ne!(named(&[("a", "1,b=2")]), named(&[("a", "1"), ("b", "2")]));
-    }
-
-    #[test]
-    fn a_long_instance_is_cut_and_still_its_own() {
-        let name = |end| {
-            let value = "\u{e9}".repeat(150) + end;
-            instance(&Key::from_parts("n", vec![metrics::Label::new("k", value)])).unwrap()
-        };
-        assert!(name("1").len() <= LONGEST && name("1").starts_with("k=\u{e9}"));
-        assert_ne!(name("1"), name("2"));
-    }
+/// FNV-1a, the same in every build.
+fn checksum(text: &str) -> u64 {
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
+
+#[cfg(test)]
+mod tests;

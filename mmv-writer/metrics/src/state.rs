@@ -1,6 +1,7 @@
 //! The metrics that were registered, and how the next one is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use metrics::{Key, SharedString, Unit};
 use mmv_writer::Measured;
@@ -9,7 +10,8 @@ use mmv_writer::{
 };
 
 use crate::handles::Recording;
-use crate::{names, units};
+use crate::series::{Place, Room, Series};
+use crate::{names, units, warning};
 
 /// What the recorder's lock protects.
 #[derive(Debug)]
@@ -17,11 +19,15 @@ pub(crate) struct State {
     /// `None`: withdrawn.
     pub(crate) registry: Option<LiveRegistry>,
     buckets: Buckets,
+    room: Arc<Room>,
     descriptions: HashMap<String, Description>,
     counters: HashMap<String, Metric<Counter<u64>>>,
     gauges: HashMap<String, Metric<Gauge<f64>>>,
+    /// By their names in the file.
     histograms: HashMap<String, Metric<Counter<u64>>>,
     sums: HashMap<String, Metric<Counter<u64>>>,
+    /// The names in the file, and what has them.
+    taken: HashMap<String, String>,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +40,7 @@ struct Description {
 #[derive(Debug)]
 struct Metric<H> {
     plain: Option<H>,
-    labelled: Option<(Family<H>, LiveIndom)>,
+    labelled: Option<Series<H>>,
 }
 
 impl<H> Default for Metric<H> {
@@ -43,12 +49,44 @@ impl<H> Default for Metric<H> {
     }
 }
 
+/// A handle, and which part of a metric it is of.
+#[derive(Debug)]
+pub(crate) struct Given<H> {
+    pub(crate) handle: H,
+    /// The instance, if it has one of its own.
+    pub(crate) instance: Option<String>,
+    pub(crate) is_overflow: bool,
+}
+
+impl<H> Given<H> {
+    fn new(place: Place<H>, instance: Option<String>) -> Self {
+        match place {
+            Place::Own(handle) => Self { handle, instance, is_overflow: false },
+            Place::Overflow(handle) => Self { handle, instance: None, is_overflow: true },
+        }
+    }
+
+    pub(crate) fn map<T>(self, change: impl FnOnce(H) -> T) -> Given<T> {
+        let Self { handle, instance, is_overflow } = self;
+        Given { handle: change(handle), instance, is_overflow }
+    }
+}
+
+/// Why there is no handle, as a line to print.
+pub(crate) type Unpublished = String;
+
 /// How a kind of metrics is registered.
 struct Kind<'a, H> {
     registry: &'a LiveRegistry,
     make: fn(&'a LiveRegistry, String) -> MetricBuilder<'a, H, LiveRegistry>,
+    room: &'a Arc<Room>,
+    taken: &'a mut HashMap<String, String>,
+    /// What the facade calls it.
+    what: &'static str,
     /// What is appended to the name.
     suffix: &'static str,
+    /// The instance of what has no place.
+    overflow: &'static str,
     units: Units,
     /// The units of the values, of the counter of a histogram's buckets.
     histogram: Option<Units>,
@@ -56,15 +94,17 @@ struct Kind<'a, H> {
 }
 
 impl State {
-    pub(crate) fn new(registry: LiveRegistry, buckets: Buckets) -> Self {
+    pub(crate) fn new(registry: LiveRegistry, buckets: Buckets, max_series: u32) -> Self {
         Self {
             registry: Some(registry),
             buckets,
+            room: Arc::new(Room::new(max_series)),
             descriptions: HashMap::new(),
             counters: HashMap::new(),
             gauges: HashMap::new(),
             histograms: HashMap::new(),
             sums: HashMap::new(),
+            taken: HashMap::new(),
         }
     }
 
@@ -75,38 +115,89 @@ impl State {
     }
 
     /// The counter of a key; `None` when the file is withdrawn.
-    pub(crate) fn counter(&mut self, key: &Key) -> Option<Result<Counter<u64>, Error>> {
+    pub(crate) fn counter(
+        &mut self,
+        key: &Key,
+    ) -> Option<Result<Given<Counter<u64>>, Unpublished>> {
         let (unit, help) = self.described(key);
-        let units = unit.map_or(Units::count(), |unit| units::of(Some(unit)));
-        let registry = self.registry.as_ref()?;
-        let make = LiveRegistry::counter;
-        let kind = Kind { registry, make, suffix: "", units, histogram: None, help: &help };
+        let mut kind = Kind {
+            registry: self.registry.as_ref()?,
+            make: LiveRegistry::counter,
+            room: &self.room,
+            taken: &mut self.taken,
+            what: "counter",
+            suffix: "",
+            overflow: names::OVERFLOW,
+            units: unit.map_or(Units::count(), |unit| units::of(Some(unit))),
+            histogram: None,
+            help: &help,
+        };
         Some(kind.handle(&mut self.counters, key))
     }
 
     /// The gauge of a key.
-    pub(crate) fn gauge(&mut self, key: &Key) -> Option<Result<Gauge<f64>, Error>> {
+    pub(crate) fn gauge(&mut self, key: &Key) -> Option<Result<Given<Gauge<f64>>, Unpublished>> {
         let (unit, help) = self.described(key);
-        let (registry, units) = (self.registry.as_ref()?, units::of(unit));
-        let make = LiveRegistry::gauge;
-        let kind = Kind { registry, make, suffix: "", units, histogram: None, help: &help };
+        let mut kind = Kind {
+            registry: self.registry.as_ref()?,
+            make: LiveRegistry::gauge,
+            room: &self.room,
+            taken: &mut self.taken,
+            what: "gauge",
+            suffix: "",
+            overflow: names::OVERFLOW,
+            units: units::of(unit),
+            histogram: None,
+            help: &help,
+        };
         Some(kind.handle(&mut self.gauges, key))
     }
 
     /// The histogram of a key.
-    pub(crate) fn histogram(&mut self, key: &Key) -> Option<Result<Recording, Error>> {
+    pub(crate) fn histogram(&mut self, key: &Key) -> Option<Result<Given<Recording>, Unpublished>> {
         let (unit, help) = self.described(key);
-        let registry = self.registry.as_ref()?;
         let (units, factor) = units::of_histogram(unit);
-        let make = LiveRegistry::counter;
-        let sum = Kind { registry, make, suffix: ".sum", units, histogram: None, help: &help };
-        let buckets =
-            Kind { suffix: ".bucket", units: Units::count(), histogram: Some(units), ..sum };
-        let metric = self.histograms.entry(key.name().to_owned()).or_default();
-        Some(buckets.family(metric, key).and_then(|(family, _)| {
-            let sum = sum.handle(&mut self.sums, key)?;
-            Ok(Recording::new(self.buckets, factor, family, names::instance(key), sum))
-        }))
+        let mut kind = Kind {
+            registry: self.registry.as_ref()?,
+            make: LiveRegistry::counter,
+            room: &self.room,
+            taken: &mut self.taken,
+            what: "histogram",
+            suffix: ".bucket",
+            // As a bucket's name, for those that read quantiles.
+            overflow: "overflow,bucket=0..",
+            units: Units::count(),
+            histogram: Some(units),
+            help: &help,
+        };
+        let has_labels = key.labels().len() > 0;
+        let metric = self.histograms.entry(names::metric(key.name(), has_labels)).or_default();
+        let made = kind.series(metric, key, has_labels).and_then(|buckets| {
+            kind.suffix = ".sum";
+            kind.overflow = names::OVERFLOW;
+            (kind.units, kind.histogram) = (units, None);
+            let sum = kind.handle(&mut self.sums, key)?;
+            let overflow = if sum.is_overflow { Some(buckets.overflow()) } else { None };
+            let overflow = overflow.transpose().map_err(|error| error.to_string())?;
+            let labels = names::instance(key);
+            Ok(sum.map(|sum| Recording::new(self.buckets, factor, buckets, labels, sum, overflow)))
+        });
+        Some(made)
+    }
+
+    /// Removes the instance of a counter.
+    pub(crate) fn remove_counter(&self, key: &Key, instance: &str) {
+        remove(&self.counters, key, instance);
+    }
+
+    /// Removes the instance of a gauge.
+    pub(crate) fn remove_gauge(&self, key: &Key, instance: &str) {
+        remove(&self.gauges, key, instance);
+    }
+
+    /// Removes the instance of the sum of a histogram.
+    pub(crate) fn remove_sum(&self, key: &Key, instance: &str) {
+        remove(&self.sums, key, instance);
     }
 
     fn described(&self, key: &Key) -> (Option<Unit>, String) {
@@ -115,62 +206,128 @@ impl State {
     }
 }
 
+fn remove<H: Measured + Clone>(metrics: &HashMap<String, Metric<H>>, key: &Key, instance: &str) {
+    let metric = metrics.get(key.name());
+    if let Some(series) = metric.and_then(|metric| metric.labelled.as_ref()) {
+        series.remove(instance);
+    }
+}
+
 impl<'a, H: Measured + Clone> Kind<'a, H> {
     /// The handle of a key.
-    fn handle(&self, metrics: &mut HashMap<String, Metric<H>>, key: &Key) -> Result<H, Error> {
+    fn handle(
+        &mut self,
+        metrics: &mut HashMap<String, Metric<H>>,
+        key: &Key,
+    ) -> Result<Given<H>, Unpublished> {
         let metric = metrics.entry(key.name().to_owned()).or_default();
         if let Some(instance) = names::instance(key) {
-            let (family, indom) = self.family(metric, key)?;
-            let handle = family.get_or_create(&instance)?;
-            for label in key.labels() {
-                // There may be no room for more; the instance's name has all of them.
-                let _ =
-                    indom.label(&instance, Label::new(names::label(label.key()), label.value()));
+            let series = self.series(metric, key, true)?;
+            let place = series.get_or_create(&instance);
+            let place = place.map_err(|error| self.message(key, &error))?;
+            if let Place::Own(_) = place {
+                for (name, label) in names::labels(key).into_iter().zip(key.labels()) {
+                    series.label(&instance, Label::new(name, label.value()));
+                }
             }
-            return Ok(handle);
+            return Ok(Given::new(place, Some(instance)));
         }
-        if let Some(handle) = &metric.plain {
-            return Ok(handle.clone());
-        }
-        let other = if metric.labelled.is_some() { "_plain" } else { "" };
-        let handle = self.register(key, other, MetricBuilder::build)?;
-        metric.plain = Some(handle.clone());
-        Ok(handle)
+        let handle = match &metric.plain {
+            Some(handle) => handle.clone(),
+            None => metric.plain.insert(self.register(key, false, MetricBuilder::build)?).clone(),
+        };
+        Ok(Given::new(Place::Own(handle), None))
     }
 
     /// The metric of a key's name with instances, on a domain of its own.
-    fn family(&self, metric: &mut Metric<H>, key: &Key) -> Result<(Family<H>, LiveIndom), Error> {
-        if let Some(labelled) = &metric.labelled {
-            return Ok(labelled.clone());
+    fn series(
+        &mut self,
+        metric: &mut Metric<H>,
+        key: &Key,
+        has_labels: bool,
+    ) -> Result<Series<H>, Unpublished> {
+        if let Some(series) = &metric.labelled {
+            return Ok(series.clone());
         }
-        let other = if metric.plain.is_some() { "_labelled" } else { "" };
-        let indom: LiveIndom = self.registry.indom(key.name()).build()?;
-        let family = self.register(key, other, |builder| builder.build_family(&indom))?;
-        metric.labelled = Some((family.clone(), indom.clone()));
-        Ok((family, indom))
+        let indom: LiveIndom =
+            self.registry.indom(key.name()).build().map_err(|e| e.to_string())?;
+        let build = |builder: MetricBuilder<'a, H, LiveRegistry>| -> Result<Family<H>, Error> {
+            builder.build_family(&indom)
+        };
+        let family = self.register(key, has_labels, build)?;
+        let name = format!("{} \"{}\"", self.what, key.name());
+        let series = Series::new((family, indom), self.room, &name, self.overflow);
+        Ok(metric.labelled.insert(series).clone())
     }
 
-    /// Registers a metric. One whose name is a part of another's, as `http` is of
+    /// Registers a metric. One whose name is the start of another's, as `http` is of
     /// `http.requests`, or the other way around, has no dots in it.
     fn register<B>(
-        &self,
+        &mut self,
         key: &Key,
-        other: &str,
+        has_labels: bool,
         build: impl Fn(MetricBuilder<'a, H, LiveRegistry>) -> Result<B, Error>,
-    ) -> Result<B, Error> {
-        let name = names::metric(key.name()) + other + self.suffix;
-        let flat = name.replace('.', "_");
-        let registered = |name| {
-            let builder = (self.make)(self.registry, name).units(self.units);
+    ) -> Result<B, Unpublished> {
+        let registered = |name: &str| {
+            let builder = (self.make)(self.registry, name.to_owned()).units(self.units);
             let builder = if self.help.is_empty() { builder } else { builder.help(self.help) };
+            let builder = if name.starts_with(key.name()) {
+                builder
+            } else {
+                builder.long_help(names::help(key.name()))
+            };
             build(match self.histogram {
                 Some(units) => builder.label(Label::new("histogram", units.to_string())),
                 None => builder,
             })
         };
-        match registered(name) {
-            Err(Error::LeafAndBranch { .. }) => registered(flat),
-            result => result,
+        let mut name = names::metric(key.name(), has_labels) + self.suffix;
+        let mut result = registered(&name);
+        if let Err(error @ Error::LeafAndBranch { .. }) = result {
+            name = names::flat(key.name(), has_labels) + self.suffix;
+            result = registered(&name);
+            if result.is_ok() {
+                let (what, key) = (self.what, key.name());
+                warning(&format_args!("{what} \"{key}\" is published as {name}: {error}"));
+            }
         }
+        match result {
+            Ok(metric) => {
+                let holder = format!("{} \"{}\"", self.what, key.name());
+                self.taken.insert(name, holder);
+                Ok(metric)
+            }
+            Err(error @ Error::NameTaken { .. }) => {
+                let message = self.message(key, &error);
+                let holder = self.taken.get(&name).map_or("another metric", String::as_str);
+                Err(format!("{message} by {holder}"))
+            }
+            Err(error) => Err(self.message(key, &error)),
+        }
+    }
+
+    fn message(&self, key: &Key, error: &Error) -> Unpublished {
+        format!("{} \"{}\" is not published: {error}", self.what, key.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mmv_writer::Registry;
+
+    use super::*;
+
+    #[test]
+    fn a_name_of_two_kinds_is_refused_with_both() {
+        let directory = tempfile::tempdir().unwrap();
+        let registry = Registry::builder("app").directory(directory.path()).live();
+        let mut state = State::new(registry.build().unwrap(), Buckets::new(1, 1), 10);
+        let key = Key::from_static_name("a-b");
+        state.counter(&key).unwrap().unwrap();
+        assert_eq!(
+            state.gauge(&key).unwrap().unwrap_err(),
+            "gauge \"a-b\" is not published: metric name \"a_x2d_b\" is already taken by \
+             counter \"a-b\""
+        );
     }
 }

@@ -72,10 +72,10 @@ fn counters_and_gauges_are_there_with_and_without_labels() {
         assert_eq!(
             values(&directory),
             expected([
-                ("http.requests[code=200,path=/]", 3),
-                ("http.requests[code=404,path=/no]", 1),
+                ("http.requests_by[code=200,path=/]", 3),
+                ("http.requests_by[code=404,path=/no]", 1),
                 ("orders", 7),
-                ("queue_length", 3.0f64.to_bits()),
+                ("queue_x2d_length", 3.0f64.to_bits()),
                 ("read", 40),
             ])
         );
@@ -121,7 +121,7 @@ fn what_is_described_before_has_help_and_units() {
         assert_eq!(
             found,
             [
-                ("read", Semantics::Counter, "byte".to_owned(), 13),
+                ("read_by", Semantics::Counter, "byte".to_owned(), 13),
                 ("age", Semantics::Instant, "sec".to_owned(), 255),
                 ("plain", Semantics::Counter, "count".to_owned(), 0),
             ]
@@ -147,10 +147,10 @@ fn a_histogram_has_a_counter_for_each_bucket_that_was_hit() {
         assert_eq!(
             values(&directory),
             expected([
-                ("latency.bucket[path=/,bucket=4..5]", 2),
-                ("latency.bucket[path=/,bucket=96..127]", 3),
-                ("latency.bucket[path=/,bucket=1048576..]", 1),
-                ("latency.sum[path=/]", sum),
+                ("latency_by.bucket[path=/,bucket=4..5]", 2),
+                ("latency_by.bucket[path=/,bucket=96..127]", 3),
+                ("latency_by.bucket[path=/,bucket=1048576..]", 1),
+                ("latency_by.sum[path=/]", sum),
                 ("size.bucket[bucket=0..0]", 1),
                 ("size.bucket[bucket=2..2]", 1),
                 ("size.sum", 2),
@@ -166,30 +166,56 @@ fn a_histogram_has_a_counter_for_each_bucket_that_was_hit() {
 }
 
 #[test]
-fn incompatible_names_are_kept_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    with_local_recorder(&recorder(&directory), || {
-        counter!("http").increment(1);
-        counter!("http.requests").increment(2);
-        counter!("http", "code" => "200").increment(3);
-        counter!("disk", "name" => "sda").increment(4);
-        counter!("disk").increment(5);
-        // Of these the second one is not seen.
-        counter!("a-b").increment(6);
-        counter!("a_b").increment(100);
-        gauge!("a_b").set(100.0);
-        assert_eq!(
-            values(&directory),
-            expected([
-                ("http", 1),
-                ("http_requests", 2),
-                ("http_labelled[code=200]", 3),
-                ("disk[name=sda]", 4),
-                ("disk_plain", 5),
-                ("a_b", 6),
-            ])
-        );
-    });
+fn names_do_not_collapse_and_do_not_depend_on_which_came_first() {
+    let uses: [fn(); 8] = [
+        || counter!("a b").increment(1),
+        || counter!("a-b").increment(2),
+        || counter!("a_b").increment(3),
+        || counter!("disk", "name" => "sda").increment(4),
+        || counter!("disk").increment(5),
+        || gauge!("disk_by").set(6.0),
+        || histogram!("size", "path" => "/").record(7.0),
+        || histogram!("size").record(8.0),
+    ];
+    let found = |uses: &mut dyn Iterator<Item = &fn()>| {
+        let directory = tempfile::tempdir().unwrap();
+        with_local_recorder(&recorder(&directory), || {
+            uses.for_each(|one| one());
+            values(&directory)
+        })
+    };
+    let forward = found(&mut uses.iter());
+    assert_eq!(
+        forward,
+        expected([
+            ("a_x20_b", 1),
+            ("a_x2d_b", 2),
+            ("a_b", 3),
+            ("disk_by[name=sda]", 4),
+            ("disk", 5),
+            ("disk_x5f_by", 6.0f64.to_bits()),
+            ("size_by.bucket[path=/,bucket=6815744..7340031]", 1),
+            ("size_by.sum[path=/]", 7_000_000),
+            ("size.bucket[bucket=7864320..8388607]", 1),
+            ("size.sum", 8_000_000),
+        ])
+    );
+    assert_eq!(found(&mut uses.iter().rev()), forward);
+}
+
+#[test]
+fn the_second_of_a_leaf_and_a_branch_is_published_without_dots() {
+    let uses: [fn(); 2] =
+        [|| counter!("http").increment(1), || counter!("http.requests").increment(2)];
+    for (first, names) in [(0, ["http", "http_x2e_requests"]), (1, ["http_x2e_", "http.requests"])]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        with_local_recorder(&recorder(&directory), || {
+            uses[first]();
+            uses[1 - first]();
+            assert_eq!(values(&directory), expected([(names[0], 1), (names[1], 2)]));
+        });
+    }
 }
 
 #[test]
@@ -211,7 +237,7 @@ fn no_increment_of_many_threads_is_lost() {
     });
     let values = values(&directory);
     for n in 0..50 {
-        assert_eq!(values[&format!("count[n={n}]")], 4 * 100);
+        assert_eq!(values[&format!("count_by[n={n}]")], 4 * 100);
     }
     let buckets = values.iter().filter(|(name, _)| name.starts_with("size.bucket"));
     assert_eq!(buckets.map(|(_, count)| count).sum::<u64>(), 4 * 5000);
@@ -227,18 +253,91 @@ fn a_program_goes_on_where_there_is_no_file_and_no_room() {
         histogram!("size").record(1.0);
     });
     let directory = tempfile::tempdir().unwrap();
-    let small = file(&directory).max_instances(2);
+    let small = file(&directory).max_instances(1);
     with_local_recorder(&Recorder::on(small).unwrap(), || {
         for n in 0..5 {
             counter!("count", "n" => n.to_string()).increment(1);
             histogram!("size").record(f64::from(n));
         }
-        let values = values(&directory);
-        assert_eq!(values["count[n=0]"], 1);
-        let instances = values.keys().filter(|name| name.contains('[')).count();
-        assert_eq!(instances, 2, "{values:?}");
+        assert_eq!(
+            values(&directory),
+            expected([("count_by[overflow]", 5), ("size.sum", 10_000_000)])
+        );
     });
     assert!(Recorder::new("my/app").is_err());
+}
+
+#[test]
+fn what_has_no_place_is_counted_by_one_series() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::builder(file(&directory)).max_series(6).build().unwrap();
+    let count_all = || {
+        with_local_recorder(&recorder, || {
+            for n in 0..5 {
+                counter!("count", "n" => n.to_string()).increment(1);
+                gauge!("level", "n" => n.to_string()).increment(1.0);
+                histogram!("size", "n" => n.to_string()).record(f64::from(n));
+            }
+        });
+    };
+    count_all();
+    let all = values(&directory);
+    let sum = |prefix: &str| {
+        let of = all.iter().filter(|(name, _)| name.starts_with(prefix));
+        of.map(|(_, value)| value).sum::<u64>()
+    };
+    assert_eq!((sum("count_by["), sum("size_by.bucket[")), (5, 5), "{all:?}");
+    assert_eq!(sum("size_by.sum["), 10_000_000);
+    let level = |name: &str| f64::from_bits(all[name]);
+    assert!((level("level_by[n=0]") + level("level_by[overflow]") - 5.0).abs() < 1e-9);
+    assert!(all["count_by[overflow]"] > 0 && all["size_by.bucket[overflow,bucket=0..]"] > 0);
+    assert!(all.len() <= 6 + 1, "{all:?}");
+    let (_, contents) = contents(&directory.path().join("app"));
+    let labels = contents.labels.iter().filter(|label| label.name == "overflow");
+    assert_eq!(labels.filter(|label| label.json_value == "true").count(), 4);
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(count_all))));
+    let again = values(&directory);
+    assert_eq!(again.len(), all.len());
+    let counts = again.iter().filter(|(name, _)| name.starts_with("count_by["));
+    assert_eq!(counts.map(|(_, count)| count).sum::<u64>(), 25);
+}
+
+/// Waits until something holds.
+fn wait_for(what: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn idle_series_go_and_come_back_through_handles_that_were_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Recorder::builder(file(&directory)).idle_timeout(Duration::from_millis(500));
+    let recorder = builder.max_series(20).build().unwrap();
+    with_local_recorder(&recorder, || {
+        let kept = counter!("count", "n" => "kept", "a" => "b");
+        kept.increment(1);
+        counter!("plain").increment(1);
+        gauge!("level", "n" => "0").set(1.0);
+        histogram!("size", "n" => "0").record(1.0);
+        histogram!("size").record(1.0);
+        assert_eq!(values(&directory).len(), 7);
+        let stays = ["plain", "size.bucket[bucket=983040..1048575]", "size.sum"];
+        wait_for(|| values(&directory).into_keys().eq(stays.map(str::to_owned)));
+        kept.increment(5);
+        counter!("count", "a" => "b", "n" => "kept").increment(2);
+        assert_eq!(values(&directory)["count_by[a=b,n=kept]"], 7);
+        // The places of those that are gone are used again.
+        for n in 0..30 {
+            counter!("count", "n" => n.to_string()).increment(1);
+            if n % 10 == 9 {
+                wait_for(|| values(&directory).len() == stays.len());
+            }
+        }
+        assert!(!values(&directory).contains_key("count_by[overflow]"));
+    });
 }
 
 /// The only test that installs a recorder for the whole program.

@@ -1,0 +1,48 @@
+//! The three kinds of handles: how one is made, and how its instance is removed.
+
+use std::fmt;
+
+use metrics::Key;
+
+use crate::handles::{Counting, Gauging, Recording};
+use crate::state::{Given, State, Unpublished};
+
+/// What a key has a handle of.
+pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
+    /// A handle; `None` when the file is withdrawn.
+    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>>;
+
+    /// Removes the instance.
+    fn remove(&self, state: &State, key: &Key, instance: &str);
+}
+
+impl Measure for Counting {
+    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
+        Some(state.counter(key)?.map(|given| given.map(Self::new)))
+    }
+
+    fn remove(&self, state: &State, key: &Key, instance: &str) {
+        state.remove_counter(key, instance);
+    }
+}
+
+impl Measure for Gauging {
+    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
+        Some(state.gauge(key)?.map(|given| given.map(Self)))
+    }
+
+    fn remove(&self, state: &State, key: &Key, instance: &str) {
+        state.remove_gauge(key, instance);
+    }
+}
+
+impl Measure for Recording {
+    fn make(state: &mut State, key: &Key) -> Option<Result<Given<Self>, Unpublished>> {
+        state.histogram(key)
+    }
+
+    fn remove(&self, state: &State, key: &Key, instance: &str) {
+        self.remove_buckets();
+        state.remove_sum(key, instance);
+    }
+}
