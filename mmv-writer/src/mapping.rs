@@ -13,8 +13,8 @@
 //! | [`CellStrip`] | a histogram | values at equal distances in a segment |
 //! | [`Lease`] | the producer | counts the cells that are still held |
 //!
-//! **Orders.** Values are loaded and stored relaxed: each stands for itself. What
-//! readers take for the sign that metadata is there is stored with release order.
+//! **Orders.** Values are loaded and stored relaxed: each stands for itself. The words
+//! that publish metadata to readers are stored with release order.
 
 #![expect(unsafe_code, reason = "memory shared with other processes; see the module doc")]
 
@@ -51,8 +51,8 @@ fn word_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU64
 /// A part of the producer's own file, mapped for writing, or private memory
 /// that takes its place where there is no file.
 ///
-/// A segment stays where it is until the last [`Cell`] in it is gone, so the
-/// file may be withdrawn while handles live on. In a forked child it is a private
+/// A segment stays where it is until the last [`Cell`] in it is dropped, so the
+/// file may be withdrawn while handles exist. In a forked child it is a private
 /// copy from the start.
 pub(crate) struct Segment {
     base: NonNull<u8>,
@@ -60,9 +60,9 @@ pub(crate) struct Segment {
     backing: Backing,
 }
 
-#[expect(dead_code, reason = "owned for what its drop does: the memory ends with it")]
+#[expect(dead_code, reason = "owned so that the memory is unmapped when it is dropped")]
 enum Backing {
-    // In this order: the entry for forks goes, then the mapping, then the file.
+    // Dropped in this order: the entry for forks, the mapping, the file.
     File(fork::Registration, MmapRaw, Arc<File>),
     Private(Box<[AtomicU64]>),
     Anonymous(MmapRaw),
@@ -149,7 +149,7 @@ impl Segment {
         Some(CellStrip { first, stride, last, _owner: Arc::clone(self) })
     }
 
-    /// Stores a word in `order`; `false` if `at` names none.
+    /// Stores a word in `order`; `false` if there is none at `at`.
     #[must_use]
     pub(crate) fn store_u64(&self, at: usize, value: u64, order: Ordering) -> bool {
         let Some(word) = word_at(self.base, self.len, at) else { return false };
@@ -178,7 +178,7 @@ impl Segment {
     /// zeros.
     pub(crate) fn expect_no_reading(&self) {
         if let Backing::File(_, map, _) = &self.backing {
-            // Without the advice it is only slower.
+            // A failure only costs time.
             let _ = map.advise(Advice::Random);
         }
     }
@@ -197,18 +197,18 @@ fn page_size() -> u64 {
     u64::try_from(size).unwrap_or(4096)
 }
 
-/// Has the functions called at each fork: before it, after it in the parent,
-/// and after it in the child.
+/// Registers the functions that are called at each fork: before it, after it in the
+/// parent, and after it in the child.
 fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     // SAFETY: pthread_atfork needs functions that stay valid; these are static.
     // They do not unwind: each only takes a lock, gives it back, or maps (POSIX).
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
-    // Without memory for three pointers the process cannot continue.
+    // It fails only without memory for three pointers.
     debug_assert_eq!(result, 0, "pthread_atfork");
 }
 
-/// In a forked child: puts a private copy of what the file has in the place of a
-/// shared mapping of it.
+/// In a forked child: replaces a shared mapping of a file by a private copy of its
+/// content.
 fn make_private(entry: &fork::Entry) {
     let address = std::ptr::without_provenance_mut::<libc::c_void>(entry.base);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -248,13 +248,13 @@ impl Lease {
     /// who has the only other reference, makes no more cells.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         let held = Arc::strong_count(self) > 1;
-        // What the last holder did comes before what the caller does next.
+        // What the last holder did happens before what the caller does next.
         fence(Ordering::Acquire);
         held
     }
 }
 
-/// What keeps a cell's memory: a segment, directly or through a lease.
+/// What keeps a cell's memory mapped: a segment, directly or through a lease.
 type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
 /// One value's eight bytes in a segment: all that a metric handle holds.
@@ -287,7 +287,7 @@ impl Cell {
         Word(unsafe { self.word.as_ref() })
     }
 
-    /// The word now.
+    /// The current word.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.atomic().load()
@@ -305,16 +305,16 @@ impl Cell {
         self.atomic().add(delta);
     }
 
-    /// Replaces the word by a function of it; `change` runs again when another
-    /// thread came between.
+    /// Replaces the word by a function of it; `change` runs again if another thread
+    /// has changed the word meanwhile.
     #[inline]
     pub(crate) fn update(&self, change: impl FnMut(u64) -> u64) {
         self.atomic().update(change);
     }
 }
 
-/// Many values at equal distances in a segment: what [`Cell`] is, without a
-/// pointer for each.
+/// Many values at equal distances in a segment: like [`Cell`], without a pointer for
+/// each.
 #[derive(Clone)]
 pub struct CellStrip {
     first: NonNull<AtomicU64>,
@@ -374,7 +374,7 @@ impl fmt::Debug for CellStrip {
 pub(crate) struct Word<'a>(&'a AtomicU64);
 
 impl Word<'_> {
-    /// The word now.
+    /// The current word.
     #[inline]
     pub(crate) fn load(self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -395,12 +395,12 @@ impl Word<'_> {
     /// Replaces the word if it is `from`.
     #[inline]
     pub(crate) fn replace(self, from: u64, to: u64) {
-        // Where it is another word by now there is nothing to do.
+        // If the word has changed, there is nothing to do.
         let _ = self.0.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Replaces the word by a function of it; `change` runs again when another
-    /// thread came between.
+    /// Replaces the word by a function of it; `change` runs again if another thread
+    /// has changed the word meanwhile.
     #[inline]
     pub(crate) fn update(self, mut change: impl FnMut(u64) -> u64) {
         let mut seen = self.load();

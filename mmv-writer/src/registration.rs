@@ -1,11 +1,13 @@
 //! The registrations of a registry: its names, domains and metrics, and which of
 //! its files each is in.
 //!
-//! Sealed and live registries share this; they differ in the [`Store`] that a file
-//! is. Every registration first checks and reserves room, and changes something
-//! only then, so that one that fails leaves no trace, except perhaps an overflow
-//! file that is empty. A registration goes into the last file, or into a new one
-//! if the last is full. A domain is in each file that has a metric on it.
+//! In come the descriptions of metrics, domains and labels; out go entries in the
+//! [`Store`] of each file, in which sealed and live registries differ. A registration
+//! goes into the last file, or into a new one if the last is full. A domain is in each
+//! file that has a metric on it.
+//!
+//! Invariant: a registration changes nothing before it is checked and has room, so one
+//! that fails leaves no trace, except perhaps an empty overflow file.
 
 pub(crate) mod check;
 mod need;
@@ -93,7 +95,7 @@ pub(crate) struct Registrations<S: Store> {
     pinned: Option<Version>,
     lenient: bool,
     settings: S::Settings,
-    /// Without what the first file's name puts in front.
+    /// Without the prefix that the first file's name gives.
     names: NameSpace<()>,
     /// How many domains there are.
     indoms: usize,
@@ -171,8 +173,8 @@ impl<S: Store> Registrations<S> {
         (self.first, self.others.into_iter().filter(|file| !file.numbers.is_empty()))
     }
 
-    /// The file that something goes into: the last, or a new one if that is full;
-    /// and what it needs there, with the domain `on` if it is not there yet.
+    /// The file for a registration: the last, or a new one if that is full; and what
+    /// the registration needs there, with the domain `on` if it is not there yet.
     fn file_for(&mut self, need: Need, on: Option<&Indom>) -> Result<(FileId, Need), Error> {
         let total = |file: &RegisteredFile<S>| match on {
             Some(indom) if !file.indoms.contains_key(&indom.index) => {
@@ -265,7 +267,7 @@ impl<S: Store> Registrations<S> {
         let (values, of_sum) = (buckets.record.members.len(), Need::of_metric(&sum, 1));
         let prepared = self.prepare(counts, Some(buckets), values, of_sum)?;
         let here = self.file_mut(prepared.file);
-        // Before the first is registered, so that both are or none.
+        // Before the first is registered, so that both are registered or none.
         here.numbers.check_room_for_metrics(2, &sum.name)?;
         here.numbers.check_metric(sum.clone(), None)?;
         let strip = here.store.next_strip(prepared.metric.shape, values)?;
@@ -314,8 +316,8 @@ impl<S: Store> Registrations<S> {
         (&mut here.store, metric)
     }
 
-    /// Whether a metric may have this name: it is legal, it is free, and it is
-    /// neither a branch of another one nor the other way around.
+    /// Whether a metric may have this name: it is legal and free, and neither a branch
+    /// nor a leaf on the way to another one.
     fn check_name(&self, name: &str) -> Result<(), Error> {
         check::metric_name(name)?;
         let owned = || name.to_owned();
@@ -415,7 +417,7 @@ fn check_members(
     given.into_iter().map(member).collect()
 }
 
-/// Finds the instances that labels are for.
+/// Finds the instances that labels describe.
 fn check_targets(
     indom: &str,
     members: &[(InstanceId, String)],

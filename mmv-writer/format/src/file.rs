@@ -73,7 +73,7 @@ pub fn next_generation(path: &Path) -> u64 {
     }
 }
 
-/// Opens a file of any process without blocking, should it be a FIFO.
+/// Opens a file that any process may have made, without waiting if it is a FIFO.
 pub fn open(path: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).ok()
 }

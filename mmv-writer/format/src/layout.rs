@@ -156,7 +156,7 @@ pub struct Flags(u32);
 impl Flags {
     /// Metric names do not carry the file's name (`MMV_FLAG_NOPREFIX`).
     pub const NO_PREFIX: Self = Self(1);
-    /// The file counts only while the process of the header lives
+    /// The file is valid only while the process of the header lives
     /// (`MMV_FLAG_PROCESS`).
     pub const PROCESS: Self = Self(2);
     /// All-ones integers, NaN and empty strings mean "no value"

@@ -2,7 +2,7 @@
 //!
 //! The memory of a mapped MMV file belongs to several processes. No reference
 //! to its bytes exists here: every access is a relaxed atomic load of eight
-//! bytes (or of one byte, at the ragged ends of a copy), through a pointer that
+//! bytes (or of one byte, at the unaligned ends of a copy), through a pointer that
 //! one of two private functions, `word_at` and `byte_at`, has checked against
 //! the mapping's bounds and alignment. Metadata is not read through a mapping
 //! but by `pread` into private memory (see [`crate::view`]).
@@ -34,7 +34,7 @@ use crate::layout::Header;
 const WORD: usize = size_of::<u64>();
 
 /// The word at offset `at` of a memory of `len` bytes that starts at `base`;
-/// `None` if it is not wholly inside or not aligned.
+/// `None` if it is not completely inside or not aligned.
 ///
 /// This is the bounds check that the SAFETY comments below cite. It does not
 /// touch the memory. `base` is aligned to at least eight bytes (a page, or a
@@ -124,9 +124,8 @@ impl ReadMapping {
 
     /// Both generations of the header, in the order 1, 2.
     ///
-    /// Fenced on both sides: loads before this call are not delayed past it
-    /// (the check after a harvest), loads after it not moved ahead of it (the
-    /// check before).
+    /// Fenced on both sides: loads before this call are not reordered after it
+    /// (the check after a harvest), nor loads after it before it (the check before).
     pub fn generations(&self) -> (u64, u64) {
         fence(Ordering::Acquire);
         let pair = (

@@ -5,16 +5,16 @@
 //! offset in it has been checked against the file's size. What is wrong with the
 //! file as a whole is a [`Refusal`]; what is wrong with one entry leaves that
 //! entry out and is listed as a [`Defect`]. The rules are pmdammv's
-//! (`src/pmdas/mmv/src/mmv.c`) and, where that trusts the file, harder ones.
+//! (`src/pmdas/mmv/src/mmv.c`) and, where that trusts the file, stricter ones.
 //!
 //! | part | rule |
 //! |---|---|
-//! | file | header whole, magic, version 1 to 3, g1 = g2 and not 0, cluster 0 to 4095 |
-//! | sections | whole, after the table of contents, apart from each other, one of a kind; metrics and values present |
+//! | file | header complete, magic, version 1 to 3, g1 = g2 and not 0, cluster 0 to 4095 |
+//! | sections | complete, after the table of contents, without overlap, one of each kind; metrics and values present |
 //! | indom | serial at most 22 bits; its instances inside the instances section |
-//! | instance | number not negative, name not empty and ended by a NUL; the first of a number wins |
-//! | metric | name of letters, digits, `_`, `.`, starting with a letter; item at most 1023; type and semantics known; indom present; the first of a name and of an item wins |
-//! | value | without a metric (offset 0) it is unused; metric and instance are entries of their sections and fit each other; a string's text inside the strings section; the first of a pair wins |
+//! | instance | number not negative, name not empty and terminated by a NUL; the first entry with a number wins |
+//! | metric | name of letters, digits, `_`, `.`, starting with a letter; item at most 1023; type and semantics known; indom present; the first entry with a name or an item wins |
+//! | value | without a metric (offset 0) it is unused; metric and instance are entries of their sections and match; a string's text inside the strings section; the first entry of a metric and instance wins |
 //! | label | one class bit, `{"name":value}`, attached to something in the file |
 //!
 //! Texts that are not UTF-8 have the offending bytes replaced by U+FFFD.
@@ -163,8 +163,8 @@ pub struct Metric {
     pub long_help: Option<String>,
 }
 
-/// Where one value is. All offsets are bytes from the start of the file, inside
-/// it with all that they point to, and divisible by eight except for `string`.
+/// Where one value is. Offsets are in bytes from the start of the file; what they
+/// point to is inside it. All but `string` are divisible by eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueEntry {
     /// The metric: an index into [`Contents::metrics`].
@@ -213,7 +213,7 @@ pub struct Label {
 
 impl Contents {
     /// Reads the metadata of an open file with `pread`: header, table of
-    /// contents and sections, and nothing of what lies between.
+    /// contents and sections, and nothing in between.
     ///
     /// Header and table of contents are read again at the end: a file that
     /// changed meanwhile is [`Refusal::Changed`] or [`Refusal::Grew`].
@@ -229,7 +229,7 @@ impl Contents {
         Self::read_from(file, metadata.len(), limits)
     }
 
-    /// Reads the metadata of anything with the bytes of a file of `file_len` bytes, as
+    /// Reads the metadata from any source of a file's `file_len` bytes, as
     /// [`Contents::read`] does.
     ///
     /// # Errors
@@ -290,7 +290,7 @@ impl Contents {
         Ok((Self { header, indoms, metrics, values, labels, skipped, unlisted }, toc))
     }
 
-    /// The instance domain of a serial.
+    /// The instance domain with a serial.
     pub fn indom(&self, serial: u32) -> Option<&Indom> {
         self.indoms.iter().find(|indom| indom.serial == serial)
     }
@@ -368,7 +368,7 @@ impl<S: Source + ?Sized> Parser<'_, S> {
     }
 }
 
-/// What is wrong while an entry is read: with it, or with the whole file.
+/// An error that reading an entry has found: in the entry, or in the whole file.
 enum Trouble {
     Entry(Problem),
     File(Refusal),

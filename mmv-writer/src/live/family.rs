@@ -54,10 +54,10 @@ impl LiveIndom {
 
     /// Attaches a label to a present instance. It is removed with the instance.
     ///
-    /// Labels of instances count among the 255 of a file that has the instance, and
-    /// cannot be in another one: when these are used up, new metrics go into an
-    /// overflow file, but instances of the present ones get no more labels. The entry
-    /// of a removed label is used again like that of an instance.
+    /// Labels of instances count towards the 255 labels of each file that has the
+    /// instance. When these are used up, new metrics go into an overflow file, but
+    /// instances of existing metrics get no more labels. The entry of a removed label
+    /// is used again, like that of an instance.
     ///
     /// ```
     /// # use mmv_writer::{Counter, Family, Label, Registry};
@@ -114,8 +114,8 @@ pub struct Family<H> {
 }
 
 impl<H: Handle + Clone> Family<H> {
-    /// The handle of an instance; the instance and its value are created unless
-    /// they are there. A name of 1..=255 bytes.
+    /// The handle of an instance; the instance and its value are created if they do
+    /// not exist. A name has 1 to 255 bytes.
     ///
     /// Looks the name up: keep the handle where you can, and use [`Family::with`] where
     /// you cannot.
@@ -149,7 +149,7 @@ impl<H: Handle + Clone> Family<H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Family::get_or_create`].
     pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
         loop {
             if let Some(handle) = self.handles.read().get(name) {
@@ -164,7 +164,7 @@ impl<H: Handle + Clone> Family<H> {
         self.handles.read().get(name).cloned()
     }
 
-    /// Creates an instance, unless another thread was faster.
+    /// Creates an instance, unless another thread has created it.
     #[cold]
     fn create(&self, name: &str) -> Result<(), Error> {
         let mut state = self.shared.write();

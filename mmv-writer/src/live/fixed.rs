@@ -18,8 +18,8 @@ impl LiveRegistry {
     /// A domain for striped counters, as
     /// [`Registry::stripes`](crate::Registry::stripes).
     ///
-    /// A counter that is striped for each instance of another domain is a metric
-    /// each: a metric has one domain, and here that is the stripes.
+    /// To stripe a counter for each instance of another domain, register a metric for
+    /// each instance: a metric has one domain, and here that is the stripes.
     ///
     /// # Errors
     ///
@@ -32,9 +32,9 @@ impl LiveRegistry {
     /// [`Registry::buckets`](crate::Registry::buckets). All histograms of a registry
     /// that have the same buckets should share it.
     ///
-    /// A histogram for each instance of another domain is a metric each, as one
-    /// metric has one domain, and here that is the buckets. It can be registered when
-    /// the instance is created, and stays when that is removed.
+    /// For a histogram of each instance of another domain, register a metric for each:
+    /// a metric has one domain, and here that is the buckets. It can be registered when
+    /// the instance is created, and stays when the instance is removed.
     ///
     /// ```
     /// use mmv_writer::{Buckets, Registry, Units};

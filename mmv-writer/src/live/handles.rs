@@ -1,8 +1,8 @@
 //! The handles of a family by the names of their instances.
 //!
-//! Many threads look up, few add: the lock has a shard for each of some threads,
-//! each on a cache line of its own. A look-up takes one shard, adding and removing
-//! take them all. Names of up to 23 bytes are in the table itself.
+//! Lookups are frequent, additions rare: the lock has several shards, each on a cache
+//! line of its own. A lookup takes the shard of its thread; adding and removing take
+//! all shards. Names of up to 23 bytes are in the table itself.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -16,7 +16,7 @@ pub(super) struct HandleIndex<H> {
     handles: ShardedLock<HashMap<SmolStr, H>>,
 }
 
-/// A table, whatever its handles are.
+/// A table of handles of any type.
 pub(super) trait RemoveHandle: fmt::Debug + Send + Sync {
     /// Drops the handle of an instance; waits for closures that borrow it.
     fn remove(&self, name: &str);
@@ -27,7 +27,7 @@ impl<H> HandleIndex<H> {
         Self { handles: ShardedLock::new(HashMap::new()) }
     }
 
-    /// The handles, which no thread changes meanwhile.
+    /// The handles, locked against changes.
     pub(super) fn read(&self) -> ShardedLockReadGuard<'_, HashMap<SmolStr, H>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner)
     }

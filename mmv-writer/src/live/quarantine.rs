@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// content for the old.
 pub(super) const QUARANTINE: Duration = Duration::from_millis(100);
 
-/// How many places are examined for one that is free: handles may hold any of them
-/// for long.
+/// How many places are examined for a free one: handles may hold any of them for
+/// long.
 const MAX_EXAMINED: usize = 8;
 
 /// Places of removed entries, in the order of removal.
@@ -46,7 +46,7 @@ impl<T> Quarantine<T> {
         self.places.iter().take_while(|(_, since)| is_over(*since)).count()
     }
 
-    /// Gives a place that may be used again and is free.
+    /// Returns a place that may be used again and is free.
     pub(super) fn take(&mut self, is_free: impl Fn(&T) -> bool) -> Option<T> {
         for _ in 0..MAX_EXAMINED.min(self.places.len()) {
             if !is_over(self.places.front()?.1) {
@@ -63,7 +63,7 @@ impl<T> Quarantine<T> {
     }
 }
 
-/// Whether a quarantine that began then is over.
+/// Whether a quarantine that began at a time is over.
 fn is_over(since: Option<Instant>) -> bool {
     since.is_some_and(|since| since.elapsed() >= QUARANTINE)
 }

@@ -1,12 +1,11 @@
 //! What happens to writable mappings when the process forks.
 //!
-//! Parent and child would count in the same cells, and the child's handles
-//! would change what readers take for the parent's. So the child gets a private
-//! copy of each mapping, at the same address: its handles stay valid, count for
-//! the child alone, and pay nothing for it.
+//! If parent and child counted in the same cells, readers would take the child's
+//! counts for the parent's. So the child gets a private copy of each mapping, at the
+//! same address: its handles stay valid, count for the child alone, and cost no more.
 //!
 //! The handlers run in the thread that forks. It holds the table's lock across
-//! the fork, so that the child finds the table whole and unlocked.
+//! the fork, so that the child finds the table consistent and unlocked.
 
 use std::cell::RefCell;
 use std::os::fd::RawFd;
@@ -59,7 +58,7 @@ impl Drop for Registration {
 
 extern "C" fn prepare() {
     let table = lock();
-    // Fails only while the thread ends; the lock is then free in the child.
+    // Fails only while the thread ends; the lock is then not held in the child.
     let _ = HELD.try_with(|held| *held.borrow_mut() = Some(table));
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
     STORES.take().unwrap_or_default()
 }
 
-/// Notes a store if anybody asked.
+/// Records a store if this thread is traced.
 pub(super) fn note(at: usize, word: u64, order: Ordering) {
     STORES.with_borrow_mut(|stores| {
         if let Some(stores) = stores {

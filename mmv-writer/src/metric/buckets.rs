@@ -26,7 +26,7 @@ impl Buckets {
     pub const MAX_PRECISION: u32 = 8;
 
     /// Buckets for the values from 0 to `max`. Higher ones are all counted in one
-    /// more bucket. A precision above [`Buckets::MAX_PRECISION`] is taken for that.
+    /// more bucket. A precision above [`Buckets::MAX_PRECISION`] is reduced to it.
     pub const fn new(precision: u32, max: u64) -> Self {
         let precision =
             if precision > Self::MAX_PRECISION { Self::MAX_PRECISION } else { precision };
@@ -38,12 +38,12 @@ impl Buckets {
         self.precision
     }
 
-    /// The highest value that is not sorted with all higher ones.
+    /// The highest value that does not share its bucket with all higher ones.
     pub const fn max(self) -> u64 {
         self.max
     }
 
-    /// How many buckets there are, that of the highest values included.
+    /// How many buckets there are, including that of the highest values.
     pub const fn count(self) -> usize {
         let last = self.position(self.max);
         if self.start(last + 1).is_none() { last + 1 } else { last + 2 }
@@ -56,13 +56,13 @@ impl Buckets {
         if position > last { last + 1 } else { position }
     }
 
-    /// The bucket of a value, were there no highest one.
+    /// The bucket of a value, as if there were no highest one.
     ///
-    /// Every recorded value comes by here, so nothing branches and little shifts:
-    /// small values, which have a bucket each, are taken for the next power of two.
+    /// This is the hot path of recording, hence without branches: small values, which
+    /// have a bucket each, are computed as the next power of two.
     #[inline]
     pub(crate) const fn position(self, value: u64) -> usize {
-        // The lowest bit only shows the compiler that there is one.
+        // Setting the lowest bit tells the compiler that the value is not 0.
         let shift = (value | self.split | 1).ilog2() - self.precision;
         // The leading bit of `value >> shift` counts as one more power of two.
         (shift as u64 * self.split + (value >> shift)) as usize
@@ -85,7 +85,7 @@ impl Buckets {
         Some(if last == u64::MAX { format!("{first}..") } else { format!("{first}..{last}") })
     }
 
-    /// The first value of a bucket, were there no highest one; `None` beyond
+    /// The first value of a bucket, as if there were no highest one; `None` beyond
     /// 2^64.
     const fn start(self, position: usize) -> Option<u64> {
         let position = position as u64;

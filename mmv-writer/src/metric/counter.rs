@@ -36,7 +36,7 @@ impl<T: Number> Counter<T> {
         self.add(T::ONE);
     }
 
-    /// The count now.
+    /// The current count.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())
@@ -85,7 +85,7 @@ impl<T: Number> OwnedCounter<T> {
         self.add(T::ONE);
     }
 
-    /// The count now.
+    /// The current count.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

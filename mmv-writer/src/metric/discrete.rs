@@ -28,7 +28,7 @@ impl<T: Number> Discrete<T> {
         self.cell.store(value.to_cell());
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

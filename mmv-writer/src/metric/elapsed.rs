@@ -14,11 +14,11 @@ use mmv_format::layout::TYPE_ELAPSED;
 ///
 /// It has one writer and one interval at a time; for many at once use a
 /// [`Timer`](super::Timer). What is added at the end is measured by the
-/// monotonic clock. A running interval is shown by its start on the wall clock,
-/// as the format has it, so a clock that is set shows until the interval ends.
+/// monotonic clock. A running interval is represented by its start on the wall clock,
+/// as the format requires, so setting the clock shows until the interval ends.
 ///
-/// Ending an interval takes two stores. A reader that comes between them, which
-/// is about a nanosecond, misses the interval once.
+/// Ending an interval takes two stores. A reader that reads between them, within
+/// about a nanosecond, misses the interval once.
 #[derive(Debug)]
 #[must_use]
 pub struct Elapsed {
@@ -41,8 +41,8 @@ impl Elapsed {
         Interval { elapsed: self }
     }
 
-    /// Opens an interval, after ending one that is open. It also stays open
-    /// when the handle is dropped.
+    /// Opens an interval, after ending one that is open. It stays open when the handle
+    /// is dropped.
     pub fn begin(&mut self) {
         self.end();
         self.since = Some(Instant::now());

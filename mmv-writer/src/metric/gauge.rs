@@ -40,7 +40,7 @@ impl<T: Number> Gauge<T> {
         T::add_to(&self.cell, T::from_cell(0).minus(delta));
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())
@@ -92,7 +92,7 @@ impl<T: Number> OwnedGauge<T> {
         self.set(self.value().minus(delta));
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())

@@ -1,11 +1,11 @@
-//! How often which values occurred.
+//! Distributions of values.
 
 use super::Buckets;
 use crate::mapping::{Cell, CellStrip, Word};
 use mmv_format::layout::NO_VALUE;
 
-/// How often which values occurred, shared between threads: a counter for each
-/// bucket, and the sum of all values. Any quantile over any time can be computed
+/// A distribution of values, shared between threads: a counter for each bucket, and
+/// the sum of all values. Any quantile over any time can be computed
 /// from two readings of the buckets.
 ///
 /// Buckets that were never hit have no value, so readers log only those in use.
@@ -60,7 +60,7 @@ impl Cells {
     }
 }
 
-// An absent count overflows when it is hit, and no other one ever does.
+// A count without a value overflows when it is hit; no other count ever does.
 const _: () = assert!(NO_VALUE == u64::MAX);
 
 impl Histogram {
@@ -78,18 +78,18 @@ impl Histogram {
     pub fn record(&self, value: u64) {
         let cells = &self.cells;
         let count = cells.count_of(value);
-        // First, as its place is known: the bucket's is worked out meanwhile.
+        // First, since its address is known: the bucket's is computed meanwhile.
         cells.sum.add(value);
-        // The first hit makes a 0 of "no value" before it counts. Others may come
-        // between, each for itself; nothing goes back to "no value". To look first
-        // costs a tenth less than to ask the addition what was there.
+        // The first hit replaces "no value" by 0 before it counts. Other threads may do
+        // the same in between; nothing goes back to "no value". Loading first costs a
+        // tenth less than checking the result of the addition.
         if count.load() == NO_VALUE {
             count.replace(NO_VALUE, 0);
         }
         count.add(1);
     }
 
-    /// How many values were recorded: adds the buckets up.
+    /// How many values were recorded: adds up the buckets.
     pub fn count(&self) -> u64 {
         self.cells.count()
     }
@@ -129,7 +129,7 @@ impl OwnedHistogram {
         cells.sum.store(*sum);
     }
 
-    /// How many values were recorded: adds the buckets up.
+    /// How many values were recorded: adds up the buckets.
     pub fn count(&self) -> u64 {
         self.cells.count()
     }

@@ -38,12 +38,12 @@ impl<H> Instances<H> {
         self.handles.get_mut(index)
     }
 
-    /// The handle of an instance by its name. Searches; keep the handle.
+    /// The handle of an instance by its name. A linear search: keep the handle.
     pub fn by_name(&self, name: &str) -> Option<&H> {
         self.get(self.members.iter().position(|(_, member)| member == name)?)
     }
 
-    /// The handle of an instance by its number. Searches; keep the handle.
+    /// The handle of an instance by its number. A linear search: keep the handle.
     pub fn by_id(&self, id: InstanceId) -> Option<&H> {
         self.get(self.members.iter().position(|(member, _)| *member == id)?)
     }

@@ -7,8 +7,8 @@ use crate::mapping::Cell;
 /// A number type that a metric can have: `i32`, `u32`, `i64`, `u64`, `f32` and
 /// `f64`. Implemented for these only.
 ///
-/// A cell is always loaded and stored as a whole; a 32-bit number stands in its
-/// first four bytes, the others are 0.
+/// A cell is always loaded and stored as a whole; a 32-bit number is in its first
+/// four bytes, the others are 0.
 pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The type as PCP knows it.
     const VALUE_TYPE: ValueType;
@@ -16,7 +16,7 @@ pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The cell of this number.
     fn to_cell(self) -> u64;
 
-    /// The number of a cell.
+    /// The number in a cell.
     fn from_cell(word: u64) -> Self;
 
     /// The sum; integers wrap around.

@@ -5,8 +5,8 @@ use crate::mapping::Cell;
 use mmv_format::layout::NO_VALUE;
 use pcp_types::{Semantics, Units};
 
-/// A gauge, discrete value or text that may be without a value, and is at
-/// first: readers then log none.
+/// A gauge, discrete value or text that may be absent, and is absent at first:
+/// readers then log no value.
 ///
 /// The format marks absence by certain values, which therefore read as absent: an
 /// integer with all 64 bits set, NaN, the empty text.
@@ -29,13 +29,13 @@ impl<T: Number> Optional<Gauge<T>> {
         self.handle.set(value);
     }
 
-    /// Takes the value away.
+    /// Makes the value absent.
     #[inline]
     pub fn clear(&self) {
         self.cell.store(NO_VALUE);
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn value(&self) -> Option<T> {
         present(&self.cell)
@@ -54,13 +54,13 @@ impl<T: Number> Optional<Discrete<T>> {
         self.handle.set(value);
     }
 
-    /// Takes the value away.
+    /// Makes the value absent.
     #[inline]
     pub fn clear(&self) {
         self.cell.store(NO_VALUE);
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn value(&self) -> Option<T> {
         present(&self.cell)
@@ -78,7 +78,7 @@ impl Optional<Text> {
         self.handle.set(text);
     }
 
-    /// Takes the text away.
+    /// Makes the text absent.
     pub fn clear(&self) {
         self.handle.set("");
     }

@@ -8,7 +8,7 @@ use crate::mapping::Cell;
 
 /// A count that only grows, spread over the instances of a metric: each thread
 /// claims a stripe of its own, on a cache line of its own, and adds to it
-/// without an atomic instruction. Readers add the instances up.
+/// without an atomic read-modify-write. Readers add up the instances.
 ///
 /// The last stripe is shared: threads that find all others claimed add to it
 /// atomically, so there is always one to claim, and no count is lost.
@@ -29,7 +29,7 @@ struct Stripes {
 
 impl Stripes {
     fn new(own: Vec<Cell>, shared: Cell) -> Arc<Self> {
-        // The lowest is taken first.
+        // The lowest index is claimed first.
         let free = Mutex::new((0..own.len()).rev().collect());
         Arc::new(Self { own, shared, free })
     }
@@ -58,7 +58,7 @@ impl<T: Number> Striped<T> {
         Stripe { stripes, claimed, cell, number: PhantomData }
     }
 
-    /// The sum of all stripes now.
+    /// The current sum of all stripes.
     pub fn value(&self) -> T {
         let own = self.stripes.own.iter().map(|cell| T::from_cell(cell.load()));
         own.fold(T::from_cell(self.stripes.shared.load()), T::plus)

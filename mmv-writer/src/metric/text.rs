@@ -29,7 +29,7 @@ impl Text {
         Self { cell: Cell::private(), slot: Arc::default() }
     }
 
-    /// Replaces the text, cut at a NUL and to 255 bytes, between two characters.
+    /// Replaces the text, cut at a NUL and to at most 255 bytes of whole characters.
     pub fn set(&self, text: &str) {
         let text = fitting(text);
         self.slot.set(text);
@@ -38,7 +38,7 @@ impl Text {
     }
 }
 
-/// The longest start of `text` that a string entry holds.
+/// The longest prefix of `text` that a string entry holds.
 fn fitting(text: &str) -> &str {
     let text = text.split('\0').next().unwrap_or_default();
     let mut end = text.len().min(STRING_BYTES - 1);
@@ -67,8 +67,8 @@ impl SharedText {
         state.write();
     }
 
-    /// Moves the text to its string entry at offset `at` of a segment, where
-    /// later changes go too. `false` if that is no place for one.
+    /// Moves the text to its string entry at offset `at` of a segment, which later
+    /// changes also go to. `false` if no entry can be there.
     pub(crate) fn place(&self, segment: &Arc<Segment>, at: usize) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.home = Some((Arc::clone(segment), at));

@@ -10,8 +10,8 @@ use crate::mapping::Cell;
 /// The time that activities have taken together, shared between threads: a
 /// counter of nanoseconds, to which each activity is added when it ends.
 ///
-/// Any number of activities may run at once. Those that run are not seen; see
-/// [`Elapsed`](super::Elapsed).
+/// Any number of activities may run at once. Readers do not see running ones; for that
+/// see [`Elapsed`](super::Elapsed).
 ///
 /// ```
 /// use mmv_writer::Timer;
@@ -59,7 +59,7 @@ impl Timer {
     }
 }
 
-/// An activity that runs; see [`Timer::start`].
+/// A running activity; see [`Timer::start`].
 #[derive(Debug)]
 pub struct Timing<'t> {
     timer: &'t Timer,

@@ -6,7 +6,7 @@ use pcp_types::names::{is_label_name, is_metric_name};
 
 use crate::{Error, Label};
 
-/// The longest file name; leaves room for what a temporary name adds.
+/// The longest file name; a temporary name is longer.
 const MAX_FILE_NAME: usize = 200;
 
 /// A file's name: one that pmdammv reads, and under which metric names are

@@ -33,14 +33,14 @@ impl Need {
         Self { metrics: 1, labels: spec.labels.len(), strings, ..of_values }
     }
 
-    /// For values.
+    /// For the values of a metric.
     pub(crate) fn of_values(shape: ValueShape, count: usize) -> Self {
-        // An isolated value fills a cache line, and the first may begin a new one.
+        // An isolated value takes a cache line; the first may also fill up the one before.
         let values = if shape.isolated && count > 0 { 2 * count + 1 } else { count };
         Self { values, strings: if shape.is_text { count } else { 0 }, ..Self::default() }
     }
 
-    /// Both.
+    /// The sum of two needs.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             metrics: self.metrics + other.metrics,
@@ -95,7 +95,7 @@ impl ValueShape {
         }
     }
 
-    /// How many entries it is from one value to the next.
+    /// The distance between two values, in entries.
     pub(crate) fn step(self) -> usize {
         if self.isolated { VALUES_PER_LINE } else { 1 }
     }

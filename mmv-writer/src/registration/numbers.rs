@@ -1,7 +1,7 @@
-//! Which numbers and labels are taken in one file, and the checks of what is to be
-//! added: the same for a file that is written once and for one that grows.
+//! Which numbers and labels are taken in one file, and the checks of registrations:
+//! the same for a file that is written once and for one that grows.
 //!
-//! Checking and taking are two steps: a failure in between leaves no trace.
+//! Checks and changes are separate steps: a failure in between leaves no trace.
 
 use std::ops::RangeInclusive;
 
@@ -29,13 +29,13 @@ pub(crate) struct FileNumbers {
     labels: Vec<LabelRecord>,
 }
 
-/// Gives out numbers of at most twelve bits, each once.
+/// Allocates numbers of at most twelve bits, each once.
 #[derive(Debug, Default)]
 struct NumberAllocator {
     /// By number.
     taken: Vec<bool>,
     count: usize,
-    /// All numbers from 1 to before this one are taken.
+    /// All numbers from 1 up to this one, exclusive, are taken.
     next: u32,
 }
 
@@ -66,7 +66,7 @@ impl FileNumbers {
         self.items.count == 0 && self.serials.count == 0
     }
 
-    /// Whether the need fits the limits of readers.
+    /// Whether a need is within the limits of readers.
     pub(super) fn has_room(&self, need: &Need) -> bool {
         self.items.count + need.metrics <= MAX_METRICS as usize
             && self.serials.count + need.indoms <= MAX_SERIAL as usize
@@ -104,8 +104,7 @@ impl FileNumbers {
         self.serials.take(serial);
     }
 
-    /// The serial of a domain that has one in another file: the same, if it is
-    /// free.
+    /// The serial of a domain that has one in another file: that one, if it is free.
     pub(super) fn choose_like(&self, name: &str, serial: u32) -> Result<u32, Error> {
         self.choose_serial(name, Some(serial).filter(|serial| !self.serials.contains(*serial)))
     }
@@ -125,8 +124,8 @@ impl FileNumbers {
         self.check_version("instance name", name, version_for_name(name))
     }
 
-    /// Checks a metric, whose name was found free. Its labels are made, but not
-    /// checked against others.
+    /// Checks a metric whose name is free. Its labels are created, but not compared
+    /// with others.
     pub(super) fn check_metric(
         &self,
         spec: MetricSpec,
@@ -246,7 +245,7 @@ impl NumberAllocator {
         Ok(number)
     }
 
-    /// The lowest of a range from 1 on that is free.
+    /// The lowest free number of a range that begins with 1.
     fn lowest(&self, range: RangeInclusive<u32>) -> Option<u32> {
         let from = self.next.max(*range.start());
         (from..=*range.end()).find(|number| !self.contains(*number))

@@ -1,4 +1,4 @@
-//! What is registered: plain records, checked before they are made.
+//! What is registered: plain records, which exist only if they passed the checks.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl IndomSpec {
 #[derive(Debug)]
 pub(crate) struct IndomRecord {
     pub(crate) name: String,
-    /// The requested one, or that in the first of its files.
+    /// The requested serial, or that in the first of its files.
     pub(crate) serial: u32,
     pub(crate) help: Help,
     pub(crate) labels: Vec<Label>,
@@ -137,7 +137,7 @@ pub(crate) struct LabelRecord {
 }
 
 impl LabelRecord {
-    /// A label, checked, and what it is attached to.
+    /// A checked label, and what it is attached to.
     pub(crate) fn new(
         class: u32,
         identity: u32,

@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::{FileError, identity, remove_if_same};
 
-/// Readable by all users: readers run as other ones.
+/// Readable by all users: readers run as other users.
 const MODE: u32 = 0o644;
 
 /// How a temporary name ends.
@@ -76,7 +76,7 @@ impl TemporaryFile {
             }
         };
         let permissions = std::fs::Permissions::from_mode(MODE);
-        // Not by the mode at creation alone: the umask may have taken bits away.
+        // The umask may have cleared bits of the mode at creation.
         let set = temporary.file.set_permissions(permissions);
         set.map_err(FileError::with("set mode", temporary.path()))?;
         Ok(temporary)
@@ -120,7 +120,7 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
     options.read(true).write(true).create_new(true).mode(MODE);
     let file = match options.open(&path) {
         Ok(file) => file,
-        // Of a process of another PID namespace with our number: count on.
+        // A process in another PID namespace has our number: try the next name.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(FileError::with("create", path)(error)),
     };
@@ -135,8 +135,8 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
     Ok((links > 0).then_some(TemporaryFile { name, file, shared: Arc::new(shared) }))
 }
 
-/// Removes temporary files of `name` whose lock is free. A failure does not keep
-/// the caller from starting.
+/// Removes temporary files of `name` whose lock is free. Failures are ignored: the
+/// caller can start all the same.
 fn remove_stale(directory: &Path, name: &str) {
     let prefix = format!(".{name}.");
     let Ok(entries) = std::fs::read_dir(directory) else { return };

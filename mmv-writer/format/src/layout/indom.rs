@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct IndomEntry {
     /// The domain's number within the file.
     pub serial: u32,
-    /// How many instances stand at `instances`.
+    /// How many instances there are at `instances`.
     pub count: u32,
     /// The first instance entry.
     pub instances: u64,

@@ -17,11 +17,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// [`Flags::SENTINEL`](super::Flags::SENTINEL). Read as a floating-point number
 /// of either width it is a NaN, which means the same.
 pub const NO_VALUE: u64 = u64::MAX;
-/// Where `extra` stands in an entry.
+/// Where `extra` is in an entry.
 pub const EXTRA_OFFSET: u64 = 8;
-/// Where `metric` stands in an entry.
+/// Where `metric` is in an entry.
 pub const METRIC_OFFSET: u64 = 16;
-/// Where `instance` stands in an entry.
+/// Where `instance` is in an entry.
 pub const INSTANCE_OFFSET: u64 = 24;
 
 /// One value of one metric and instance (`mmv_disk_value_t`).

@@ -21,7 +21,7 @@ pub(super) struct Indoms {
 }
 
 impl Indoms {
-    /// The domain of a serial: its index.
+    /// The index of the domain with a serial.
     pub(super) fn find(&self, serial: u32) -> Option<usize> {
         self.by_serial.get(&serial).copied()
     }
@@ -47,13 +47,13 @@ impl Indoms {
         }
     }
 
-    /// Whether a domain has an instance of a number.
+    /// Whether a domain has an instance with this number.
     pub(super) fn has(&self, serial: u32, id: InstanceId) -> bool {
         let domain = self.find(serial).and_then(|index| self.domains.get(index));
         domain.is_some_and(|domain| domain.instances.iter().any(|instance| instance.id == id))
     }
 
-    /// Whether an instance of this number was left out, or hidden because it was
+    /// Whether an instance with this number was left out, or is hidden because it was
     /// removed.
     pub(super) fn left_out(&self, number: i32) -> bool {
         let mut entries = self.numbers.iter().zip(&self.owners);
@@ -169,7 +169,7 @@ fn check_domain<S: Source + ?Sized>(
     let Some(range) = range.filter(|range| range.end <= total) else {
         return Err(Problem::NotInstances { found: offset, count }.into());
     };
-    // Domains that share instances would let a small file take much memory.
+    // If domains could share instances, a small file could take much memory.
     *claimed += u64::from(count);
     if *claimed > total as u64 {
         let expected = total as u64;

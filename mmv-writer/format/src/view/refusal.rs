@@ -4,9 +4,9 @@ use crate::layout::{Header, MAX_CLUSTER, SectionKind};
 
 /// Why a file as a whole is refused, with the numbers.
 ///
-/// What to do: [`Refusal::is_not_ready`] ones will pass, so look again soon;
-/// [`Refusal::is_just_created`] ones may pass, so complain only if they last;
-/// the others stay until the file changes.
+/// What to do: if [`Refusal::is_not_ready`], read the file again soon; if
+/// [`Refusal::is_just_created`], report it only if it lasts; any other lasts until
+/// the file changes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -34,7 +34,7 @@ pub enum Refusal {
         /// The version as this host reads it.
         found: i32,
     },
-    /// No version of the format that is known.
+    /// An unknown version of the format.
     #[error("version {found} is not 1, 2 or 3")]
     Version {
         /// The number in the header.
@@ -73,14 +73,14 @@ pub enum Refusal {
         /// The number in the header.
         found: i32,
     },
-    /// A table of contents with too few or absurdly many entries.
+    /// A table of contents with too few or too many entries.
     #[error("{found} entries in the table of contents, not {min}..={max}")]
     TocCount {
         /// The count in the header.
         found: i32,
         /// The least: metrics and values.
         min: i32,
-        /// The most that is believed.
+        /// The most that is accepted.
         max: i32,
     },
     /// The table of contents is not wholly inside the file.
@@ -179,7 +179,7 @@ pub enum Refusal {
     /// More metadata than [`Limits`](super::Limits) allows.
     #[error("{needed} bytes of metadata, more than the {limit} allowed")]
     TooLarge {
-        /// What reading on would take.
+        /// What reading further would need.
         needed: u64,
         /// The limit.
         limit: u64,

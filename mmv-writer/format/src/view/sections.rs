@@ -10,7 +10,7 @@ use crate::layout::{
     SectionKind, TocEntry, Version, until_nul,
 };
 
-/// The most sections that are believed; PCP knows six kinds.
+/// The most sections that are accepted; PCP knows six kinds.
 const MAX_SECTIONS: i32 = 64;
 
 /// The first 40 bytes, unchecked.

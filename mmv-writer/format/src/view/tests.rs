@@ -198,7 +198,7 @@ fn the_magic_is_checked_before_the_version_and_that_before_all_else() {
 }
 
 #[test]
-fn a_file_in_the_making_is_not_ready_and_an_empty_one_just_created() {
+fn an_incomplete_file_is_not_ready_and_an_empty_one_is_just_created() {
     for (generation1, generation2) in [(0, 0), (7, 0), (7, 8), (0, 7)] {
         let refusal = refusal(|file| {
             file.header.generation1 = generation1;
@@ -353,7 +353,7 @@ fn a_bad_help_text_is_none_and_the_entry_stays() {
 }
 
 #[test]
-fn an_unknown_section_is_passed_over_with_a_word() {
+fn an_unknown_section_is_skipped_and_listed() {
     let (contents, problem) = defect(|file| file.toc[5].kind = 99);
     assert_eq!(problem, Problem::UnknownSection { found: 99 });
     let message = contents.skipped[0].to_string();
@@ -372,7 +372,7 @@ fn labels_belong_to_version_3() {
 fn labels_are_attached_to_something_and_are_a_single_pair() {
     let read = |entry: LabelEntry| {
         let mut file = sample();
-        // Version 3 without what its entries do not share with version 1.
+        // Version 3 has the same entries as version 1, but for names.
         file.header.version = 3;
         file.labels = vec![entry];
         for (index, section) in file.toc.iter_mut().enumerate() {
@@ -405,7 +405,7 @@ fn labels_are_attached_to_something_and_are_a_single_pair() {
 }
 
 #[test]
-fn a_terabyte_of_nothing_costs_nothing() {
+fn a_sparse_file_of_a_terabyte_costs_little_memory() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 40).unwrap();
     let created = Contents::read(&file, &Limits::default()).unwrap_err();
@@ -463,7 +463,7 @@ fn any_flipped_bit_is_survived_and_no_offset_leaves_the_file() {
 }
 
 proptest! {
-    /// forall overwrites of words of a good file by extreme numbers: no panic,
+    /// For all overwrites of words of a good file by extreme numbers: no panic,
     /// no offset outside the file.
     #[test]
     fn no_mixture_of_wild_numbers_leads_out_of_the_file(
