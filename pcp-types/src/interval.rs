@@ -7,7 +7,7 @@ use crate::Error;
 const SECOND: u64 = 1_000_000_000;
 
 /// Names of units, in nanoseconds. A plural `s` may follow each.
-const UNITS: [(&str, u64); 20] = [
+const UNITS: [(&str, u64); 22] = [
     ("nanosecond", 1),
     ("nsec", 1),
     ("ns", 1),
@@ -28,14 +28,16 @@ const UNITS: [(&str, u64); 20] = [
     ("h", 3_600 * SECOND),
     ("day", 86_400 * SECOND),
     ("d", 86_400 * SECOND),
+    ("week", 7 * 86_400 * SECOND),
+    ("w", 7 * 86_400 * SECOND),
 ];
 
 /// Reads an interval: a sum of decimal numbers with units, such as `10`,
 /// `250ms`, `1h30m` or `2 days 3`. A number without a unit counts seconds; the
 /// case of units does not matter, nor does white space.
 ///
-/// One difference from PCP: there the last `s` always marks a plural, so `10ms`
-/// means ten minutes. Here `ms`, `us` and `ns` are units.
+/// Different from PCP: there the last `s` always marks a plural, so `10ms`
+/// means ten minutes. Here `ms`, `us` and `ns` are units, and so are weeks.
 ///
 /// ```
 /// use std::time::Duration;

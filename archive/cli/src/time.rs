@@ -12,9 +12,12 @@
 //! | `30s`, `+30s` | after the start |
 //! | `-5min` | before the end |
 //! | `2 hours ago`, `now` | before now |
+//! | `18:05`, `18:05:23`, `6:05pm` | the last such time in the archive |
+//! | `yesterday 18:05`, `last monday`, `Nov 22` | as of GNU date, from now |
 
 mod ctime;
 pub(crate) mod window;
+mod words;
 pub(crate) mod zone;
 
 use std::time::Duration;
@@ -33,8 +36,8 @@ pub(crate) use zone::{Zone, ZoneOptions};
 pub(crate) enum TimeError {
     /// None of the forms of a time.
     #[error(
-        "\"{0}\" is not a time such as 2024-05-01T10:00:00Z, @1714557600.5, @10:30, \
-         +30s (after the start), -30s (before the end) or \"2 hours ago\""
+        "\"{0}\" is not a time such as 18:05, 2024-05-01T18:05:00Z, \"yesterday 18:05\", \
+         \"2 hours ago\", +30s (after the start), -30s (before the end) or @1714557600.5"
     )]
     Time(String),
     /// A date that does not exist.
@@ -89,7 +92,10 @@ pub(crate) fn parse_time(text: &str, frame: &Frame) -> Result<Timestamp, TimeErr
     if let Some(before) = trimmed.strip_suffix(" ago") {
         return Ok(frame.now.saturating_sub(relative(before, text)?));
     }
-    Ok(frame.start.saturating_add(relative(trimmed, text)?))
+    if let Ok(after) = parse_interval(trimmed) {
+        return Ok(frame.start.saturating_add(after));
+    }
+    words::parse(trimmed, frame).ok_or_else(|| TimeError::Time(text.to_owned()))?
 }
 
 /// As [`parse_time`], but a bare number is `SECONDS.NANOSECONDS` since 1970.

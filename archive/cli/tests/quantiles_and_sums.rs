@@ -144,6 +144,29 @@ fn a_window_without_its_beginning_has_the_same_quantiles() {
 }
 
 #[test]
+fn the_last_minute_has_a_quantile_of_its_own() {
+    let rows: Vec<Row> = (0..=12u64)
+        .map(|n| {
+            let (fast, slow) = (100 * n, if n > 6 { 10 * (n - 6) } else { 0 });
+            (10 * n as i64, [Some(fast), None, Some(slow)], Some(4 * fast + 8 * slow))
+        })
+        .collect();
+    let (_directory, base) = archive_of(&rows);
+    let whole = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(&base).args(["web", "--quantile", "0.95", "--format", "csv"]);
+        let output = command.args(options).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().to_owned()).collect()
+    };
+    let lines: Vec<String> = whole(&["--last", "1m", "-t", "1m"]);
+    assert_eq!(lines, ["9.5"], "60 of the 660 values of the minute are of 8..11");
+    let lines: Vec<String> = whole(&["--last", "2m", "-t", "2m"]);
+    assert_eq!(lines, ["4.5"], "and of the 1260 of both minutes");
+}
+
+#[test]
 fn other_metrics_and_invalid_quantiles_are_errors() {
     let (_directory, base) = archive();
     let output = report(&base, &["web.latency.sum", "--quantile", "0.5"]);

@@ -23,7 +23,7 @@ use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
 
 /// The options of samples at regular intervals, which conflict with given times.
-const REGULAR: [&str; 4] = ["start", "finish", "align", "origin"];
+const REGULAR: [&str; 5] = ["start", "finish", "last", "align", "origin"];
 
 /// Options of `report`.
 #[derive(Debug, Args)]
@@ -122,7 +122,7 @@ impl Arguments {
             now: Timestamp::now(),
             zone: zone.time_zone().clone(),
         };
-        let window = self.window.window(frame.start, frame.end, &frame.zone)?;
+        let window = self.window(&frame)?;
         let request = self.request(window, &frame)?;
         let mut samples = Samples::new(self.selection(source)?, &request)?;
         let replay = samples.replay();
@@ -172,6 +172,18 @@ impl Arguments {
         let (instances, rates) = (self.display.instances.as_slice(), self.has_rates());
         let choice = Choice { instances, rates, units: &units, raw: self.raw };
         Ok(columns::columns(source.metadata(), replay, &choice))
+    }
+
+    /// The window. The first sample of the last part of an archive is an interval after its
+    /// start, so that no rate and no quantile has anything of the time before.
+    fn window(&self, frame: &Frame) -> Result<Window, Failure> {
+        let window = self.window.window(frame.start, frame.end, &frame.zone)?;
+        let WindowOptions { span, align, origin } = &self.window;
+        if self.raw || span.last.is_none() || align.is_some() || origin.is_some() {
+            return Ok(window);
+        }
+        let first = window.start.saturating_add(self.step()?);
+        Ok(Window { origin: first.min(window.end), ..window })
     }
 
     /// The request for this window.

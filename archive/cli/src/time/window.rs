@@ -17,9 +17,9 @@ use crate::{Failure, time};
 /// Start and end of a window.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SpanOptions {
-    /// Start of the window: a date (2024-05-01T10:00:00Z, @10:30, @1714557600.5), or a time after
-    /// the start of the archive (30s, 1h30m), before its end (-5min), or before now ("2 hours
-    /// ago")
+    /// Start of the window: a time of day (18:05) or date (2024-05-01T18:05:00Z, "yesterday
+    /// 18:05", "last monday", @1714557600.5), or a time after the start of the archive (30s,
+    /// 1h30m), before its end (-5min), or before now ("2 hours ago")
     #[arg(short = 'S', long = "start", value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
 
@@ -27,6 +27,10 @@ pub(crate) struct SpanOptions {
     /// the archive
     #[arg(short = 'T', long = "finish", value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) finish: Option<String>,
+
+    /// The last part of the archive, of this length: 1m, 2h, 1w
+    #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["start", "finish"])]
+    pub(crate) last: Option<String>,
 }
 
 /// Options of a window of samples.
@@ -58,7 +62,7 @@ pub(crate) struct Window {
 impl SpanOptions {
     /// Whether any option is given.
     pub(crate) const fn is_given(&self) -> bool {
-        self.start.is_some() || self.finish.is_some()
+        self.start.is_some() || self.finish.is_some() || self.last.is_some()
     }
 
     /// The window in an archive from `first` to `last`.
@@ -97,7 +101,10 @@ impl WindowOptions {
             None => Ok(default),
         };
         let text_of = |timestamp| Zone::new(zone.clone()).long(timestamp);
-        let given = read(&self.span.start, first, first)?;
+        let given = match &self.span.last {
+            Some(interval) => last.saturating_sub(parse_interval(interval)?),
+            None => read(&self.span.start, first, first)?,
+        };
         if given > last {
             let (given, last) = (text_of(given), text_of(last));
             let reason = format!("the archive ends at {last}, before the window begins at {given}");
@@ -158,7 +165,7 @@ mod tests {
     fn options(start: &str, finish: &str, align: &str, origin: &str) -> WindowOptions {
         let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         WindowOptions {
-            span: SpanOptions { start: given(start), finish: given(finish) },
+            span: SpanOptions { start: given(start), finish: given(finish), last: None },
             align: given(align),
             origin: given(origin),
         }
@@ -179,6 +186,17 @@ mod tests {
     fn the_end_counts_from_the_start_of_the_window() {
         let window = window(&options("10", "20", "", "5"));
         assert_eq!((window.start, window.end, window.origin), (at(10), at(30), at(15)));
+    }
+
+    #[test]
+    fn the_last_part_ends_with_the_archive() {
+        let last = |interval: &str| {
+            let mut options = options("", "", "", "");
+            options.span.last = Some(interval.to_owned());
+            window(&options)
+        };
+        assert_eq!((last("1m").start, last("1m").end), (at(40), at(100)));
+        assert_eq!(last("1w").start, at(0));
     }
 
     #[test]
