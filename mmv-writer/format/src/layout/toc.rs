@@ -26,6 +26,9 @@ const _: () = assert!(align_of::<TocEntry>() == 8);
 impl TocEntry {
     /// Bytes of one entry.
     pub const BYTES: usize = size_of::<Self>();
+
+    /// Where its field `offset` is.
+    pub const OFFSET: usize = std::mem::offset_of!(Self, offset);
 }
 
 #[cfg(all(test, target_endian = "little"))]

@@ -164,9 +164,8 @@ fn check_domain<S: Source + ?Sized>(
         return Ok(0..0);
     }
     let section = parser.sections.get(SectionKind::Instances);
-    let total = section.bytes.len() / instance_bytes;
-    let range = section.index_of(offset, instance_bytes).map(|first| first..first + count as usize);
-    let Some(range) = range.filter(|range| range.end <= total) else {
+    let total = section.len(instance_bytes);
+    let Some(range) = section.range_of(offset, instance_bytes, count as usize) else {
         return Err(Problem::NotInstances { found: offset, count }.into());
     };
     // If domains could share instances, a small file could take much memory.

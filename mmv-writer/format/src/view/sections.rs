@@ -1,5 +1,7 @@
 //! The header, the table of contents and the sections' bytes.
 
+use std::ops::Range;
+
 use zerocopy::FromBytes;
 
 use super::{
@@ -59,34 +61,69 @@ pub(super) fn check_header(
     Ok((version, header))
 }
 
-/// One section: where it is, and a private copy of it.
+/// The entries of one kind: private copies of the sections that have them. PCP's reader
+/// takes help of domains from the last section in the table of contents, so that is the
+/// first one here.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    pub(super) offset: u64,
-    pub(super) bytes: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+/// One section: where it is, and a copy of it.
+#[derive(Debug)]
+struct Part {
+    offset: u64,
+    bytes: Vec<u8>,
 }
 
 impl Section {
+    /// How many entries there are.
+    pub(super) fn len(&self, size: usize) -> usize {
+        self.parts.iter().map(|part| part.bytes.len() / size).sum()
+    }
+
     /// The entries: index, offset in the file, fields.
     pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (usize, u64, T)> {
         let size = size_of::<T>();
-        self.bytes.chunks_exact(size).enumerate().filter_map(move |(index, bytes)| {
-            let entry = T::read_from_bytes(bytes).ok()?;
-            Some((index, self.offset + (index * size) as u64, entry))
+        let entries = self.parts.iter().flat_map(move |part| {
+            let chunks = part.bytes.chunks_exact(size).enumerate();
+            chunks.map(move |(index, bytes)| (part.offset + (index * size) as u64, bytes))
+        });
+        entries.enumerate().filter_map(|(index, (offset, bytes))| {
+            Some((index, offset, T::read_from_bytes(bytes).ok()?))
         })
     }
 
     /// The index of the entry of `size` bytes that starts at `offset`.
     pub(super) fn index_of(&self, offset: u64, size: usize) -> Option<usize> {
-        let distance = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        let inside = distance < self.bytes.len() && distance.is_multiple_of(size);
-        inside.then_some(distance / size)
+        Some(self.range_of(offset, size, 1)?.start)
     }
 
-    /// The `len` bytes at `offset`, if they are all in the section.
+    /// The indexes of `count` entries of `size` bytes, the first of which starts at
+    /// `offset`, all in one section.
+    pub(super) fn range_of(&self, offset: u64, size: usize, count: usize) -> Option<Range<usize>> {
+        let mut before = 0;
+        for part in &self.parts {
+            let entries = part.bytes.len() / size;
+            let distance =
+                offset.checked_sub(part.offset).and_then(|distance| usize::try_from(distance).ok());
+            if let Some(distance) = distance.filter(|distance| *distance < part.bytes.len()) {
+                let first = distance / size;
+                let inside = distance.is_multiple_of(size)
+                    && first.checked_add(count).is_some_and(|end| end <= entries);
+                return inside.then(|| before + first..before + first + count);
+            }
+            before += entries;
+        }
+        None
+    }
+
+    /// The `len` bytes at `offset`, if they are all in one section.
     pub(super) fn slice(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(start..)?.get(..len)
+        self.parts.iter().find_map(|part| {
+            let start = usize::try_from(offset.checked_sub(part.offset)?).ok()?;
+            part.bytes.get(start..)?.get(..len)
+        })
     }
 }
 
@@ -118,16 +155,17 @@ impl Sections {
     ) -> Result<Self, Refusal> {
         let toc = read_toc(budget, header)?;
         let mut extents: Vec<Extent> = Vec::new();
-        for (index, offset, entry) in toc.entries::<TocEntry>() {
+        let listed = Section { parts: vec![toc] };
+        for (index, offset, entry) in listed.entries::<TocEntry>() {
             let Some(kind) = SectionKind::from_code(entry.kind) else {
                 let problem = Problem::UnknownSection { found: entry.kind };
                 skipped.push(Defect { section: Place::Toc, index, offset, problem });
                 continue;
             };
-            if extents.iter().any(|extent| extent.kind == kind) {
+            if !may_be_several(kind) && extents.iter().any(|extent| extent.kind == kind) {
                 return Err(Refusal::SectionTwice { section: kind, offset: entry.offset });
             }
-            let start = toc.offset + toc.bytes.len() as u64;
+            let start = (HEADER_BYTES + listed.len(1)) as u64;
             extents.push(check_extent(budget, kind, &entry, version, start)?);
         }
         check_set(&extents)?;
@@ -139,10 +177,11 @@ impl Sections {
                 continue;
             }
             if let Some(part) = parts.get_mut(kind as usize) {
-                *part = Section { offset, bytes: budget.copy(offset, bytes)? };
+                part.parts.insert(0, Part { offset, bytes: budget.copy(offset, bytes)? });
             }
         }
-        Ok(Self { version, toc: toc.bytes, parts })
+        let toc = listed.parts.into_iter().flat_map(|part| part.bytes).collect();
+        Ok(Self { version, toc, parts })
     }
 
     /// The section of a kind.
@@ -180,7 +219,7 @@ impl Sections {
 fn read_toc<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     header: &HeaderBytes,
-) -> Result<Section, Refusal> {
+) -> Result<Part, Refusal> {
     let (min, max) = (2, MAX_SECTIONS);
     let found = header.toc_count;
     if !(min..=max).contains(&found) {
@@ -191,7 +230,13 @@ fn read_toc<S: Source + ?Sized>(
     if !budget.holds(offset, bytes) {
         return Err(Refusal::TocOutside { end: offset + bytes, file_len: budget.file_len });
     }
-    Ok(Section { offset, bytes: budget.copy(offset, bytes)? })
+    Ok(Part { offset, bytes: budget.copy(offset, bytes)? })
+}
+
+/// Whether a file may have several sections of a kind: PCP's reader takes the indoms of
+/// all, and finds instances and strings wherever they are.
+const fn may_be_several(kind: SectionKind) -> bool {
+    matches!(kind, SectionKind::Indoms | SectionKind::Instances | SectionKind::Strings)
 }
 
 /// Checks one section by itself.

@@ -1,7 +1,7 @@
 //! The view over files built here; `tests/corpus.rs` has it over real ones.
 
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 use crate::layout::{
@@ -227,8 +227,10 @@ fn sections_are_whole_apart_and_one_of_a_kind() {
         overlap,
         Refusal::SectionsOverlap { first: SectionKind::Metrics, second: SectionKind::Values, .. }
     ));
-    let twice = refusal(|file| file.toc[0].kind = 2);
-    assert!(matches!(twice, Refusal::SectionTwice { section: SectionKind::Instances, .. }));
+    for (index, section) in [(2, SectionKind::Values), (3, SectionKind::Metrics)] {
+        let twice = refusal(|file| file.toc[index].kind = section.code());
+        assert!(matches!(twice, Refusal::SectionTwice { section: found, .. } if found == section));
+    }
     let missing = refusal(|file| file.toc[3].kind = 99);
     assert!(matches!(missing, Refusal::SectionMissing { section: SectionKind::Values }));
     let misaligned = refusal(|file| {
@@ -239,6 +241,56 @@ fn sections_are_whole_apart_and_one_of_a_kind() {
         let toc = refusal(|file| file.header.toc_count = count);
         assert!(matches!(toc, Refusal::TocCount { .. }), "{count}");
     }
+}
+
+/// The sample with an indom entry of its own for the second instance, in the place of
+/// the label, and without help. The section of that is the last one listed.
+fn with_later_indoms() -> Sample {
+    let mut file = sample();
+    let indom = IndomEntry { count: 1, instances: INSTANCES_AT + 80, ..file.indoms[0] };
+    let later = IndomEntry { short_help: 0, ..indom };
+    file.indoms[0].count = 1;
+    file.labels[0] = LabelEntry::read_from_bytes([later; 8].as_bytes()).unwrap();
+    file.toc[5] = TocEntry { kind: SectionKind::Indoms.code(), count: 1, offset: LABELS_AT };
+    file
+}
+
+#[test]
+fn indoms_instances_and_texts_may_be_in_several_sections() {
+    let mut file = with_later_indoms();
+    file.toc.swap(0, 5);
+    let contents = Contents::parse(&file.bytes()).unwrap();
+    assert_eq!(contents, Contents::parse(&sample_without_labels().bytes()).unwrap());
+    for (index, later) in [(1, INSTANCES_AT + 80), (4, STRINGS_AT + 256)] {
+        let mut file = with_later_indoms();
+        file.toc[5] = TocEntry { count: 1, offset: later, ..file.toc[index] };
+        file.toc[index].count = 1;
+        let contents = Contents::parse(&file.bytes()).unwrap();
+        let listed = (contents.skipped.len(), contents.indoms[0].instances.len());
+        assert_eq!(listed, (0, 1));
+        assert!(contents.values.iter().any(|value| value.string == Some(STRINGS_AT + 256)));
+        // Entries in one section and in the next are no range.
+        file.indoms[0].count = 2;
+        let wrong = Contents::parse(&file.bytes()).unwrap().skipped;
+        let problem = Problem::NotInstances { found: INSTANCES_AT, count: 2 };
+        assert_eq!(wrong.iter().any(|defect| defect.problem == problem), index == 1);
+    }
+}
+
+#[test]
+fn the_help_of_a_domain_is_that_of_the_last_section_as_in_pmdammv() {
+    let mut file = with_later_indoms();
+    let help =
+        |file: &Sample| Contents::parse(&file.bytes()).unwrap().indoms.swap_remove(0).short_help;
+    assert_eq!(help(&file), None);
+    file.toc.swap(0, 5);
+    assert_eq!(help(&file).as_deref(), Some("help"));
+}
+
+fn sample_without_labels() -> Sample {
+    let mut file = sample();
+    file.toc[5].count = 0;
+    file
 }
 
 #[test]
