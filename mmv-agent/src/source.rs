@@ -182,7 +182,8 @@ impl Source {
         let mapping = ReadMapping::map(&file).map_err(RejectReason::Map)?;
         let resized =
             RejectReason::Resized { expected: header.file_len, found: mapping.len() as u64 };
-        if header.file_len != mapping.len() as u64 {
+        // One that became longer is about to grow.
+        if header.file_len > mapping.len() as u64 {
             return Err(resized);
         }
         let plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;

@@ -13,7 +13,7 @@
 //! | labels of instances | fixed with their domain | [`LiveIndom::label`], removed with the instance |
 //! | instances | fixed with their domain | [`Family::get_or_create`], [`LiveIndom::remove`] |
 //! | version of the file | the lowest that suffices | 3 |
-//! | size of the file | what is used | the full capacity; what is not used is a hole |
+//! | size of the file | what is used | 220 KiB at first, then what is used and, once there are many metrics or instances, holes for more values |
 //!
 //! A file has room for 1023 metrics, 255 labels, 2047 domains and, by default,
 //! 65 536 instances, 262 144 values and 65 536 texts. Registrations that do not fit
@@ -22,8 +22,14 @@
 //! takes 312 bytes and 32 for each value, 256 more if that is a text. A file without
 //! metrics takes 4 KiB.
 //!
+//! No file exceeds the limit on file sizes that the process has when it is created
+//! (`RLIMIT_FSIZE`, `ulimit -f`): with less room there are more overflow files. A limit
+//! below 80 KiB is an error, or a registry without a file if it is
+//! [lenient](RegistryBuilder::lenient). No limit ends the program with SIGXFSZ.
+//!
 //! `docs/decisions/005-growth.md` describes how readers are kept from seeing half of
-//! a change, `009-lookup.md` how handles are found by name.
+//! a change, `014-size-of-live-files.md` how the file becomes longer, `009-lookup.md` how
+//! handles are found by name.
 
 mod family;
 mod file;
@@ -189,9 +195,10 @@ impl LiveRegistry {
         self.shared.change(|state| state.registrations.add_label(label))
     }
 
-    /// Announces all changes to readers now, without waiting.
+    /// Announces all changes to readers now. Waits up to 100 ms if the file became longer
+    /// just before, as readers may have the size that it had.
     pub fn announce(&self) {
-        self.shared.write().announce();
+        self.shared.announce_now();
     }
 
     /// The first file.
@@ -244,6 +251,7 @@ impl Shared {
             return;
         }
         let wait = self.announce_interval.saturating_sub(state.announced.elapsed());
+        let wait = wait.max(state.ready_in());
         if wait.is_zero() {
             state.announce();
             return;
@@ -252,14 +260,28 @@ impl Shared {
         let late = move || {
             std::thread::sleep(wait);
             if let Some(shared) = shared.upgrade() {
-                shared.write().announce();
+                shared.announce_now();
             }
         };
         let thread = std::thread::Builder::new().name("mmv-announce".to_owned()).spawn(late);
         state.pending = thread.is_ok();
         if thread.is_err() {
             // Without a thread too often is better than never.
+            std::thread::sleep(state.ready_in());
             state.announce();
+        }
+    }
+
+    /// Announces all changes to readers, once they may be.
+    fn announce_now(&self) {
+        loop {
+            let mut state = self.write();
+            let wait = state.ready_in();
+            if wait.is_zero() {
+                return state.announce();
+            }
+            drop(state);
+            std::thread::sleep(wait);
         }
     }
 }

@@ -81,7 +81,7 @@ impl RegistryBuilder {
     }
 
     /// Continues without a file when the system refuses one: no directory, no
-    /// permission, no space ([`Error::Io`]). Handles then count without readers, one
+    /// permission, no space, a limit on file sizes ([`Error::Io`]). Handles then count without readers, one
     /// line on standard error gives the reason (once in the life of the process), and
     /// [`Published::is_published`](crate::Published::is_published) is false. Errors in
     /// registrations stay errors.

@@ -1,10 +1,12 @@
 //! A file that readers find, until it is withdrawn.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use mmv_format::file::{PublishedFile, TemporaryFile};
+use mmv_format::file::{PublishedFile, TemporaryFile, size_limit};
 
 use crate::Error;
 
@@ -103,11 +105,27 @@ pub(crate) fn unless_lenient<T>(
     static WARN: Once = Once::new();
     match result {
         Err(error @ Error::Io { .. }) if lenient => {
-            // A closed standard error is no reason to fail either.
-            WARN.call_once(|| drop(writeln!(io::stderr(), "metrics are not published: {error}")));
+            WARN.call_once(|| warn(&format!("metrics are not published: {error}\n")));
             Ok(None)
         }
         result => result.map(Some),
+    }
+}
+
+/// Prints a line on standard error, unless that is a file that it would make longer than
+/// the system allows: the system ends a process for that.
+fn warn(line: &str) {
+    let file = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    let end = file.and_then(|mut file| {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(0);
+        }
+        Ok(metadata.len().max(file.stream_position()?) + line.len() as u64)
+    });
+    if end.is_ok_and(|end| end <= size_limit()) {
+        // A closed standard error is no reason to fail.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 

@@ -21,6 +21,7 @@ pub use image::MappedFile;
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;
+use nix::sys::resource::{Resource, getrlimit};
 pub use temporary::{PublishedFile, TemporaryFile};
 use zerocopy::FromBytes;
 
@@ -46,18 +47,43 @@ impl FileError {
     }
 }
 
+/// The most bytes that a file of this process may have now: `RLIMIT_FSIZE`, see
+/// `getrlimit(2)`.
+///
+/// The system ends a process that exceeds it with SIGXFSZ, unless the program handles
+/// that signal.
+pub fn size_limit() -> u64 {
+    getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+/// Fails where a file of `end` bytes would exceed [`size_limit`].
+fn check_size(end: u64) -> io::Result<()> {
+    if end <= size_limit() { Ok(()) } else { Err(Errno::EFBIG.into()) }
+}
+
 /// Allocates disk space, so that writing to the mapping cannot fail.
 ///
 /// # Errors
 ///
-/// Those of `posix_fallocate(3)`.
+/// Those of `posix_fallocate(3)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    check_size(offset.saturating_add(bytes))?;
     loop {
         match posix_fallocate(file, offset.cast_signed(), bytes.cast_signed()) {
             Err(Errno::EINTR) => {}
             other => return Ok(other?),
         }
     }
+}
+
+/// Makes a file longer, without disk space.
+///
+/// # Errors
+///
+/// Those of `ftruncate(2)`; EFBIG, without SIGXFSZ, beyond [`size_limit`].
+pub fn extend(file: &File, len: u64) -> io::Result<()> {
+    check_size(len)?;
+    file.set_len(len)
 }
 
 /// A generation for the file that replaces the one at `path`.

@@ -15,16 +15,20 @@ use mmv_metrics::Recorder;
 use mmv_writer::{Buckets, LiveBuilder, Registry, Semantics};
 use tempfile::TempDir;
 
-/// A file whose changes are seen at once.
+/// A file whose changes are seen at once, or when it is long enough for [`LONGER`].
 fn file(directory: &TempDir) -> LiveBuilder {
     Registry::builder("app").directory(directory.path()).live().announce_interval(Duration::ZERO)
 }
+
+/// What needs a longer file is seen after this time.
+const LONGER: Duration = Duration::from_millis(120);
 
 fn recorder(directory: &TempDir) -> Recorder {
     Recorder::on(file(directory)).unwrap()
 }
 
 fn contents(path: &Path) -> (File, Contents) {
+    std::thread::sleep(LONGER);
     let file = File::open(path).unwrap();
     let contents = loop {
         match Contents::read(&file, &Limits::default()) {

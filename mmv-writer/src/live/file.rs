@@ -6,32 +6,25 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use zerocopy::IntoBytes;
 
-use super::quarantine::Quarantine;
-use super::sections::{Sections, TOC_ORDER};
+use super::quarantine::{QUARANTINE, Quarantine};
+use super::sections::{Part, Sections};
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::Segment;
 use crate::published::{Published, check_process};
 use crate::registration::ValueShape;
-use mmv_format::file::{allocate, next_generation};
+use mmv_format::file::{allocate, extend, next_generation, size_limit};
 use mmv_format::layout::{Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
 
-/// Bytes that are allocated at a time.
+/// The most bytes that are allocated at a time.
 const PIECE: u64 = 64 << 10;
 
-/// The order in which counts are raised: what is referred to comes first.
-const RAISE_ORDER: [SectionKind; 6] = [
-    SectionKind::Strings,
-    SectionKind::Instances,
-    SectionKind::Indoms,
-    SectionKind::Metrics,
-    SectionKind::Values,
-    SectionKind::Labels,
-];
+/// Bytes that are allocated at first.
+const FIRST_PIECE: u64 = 4 << 10;
 
 /// A live file.
 #[derive(Debug)]
@@ -43,10 +36,17 @@ pub(super) struct LiveFile {
     process: u32,
     segment: Arc<Segment>,
     sections: Sections,
-    /// By [`SectionKind`]: how many entries are taken.
-    used: [u32; 6],
-    /// By [`SectionKind`]: up to where disk space is allocated.
-    allocated: [u64; 6],
+    /// By [`Part`]: how many entries are taken.
+    used: [u32; 9],
+    /// By [`Part`]: up to where disk space is allocated.
+    allocated: [u64; 9],
+    /// The file's size.
+    len: u64,
+    /// When it became longer last, after its publication.
+    extended: Option<Instant>,
+    /// Whether it has metrics on domains whose instances come and go, or must be ready
+    /// for them: a program that chose a cluster wants them there.
+    keeps_room: bool,
     generation: u64,
     /// Whether something was written since the last announcement.
     changed: bool,
@@ -63,11 +63,13 @@ impl LiveFile {
         let temporary = identity.temporary()?;
         let path = temporary.path().to_owned();
         let file = Arc::clone(temporary.file());
-        file.set_len(sections.end()).map_err(Error::io("set size", &path))?;
-        let used = [0; 6];
-        let allocated = SectionKind::ALL.map(|kind| sections.at(kind, 0));
-        allocate(&file, 0, allocated.into_iter().min().unwrap_or(PIECE))
-            .map_err(Error::io("allocate", &path))?;
+        // One that needs more than the limit fails below.
+        let sections = sections.within(size_limit()).unwrap_or(sections);
+        let values = sections.at(Part::Values, sections.capacity(Part::Values));
+        let len = (sections.at(Part::Values, 0) + FIRST_PIECE).min(values);
+        extend(&file, len).map_err(Error::io("set size", &path))?;
+        allocate(&file, 0, FIRST_PIECE).map_err(Error::io("allocate", &path))?;
+        // What is beyond the end of the file is address space, and not touched.
         let segment = Segment::map(&file, 0, sections.end() as usize);
         let segment = Arc::new(segment.map_err(Error::io("map", &path))?);
         segment.expect_no_reading();
@@ -78,13 +80,16 @@ impl LiveFile {
             process: std::process::id(),
             segment,
             sections,
-            used,
-            allocated,
+            used: [0; 9],
+            allocated: Part::TOC_ORDER.map(|part| sections.at(part, 0)),
+            len,
+            extended: None,
+            keeps_room: identity.cluster > 0,
             generation,
             changed: false,
             removed_labels: Quarantine::default(),
         };
-        let toc = TOC_ORDER.map(|kind| live.toc_entry(kind));
+        let toc = Part::TOC_ORDER.map(|part| live.toc_entry(part));
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
         live.changed = false;
@@ -107,8 +112,11 @@ impl LiveFile {
             process: std::process::id(),
             segment: Arc::new(segment),
             sections,
-            used: [0; 6],
-            allocated: [0; 6],
+            used: [0; 9],
+            allocated: [0; 9],
+            len: sections.end(),
+            extended: None,
+            keeps_room: true,
             generation: 0,
             changed: false,
             removed_labels: Quarantine::default(),
@@ -126,10 +134,10 @@ impl LiveFile {
         check_process(self.process, &self.path)
     }
 
-    /// Whether this many more entries fit into a section.
+    /// Whether this many more entries of a kind fit.
     pub(super) fn has_room(&self, kind: SectionKind, count: usize) -> bool {
         let count = count.saturating_sub(self.reusable(kind));
-        let free = self.sections.capacity(kind) - self.used(kind);
+        let free = self.sections.total(kind) - self.used(kind);
         u32::try_from(count).is_ok_and(|count| count <= free)
     }
 
@@ -138,57 +146,178 @@ impl LiveFile {
         if kind == SectionKind::Labels { self.removed_labels.ready() } else { 0 }
     }
 
-    /// Makes sure that this many more entries fit into a section and have disk
-    /// space, for the registration of `name`.
+    /// Whether families may be registered in it.
+    pub(super) fn has_room_for_families(&self) -> bool {
+        self.sections.has_room_for_families()
+    }
+
+    /// Records that a family is registered in it.
+    pub(super) fn add_family(&mut self) {
+        self.keeps_room = true;
+    }
+
+    /// Makes sure that so many more entries of each kind fit and have disk space, for the
+    /// registration of `name`.
+    pub(super) fn ensure_all(
+        &mut self,
+        count: impl Fn(SectionKind) -> usize,
+        name: &str,
+    ) -> Result<(), Error> {
+        let new = SectionKind::ALL.map(|kind| self.new_entries(kind, count(kind), name));
+        let kinds = SectionKind::ALL.into_iter().zip(new);
+        let new: Vec<_> =
+            kinds.map(|(kind, new)| Ok((kind, new?))).collect::<Result<_, Error>>()?;
+        let overflows =
+            |(kind, new): &(SectionKind, u32)| *new > 0 && self.is_first_used(*kind, *new);
+        if !self.sections.are_placed() && new.iter().any(overflows) {
+            let twice = |(kind, new): &(SectionKind, u32)| (*kind, 2 * (self.used(*kind) + new));
+            let wanted: Vec<_> = new.iter().map(twice).collect();
+            self.place_later(|most| {
+                let described = [SectionKind::Strings, SectionKind::Metrics, SectionKind::Labels];
+                let mut counted = wanted.iter().filter(|(kind, _)| !described.contains(kind));
+                counted.all(|(_, wanted)| *wanted <= most)
+            })?;
+        }
+        new.into_iter().try_for_each(|(kind, new)| self.ensure_space(kind, new))
+    }
+
+    /// The same for entries of one kind.
     pub(super) fn ensure(
         &mut self,
         kind: SectionKind,
         count: usize,
         name: &str,
     ) -> Result<(), Error> {
-        if count == 0 {
-            return Ok(());
+        self.ensure_all(|other| if other == kind { count } else { 0 }, name)
+    }
+
+    /// How many entries that were never used this many are, if they fit.
+    fn new_entries(&self, kind: SectionKind, count: usize, name: &str) -> Result<u32, Error> {
+        if count > 0 && !self.has_room(kind, count) {
+            return Err(Error::full(plural(kind), self.sections.total(kind), name));
         }
-        let max = self.sections.capacity(kind);
-        if !self.has_room(kind, count) {
-            return Err(Error::full(plural(kind), max, name));
-        }
-        let new = count.saturating_sub(self.reusable(kind)) as u32;
-        let wanted = self.sections.at(kind, self.used(kind) + new);
-        let from = self.allocated[kind as usize];
-        if let Some(file) = self.file.as_ref().filter(|_| wanted > from) {
-            let limit = self.sections.at(kind, max);
-            let to = (wanted.next_multiple_of(PIECE)).min(limit).max(wanted);
-            let allocated = allocate(file, from, to - from);
-            allocated.map_err(Error::io("allocate", &self.path))?;
-            self.allocated[kind as usize] = to;
+        Ok(count.saturating_sub(self.reusable(kind)) as u32)
+    }
+
+    /// Whether the first part of a kind is not enough for this many more entries, and
+    /// there is another.
+    fn is_first_used(&self, kind: SectionKind, new: u32) -> bool {
+        let used = self.used[Part::first(kind) as usize];
+        let has_later = Part::later(kind).is_some_and(|part| self.sections.capacity(part) > 0);
+        has_later && used + new > self.sections.first_use(kind)
+    }
+
+    /// Places the later parts, after the room that is kept for values.
+    fn place_later(&mut self, fits: impl FnOnce(u32) -> bool) -> Result<(), Error> {
+        let mut sections = self.sections;
+        sections.place_later(self.keeps_room, fits);
+        let strings = sections.at(Part::LaterStrings, 0);
+        let end = sections.at(Part::LaterStrings, sections.capacity(Part::LaterStrings));
+        self.lengthen((strings + PIECE).min(end))?;
+        self.sections = sections;
+        for part in Part::LATER {
+            self.allocated[part as usize] = sections.at(part, 0);
+            let entry = self.toc_entry(part);
+            self.store(toc_at(part) + TocEntry::OFFSET as u64, entry.offset);
         }
         Ok(())
     }
 
-    /// Takes the next entry of a section, after [`LiveFile::ensure`]; its offset.
-    pub(super) fn take(&mut self, kind: SectionKind) -> u64 {
-        let index = self.used[kind as usize];
-        self.used[kind as usize] += 1;
-        self.sections.at(kind, index)
+    /// Has disk space allocated for so many more entries of a kind, which fit.
+    fn ensure_space(&mut self, kind: SectionKind, new: u32) -> Result<(), Error> {
+        if new == 0 {
+            return Ok(());
+        }
+        let first = Part::first(kind);
+        let in_first = new.min(self.sections.capacity(first) - self.used[first as usize]);
+        self.ensure_part(first, in_first)?;
+        match Part::later(kind).filter(|_| self.is_first_used(kind, new)) {
+            Some(later) => {
+                let in_later = new.min(self.sections.capacity(later) - self.used[later as usize]);
+                self.ensure_part(later, in_later)
+            }
+            None => Ok(()),
+        }
     }
 
-    /// How many entries of a section are taken.
+    fn ensure_part(&mut self, part: Part, new: u32) -> Result<(), Error> {
+        let (wanted, from) =
+            (self.sections.at(part, self.used[part as usize] + new), self.allocated[part as usize]);
+        if self.file.is_none() || wanted <= from {
+            return Ok(());
+        }
+        let limit = self.sections.at(part, self.sections.capacity(part));
+        let piece = (from - self.sections.at(part, 0)).clamp(FIRST_PIECE, PIECE);
+        let to = wanted.next_multiple_of(piece).min(limit).max(wanted);
+        if to > self.len {
+            // Further ahead in a longer file: what is new can only be used after a while.
+            let ahead = (to - self.sections.at(part, 0)) / 4;
+            self.lengthen((to + ahead).next_multiple_of(FIRST_PIECE).min(limit).max(to))?;
+        }
+        if let Some(file) = &self.file {
+            allocate(file, from, to - from).map_err(Error::io("allocate", &self.path))?;
+        }
+        self.allocated[part as usize] = to;
+        Ok(())
+    }
+
+    /// Makes the file longer, unless it is.
+    fn lengthen(&mut self, len: u64) -> Result<(), Error> {
+        let Some(file) = self.file.as_ref().filter(|_| len > self.len) else { return Ok(()) };
+        extend(file, len).map_err(Error::io("set size", &self.path))?;
+        self.len = len;
+        self.extended = Some(Instant::now());
+        Ok(())
+    }
+
+    /// How long changes must wait until they are announced: readers may have taken the
+    /// size that the file had before it became longer.
+    pub(super) fn ready_in(&self) -> Duration {
+        let extended = self.extended.filter(|_| self.changed);
+        extended.map_or(Duration::ZERO, |since| QUARANTINE.saturating_sub(since.elapsed()))
+    }
+
+    /// Takes the next entry of a kind, after [`LiveFile::ensure`]; its offset.
+    pub(super) fn take(&mut self, kind: SectionKind) -> u64 {
+        self.take_before(kind, self.sections.capacity(Part::first(kind)))
+    }
+
+    /// Takes the next indom entry for an instance, as [`LiveFile::take`].
+    pub(super) fn take_indom_of_instance(&mut self) -> u64 {
+        self.take_before(SectionKind::Indoms, self.sections.first_use(SectionKind::Indoms))
+    }
+
+    /// Takes an entry of the first part if fewer than `first` of that are taken.
+    fn take_before(&mut self, kind: SectionKind, first: u32) -> u64 {
+        let has_room = |part: &Part| {
+            self.sections.are_placed() && self.used[*part as usize] < self.sections.capacity(*part)
+        };
+        let is_first_used = self.used[Part::first(kind) as usize] >= first;
+        let later = Part::later(kind).filter(|part| is_first_used && has_room(part));
+        let part = later.unwrap_or(Part::first(kind));
+        let index = self.used[part as usize];
+        self.used[part as usize] += 1;
+        debug_assert!(index < self.sections.capacity(part), "{part:?}");
+        self.sections.at(part, index)
+    }
+
+    /// How many entries of a kind are taken.
     pub(super) fn used(&self, kind: SectionKind) -> u32 {
-        self.used[kind as usize]
+        let later = Part::later(kind).map_or(0, |part| self.used[part as usize]);
+        self.used[Part::first(kind) as usize] + later
     }
 
     /// The offset of the next value entry of this shape. The section starts at a cache
     /// line, which holds two entries.
     pub(super) fn next_value(&self, shape: ValueShape) -> u64 {
         let next = self.used(SectionKind::Values).next_multiple_of(shape.step() as u32);
-        self.sections.at(SectionKind::Values, next)
+        self.sections.at(Part::Values, next)
     }
 
     /// Takes a value entry, and its cache line if it is isolated; its offset.
     pub(super) fn take_value(&mut self, shape: ValueShape) -> u64 {
         let at = self.next_value(shape);
-        while self.sections.at(SectionKind::Values, self.used(SectionKind::Values)) < at {
+        while self.sections.at(Part::Values, self.used(SectionKind::Values)) < at {
             self.take(SectionKind::Values);
         }
         for _ in 0..shape.step() {
@@ -255,6 +384,7 @@ impl LiveFile {
     }
 
     /// Announces what was appended, if anything was: counts, then a new generation.
+    /// Not before [`LiveFile::ready_in`] is over.
     ///
     /// Generation 2 is never 0 and differs from generation 1 for two
     /// instructions only: PCP's reader drops a file that it finds in that state, and
@@ -263,13 +393,13 @@ impl LiveFile {
         if !self.changed {
             return;
         }
-        for kind in RAISE_ORDER {
-            let position = TOC_ORDER.iter().position(|other| *other == kind).unwrap_or(0);
-            let at = (Header::BYTES + position * TocEntry::BYTES) as u64;
-            let entry = self.toc_entry(kind);
+        // What is referred to comes first.
+        for part in Part::TOC_ORDER.into_iter().rev() {
+            let entry = self.toc_entry(part);
             let bytes = entry.as_bytes();
             // Kind and count are one word.
-            self.store(at, bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)));
+            let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+            self.store(toc_at(part), word);
         }
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.generation = (wall.as_nanos() as u64).max(self.generation + 1);
@@ -279,10 +409,17 @@ impl LiveFile {
         self.removed_labels.announced(Instant::now());
     }
 
-    fn toc_entry(&self, kind: SectionKind) -> TocEntry {
-        let count = self.used[kind as usize].cast_signed();
-        TocEntry { kind: kind.code(), count, offset: self.sections.at(kind, 0) }
+    fn toc_entry(&self, part: Part) -> TocEntry {
+        let count = self.used[part as usize].cast_signed();
+        let is_placed = self.sections.are_placed() || Part::first(part.kind()) == part;
+        let offset = if is_placed { self.sections.at(part, 0) } else { 0 };
+        TocEntry { kind: part.kind().code(), count, offset }
     }
+}
+
+/// Where the table of contents lists a part.
+fn toc_at(part: Part) -> u64 {
+    (Header::BYTES + part as usize * TocEntry::BYTES) as u64
 }
 
 fn plural(kind: SectionKind) -> &'static str {

@@ -15,14 +15,16 @@ use std::time::Duration;
 use mmv_format::view::{Contents, Limits, Refusal, Source};
 
 use crate::mapping::trace::{Store, stores_of};
-use crate::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry, Text};
+use crate::{Counter, Family, Label, LiveBuilder, LiveIndom, LiveRegistry, Registry, Text};
 
 const WORD: usize = size_of::<u64>();
 
 /// A change of a live file.
 struct Growth {
     name: &'static str,
+    /// Zeros where it becomes longer.
     before: Vec<u8>,
+    len_before: u64,
     /// Those that change something.
     stores: Vec<Store>,
 }
@@ -37,18 +39,49 @@ struct Before {
 
 impl Growth {
     fn of(name: &'static str, prepare: impl FnOnce(&Before), change: impl FnOnce(&Before)) -> Self {
+        let live = Registry::builder("app").live().announce_interval(Duration::ZERO);
+        Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
+    }
+
+    /// A change for which the file becomes longer; announced once it may be.
+    fn beyond(name: &'static str, change: impl FnOnce(&Before)) -> Self {
+        let mut live = Registry::builder("app").live().announce_interval(Duration::from_hours(1));
+        live = live.max_instances(8).max_values(16).max_texts(8);
+        live.capacity.first = (6, 3);
+        let prepare = |there: &Before| {
+            for name in ["i0", "i1"] {
+                drop(there.count.get_or_create(name).unwrap());
+            }
+            there.registry.announce();
+        };
+        let change = |there: &Before| {
+            change(there);
+            there.registry.announce();
+        };
+        Self::in_file(name, live, prepare, change)
+    }
+
+    fn in_file(
+        name: &'static str,
+        mut live: LiveBuilder,
+        prepare: impl FnOnce(&Before),
+        change: impl FnOnce(&Before),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let live = Registry::builder("app").directory(directory.path()).live();
-        let live = live.max_instances(4).max_values(8).max_texts(4);
-        let registry = live.announce_interval(Duration::ZERO).build().unwrap();
+        live.base = live.base.directory(directory.path());
+        let registry = live.build().unwrap();
         let things = registry.indom("things").build().unwrap();
         let count = registry.counter("count").build_family(&things).unwrap();
         let text = registry.text("text").build_family(&things).unwrap();
         let there = Before { registry, things, count, text };
         prepare(&there);
-        let before = std::fs::read(there.registry.published().path()).unwrap();
-        let mut now = before.clone();
+        let mut before = std::fs::read(there.registry.published().path()).unwrap();
+        let len_before = before.len() as u64;
         let mut stores = stores_of(|| change(&there));
+        // It becomes longer first.
+        let after = std::fs::read(there.registry.published().path()).unwrap();
+        before.resize(after.len(), 0);
+        let mut now = before.clone();
         stores.retain(|store| {
             let place = &mut now[store.at..][..WORD];
             let word = store.word.to_ne_bytes();
@@ -57,9 +90,9 @@ impl Growth {
             changes
         });
         // Nothing was stored but through what was watched.
-        assert!(now == std::fs::read(there.registry.published().path()).unwrap(), "{name}");
+        assert!(now == after, "{name}");
         assert!(stores.len() > 2, "{name}: {stores:?}");
-        Self { name, before, stores }
+        Self { name, before, len_before, stores }
     }
 
     /// Every kind of change.
@@ -105,6 +138,16 @@ impl Growth {
                 },
                 create("i2"),
             ),
+            Self::beyond("an instance in a longer file", create("i2")),
+            Self::beyond("a text in a longer file", |there| {
+                drop(there.text.get_or_create("i1").unwrap());
+                create("i2")(there);
+            }),
+            Self::beyond("a metric in a longer file", |there| {
+                for name in ["count2", "count3"] {
+                    drop(there.registry.counter::<u64>(name).help("help").build().unwrap());
+                }
+            }),
         ]
     }
 
@@ -117,8 +160,13 @@ impl Growth {
     /// What a reader gets who sees the words through `load`; whether it is a
     /// picture. There must be nothing wrong in it.
     fn read(&self, load: impl Fn(usize) -> Option<u64>) -> bool {
+        self.read_as(self.before.len() as u64, load)
+    }
+
+    /// The same for a reader that knows this size of the file.
+    fn read_as(&self, len: u64, load: impl Fn(usize) -> Option<u64>) -> bool {
         let source = Memory { before: &self.before, words: self.words(), load };
-        let read = Contents::read_from(&source, self.before.len() as u64, &Limits::default());
+        let read = Contents::read_from(&source, len, &Limits::default());
         let contents = match read {
             Ok(contents) => contents,
             Err(Refusal::NotReady { .. } | Refusal::Changed { .. } | Refusal::Grew { .. }) => {
@@ -131,7 +179,10 @@ impl Growth {
             assert_eq!(instance.name, format!("i{}", instance.id.get()), "{}", self.name);
         }
         for metric in &contents.metrics {
-            assert!(["count", "text", "count2"].contains(&metric.name.as_str()), "{metric:?}");
+            assert!(
+                ["count", "text", "count2", "count3"].contains(&metric.name.as_str()),
+                "{metric:?}"
+            );
         }
         for value in &contents.values {
             let text = contents.metrics[value.metric].name == "text";
@@ -202,6 +253,26 @@ fn a_reader_that_the_writer_interrupts_twice_anywhere_never_sees_half_a_change()
         println!("{}: {pictures} pictures of {all} readings, {stores} stores", growth.name);
         assert!(pictures > 0, "{}", growth.name);
     }
+}
+
+#[test]
+fn a_reader_that_knows_the_old_size_finds_nothing_wrong_until_the_counts_are_raised() {
+    let mut longer = 0;
+    for growth in Growth::all() {
+        if growth.len_before == growth.before.len() as u64 {
+            continue;
+        }
+        longer += 1;
+        let toc = 40..184;
+        let is_count = |store: &Store| toc.contains(&store.at) && store.at % 16 == 40 % 16;
+        let raised = growth.stores.iter().position(is_count).unwrap();
+        for upto in 0..=raised {
+            let mut words = growth.words();
+            words.extend(growth.stores[..upto].iter().map(|store| (store.at, store.word)));
+            assert!(growth.read_as(growth.len_before, |at| words.get(&at).copied()));
+        }
+    }
+    assert_eq!(longer, 3);
 }
 
 #[cfg(mmv_loom)]

@@ -113,7 +113,7 @@ impl InstanceTable {
     /// Adds an instance in a new slot, for which there is room.
     pub(super) fn append(&mut self, file: &mut LiveFile, name: &str, id: i32) -> usize {
         let slot = InstanceSlot {
-            indom_at: file.take(SectionKind::Indoms),
+            indom_at: file.take_indom_of_instance(),
             instance_at: file.take(SectionKind::Instances),
             name_at: file.take_string(""),
             id,

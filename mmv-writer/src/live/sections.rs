@@ -1,29 +1,106 @@
-//! Where the sections of a live file are, and how much fits into each.
+//! Where the parts of a live file are, and how much fits into each.
 //!
-//! Pure numbers. A section has its full size from the start, so nothing ever moves;
-//! what is not used yet is a hole in the file.
+//! Pure numbers. Nothing ever moves. Values are one array, which readers need without
+//! gaps; the first texts, instances and indoms precede it, so that the file ends in the
+//! values as long as it is small. When these parts are full, the *later* parts are
+//! placed after the room that the values keep. `docs/decisions/014-size-of-live-files.md`
+//! has the reasons.
 
 use crate::Error;
 use mmv_format::layout::{
-    Header, MAX_INDOMS, MAX_LABELS, MAX_METRICS, MAX_SERIAL, SectionKind, TocEntry, Version,
+    Header, MAX_INDOMS, MAX_LABELS, MAX_METRICS, MAX_SERIAL, STRING_BYTES, SectionKind, TocEntry,
+    Version,
 };
 
-/// Sections start at multiples of this, so that pieces of two sections never
+/// Parts start at multiples of this, so that pieces of two parts never
 /// share a page, and a value at an even index starts a cache line.
 const ALIGNMENT: u64 = 4096;
 
-/// The table of contents: a section precedes those that it refers to.
-///
-/// A reader that copies the sections in this order never finds a reference to
-/// what it copied before that was written.
-pub(super) const TOC_ORDER: [SectionKind; 6] = [
-    SectionKind::Labels,
-    SectionKind::Values,
-    SectionKind::Metrics,
-    SectionKind::Indoms,
-    SectionKind::Instances,
-    SectionKind::Strings,
-];
+/// Entries of indoms among the first that instances leave free: PCP's reader finds the
+/// help of a domain only there.
+const DOMAINS: u32 = 128;
+
+/// The most values, instances and indoms of a file with later parts but without
+/// families.
+const WITHOUT_FAMILIES: u32 = 4096;
+
+/// A part of a live file: what one line of its table of contents lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Labels,
+    Values,
+    Metrics,
+    LaterIndoms,
+    Indoms,
+    LaterInstances,
+    Instances,
+    LaterStrings,
+    Strings,
+}
+
+impl Part {
+    /// The table of contents: a part precedes those that it refers to.
+    ///
+    /// A reader that copies the parts in this order never finds a reference to
+    /// what it copied before that was written. PCP's reader finds help of domains in the
+    /// last part with indoms.
+    pub(super) const TOC_ORDER: [Self; 9] = [
+        Self::Labels,
+        Self::Values,
+        Self::Metrics,
+        Self::LaterIndoms,
+        Self::Indoms,
+        Self::LaterInstances,
+        Self::Instances,
+        Self::LaterStrings,
+        Self::Strings,
+    ];
+
+    /// The parts that are there from the start, by offset.
+    const FIRST: [Self; 6] =
+        [Self::Strings, Self::Instances, Self::Indoms, Self::Labels, Self::Metrics, Self::Values];
+
+    /// The others, by offset.
+    pub(super) const LATER: [Self; 3] =
+        [Self::LaterIndoms, Self::LaterInstances, Self::LaterStrings];
+
+    pub(super) const fn kind(self) -> SectionKind {
+        match self {
+            Self::Labels => SectionKind::Labels,
+            Self::Values => SectionKind::Values,
+            Self::Metrics => SectionKind::Metrics,
+            Self::LaterIndoms | Self::Indoms => SectionKind::Indoms,
+            Self::LaterInstances | Self::Instances => SectionKind::Instances,
+            Self::LaterStrings | Self::Strings => SectionKind::Strings,
+        }
+    }
+
+    /// The part with the first entries of a kind.
+    pub(super) const fn first(kind: SectionKind) -> Self {
+        match kind {
+            SectionKind::Labels => Self::Labels,
+            SectionKind::Values => Self::Values,
+            SectionKind::Metrics => Self::Metrics,
+            SectionKind::Indoms => Self::Indoms,
+            SectionKind::Instances => Self::Instances,
+            SectionKind::Strings => Self::Strings,
+        }
+    }
+
+    /// The part with the other entries of a kind, if there is one.
+    pub(super) const fn later(kind: SectionKind) -> Option<Self> {
+        match kind {
+            SectionKind::Indoms => Some(Self::LaterIndoms),
+            SectionKind::Instances => Some(Self::LaterInstances),
+            SectionKind::Strings => Some(Self::LaterStrings),
+            _ => None,
+        }
+    }
+
+    fn entry_bytes(self) -> u64 {
+        self.kind().entry_bytes(Version::V3) as u64
+    }
+}
 
 /// How many entries of each kind a program asks for.
 #[derive(Debug, Clone, Copy)]
@@ -31,24 +108,30 @@ pub(super) struct Capacity {
     pub(super) instances: u32,
     pub(super) values: u32,
     pub(super) texts: u32,
+    /// How many strings and instances there are before the values.
+    pub(super) first: (u32, u32),
 }
 
 impl Default for Capacity {
     fn default() -> Self {
-        Self { instances: 1 << 16, values: 1 << 18, texts: 1 << 16 }
+        Self { instances: 1 << 16, values: 1 << 18, texts: 1 << 16, first: (128, 64) }
     }
 }
 
-/// The places of all sections.
+/// The places of all parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sections {
-    /// By [`SectionKind`]: the first byte, and how many entries fit.
-    places: [(u64, u32); 6],
-    end: u64,
+    capacity: Capacity,
+    /// By [`Part`]: the first byte, and how many entries fit.
+    places: [(u64, u32); 9],
+    /// Whether the later parts have their final places.
+    placed: bool,
+    /// Whether they follow less room for values than the program asked for.
+    small: bool,
 }
 
 impl Sections {
-    /// Lays the sections out, one after the other.
+    /// Lays the parts out.
     pub(super) fn new(name: &str, capacity: Capacity) -> Result<Self, Error> {
         let too_many = |what, found: u64, max: u64| Error::OutOfRange {
             what,
@@ -65,68 +148,214 @@ impl Sections {
                 max_instances.into(),
             ));
         }
-        let mut sections = Self { places: [(0, 0); 6], end: 0 };
-        let mut at = (Header::BYTES + TOC_ORDER.len() * TocEntry::BYTES) as u64;
-        for kind in TOC_ORDER {
-            at = at.next_multiple_of(ALIGNMENT);
-            let entries = entries(kind, capacity);
-            sections.places[kind as usize] = (at, entries);
-            at += u64::from(entries) * kind.entry_bytes(Version::V3) as u64;
-        }
-        sections.end = at.next_multiple_of(ALIGNMENT);
+        let sections = Self::laid_out(capacity, (MAX_METRICS, MAX_LABELS));
         // Readers keep offsets of values in 32 bits.
-        if sections.end > u64::from(u32::MAX) {
-            return Err(too_many("size", sections.end, u32::MAX.into()));
+        if sections.end() > u64::from(u32::MAX) {
+            return Err(too_many("size", sections.end(), u32::MAX.into()));
         }
         Ok(sections)
     }
 
-    /// The file's size.
-    pub(super) fn end(&self) -> u64 {
-        self.end
+    fn laid_out(capacity: Capacity, (metrics, labels): (u32, u32)) -> Self {
+        let mut sections = Self { capacity, places: [(0, 0); 9], placed: false, small: false };
+        let (strings, instances) = capacity.first;
+        let mut at = (Header::BYTES + Part::TOC_ORDER.len() * TocEntry::BYTES) as u64;
+        for part in Part::FIRST {
+            let entries = match part {
+                Part::Labels => labels,
+                Part::Metrics => metrics,
+                Part::Values => capacity.values,
+                Part::Strings => strings.min(total_strings(capacity)),
+                Part::Indoms => DOMAINS + instances.min(capacity.instances),
+                _ => instances.min(capacity.instances),
+            };
+            at = sections.put(part, at, entries);
+        }
+        sections.put_later(capacity.instances);
+        sections
     }
 
-    /// How many entries fit into a section.
-    pub(super) fn capacity(&self, kind: SectionKind) -> u32 {
-        self.places[kind as usize].1
+    /// Places a part; where it ends.
+    fn put(&mut self, part: Part, at: u64, entries: u32) -> u64 {
+        let at = at.next_multiple_of(ALIGNMENT);
+        self.places[part as usize] = (at, entries);
+        at + u64::from(entries) * part.entry_bytes()
+    }
+
+    /// Places the later parts, for at most this many instances.
+    fn put_later(&mut self, instances: u32) {
+        let first = |part: Part| self.places[part as usize].1;
+        let instances = instances.min(self.capacity.instances - first(Part::Instances));
+        // One for the domain and its help, then one for each instance.
+        let indoms = MAX_SERIAL - DOMAINS + instances;
+        let strings = total_strings(self.capacity) - first(Part::Strings);
+        let mut at = self.at(Part::Values, self.capacity(Part::Values));
+        for (part, entries) in Part::LATER.into_iter().zip([indoms, instances, strings]) {
+            at = self.put(part, at, entries);
+        }
+    }
+
+    /// The same for files of at most this size, with room for as many entries of each
+    /// kind as fit; `None` if that is too small for any file.
+    pub(super) fn within(&self, limit: u64) -> Option<Self> {
+        if self.end() <= limit {
+            return Some(*self);
+        }
+        // A third for what precedes the later strings, of which an instance needs most.
+        for shift in 0..8 {
+            let Capacity { instances, values, texts, first } = self.capacity;
+            let capacity =
+                Capacity { instances: instances >> shift, values: values >> shift, texts, first };
+            let mut sections = Self::laid_out(capacity, (MAX_METRICS, MAX_LABELS));
+            if sections.at(Part::LaterStrings, 0) <= limit / 3 {
+                sections.truncate(Part::LaterStrings, limit);
+                return Some(sections);
+            }
+        }
+        // No room for later parts: the values are the last. Half of it for texts, of which
+        // a metric needs up to three.
+        let strings = u32::try_from(limit / 2 / STRING_BYTES as u64).unwrap_or(u32::MAX);
+        let Capacity { instances, values, texts, .. } = self.capacity;
+        let first = (strings, instances.min(strings / 4));
+        let capacity = Capacity { instances: first.1, values, texts, first };
+        let described = (MAX_METRICS.min(strings / 2), MAX_LABELS.min(strings / 4));
+        let mut sections = Self::laid_out(capacity, described);
+        let fits = sections.at(Part::Values, 0) + ALIGNMENT <= limit;
+        sections.truncate(Part::Values, limit);
+        sections.put_none();
+        fits.then_some(sections)
+    }
+
+    /// Lets a part end at this offset at the latest.
+    fn truncate(&mut self, part: Part, limit: u64) {
+        let (at, entries) = self.places[part as usize];
+        let fit = limit.saturating_sub(at) / part.entry_bytes();
+        self.places[part as usize].1 = entries.min(u32::try_from(fit).unwrap_or(u32::MAX));
+    }
+
+    /// Leaves the later parts without room.
+    fn put_none(&mut self) {
+        let at = self.at(Part::Values, self.capacity(Part::Values));
+        for part in Part::LATER {
+            self.places[part as usize] = (at, 0);
+        }
+    }
+
+    /// Gives the later parts their final places. Less room is kept for values if there
+    /// are no families and `fits` holds for [`WITHOUT_FAMILIES`] entries.
+    pub(super) fn place_later(&mut self, families: bool, fits: impl FnOnce(u32) -> bool) {
+        self.placed = true;
+        let strings = self.capacity(Part::LaterStrings);
+        let is_small = self.capacity(Part::Values) <= WITHOUT_FAMILIES;
+        if strings == 0 || families || is_small || !fits(WITHOUT_FAMILIES) {
+            return;
+        }
+        self.small = true;
+        self.places[Part::Values as usize].1 = WITHOUT_FAMILIES;
+        self.put_later(WITHOUT_FAMILIES);
+        // They begin earlier, and so end within the limit that they ended in.
+        self.places[Part::LaterStrings as usize].1 = strings;
+    }
+
+    /// Whether the later parts have their final places.
+    pub(super) fn are_placed(&self) -> bool {
+        self.placed
+    }
+
+    /// Whether instances of families find the room that the program asked for.
+    pub(super) fn has_room_for_families(&self) -> bool {
+        !self.small
+    }
+
+    /// The most bytes that the file can have.
+    pub(super) fn end(&self) -> u64 {
+        let ends = Part::TOC_ORDER.map(|part| self.at(part, self.capacity(part)));
+        ends.into_iter().max().unwrap_or(0).next_multiple_of(ALIGNMENT)
+    }
+
+    /// How many entries fit into a part.
+    pub(super) fn capacity(&self, part: Part) -> u32 {
+        self.places[part as usize].1
+    }
+
+    /// How many entries of a first part are taken before the later one is used.
+    pub(super) fn first_use(&self, kind: SectionKind) -> u32 {
+        let capacity = self.capacity(Part::first(kind));
+        match kind {
+            SectionKind::Indoms if self.capacity(Part::LaterIndoms) > 0 => capacity - DOMAINS,
+            _ => capacity,
+        }
+    }
+
+    /// How many entries of a kind fit.
+    pub(super) fn total(&self, kind: SectionKind) -> u32 {
+        let later = Part::later(kind).map_or(0, |part| self.capacity(part));
+        self.capacity(Part::first(kind)) + later
     }
 
     /// The offset of an entry.
-    pub(super) fn at(&self, kind: SectionKind, index: u32) -> u64 {
-        self.places[kind as usize].0 + u64::from(index) * kind.entry_bytes(Version::V3) as u64
+    pub(super) fn at(&self, part: Part, index: u32) -> u64 {
+        self.places[part as usize].0 + u64::from(index) * part.entry_bytes()
     }
 }
 
-fn entries(kind: SectionKind, capacity: Capacity) -> u32 {
-    match kind {
-        // One for the domain and its help, then one for each instance.
-        SectionKind::Indoms => MAX_SERIAL + capacity.instances,
-        SectionKind::Instances => capacity.instances,
-        SectionKind::Metrics => MAX_METRICS,
-        SectionKind::Values => capacity.values,
-        // Names of instances, name and help of metrics, help of domains, texts.
-        SectionKind::Strings => {
-            let described = 3 * MAX_METRICS + 2 * MAX_SERIAL;
-            described.saturating_add(capacity.instances).saturating_add(capacity.texts)
-        }
-        SectionKind::Labels => MAX_LABELS,
-    }
+/// Names of instances, name and help of metrics, help of domains, texts.
+fn total_strings(capacity: Capacity) -> u32 {
+    let described = 3 * MAX_METRICS + 2 * MAX_SERIAL;
+    described.saturating_add(capacity.instances).saturating_add(capacity.texts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_sections_do_not_touch_and_fit_the_file() {
-        let sections = Sections::new("app", Capacity::default()).unwrap();
-        let mut end = 136;
-        for kind in TOC_ORDER {
-            let start = sections.at(kind, 0);
-            assert!(start >= end && start.is_multiple_of(64), "{kind}");
-            end = sections.at(kind, sections.capacity(kind));
+    fn full() -> Sections {
+        Sections::new("app", Capacity::default()).unwrap()
+    }
+
+    /// All parts that have room, by offset: first byte and end.
+    fn extents(sections: &Sections) -> Vec<(u64, u64)> {
+        let parts = Part::TOC_ORDER.into_iter().filter(|part| sections.capacity(*part) > 0);
+        let extent = |part| (sections.at(part, 0), sections.at(part, sections.capacity(part)));
+        let mut extents: Vec<_> = parts.map(extent).collect();
+        extents.sort_unstable();
+        extents
+    }
+
+    #[track_caller]
+    fn assert_apart(sections: &Sections) {
+        let mut before = 184;
+        for (start, end) in extents(sections) {
+            assert!(start >= before && start.is_multiple_of(64), "{start} {before}");
+            before = end;
         }
-        assert!(end <= sections.end());
+        assert!(before <= sections.end());
+    }
+
+    #[test]
+    fn the_parts_do_not_touch_and_fit_the_file() {
+        let mut sections = full();
+        assert_apart(&sections);
+        assert!(sections.at(Part::Values, 0) < 220 << 10, "{sections:?}");
+        sections.place_later(false, |_| true);
+        assert_apart(&sections);
+        assert!(sections.at(Part::LaterStrings, 0) < 700 << 10, "{sections:?}");
+        assert!(!sections.has_room_for_families());
+    }
+
+    #[test]
+    fn room_for_families_and_for_what_needs_it_is_kept() {
+        let asked = full();
+        for (families, fits) in [(true, true), (false, false)] {
+            let mut sections = full();
+            sections.place_later(families, |_| fits);
+            assert!(sections.has_room_for_families() && sections.are_placed());
+            assert_eq!(sections.places, asked.places);
+        }
+        for kind in [SectionKind::Instances, SectionKind::Values] {
+            let expected = if kind == SectionKind::Values { 1 << 18 } else { 1 << 16 };
+            assert_eq!(asked.total(kind), expected);
+        }
     }
 
     #[test]
@@ -135,5 +364,28 @@ mod tests {
         assert!(matches!(Sections::new("app", capacity), Err(Error::OutOfRange { .. })));
         let capacity = Capacity { texts: u32::MAX, ..Capacity::default() };
         assert!(matches!(Sections::new("app", capacity), Err(Error::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn no_limit_on_the_size_is_exceeded_and_larger_ones_give_more_room() {
+        let (mut before, mut smallest) = ([0; 3], None);
+        for limit in (0..1 << 12).map(|step| step * (16 << 10)) {
+            let Some(mut sections) = full().within(limit) else {
+                assert_eq!(smallest, None, "{limit}");
+                continue;
+            };
+            smallest.get_or_insert(limit);
+            let last = extents(&sections).last().unwrap().1;
+            assert!(last <= limit, "{limit}: {sections:?}");
+            assert_apart(&sections);
+            let kinds = [SectionKind::Metrics, SectionKind::Instances, SectionKind::Labels];
+            let room = kinds.map(|kind| sections.total(kind));
+            assert!(room.iter().zip(before).all(|(now, before)| *now >= before), "{limit}");
+            before = room;
+            sections.place_later(false, |_| true);
+            assert!(extents(&sections).last().unwrap().1 <= limit, "{limit}");
+        }
+        assert!(smallest.is_some_and(|smallest| smallest <= 80 << 10), "{smallest:?}");
+        assert_eq!(full().within(u64::MAX).unwrap().places, full().places);
     }
 }

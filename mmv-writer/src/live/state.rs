@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
 use pcp_types::InstanceId;
@@ -80,7 +80,13 @@ impl State {
         Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false })
     }
 
-    /// Announces all changes to readers.
+    /// How long changes must wait until they are announced.
+    pub(super) fn ready_in(&self) -> Duration {
+        let waits = self.registrations.files().map(|file| file.store.file.ready_in());
+        waits.max().unwrap_or_default()
+    }
+
+    /// Announces all changes to readers. Not before [`State::ready_in`] is over.
     pub(super) fn announce(&mut self) {
         // The last file first: what is in it is described there.
         for file in self.registrations.files_mut().rev() {
@@ -107,7 +113,8 @@ impl State {
     ) -> Result<FamilyId, Error> {
         let name = spec.name.clone();
         // Fails for a domain of another registry, before its index is used.
-        let prepared = self.registrations.prepare(spec, Some(indom), 0, Need::default())?;
+        let family = Need { family: true, ..Need::default() };
+        let prepared = self.registrations.prepare(spec, Some(indom), 0, family)?;
         let file = prepared.file;
         let (_, metric) = self.registrations.commit(prepared);
         let families = &mut self.dynamic[id.0].families;

@@ -65,13 +65,18 @@ impl Store for LiveStore {
     }
 
     fn has_room(&self, need: &Need) -> bool {
+        if need.family && !self.file.has_room_for_families() {
+            return false;
+        }
         SectionKind::ALL.into_iter().all(|kind| self.file.has_room(kind, need.entries(kind)))
     }
 
     fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error> {
         self.file.check_process()?;
-        let mut kinds = SectionKind::ALL.into_iter();
-        kinds.try_for_each(|kind| self.file.ensure(kind, need.entries(kind), name))
+        if need.family {
+            self.file.add_family();
+        }
+        self.file.ensure_all(|kind| need.entries(kind), name)
     }
 
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {

@@ -312,6 +312,95 @@ fn only_what_is_used_takes_disk_space() {
     assert!((instances..instances + (512 << 10)).contains(&used()), "{}", used());
 }
 
+/// The size of the first file, with its holes.
+fn size(registry: &LiveRegistry) -> u64 {
+    open(registry).metadata().unwrap().len()
+}
+
+#[test]
+fn a_file_is_as_long_as_its_use_makes_it() {
+    let directory = directory();
+    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let counter = |index: u64| {
+        let counter = registry.counter::<u64>(format!("m{index}")).help("help").build().unwrap();
+        counter.add(index);
+        counter
+    };
+    let one = counter(0);
+    assert!(size(&registry) < 224 << 10, "{}", size(&registry));
+    let all: Vec<_> = (1..1000).map(counter).collect();
+    // Texts take 512 KB, all that is not used 800.
+    assert!(size(&registry) < 1300 << 10, "{}", size(&registry));
+    registry.announce();
+    let expected: Vec<_> =
+        (0..1000).map(|index| value(&format!("m{index}"), None, index)).collect();
+    assert_eq!(values(&registry), expected);
+    assert_eq!((one.value(), all.len(), names_in(&directory)), (0, 999, vec!["app".to_owned()]));
+    // Instances need room that is kept before texts.
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let _handle: Counter<u64> = seen.get_or_create("ann").unwrap();
+    assert_eq!(names_in(&directory), ["app", "app.2"]);
+}
+
+#[test]
+fn instances_of_all_kinds_of_places_are_read_with_their_names_texts_and_help() {
+    let directory = directory();
+    let registry = builder(&directory).build().unwrap();
+    let users = registry.indom("users").help("who").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
+    let add = |index: u64| {
+        let name = format!("u{index}");
+        seen.get_or_create(&name).unwrap().add(index);
+        mood.get_or_create(&name).unwrap().set(&name);
+    };
+    (0..40).for_each(add);
+    assert!(size(&registry) < 256 << 10, "{}", size(&registry));
+    (40..400).for_each(add);
+    let kept = (1 << 18) * 32 + (1 << 16) * (32 + 24);
+    assert!((kept..kept + (1 << 20)).contains(&size(&registry)), "{}", size(&registry));
+    let late = registry.indom("late").help("later").build().unwrap();
+    assert!(users.remove("u7") && late.is_empty());
+    registry.announce();
+    let contents = contents(&registry);
+    assert_eq!(contents.indom(1).unwrap().short_help.as_deref(), Some("who"));
+    assert_eq!(contents.indom(2).unwrap().short_help.as_deref(), Some("later"));
+    let values = values(&registry);
+    assert_eq!(values.len(), 2 * 399);
+    for index in (0..400).filter(|index| *index != 7) {
+        assert!(values.contains(&value("seen", Some(&format!("u{index}")), index)), "{index}");
+    }
+    let file = open(&registry);
+    for value in contents.values.iter().filter(|value| value.string.is_some()) {
+        let name = name_of(&contents, 1, value.instance.unwrap());
+        let text = word(&file, value.string.unwrap()).to_ne_bytes();
+        assert!(text.starts_with(name.as_bytes()), "{name}: {text:?}");
+    }
+}
+
+#[test]
+fn what_needs_a_longer_file_is_announced_a_while_after_it_became_longer() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let before = (size(&registry), contents(&registry).header.generation);
+    let start = Instant::now();
+    let users = registry.indom("users").build().unwrap();
+    let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+    for index in 0..200 {
+        let _handle: Counter<u64> = seen.get_or_create(&index.to_string()).unwrap();
+    }
+    let late = Instant::now();
+    assert!(size(&registry) > before.0);
+    let counted = contents(&registry).values.len();
+    // Unless this test itself was held up.
+    assert!(counted < 200 || start.elapsed() > quarantine::QUARANTINE, "{counted}");
+    registry.announce();
+    assert_eq!(contents(&registry).values.len(), 200);
+    assert!(contents(&registry).header.generation > before.1);
+    assert!(start.elapsed() >= quarantine::QUARANTINE, "{:?}", late.elapsed());
+}
+
 #[test]
 fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
     let directory = directory();

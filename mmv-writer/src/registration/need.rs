@@ -14,6 +14,8 @@ pub(crate) struct Need {
     pub(crate) values: usize,
     pub(crate) strings: usize,
     pub(crate) labels: usize,
+    /// Whether it is for a metric that gets values later.
+    pub(crate) family: bool,
 }
 
 impl Need {
@@ -49,6 +51,7 @@ impl Need {
             values: self.values + other.values,
             strings: self.strings + other.strings,
             labels: self.labels + other.labels,
+            family: self.family || other.family,
         }
     }
 
