@@ -1,47 +1,47 @@
 //! Replay: the value of any metric at any time, by the rules of PCP 7.2.1.
 //!
-//! An archive holds observations at the logger's intervals. Replay computes the
-//! values at the moments in between. They depend on the archive and the moment
-//! only, not on earlier calls, the direction or the step. (PCP's own depend on
-//! earlier fetches in some cases; the answer here is then that of a fresh
-//! context.)
+//! In come an archive, which holds observations at the logger's intervals, and a
+//! selection of metrics; out go values at any moment in between. Invariant: they depend
+//! on the archive and the moment only, not on earlier calls, the direction or the step.
+//! (PCP's depend on earlier fetches in some cases; the result here is then that of a
+//! new context.)
 //!
-//! # The rules, worked by hand
+//! # The rules by example
 //!
-//! Let a metric be logged as 100 at 0 s, 203 at 10 s and 50 at 20 s; then the
-//! logger stopped, as a *mark* at 20.001 s records; then 60 at 40 s and 81 at
-//! 50 s. What is its value at t?
+//! A metric was logged as 100 at 0 s, 203 at 10 s and 50 at 20 s; then the logger
+//! stopped, which is recorded as a *mark* at 20.001 s; then 60 at 40 s and 81 at
+//! 50 s. Its value at t:
 //!
 //! | t | counter | instant | discrete | why |
 //! |---|---|---|---|---|
-//! | 5 | 152 | 100 | 100 | counter: 100 + 5 * 103/10 = 151.5, rounded; others: the nearer observation, in the middle the earlier |
+//! | 5 | 152 | 100 | 100 | counter: 100 + 5 * 103/10 = 151.5, rounded; others: the nearer observation, the earlier one if both are equally near |
 //! | 7 | 172 | 203 | 203 | the later one is nearer |
-//! | 10 | 203 | 203 | 203 | an observation at t is the answer |
-//! | 15 | 127 | 203 | 203 | a counter that goes down was reset: the line goes down |
-//! | 20.0005 | - | - | 50 | no next one before the mark; discrete values need none |
+//! | 10 | 203 | 203 | 203 | an observation at t is the result |
+//! | 15 | 127 | 203 | 203 | a counter that decreases was reset: interpolation is linear all the same |
+//! | 20.0005 | - | - | 50 | no next observation before the mark; discrete values need none |
 //! | 25 | - | - | - | the mark hides everything before it |
 //! | 45 | 71 | 60 | 60 | |
 //! | 51 | - | - | - | after the end of the archive |
 //!
-//! The same holds for each instance of a metric on its own. Records in which a
-//! metric has an error code or lacks an instance do not count as observations
-//! of it, and never break a line; only marks do.
+//! The rules apply to each instance of a metric separately. A record in which a metric
+//! has an error code or lacks an instance is no observation of it, and does not
+//! interrupt interpolation; only marks do.
 //!
 //! # Reading order
 //!
-//! `interpolate` has the rules, each a small function; `timeline` knows records and marks;
-//! `lifetime` when an instance exists; this file puts them together, on the columns that a [scan]
-//! read; `rate` makes rates of counters; [`expression`] is what is worked out of several metrics,
-//! `histogram` has quantiles, and `derived` adds both to the others; `seek` reads no more of an
-//! archive than answers need, and `window` no more at once.
+//! `interpolate` has the rules, each a small function; `timeline` the records and marks;
+//! `lifetime` when an instance exists; this file applies them to the columns that a [scan] has read;
+//! `rate` computes rates of counters; [`expression`] computes values from those of several
+//! metrics, `histogram` quantiles, and `derived` adds both to a selection; `seek` reads only the
+//! parts of an archive that decide the results, and `window` reads them in batches.
 //!
 //! # Cost
 //!
 //! One forward scan of the archive collects the observations of the selected
-//! metrics, 12 bytes each for a number. An answer then takes two binary searches
-//! an instance, whatever the step. For few moments or a narrow window,
+//! metrics, 12 bytes each for a number. A value then takes two binary searches
+//! for each instance, whatever the step. For few moments or a narrow window,
 //! [`Selection::load_moments`] and [`Selection::load_spans`] read only what
-//! decides their answers; many moments, and logged values, are read [batch by
+//! decides the values there; many moments, and logged values, are read [batch by
 //! batch](Selection::window) in bounded memory, the batches of a window on [all
 //! processors](Window::for_each).
 
@@ -80,7 +80,7 @@ pub use observations::Observations;
 pub use rate::rate_between;
 pub use window::{Logged, Window};
 
-/// How far before the archive's start PCP still answers, with nothing: 1 ms.
+/// How far before the archive's start PCP still returns a result, without values: 1 ms.
 const SLOP: f64 = 0.001;
 
 /// Metrics chosen for replay; [`load`](Self::load) reads their observations.
@@ -88,10 +88,10 @@ const SLOP: f64 = 0.001;
 pub struct Selection<'a> {
     chosen: scan::Selection<'a>,
     derivations: Derivations,
-    /// How many of the metrics are shown, once it is known: the others only
-    /// serve derived ones.
+    /// How many of the metrics are shown, once it is known: the others are only
+    /// operands of derived ones.
     shown: Option<usize>,
-    /// When the selected instances exist, once that is worked out.
+    /// When the selected instances exist, once that is known.
     lives: Option<Arc<Lives>>,
     reads_on: bool,
     decrease: Decrease,
@@ -99,18 +99,18 @@ pub struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     /// Adds metrics by name, subtree or pattern, as
-    /// [`scan::Selection::select`] does, and returns how many the name means.
+    /// [`scan::Selection::select`] does, and returns how many the name selects.
     pub fn select(&mut self, name: &str) -> usize {
         self.chosen.select(name)
     }
 
     /// Adds an instance to those that are replayed, as
-    /// [`scan::Selection::select_instance`] does; without any, all are.
+    /// [`scan::Selection::select_instance`] does. If none is added, all are replayed.
     pub fn select_instance(&mut self, instance: impl Into<String>) {
         self.chosen.select_instance(instance);
     }
 
-    /// What a decrease of an integer counter means; a reset without this.
+    /// Sets what a decrease of an integer counter means; by default a reset.
     #[must_use]
     pub fn decrease(mut self, decrease: Decrease) -> Self {
         self.decrease = decrease;
@@ -126,7 +126,7 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the reader: a damaged record ends the scan, unless it
+    /// Those of the reader: a damaged record ends the scan, unless the selection
     /// [reads on](Self::read_on).
     pub fn load(self) -> Result<Replay<'a>> {
         let selection = self.with_operands();
@@ -138,8 +138,8 @@ impl<'a> Selection<'a> {
         Ok(Replay { lost, ..selection.replay(chunk.into_rows(), end, None) })
     }
 
-    /// Adds the operands of derived metrics, after what is shown, unless they
-    /// are selected themselves.
+    /// Adds the operands of derived metrics that are not selected themselves, after the
+    /// metrics that are shown.
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
@@ -207,7 +207,7 @@ struct Track {
 }
 
 impl Track {
-    /// Orders the instances and finds out when each exists.
+    /// Sorts the instances and determines when each exists.
     fn new(lives: Option<&Lives>, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
         columns.sort_by_key(Column::instance);
         let lives = match metric.desc.indom {
@@ -249,7 +249,7 @@ impl Track {
     }
 }
 
-/// The value of one instance within the reach of a moment.
+/// The observations of one instance around a moment.
 fn column_value<'s>(
     column: &'s Column,
     semantics: Semantics,
@@ -279,13 +279,12 @@ pub struct Sample<'r> {
     /// A mark was logged at this moment. Never set in interpolated samples.
     pub is_mark: bool,
     /// For each selected metric, in the order of [`Replay::metrics`], the
-    /// values by instance, ascending; a metric without instances has `None` as
-    /// its instance. Empty where the metric has no value.
+    /// values by instance, ascending; the instance is `None` for a metric without
+    /// instances. Empty if the metric has no value.
     pub values: Vec<Values<'r>>,
 }
 
-/// One archive, or several as one, whose selected metrics have values at any
-/// time.
+/// The values of selected metrics at any time, of one archive or of several as one.
 #[derive(Debug)]
 pub struct Replay<'a> {
     source: Source<'a>,
@@ -300,7 +299,7 @@ pub struct Replay<'a> {
     backward_records: u64,
     lost: Vec<Lost>,
     end: Timestamp,
-    /// The spans that were read for, in order and apart; `None` if all was.
+    /// The spans that were loaded, in order and disjoint; `None` for all of the archive.
     covered: Option<Vec<RangeInclusive<Timestamp>>>,
 }
 
@@ -329,8 +328,8 @@ impl<'a> Replay<'a> {
         self.metrics.len() - self.derived.len()
     }
 
-    /// The instances of a metric that have values in what was read, ascending.
-    /// Without instances the one is `None`.
+    /// The instances of a metric that have values in what was read, ascending; a
+    /// single `None` for a metric without instances.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
         let track = self.tracks.get(metric).filter(|_| metric < self.shown());
         let own = track.into_iter().flat_map(Track::instances);
@@ -343,8 +342,8 @@ impl<'a> Replay<'a> {
         self.backward_records
     }
 
-    /// The time between two observations that is typical (the median) of the
-    /// instance with most of them; `None` if no instance has two.
+    /// The median time between two observations of the instance with most of them;
+    /// `None` if no instance has two.
     pub fn typical_interval(&self) -> Option<Duration> {
         let all = self.tracks.iter().flat_map(|track| &track.columns);
         let longest = all.max_by_key(|column| column.len())?;
@@ -372,7 +371,8 @@ impl<'a> Replay<'a> {
         Some(self.sample(at, values, derived))
     }
 
-    /// The values of all tracks, also of those that only serve derived metrics.
+    /// The values of all tracks, including those that are only operands of derived
+    /// metrics.
     fn tracks_at(&self, at: Timestamp) -> Option<Vec<Values<'_>>> {
         if self.timeline.seconds_of(at) < -SLOP || at > self.end() || !self.is_covered(at) {
             return None;
@@ -389,8 +389,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Samples from `start` to `end`, both included, every `step`, as far as
-    /// they are in the archive. A step of zero gives one sample.
+    /// Samples from `start` to `end`, both inclusive, every `step`, within the archive.
+    /// A step of zero gives one sample.
     pub fn window(
         &self,
         start: Timestamp,
@@ -408,14 +408,14 @@ impl<'a> Replay<'a> {
 
     /// What was logged, record by record: the observations themselves, and the
     /// marks as samples without values. Records without any value of the
-    /// selected metrics are passed over. Derived metrics have no values here.
+    /// selected metrics are skipped. Derived metrics have no values here.
     pub fn observations(&self) -> Observations<'_> {
         Observations::new(self)
     }
 }
 
-/// The moments from the start of a span to its end, both included, every
-/// `step`. A step of zero gives one.
+/// The moments from the start of a span to its end, both inclusive, every `step`. A
+/// step of zero gives one moment.
 pub fn times(span: RangeInclusive<Timestamp>, step: Duration) -> impl Iterator<Item = Timestamp> {
     let step = step.as_nanos() as i128;
     let length = span.end().nanos_since(*span.start());

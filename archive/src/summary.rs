@@ -2,42 +2,41 @@
 //!
 //! One pass over the columns of a [scan](crate::scan), in memory that grows
 //! with the number of instances and not with the length of the archive. The
-//! numbers are those of PCP's pmlogsummary; where they are not, the table
-//! below states why.
+//! numbers are those of PCP's pmlogsummary, except for the table below, which
+//! has the reasons.
 //!
-//! # Worked by hand
+//! # Example
 //!
 //! A metric was logged as 100 at 0 s, 150 at 10 s, 160 at 30 s; then the
-//! logger stopped, as a mark at 31 s records; then 7 at 60 s and 27 at 70 s,
-//! which is where the archive ends.
+//! logger stopped, which is recorded as a mark at 31 s; then 7 at 60 s and 27 at 70 s,
+//! the end of the archive.
 //!
 //! | | counter | instant | discrete |
 //! |---|---|---|---|
 //! | what is averaged | rates: 5 (10 s), 0.5 (20 s), 2 (10 s) | 100, 150, 160, 7, 27 | the same |
 //! | count | 3 | 5 | 5 |
-//! | stochastic average: each counts alike | 7.5 / 3 = 2.5 | 444 / 5 = 88.8 | 88.8 |
-//! | how long each counts | as above | until the next one: 10, 20, 0, 10, 0 s | until the next one or the mark: 10, 20, 1, 10, 0 s |
+//! | stochastic average: all have the same weight | 7.5 / 3 = 2.5 | 444 / 5 = 88.8 | 88.8 |
+//! | for how long each counts | as above | until the next one: 10, 20, 0, 10, 0 s | until the next one or the mark: 10, 20, 1, 10, 0 s |
 //! | time average | (50 + 10 + 20) / 40 s = 2 | (1000 + 3000 + 70) / 40 s = 101.75 | (1000 + 3000 + 160 + 70) / 41 s = 103.17 |
 //! | minimum, at | 0.5, 30 s | 7, 60 s | 7, 60 s |
 //! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
-//! | sum | 80: how much it grew | 444 | 444 |
+//! | sum | 80: its growth | 444 | 444 |
 //!
-//! A counter that goes down was set back: what it grew then is not known, so
-//! that interval counts neither as a rate nor as time, like one with a mark in
-//! it. ([`Decrease::Wrap`] takes it for one that ran over its end.) Metrics
-//! whose values are no numbers have no summary, and values that are not a
-//! number (NaN) are passed over.
+//! A counter that decreases was reset: its growth is not known, so that interval counts
+//! neither as a rate nor as time, like one with a mark in it. (With [`Decrease::Wrap`]
+//! it continued from 0 after the end of its type.) Metrics whose values are not numbers
+//! have no summary, and NaN is skipped.
 //!
 //! # Where pmlogsummary differs
 //!
 //! | of | pmlogsummary 7.2.1 | here | because |
 //! |---|---|---|---|
-//! | the first rate of a counter being the least or the greatest | its time is that of the first value | that of the second, as of all other rates | the time of a rate is the end of its interval |
+//! | the first rate of a counter, if it is the least or the greatest | its time is that of the first value | that of the second, as of all other rates | the time of a rate is the end of its interval |
 //! | discrete, stochastic average | the last value counts again at each mark and at the end | each value counts once | its manual: each observation has an equal weighting |
-//! | discrete, between two marks and after the last one | the value from before the first mark goes on | no value | the mark hides it |
+//! | discrete, between two marks and after the last one | the value from before the first mark holds | no value | the mark hides it |
 //! | one value, or all at one time: time average | 0 | the stochastic average | its own comment: "just report the one value" |
 //! | 64-bit counters above 2^53 | differences of rounded values | exact differences | |
-//! | a first value that is NaN | everything is NaN | passed over like others | |
+//! | a first value that is NaN | everything is NaN | skipped like others | |
 //!
 //! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
 
@@ -62,7 +61,7 @@ pub struct MetricSummary {
     /// The units of averages, minimum and maximum: those of the metric, or for
     /// a counter those of its rates. A sum is in the metric's own units.
     pub units: Units,
-    /// By instance, ascending; without instances the one is `None`.
+    /// By instance, ascending; a single `None` for a metric without instances.
     pub instances: Vec<InstanceSummary>,
 }
 
@@ -71,24 +70,23 @@ pub struct MetricSummary {
 pub struct InstanceSummary {
     /// The instance; `None` in a metric without instances.
     pub instance: Option<InstanceId>,
-    /// `None` for a counter that has no rate: a single value, or none after
-    /// another that was not below it and not hidden from it by a mark.
+    /// `None` for a counter without a rate: it has a single value, or each value follows
+    /// a higher one or a mark.
     pub statistics: Option<Statistics>,
 }
 
-/// Some values in a few numbers; of a counter its rates.
+/// Statistics of some values; for a counter, of its rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// The number of values: of rates, for a counter.
     pub count: u64,
     /// For how many seconds there is a value: the weight of the time average.
     pub seconds: f64,
-    /// The sum of the values; for a counter how much it grew, in its own
-    /// units.
+    /// The sum of the values; for a counter its growth, in its own units.
     pub sum: f64,
-    /// The average in which each value counts alike.
+    /// The average in which all values have the same weight.
     pub stochastic_average: f64,
-    /// The average in which each value counts as long as it held.
+    /// The average in which each value is weighted by the time for which it held.
     pub time_average: f64,
     /// The least value.
     pub minimum: Extreme,
@@ -167,7 +165,7 @@ pub fn summarize(
     Ok(whole.map_or(Vec::new(), |whole| whole.summaries(*span.end())))
 }
 
-/// The metrics in a stretch of time.
+/// The metrics in a span of time.
 struct Segment<'s> {
     metrics: Vec<Tallies<'s>>,
     /// The first mark in it.
@@ -175,7 +173,7 @@ struct Segment<'s> {
 }
 
 impl<'s> Segment<'s> {
-    /// What is left in `columns`.
+    /// The rest of `columns`.
     fn of(
         selection: &'s Selection<'_>,
         columns: &mut Columns<'_>,
@@ -197,7 +195,7 @@ impl<'s> Segment<'s> {
         Ok(segment)
     }
 
-    /// This stretch of time and the next one.
+    /// This span of time and the next one.
     fn join(mut self, next: Self) -> Self {
         for (tallies, next_tallies) in self.metrics.iter_mut().zip(next.metrics) {
             tallies.join(next_tallies, next.mark);
@@ -205,7 +203,7 @@ impl<'s> Segment<'s> {
         Self { mark: self.mark.or(next.mark), ..self }
     }
 
-    /// Those of the metrics that have values, in a span that ends at `end`.
+    /// The summaries of the metrics that have values, in a span that ends at `end`.
     fn summaries(self, end: Timestamp) -> Vec<MetricSummary> {
         self.metrics.into_iter().filter_map(|tallies| tallies.summary(end)).collect()
     }
@@ -248,7 +246,7 @@ impl<'s> Tallies<'s> {
     fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock, mark: Option<Timestamp>) {
         let columns = chunk.columns(metric);
         let new = columns.iter().skip(self.instances.len());
-        // Most metrics have one instance forever.
+        // The instances of most metrics never change.
         self.instances.reserve_exact(new.len());
         for column in new {
             let tally = Tally::new(self.metric, self.decrease, mark);
@@ -259,7 +257,7 @@ impl<'s> Tallies<'s> {
         }
     }
 
-    /// Adds those of the stretch of time that follows, with its first mark.
+    /// Adds the tallies of the span of time that follows, with its first mark.
     fn join(&mut self, next: Self, mark: Option<Timestamp>) {
         let mut next: HashMap<_, _> = next.instances.into_iter().collect();
         for (instance, tally) in &mut self.instances {

@@ -1,7 +1,7 @@
-//! Reading on after damage.
+//! Continuing after damage.
 //!
-//! A stretch of a file that holds no record is a gap: what was logged there is
-//! not known, so nothing before it is joined to what comes after, as at a mark.
+//! A part of a file that holds no record is a gap: what was logged there is not
+//! known, so no value is interpolated across it, as at a mark.
 //! Reading continues with the next complete record ([`salvage`](crate::salvage)
 //! finds it), and the gap is reported.
 
@@ -13,12 +13,12 @@ use crate::{Error, Records, Result};
 
 use super::{Replay, Selection};
 
-/// The most gaps that are kept apart; later losses are added to the last.
+/// The most gaps that are listed one by one; later losses are added to the last.
 const MAX_LOST: usize = 1000;
 
 impl Selection<'_> {
-    /// From now on damaged records do not end the reading: they are gaps, as
-    /// marks are, and [`Replay::lost`] has what they cost.
+    /// Continues reading after damaged records: they become gaps, like marks, and
+    /// [`Replay::lost`] lists them.
     #[must_use]
     pub fn read_on(mut self) -> Self {
         self.reads_on = true;
@@ -58,8 +58,8 @@ impl Selection<'_> {
 }
 
 impl Replay<'_> {
-    /// What was damaged and passed over, in the order of the files; nothing
-    /// unless the selection [reads on](Selection::read_on).
+    /// The damage that was skipped, in the order of the files; nothing unless the
+    /// selection [reads on](Selection::read_on).
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }

@@ -14,7 +14,7 @@ use super::{Replay, Sample, Selection, Track, rate_between};
 use crate::scan::{SelectedMetric, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
-/// The domain of the numbers that PCP gives to derived metrics
+/// The domain of the PMIDs that PCP gives to derived metrics
 /// (`DYNAMIC_PMID`).
 const DOMAIN: u32 = 511;
 /// How many bits of a PMID are the item.
@@ -34,7 +34,7 @@ enum Rule {
     Quantile(Quantile),
 }
 
-/// What was derived so far, and the metrics that it takes.
+/// The derived metrics so far, and their operands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
@@ -45,14 +45,14 @@ pub(super) struct Derivations {
 }
 
 impl Selection<'_> {
-    /// Adds a metric that is worked out of others: see
-    /// [`expression`](super::expression). Derived metrics come after all that
-    /// are selected, and have numbers of domain 511 as in PCP.
+    /// Adds a metric that is computed from others: see
+    /// [`expression`](super::expression). Derived metrics follow all selected ones, and
+    /// have PMIDs of domain 511 as in PCP.
     ///
     /// # Errors
     ///
-    /// For a metric that the archive does not have, for operands that do not
-    /// go together, and for a name that a metric has already.
+    /// For a metric that the archive does not have, for operands that cannot be
+    /// combined, and for a name that a metric already has.
     pub fn derive(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
         let is_taken = |name: &str| source.metadata().metric_by_name(name).is_some();
@@ -63,8 +63,8 @@ impl Selection<'_> {
     }
 
     /// Adds a definition that [`select_defined`](Self::select_defined) selects and
-    /// whose metadata `meta=` may refer to. The first definition of a name holds,
-    /// and a metric of the archive hides all of its name, as in PCP.
+    /// whose metadata `meta=` may refer to. As in PCP, the first definition of a name
+    /// counts, and a metric of the archive hides all definitions of its name.
     ///
     /// # Errors
     ///
@@ -94,9 +94,9 @@ impl Selection<'_> {
         selected.iter().filter(&mut is_derived).count()
     }
 
-    /// Replaces each selected metric that has instances by what their values add
-    /// up to, or with `rates` the rates of counters. Metrics whose values are no
-    /// numbers stay as they are.
+    /// Replaces each selected metric that has instances by the sum of their values, or
+    /// with `rates` by the sum of the rates of a counter. Metrics whose values are not
+    /// numbers are not replaced.
     ///
     /// # Errors
     ///
@@ -119,8 +119,7 @@ impl Selection<'_> {
     /// `NAME.p99.9`, with an instance for each where one metric has the buckets of
     /// several. Returns how many metrics of buckets there were.
     ///
-    /// A value is known as well as its bucket is narrow: with a precision of 3
-    /// within 6.3 %.
+    /// The width of the buckets limits the accuracy: 6.3 % for a precision of 3.
     pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
         let source = self.chosen.source();
         let all = self.chosen.metrics().iter();
@@ -162,7 +161,7 @@ impl Selection<'_> {
         true
     }
 
-    /// The place of a metric among the operands.
+    /// The index of a metric among the operands.
     fn operand(&mut self, name: &str) -> usize {
         place_of(&mut self.derivations.operands, name)
     }
@@ -182,7 +181,7 @@ impl Selection<'_> {
     }
 }
 
-/// The place of a metric among the operands, of which it becomes one.
+/// The index of a metric among the operands, to which it is added if necessary.
 fn place_of(operands: &mut Vec<String>, name: &str) -> usize {
     let known = operands.iter().position(|operand| operand == name);
     known.unwrap_or_else(|| {
@@ -267,7 +266,7 @@ impl Replay<'_> {
         (self.shown()..self.metrics.len()).contains(&metric)
     }
 
-    /// What is shown of all tracks, and the derived metrics.
+    /// The tracks that are shown, and the derived metrics.
     pub(super) fn sample<'r>(
         &self,
         timestamp: Timestamp,
@@ -303,8 +302,8 @@ impl Replay<'_> {
         bound.values(&Moments { places: &self.operands, now: &pair.now, before })
     }
 
-    /// A derived counter as its rate: from its values at the two moments, none
-    /// where it went down.
+    /// The rate of a derived counter, from its values at the two moments; none if it
+    /// decreased.
     pub(super) fn derived_rate<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
         let now = self.derived_of(derived, pair);
         let bound = match &derived.rule {

@@ -66,7 +66,7 @@
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
 //!
-//! # Differences to PCP
+//! # Differences from PCP
 //!
 //! | | PCP 7.2.1 | here | reason |
 //! |---|---|---|---|
@@ -78,7 +78,7 @@
 //! | type and value of `!x` | type of x, of which 32 bits are set | 32 bits unsigned | as documented |
 //! | instances of `x ? y : z` | paired by their order; `novalue()` may displace or crash | paired by identity | |
 //! | units of the sum of a plain number and a count | those of the left one | count | |
-//! | a product with a counter | a counter if that stands left | a counter | |
+//! | a product with a counter | a counter if the left operand is one | a counter | |
 //! | `byte^2` to `Kbyte^2` in sums | divided by 1024 | by 1024^2 | |
 //! | `rate` of an unsigned level that falls by 1000 a second | 4294966296 | -1000 | |
 //! | `rate` and `delta` of a counter after a mark | none for two samples | none for one | |
@@ -90,9 +90,9 @@
 //! | regular expressions | POSIX extended | those of `regex_lite`, which differ in `\` within brackets | |
 //! | `anon(x)`, `#control`, equivalent instance domains | for PCP's own use, or by its configuration | not supported | |
 //!
-//! PCP 6.0.3 in addition lacks `novalue`, `meta`, `indom`, expressions within
-//! `delta`, `rate` and `instant`, and conditions that are decided before; and it
-//! has a rate of nearly 2^32 or 2^64 where an unsigned counter was reset.
+//! PCP 6.0.3 also lacks `novalue`, `meta`, `indom`, expressions within `delta`, `rate`
+//! and `instant`, and conditions that are evaluated in advance; and it has a rate of
+//! nearly 2^32 or 2^64 where an unsigned counter was reset.
 //!
 //! [`Replay::at_since`]: super::Replay::at_since
 //! [`Replay::rates_at`]: super::Replay::rates_at
@@ -237,7 +237,7 @@ pub enum Problem {
     /// A constant in a type that cannot hold it.
     #[error("the constant cannot have the type {0}")]
     Constant(ValueType),
-    /// Operands of which only one is a counter, or both.
+    /// Only one operand is a counter, or both are, and the operator does not allow it.
     #[error("no {operator} between {left} and {right}")]
     Semantics { operator: &'static str, left: &'static str, right: &'static str },
     /// A counter multiplied or divided by something that has units.

@@ -6,22 +6,22 @@
 //! (`docs/mmv-format.md` has all of this). A counter of the sum of all values
 //! goes with it: `NAME.bucket` and `NAME.sum`.
 //!
-//! Let a histogram with precision 1 have counted this:
+//! An example with precision 1:
 //!
-//! | bucket | values | at 10 s | at 20 s | grew by | so far |
+//! | bucket | values | at 10 s | at 20 s | growth | cumulative |
 //! |---|---|---|---|---|---|
 //! | 4 | 4..5 | 100 | 130 | 30 | 30 |
 //! | 5 | 6..7 | 50 | 110 | 60 | 90 |
 //! | 6 | 8..11 | - | 10 | 10 | 100 |
 //!
-//! Of these 100 values the 50th in order lies in bucket 5, so the quantile 0.5
-//! is 6.5, the middle of that; the quantile 0.99 is 9.5. Bucket 6 had no value at
-//! 10 s as nothing had fallen into it, and counts from 0: the sum had a value at
-//! 10 s, so the histogram was there.
+//! Of these 100 values the 50th in order is in bucket 5, so the quantile 0.5 is 6.5,
+//! the middle of that bucket; the quantile 0.99 is 9.5. Bucket 6 had no value at 10 s
+//! because it was empty, and counts from 0: the sum had a value at 10 s, so the
+//! histogram existed.
 //!
-//! There is no quantile where nothing was counted, over a mark, and over a
-//! [reset](resets), which all parts of a histogram have together: before it and after
-//! it the quantiles are those of the values counted there.
+//! There is no quantile if nothing was counted, across a mark, and across a
+//! [reset](resets), which all parts of a histogram have at the same time: before and
+//! after it the quantiles are those of the values counted there.
 //!
 //! Buckets of a domain without those two labels are known by their instances'
 //! names, as `path=/,bucket=96..103`. Such a metric has a histogram, and so each
@@ -50,7 +50,7 @@ use crate::{
 const UNITS: &str = "histogram";
 /// How finely the domain's buckets are split.
 const PRECISION: &str = "bucket_precision";
-/// The highest value that is not counted with all higher ones.
+/// The highest value that does not share its bucket with all higher ones.
 const MAX: &str = "bucket_max";
 
 /// A quantile of a histogram's values, as a derived metric.
@@ -61,17 +61,17 @@ pub(super) struct Quantile {
     sorted: Arc<Sorted>,
     /// The operand that counts values by bucket.
     counts: usize,
-    /// The operand that adds the values up, if it was logged.
+    /// The operand with the sum of the values, if it was logged.
     sum: Option<usize>,
     /// Where the histograms were reset, in what was read.
     resets: Arc<Resets>,
 }
 
-/// How the values of a metric are sorted.
+/// How the values of a metric are distributed over buckets.
 #[derive(Debug)]
 struct Sorted {
     buckets: Buckets,
-    /// The instance of each histogram, in order; `None` for one that is alone.
+    /// The instance of each histogram, in order; `None` for a single one.
     histograms: Vec<Option<InstanceId>>,
 }
 
@@ -170,20 +170,20 @@ impl Sorted {
     }
 }
 
-/// The newest value of a label, as JSON.
+/// The latest value of a label, as JSON.
 fn label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<String> {
     let sets = source.metadata().labels_at(target, Timestamp::MAX)?;
     let mut pairs = sets.iter().flat_map(crate::LabelSet::pairs);
     pairs.find(|(found, ..)| *found == name).map(|(_, value, _)| value.to_owned())
 }
 
-/// The same of a label that is text, without its quotes.
+/// The same for a label whose value is a string, without its quotes.
 fn text_label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<String> {
     let value = label(source, target, name)?;
     Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned())
 }
 
-/// Two moments, as one histogram is seen at them.
+/// The values of one histogram at two moments.
 struct Pair {
     since: Timestamp,
     at: Timestamp,
@@ -197,9 +197,9 @@ struct Pair {
 #[derive(Debug, Clone, Default)]
 struct Grown {
     was_there: bool,
-    /// A part of it has no value any more, or is less than before.
+    /// A part of it no longer has a value, or has decreased.
     is_lost: bool,
-    /// By how much each bucket grew.
+    /// The growth of each bucket.
     counted: Vec<(Bucket, f64)>,
 }
 
@@ -211,7 +211,7 @@ enum Growth {
     New(f64),
     /// From the first one on.
     By(f64),
-    /// It had a value at the first one, and has none, or is less.
+    /// It had a value at the first one, and has none or a smaller one at the second.
     Lost,
 }
 
@@ -314,7 +314,7 @@ impl Quantile {
 }
 
 impl Pair {
-    /// How much a counter of the histogram grew.
+    /// The growth of a counter of the histogram.
     fn growth(&self, replay: &Replay<'_>, column: &Column, life: Option<Lifetime>) -> Growth {
         let value = |moment, reach| {
             let is_alive = life.is_some_and(|life| life.contains(moment));

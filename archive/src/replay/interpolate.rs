@@ -1,9 +1,9 @@
-//! The rules that turn two observations into the value between them.
+//! The rules that compute a value from the two observations around it.
 //!
 //! Pure functions of two neighbouring observations and a moment; the
 //! [timeline](super) and its marks decide which observations are neighbours.
 //! Times are `f64` seconds since the archive's start, because PCP compares and
-//! divides them in that form and an answer must agree with PCP's to the last
+//! divides them in that form and results have to agree with PCP's to the last
 //! bit (`src/libpcp/src/interp.c`, 7.2.1).
 //!
 //! | semantics | a value exists with | value |
@@ -12,13 +12,13 @@
 //! | instant | both neighbours | the nearer in time: [`nearer`] |
 //! | discrete | the earlier one | the nearer in time, or the only one |
 //!
-//! Strings, aggregates and event arrays are not measured on an axis: where a
-//! value exists it is always the earlier one. At the very time of an
-//! observation every rule returns that observation.
+//! Strings, aggregates and event arrays cannot be interpolated: where a value exists
+//! it is always the earlier one. At the exact time of an observation every rule
+//! returns that observation.
 
 use crate::{Semantics, Value};
 
-/// One observation: when (seconds since the archive's start) and what.
+/// One observation: its time and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Observed<V> {
     /// Seconds since the archive's start.
@@ -27,11 +27,11 @@ pub(crate) struct Observed<V> {
     pub(crate) value: V,
 }
 
-/// What a counter that went down has done.
+/// What a decrease of a counter means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decrease {
-    /// It was set back: the line between the two observations goes down, as
-    /// PCP draws it by default.
+    /// The counter was reset: values between the two observations decrease linearly,
+    /// as in PCP by default.
     #[default]
     Reset,
     /// It overflowed its integer type and continued from zero, as PCP assumes
@@ -76,12 +76,12 @@ pub(crate) fn value_at<'a>(
     Some(prior_or_exact(prior, next, at))
 }
 
-/// The earlier value, except at the very time of the later one.
+/// The earlier value, except at the exact time of the later one.
 fn prior_or_exact<V>(prior: Observed<V>, next: Observed<V>, at: f64) -> V {
     if prior.at < at && next.at <= at { next.value } else { prior.value }
 }
 
-/// The value of the observation nearer to `at`; the earlier one in the middle.
+/// The value of the observation nearer to `at`; of the earlier one at equal distance.
 ///
 /// Observations at 0 s and 10 s: the first up to and including 5 s, then the
 /// second. (Releases before 6.3.2 returned the first up to 10 s.)
@@ -160,10 +160,10 @@ fn counter_u32(prior: u32, next: u32, part: Part, wraps: bool) -> u32 {
     (0.5 + f64::from(prior) - part.of(f64::from(prior - next))) as u32
 }
 
-/// As [`counter_i32`]; the difference is exact, the other steps have the 53
-/// bits of a double. A counter beyond them does not leave its neighbours for
-/// that: 2^60 + 100 and 2^60 + 120 give 2^60 + 100 in the middle, where PCP
-/// gives 2^60, and a rate would take the counter for one that was set back.
+/// As [`counter_i32`]; the difference is exact, the other steps have the 53 bits of a
+/// double. The result for larger counters is kept between the two observations: 2^60 +
+/// 100 and 2^60 + 120 give 2^60 + 100 in the middle. PCP gives 2^60, from which a rate
+/// would conclude that the counter was reset.
 fn counter_i64(prior: i64, next: i64, part: Part, wraps: bool) -> i64 {
     if wraps && next < prior {
         let distance = next.wrapping_sub(prior) as u64;
@@ -176,9 +176,8 @@ fn counter_i64(prior: i64, next: i64, part: Part, wraps: bool) -> i64 {
 }
 
 /// As [`counter_u32`] and, beyond the 53 bits of a double, [`counter_i64`]. PCP
-/// takes the sign bit of an unsigned 64-bit counter for a sign and goes wrong
-/// where one observation lies below 2^63 and the other above; here they are
-/// unsigned.
+/// handles unsigned 64-bit counters as signed, so its results are wrong if one
+/// observation is below 2^63 and the other above; here they are unsigned.
 fn counter_u64(prior: u64, next: u64, part: Part, wraps: bool) -> u64 {
     if next >= prior {
         let value = (0.5 + prior as f64 + part.of((next - prior) as f64)) as u64;

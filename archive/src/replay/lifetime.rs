@@ -3,9 +3,9 @@
 //! PCP gives every instance of a large domain a lifetime, so that a process
 //! that ended is not replayed forever: from the first record of the domain that
 //! lists it to the first one, after the last that lists it, that does not. Gaps
-//! in between do not count. Domains that never reach [`LARGE`] instances have
-//! no lifetimes: there a value that is not followed by another stays (discrete)
-//! or is joined to the next over any absence.
+//! in between do not count. Domains that never reach [`LARGE`] instances have no
+//! lifetimes: there a discrete value holds until the next one, and others are
+//! interpolated over any absence.
 //!
 //! An instance that no record of the domain names is never replayed, whatever
 //! values it has.
@@ -33,7 +33,7 @@ impl Lifetime {
     pub(crate) const ALWAYS: Self =
         Self { birth: Timestamp::from_nanos(i128::MIN), death: Timestamp::MAX };
 
-    /// Whether values exist at a moment. At the moment of death they do.
+    /// Whether values exist at a moment; the end is inclusive.
     pub(crate) fn contains(self, at: Timestamp) -> bool {
         self.birth <= at && at <= self.death
     }

@@ -8,11 +8,11 @@
 //! A counter that measures time loses its unit: 2500 `millisec` of work in 10 s
 //! are a utilisation of 0.25.
 //!
-//! There is no rate where either value is missing, where a mark lies between,
-//! and where the counter went down on the way, be it between two samples: what
-//! it counted before it was set back is not known, and a rate from the two ends
-//! alone would be too small or negative. A counter that may wrap
-//! ([`Decrease::Wrap`]) grows by what is missing to the end of its type.
+//! There is no rate if either value is missing, if there is a mark in between, or if
+//! the counter decreased in between, even between two samples: what it counted before
+//! it was reset is not known, and a rate from the two ends alone would be too small or
+//! negative. A counter that may wrap ([`Decrease::Wrap`]) continues from 0 after the
+//! end of its type.
 
 use std::ops::Range;
 
@@ -47,8 +47,8 @@ impl Replay<'_> {
     /// instance without a rate is left out. Metrics that have no rates have
     /// their values at `at`.
     ///
-    /// The answer depends on the two moments alone, not on what was asked
-    /// before: the first sample of a window has rates like every other.
+    /// The result depends on the two moments alone, not on earlier calls: the first
+    /// sample of a window has rates like every other.
     pub fn rates_at(&self, at: Timestamp, since: Timestamp) -> Option<Sample<'_>> {
         let mut pair = self.pair(at, since)?;
         let derived = self.derived.iter();
@@ -130,8 +130,8 @@ impl Replay<'_> {
 }
 
 /// The rate of a counter in [`SelectedMetric::rate_units`] from one of its
-/// observations to the next, for those who have these two and no more; `None` if
-/// it was set back, or no time has passed.
+/// observations to the next, for callers that have only these two; `None` if it was
+/// reset, or no time has passed.
 pub fn rate_between(
     metric: &SelectedMetric,
     (since, before): (Timestamp, Value<'_>),
@@ -150,7 +150,7 @@ fn time_scale(units: Units) -> Option<f64> {
 }
 
 /// How much a counter grew from `first` over the observations in `between` to
-/// `last`, or `None` if it was set back on the way.
+/// `last`, or `None` if it was reset in between.
 ///
 /// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset,
 /// and 346 if the counter wrapped.

@@ -1,12 +1,12 @@
 //! Reads only the records that decide the values at some moments.
 //!
-//! An answer at t needs, for each instance, the newest observation not after t
+//! A value at t needs, for each instance, the newest observation not after t
 //! and the oldest not before it, up to the nearest mark. So from t the records
 //! are searched back until every instance has been seen, or a mark, or the
-//! start; and ahead likewise. The records between the two ends of the search
-//! are read as a full scan would read them, and give the same answers: a metric
-//! logged every second needs two records of a day, one that was logged once in
-//! the morning needs all up to there.
+//! start; and ahead likewise. The records between the two ends of the search are read
+//! as a full scan would read them, and give the same values: a metric logged every
+//! second needs two records of a day, one that was logged once in the morning needs all
+//! since then.
 //!
 //! ```text
 //!           search back <----- t -----> search ahead
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The temporal index finds the records around a moment. In an archive whose
-//! timestamps go backwards ([`Replay::backward_records`]) a search by time may pass
-//! records by; a full scan does not.
+//! timestamps go backwards ([`Replay::backward_records`]) a search by time may miss
+//! records; a full scan does not.
 
 use std::ops::{Bound, RangeInclusive};
 use std::time::Duration;
@@ -27,20 +27,20 @@ use super::{Lives, Replay, Selection, lifetime};
 use crate::scan::{Chunk, ChunkLimits, ChunkRows};
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
 
-/// How many moments for each entry of the temporal index are worth a search
-/// each: a search reads from one entry to the next.
+/// Up to how many moments for each entry of the temporal index it is faster to search
+/// for each: a search reads from one entry to the next.
 const MOMENTS_PER_ENTRY: f64 = 0.25;
 
-/// A stretch of time with both ends.
+/// A span of time, both ends inclusive.
 pub(super) type Span = RangeInclusive<Timestamp>;
 
-/// The place of a metric in the selection, and an instance of it.
+/// The index of a metric in the selection, and an instance of it.
 pub(super) type Key = (usize, Option<InstanceId>);
 
 impl<'a> Selection<'a> {
-    /// Reads what decides the answers at some moments, and `back` before each,
-    /// as [`Replay::rates_at`] needs it. Searches for each moment if they are
-    /// few, else reads all from the first to the last.
+    /// Reads what decides the values at some moments, and `back` before each, for
+    /// [`Replay::rates_at`]. If they are few it searches for each, else it reads all
+    /// from the first to the last.
     ///
     /// # Errors
     ///
@@ -62,9 +62,9 @@ impl<'a> Selection<'a> {
         moments <= self.chosen.source().index_entries() as f64 * MOMENTS_PER_ENTRY
     }
 
-    /// Reads what decides the answers in some stretches of time. Outside of
-    /// them the replay gives no answers: [`Replay::at`] returns `None`, and
-    /// [`Replay::observations`] has what was read.
+    /// Reads what decides the values in some spans of time. Outside of them there are
+    /// no values: [`Replay::at`] returns `None`, and [`Replay::observations`] has what
+    /// was read.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Reads the records that decide the answers in some stretches of time.
+    /// Reads the records that decide the values in some spans of time.
     pub(super) fn deciding(&self, spans: &[Span], reading: &mut Reading<'a>) -> Result<()> {
         reading.chunk.restart();
         let mut spans: Vec<&Span> =
@@ -132,8 +132,8 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// From the first to the last record that decides the answers in a span,
-    /// and the instances that can have some.
+    /// From the first to the last record that decides the values in a span, and the
+    /// instances that can have some.
     pub(super) fn reach_of(
         &self,
         span: &Span,
@@ -174,8 +174,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// What is used again from one stretch of time to the next: the open files, and
-/// what is known about records and columns.
+/// What is kept from one span to the next: the open files, and what is known about
+/// records and columns.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     pub(super) chunk: Chunk,
@@ -198,7 +198,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A search for the records that decide the answers of a span.
+/// A search for the records that decide the values in a span.
 struct Search<'s, 'a> {
     selection: &'s Selection<'a>,
     keys: HashSet<Key>,
@@ -206,7 +206,7 @@ struct Search<'s, 'a> {
 
 impl Search<'_, '_> {
     /// The timestamp of the newest record such that all instances have values in it
-    /// or in the records from it to `start`, or a mark forbids to look further.
+    /// or in the records from it to `start`, or a mark ends the search.
     fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
         let mut missing = Missing::new(self);
@@ -226,7 +226,7 @@ impl Search<'_, '_> {
     }
 
     /// The timestamp of the oldest record such that all instances have values in it
-    /// or in the records from `end` to it, or a mark forbids to look further.
+    /// or in the records from `end` to it, or a mark ends the search.
     fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let mut missing = Missing::new(self);
         records.move_to(end)?;
@@ -234,8 +234,8 @@ impl Search<'_, '_> {
         while !missing.keys.is_empty() {
             let Some(record) = records.next()? else { break };
             timestamp = record.timestamp();
-            // A mark at the very end of the span may be followed by records of
-            // the same time.
+            // A mark at the end of the span may be followed by records with the same
+            // timestamp.
             if record.is_mark() && timestamp > end {
                 break;
             }
@@ -245,10 +245,10 @@ impl Search<'_, '_> {
     }
 }
 
-/// The instances that a search has not come across.
+/// The instances that a search has not found yet.
 struct Missing {
     keys: HashSet<Key>,
-    /// The places of the metrics in the selection.
+    /// The indexes of the metrics in the selection.
     places: HashMap<Pmid, (usize, MetricDesc)>,
 }
 
@@ -262,7 +262,7 @@ impl Missing {
     fn found_in(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
             let Some((place, desc)) = self.places.get(&set.pmid()) else { continue };
-            // A damaged value is met again, and reported, by the scan.
+            // The scan finds a damaged value again, and reports it.
             for (instance, _) in set.values(desc.value_type).flatten() {
                 self.keys.remove(&(*place, instance.filter(|_| desc.indom.is_some())));
             }
@@ -270,7 +270,7 @@ impl Missing {
     }
 }
 
-/// Spans in order, those that meet made one.
+/// Sorts spans, and merges those that touch.
 pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| *span.start());
     let mut joined: Vec<Span> = Vec::new();

@@ -1,8 +1,8 @@
 //! Values at steps, as a client of PCP sees them.
 //!
-//! A counter that had values at one step has none at the next if a mark lies
-//! between the two: so a client that takes the difference of two steps never
-//! takes one over a mark. At the step after that it has values again.
+//! A counter that had values at one step has none at the next if there is a mark in
+//! between, so a client that subtracts two steps never does so across a mark. At the
+//! step after that the counter has values again.
 //!
 //! ```text
 //! records  100  110  120  mark  10   20   30        counter
@@ -10,8 +10,8 @@
 //! value     100       120             -    30
 //! ```
 //!
-//! This depends on earlier steps, and so has no place in [`Replay::at`];
-//! [`Replay::rates_at`] needs no such memory.
+//! This depends on earlier steps, so [`Replay::at`] does not do it;
+//! [`Replay::rates_at`] needs no earlier steps.
 
 use super::{Replay, Sample};
 use crate::{Semantics, Timestamp};
@@ -26,8 +26,8 @@ struct Steps<'r, T> {
 }
 
 impl Replay<'_> {
-    /// The samples at some times in their order, counters without values at
-    /// the first step after a mark. Times outside the archive are skipped.
+    /// The samples at some times in order; counters have no values at the first step
+    /// after a mark. Times outside the archive are skipped.
     pub fn steps<T>(&self, times: T) -> impl Iterator<Item = Sample<'_>>
     where
         T: Iterator<Item = Timestamp>,

@@ -91,7 +91,7 @@ const WORKED_EXAMPLE: [(i64, Option<u32>); 6] = [
 ];
 
 #[test]
-fn the_example_of_the_module_comes_out_as_worked_by_hand() {
+fn the_example_of_the_module_holds() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let replay = load(&archive);
     let expected = [
@@ -137,7 +137,7 @@ fn metrics_are_selected_by_name_by_subtree_and_by_pattern() {
 }
 
 #[test]
-fn rates_are_worked_out_between_two_moments_alone() {
+fn rates_depend_on_two_moments_alone() {
     let records = [
         (0, Some(100)),
         (10_000, Some(203)),
@@ -175,7 +175,7 @@ fn rates_are_worked_out_between_two_moments_alone() {
 }
 
 #[test]
-fn derived_metrics_stand_after_the_selected_ones() {
+fn derived_metrics_follow_the_selected_ones() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE);
     let mut selection = Replay::open(&archive);
     let derive = |selection: &mut Selection<'_>, text: &str| {
@@ -207,11 +207,11 @@ fn derived_metrics_stand_after_the_selected_ones() {
     assert_eq!(since(10_000, 0), some([203.0, 406.0, 10.3, 406.0, 103.0]));
     let rates = |millis, since| numbers(replay.rates_at(at(millis), at(since)));
     assert_eq!(rates(10_000, 0), some([203.0, 406.0, 10.3, 20.6, 103.0]));
-    // Over the mark a counter has no rate, and neither has what is made of it;
+    // Across the mark a counter has no rate, and neither has what is computed from it;
     // two levels can be compared.
     let over_the_mark = [Some(60.0), Some(120.0), None, None, Some(10.0)];
     assert_eq!(rates(40_000, 20_000), over_the_mark);
-    // The counter was set back.
+    // The counter was reset.
     assert_eq!(rates(20_000, 10_000)[2..4], [None, None]);
     assert_eq!(numbers(replay.at_since(at(0), at(-5_000)))[2], None, "nothing before");
 }
@@ -276,7 +276,7 @@ fn an_instance_that_the_domain_never_names_is_not_replayed() {
 
 proptest! {
     /// forall records, times: the answer to a time does not depend on the
-    /// times asked for before, and is the stored value at a record.
+    /// times requested before, and is the stored value at a record.
     #[test]
     fn answers_do_not_depend_on_the_order_of_the_questions(
         steps in vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..20),

@@ -15,8 +15,7 @@ use crate::column::Rows;
 pub(crate) struct Timeline {
     start: Timestamp,
     timestamps: Vec<Timestamp>,
-    /// The same in seconds, as PCP's arithmetic takes them: each is used many
-    /// times.
+    /// The same in seconds, the form of PCP's arithmetic: each is used many times.
     seconds: Vec<f64>,
     /// Record numbers, ascending.
     marks: Vec<u32>,
@@ -65,7 +64,7 @@ impl Timeline {
         self.timestamps.get(record as usize).copied()
     }
 
-    /// A record's time as PCP's arithmetic takes it: seconds since the start.
+    /// A record's time in the form of PCP's arithmetic: seconds since the start.
     pub(crate) fn seconds(&self, record: u32) -> f64 {
         self.seconds.get(record as usize).copied().unwrap_or(f64::NAN)
     }
@@ -82,7 +81,7 @@ impl Timeline {
         after..before.max(after)
     }
 
-    /// Where the neighbours of `at` can be.
+    /// Which records can hold the neighbours of `at`.
     ///
     /// Records at 0, 10, 20 s, a mark at 20.001 s, records at 40, 50 s: before
     /// 20.0005 s are 0, 10 and 20, after it is nothing; before 25 s is nothing,

@@ -9,8 +9,8 @@ pub(super) struct TwoMoments<'r> {
     pub(super) since: Timestamp,
     pub(super) at: Timestamp,
     pub(super) now: Vec<Values<'r>>,
-    /// Without the counters where a mark is in between; `None` if the other
-    /// moment is not before, or outside.
+    /// Without counters if there is a mark in between; `None` if this moment is not
+    /// before the other, or outside of the archive.
     pub(super) before: Option<Vec<Values<'r>>>,
     /// `now`, but counters as their rates.
     pub(super) rates: Vec<Values<'r>>,

@@ -1,12 +1,11 @@
-//! A replay batch by batch, so that a year takes no more memory than a day.
+//! Replay batch by batch, so that a year takes no more memory than a day.
 //!
-//! The moments of a [`Window`] are answered in order, a batch at a time: the
-//! deciding records are read, the moments answered, and the memory reused. A
-//! batch has as many moments as hold about [`VALUES`] observations; it grows
-//! where they are few, and where the search for neighbours outside of the batch
-//! reads more than the batch itself. So an archive with a metric that was
-//! logged once a day costs batches of days, and not a search of a day for each
-//! minute.
+//! The moments of a [`Window`] are processed in order, a batch at a time: the deciding
+//! records are read, the values computed, and the memory reused. A batch has as many
+//! moments as hold about [`VALUES`] observations; it grows where observations are few,
+//! and where the search for neighbours outside of the batch reads more than the batch
+//! itself. So an archive with a metric that was logged once a day is read in batches of
+//! days, without a search over a day for each minute.
 //!
 //! ```text
 //! moments     |  |  |  |  |  |  |  |  |  |
@@ -17,10 +16,10 @@
 //!
 //! [`Logged`] has the observations themselves, each read once.
 //!
-//! Both begin with an outline: a replay without observations that knows which
-//! instances have some. Damage and records that go back in time cannot be seen
-//! from within a batch: where a window meets them, all is read, as
-//! [`Selection::load`] does, for what is left of it.
+//! Both begin with an outline: a replay without observations that lists the instances
+//! that have some. Damage and records that go back in time cannot be detected within a
+//! batch: after them the rest of a window is computed from the whole archive, as
+//! [`Selection::load`] reads it.
 
 mod parallel;
 
@@ -35,33 +34,32 @@ use crate::{Records, Result, Timestamp};
 /// About how many observations a batch holds, 12 bytes each.
 const VALUES: usize = 1 << 18;
 
-/// The moments of the first batch, if it is not known of how many observations
-/// they are.
+/// The moments of the first batch, while the density of observations is not known.
 pub(super) const FIRST: i128 = 16;
 
 /// The rows of an outline that are read before the first check whether all
 /// instances have been seen.
 const FIRST_ROWS: usize = 16;
 
-/// Moments at even steps, answered batch by batch; made by
+/// Values at even steps, batch by batch; made by
 /// [`Selection::window`].
 #[derive(Debug)]
 pub struct Window<'a> {
     pub(super) moments: Moments<'a>,
     /// The moments that are left, by their numbers.
     pub(super) left: Range<i128>,
-    /// How many the next batch has.
+    /// How many moments the next batch has.
     pub(super) batch: i128,
     /// About how many observations are held.
     pub(super) most: usize,
     reading: Reading<'a>,
     /// The outline, and later the batch.
     replay: Replay<'a>,
-    /// The replay has all that is left.
+    /// The replay has everything from here on.
     is_whole: bool,
 }
 
-/// Moments, counted from the first, and what is asked about them.
+/// Moments, counted from the first, and what is computed for them.
 #[derive(Debug)]
 pub(super) struct Moments<'a> {
     selection: Selection<'a>,
@@ -83,9 +81,9 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Begins to answer the moments from the start of a span to its end, every
-    /// `step`, and `back` before each, as [`Replay::rates_at`] needs it. A step
-    /// of zero is one of a nanosecond.
+    /// Begins a window of the moments from the start of a span to its end, every
+    /// `step`, and `back` before each, for [`Replay::rates_at`]. A step of zero is
+    /// replaced by a nanosecond.
     ///
     /// # Errors
     ///
@@ -139,8 +137,8 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// Which instances have values in what decides the answers of a span, and
-    /// whether all was read for it. The search ends as soon as all are found.
+    /// Which instances have values in the records that decide a span, and whether all
+    /// of them were read for that. The search ends as soon as all are found.
     fn outline(&self, span: &Span) -> Result<Outline<'a>> {
         let source = self.chosen.source();
         let whole = |replay| Outline { replay, is_whole: true, values_per_nano: 0.0 };
@@ -155,8 +153,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// A chunk without rows that has the columns of a span, and how many values
-    /// there are a nanosecond where it begins.
+    /// A chunk without rows that has the columns of a span, and the number of values per
+    /// nanosecond at its start.
     fn seen(&self, span: &Span) -> Result<(Chunk, f64)> {
         let source = self.chosen.source();
         let mut chunk = Chunk::new(&self.chosen);
@@ -192,14 +190,14 @@ struct Outline<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// The batch; before the first one the outline, which answers nothing but
-    /// has all instances that any of the batches has.
+    /// The batch; before the first one the outline, which has no values, but all
+    /// instances of all batches.
     pub fn replay(&self) -> &Replay<'a> {
         &self.replay
     }
 
-    /// Whether the replay has all that is left: it met damage, or records that
-    /// go back in time, and now reports them.
+    /// Whether the replay has everything from here on: it has found damage, or records
+    /// that go back in time, and reports them.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -227,7 +225,7 @@ impl<'a> Window<'a> {
         Ok(Some(self.moments.span(begin..end)))
     }
 
-    /// Reads what decides the answers in a batch, or all that there is.
+    /// Reads what decides the values of a batch, or everything.
     fn read(&mut self, batch: Range<i128>) -> Result<()> {
         let read = self.moments.read(batch, &mut self.reading)?;
         let Some(Batch { replay, values, is_searched }) = read else {
@@ -255,8 +253,8 @@ impl<'a> Moments<'a> {
         moment(batch.start)..=moment(batch.end - 1)
     }
 
-    /// Reads what decides the answers in a batch; `None` if all has to be read
-    /// for it.
+    /// Reads what decides the values of a batch; `None` if that takes the whole
+    /// archive.
     pub(super) fn read(
         &self,
         batch: Range<i128>,
@@ -313,7 +311,7 @@ impl<'a> Logged<'a> {
     /// As [`Selection::load`].
     pub fn next_batch(&mut self) -> Result<bool> {
         while self.has_more {
-            // The outline has met the same damage.
+            // The outline has found the same damage.
             let mut lost = Vec::new();
             let (chunk, records) = (&mut self.chunk, &mut self.records);
             self.has_more = self.selection.fill(chunk, records, self.limits, &mut lost)?;

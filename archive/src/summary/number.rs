@@ -9,9 +9,8 @@ pub(super) trait Number: Copy {
 
     fn is_nan(self) -> bool;
 
-    /// How far it is up to `after`, without a branch. The highest bit of the
-    /// second number is set if `after` lies below, or too far above: then the
-    /// first is meaningless.
+    /// The difference to `after`, without a branch. The highest bit of the second number
+    /// is set if `after` is less, or too much greater: then the first is meaningless.
     fn rise_to(self, after: Self) -> (f64, u64);
 
     /// How much a counter grew from this to `after`; `None` if it was set back.
@@ -29,11 +28,11 @@ macro_rules! integer {
 
             #[inline]
             fn rise_to(self, after: Self) -> (f64, u64) {
-                // Moved up to where the least is 0, numbers keep their order.
+                // With an offset that makes the least number 0, numbers keep their order.
                 let least = Self::MIN as $unsigned;
                 let [before, after] = [self, after].map(|n| u64::from(n as $unsigned ^ least));
                 let rise = after.wrapping_sub(before);
-                // What subtraction borrows from the place above the highest.
+                // The borrow of the subtraction.
                 let borrow = (!after & before) | ((!after | before) & rise);
                 (rise.cast_signed() as f64, borrow | rise)
             }
@@ -47,8 +46,8 @@ macro_rules! integer {
             }
 
             fn growth_to(self, after: Self, wraps: bool) -> Option<f64> {
-                // The difference of two numbers of a type is exact in the
-                // unsigned one, and so is what is missing to its end.
+                // The difference of two numbers of a type is exact in the unsigned type,
+                // and so is the distance to its end.
                 (after >= self || wraps).then(|| $double!(after.wrapping_sub(self) as $unsigned))
             }
         }
@@ -116,7 +115,7 @@ impl Number for f64 {
     }
 
     fn growth_to(self, after: Self, _: bool) -> Option<f64> {
-        // Infinity does not grow.
+        // The growth from infinity is not known.
         let growth = (after >= self).then_some(after - self);
         growth.filter(|growth| !growth.is_nan())
     }

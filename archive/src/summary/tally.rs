@@ -17,7 +17,7 @@ type Doubles = [f64; BLOCK];
 #[derive(Debug)]
 pub(super) struct Tally {
     rules: Rules,
-    /// The first mark, if it was met before any value.
+    /// The first mark, if it precedes all values.
     mark: Option<Timestamp>,
     first: Option<Last>,
     last: Option<Last>,
@@ -67,12 +67,12 @@ struct Last {
     word: u64,
     value: f64,
     at: Timestamp,
-    /// A mark hides it from the next value.
+    /// There is a mark between it and the next value.
     hidden: bool,
 }
 
 impl Tally {
-    /// Nothing so far, but perhaps a mark.
+    /// No value so far, but perhaps a mark.
     pub(super) fn new(
         metric: &SelectedMetric,
         decrease: Decrease,
@@ -89,13 +89,13 @@ impl Tally {
         Self { rules, mark, first: None, last: None, sums: Sums::NONE }
     }
 
-    /// Whether there was any value, be it one without a rate.
+    /// Whether there was any value, even without a rate.
     pub(super) const fn has_values(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Adds what a chunk has of the instance. `clock` is for each row how long
-    /// after the one in front of it it was.
+    /// Adds a chunk's values of the instance. `clock` has for each row the time since the
+    /// row before.
     pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
         match column.value_type() {
             ValueType::I32 => self.add_numbers::<i32>(chunk, column, clock),
@@ -111,7 +111,7 @@ impl Tally {
     fn add_numbers<N: Number>(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
         let (words, timestamps) = (column.words(), chunk.timestamps());
         let mut marks = chunk.marks().iter().copied().peekable();
-        // A mark takes a row, so none is within a stretch.
+        // A mark takes a row, so there is none between consecutive rows.
         for (places, row) in column.rows().stretches() {
             while let Some(mark) = marks.next_if(|mark| *mark < row) {
                 self.meet_mark(timestamps.get(mark as usize).copied());
@@ -129,7 +129,7 @@ impl Tally {
         }
     }
 
-    /// Adds the numbers of rows that follow each other.
+    /// Adds the numbers of consecutive rows.
     fn add_stretch<N: Number>(&mut self, words: &[u64], timestamps: &[Timestamp], clock: &[f64]) {
         let mut done = 0;
         while done < words.len() {
@@ -146,7 +146,7 @@ impl Tally {
         }
     }
 
-    /// Adds a number, whatever was before it.
+    /// Adds one number.
     fn add_number<N: Number>(&mut self, word: u64, at: Timestamp) {
         let (number, value) = (N::of(word), N::of(word).value());
         if number.is_nan() {
@@ -204,8 +204,8 @@ impl Tally {
     /// `words`, each `clock` seconds after the one before. Ends before the
     /// first block with a special number, and returns how many it added.
     ///
-    /// This is where the time goes: there is no branch a number, several are
-    /// worked out at once, and the sums stay in registers.
+    /// This is the hot loop: there is no branch for a number, several are computed at
+    /// once, and the sums stay in registers.
     fn add_run<N: Number>(
         &mut self,
         words: &[u64],
@@ -217,7 +217,7 @@ impl Tally {
         else {
             return 0;
         };
-        // Before the first value counts there is no least one.
+        // Before the first value is counted there is no least one.
         if last.hidden || last.word != *first || last.at != *at || self.sums.count == 0 {
             return 0;
         }
@@ -245,7 +245,7 @@ impl Tally {
         done
     }
 
-    /// Nothing before a mark, if there is one, is joined to what comes after it.
+    /// After a mark, if there is one, no interval reaches back before it.
     pub(super) fn meet_mark(&mut self, at: Option<Timestamp>) {
         let Some(at) = at else { return };
         self.hold_until(at);
@@ -291,10 +291,10 @@ impl Sums {
         Self { count: 0, total: 0.0, weighted: 0.0, seconds: 0.0, minimum: none, maximum: none }
     };
 
-    /// The sums with blocks of numbers, and how many those are: each with the
-    /// numbers before them, the seconds in between and the times. `interval`
-    /// makes of them what is averaged over time and the values to count, which
-    /// are added in their order; `None`, or a NaN, ends it.
+    /// Adds blocks of numbers to the sums, and returns how many: each with the numbers
+    /// before them, the seconds in between and the times. From these `interval` computes
+    /// what is averaged over time and the values to count, which are added in order;
+    /// `None`, or a NaN, ends it.
     #[inline]
     fn with_blocks<'p>(
         mut self,
@@ -325,7 +325,7 @@ impl Sums {
         (self, done)
     }
 
-    /// Values of which one is outside of all before it, which is rare.
+    /// Values of which one is a new minimum or maximum, which is rare.
     #[cold]
     #[inline(never)]
     fn meet_extremes(&mut self, values: &Doubles, timestamps: &[Timestamp]) {
@@ -339,7 +339,7 @@ impl Sums {
         }
     }
 
-    /// Adds what a counter grew by in `seconds`; nothing if it was reset.
+    /// Adds the growth of a counter in `seconds`; nothing if it was reset.
     #[inline]
     fn add_growth(&mut self, growth: Option<f64>, seconds: f64, unit: f64, at: Timestamp) {
         if let Some(growth) = growth {
@@ -384,8 +384,8 @@ impl Sums {
     }
 }
 
-/// How far the numbers of a counter are above those before them; `None` if one
-/// of them is not.
+/// The differences of a counter's numbers to those before them; `None` if one is
+/// negative.
 #[inline]
 fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     let mut falls = 0;
@@ -397,7 +397,7 @@ fn rises<N: Number>(before: &Words, after: &Words) -> Option<Doubles> {
     (falls >> 63 == 0).then_some(rises)
 }
 
-/// The results of `with` for each pair at the same place.
+/// The results of `with` for each pair at the same index.
 #[inline]
 fn zip<A: Copy, B: Copy>(
     one: &[A; BLOCK],

@@ -85,7 +85,7 @@ const WORKED_EXAMPLE: [(i64, Option<u32>); 6] = [
 ];
 
 #[test]
-fn the_example_of_the_module_comes_out_as_worked_by_hand() {
+fn the_example_of_the_module_holds() {
     let (_directory, archive) = archive(&WORKED_EXAMPLE, Units::count());
     let [counter, instant, discrete] = summary(&archive, 0..=70_000, Decrease::Reset);
     let extreme = |value, millis| Extreme { value, at: at(millis) };
@@ -130,7 +130,7 @@ fn a_discrete_value_holds_to_the_end_of_the_window_unless_a_mark_hides_it() {
 }
 
 #[test]
-fn a_counter_that_was_set_back_has_no_rate_then_and_one_that_wrapped_has() {
+fn a_counter_that_was_reset_has_no_rate_then_and_one_that_wrapped_has() {
     let records = [(0, Some(u32::MAX - 9)), (10_000, Some(10)), (20_000, Some(40))];
     let (_directory, archive) = archive(&records, Units::count());
     let counter = |decrease| {
@@ -188,8 +188,8 @@ fn of_two_values_of_a_counter_at_one_time_the_first_counts() {
     assert_eq!((counter.count, counter.sum), (2, 40.0));
 }
 
-/// The counter's statistics by their definition, all values at hand: count,
-/// seconds, growth, sum of the rates.
+/// The counter's statistics by their definition, from all values: count, seconds,
+/// growth, sum of the rates.
 fn counter_by_definition(records: &[(i64, Option<u32>)]) -> (u64, f64, f64, f64) {
     let mut result = (0, 0.0, 0.0, 0.0);
     for pair in records.windows(2) {

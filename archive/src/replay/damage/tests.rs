@@ -76,7 +76,7 @@ fn a_damaged_record_is_a_gap_over_which_nothing_is_joined() {
 }
 
 #[test]
-fn where_the_damage_decides_all_is_read() {
+fn if_the_damage_decides_the_whole_archive_is_read() {
     let (_directory, whole) = archive(&RECORDS);
     let place = places(&fs::read(volume(&whole)).unwrap())[2].clone();
     let archive = damaged(&whole, place);
@@ -96,7 +96,7 @@ proptest! {
         let (_directory, whole) = archive(&RECORDS);
         let places = places(&fs::read(volume(&whole)).unwrap());
         let start = places[first].start;
-        // The end of an archive is no gap: what is damaged there is a torn tail.
+        // Damage at the end of an archive is a torn tail, not a gap.
         let end = (start + len).min(places[4].start);
         let archive = damaged(&whole, start..end);
         let replay = selection(&archive).read_on().load().unwrap();

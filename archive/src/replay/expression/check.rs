@@ -275,8 +275,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Where the condition is decided already, the other alternative is not
-    /// checked: it may have metrics that the archive lacks.
+    /// If the condition does not depend on values, the other alternative is not checked:
+    /// it may have metrics that the archive lacks.
     fn choice(&mut self, at: usize, parts: &[Node; 3]) -> Result<Term, Flaw> {
         let [condition, yes, no] = parts;
         if let Some(holds) = self.decided(condition) {

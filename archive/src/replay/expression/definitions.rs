@@ -3,7 +3,7 @@
 use super::{Expression, ExpressionError, Flaw, Problem};
 
 /// The definitions in a text with the number of the line on which each starts: a
-/// line is `name = expression`, and goes on after a backslash at its end.
+/// line is `name = expression`, and continues after a backslash at its end.
 ///
 /// Empty lines, comments from `#` on, and help texts (`name(oneline) = text`, or a
 /// quoted text of several lines) are skipped.
@@ -48,7 +48,7 @@ pub fn definitions(text: &str) -> Vec<(usize, Result<Expression, ExpressionError
     definitions
 }
 
-/// Whether a quoted text goes on after a line of it.
+/// Whether a quoted text continues after one of its lines.
 fn is_open(line: &str, quote: char) -> bool {
     let mut characters = line.chars();
     while let Some(character) = characters.next() {

@@ -172,7 +172,7 @@ struct Parser<'p, 't> {
     text: &'t str,
     tokens: &'p [(usize, Token<'t>)],
     next: usize,
-    /// Expressions that are begun and not ended.
+    /// Expressions that have begun and not ended.
     open: usize,
 }
 
@@ -441,7 +441,7 @@ fn units(at: usize, text: &str) -> Result<Units, Flaw> {
     text.parse().map_err(|error: pcp_types::Error| Flaw::new(at, Problem::Units(error.to_string())))
 }
 
-/// A node above others, unless they are too deep.
+/// A node with children, unless these are too deep.
 fn node(at: usize, kind: Kind, depth_below: usize) -> Result<Node, Flaw> {
     let depth = depth_below + 1;
     if depth > MAX_DEPTH {

@@ -81,7 +81,7 @@ fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<Values<'static>> {
     let mut all = vec![Values::new(); METRICS.len()];
     for (name, row) in rows {
         let place = Table.metric(name).unwrap().place;
-        // 0 stands for no instance.
+        // 0 means no instance.
         let instance = |number: i32| (number != 0).then(|| id(number));
         all[place] = row.iter().map(|(number, value)| (instance(*number), *value)).collect();
     }
@@ -457,7 +457,7 @@ fn instances_of_a_result_are_those_that_can_have_values() {
 
 proptest! {
     /// forall values: the sum over instances of x + y is sum(x) + sum(y), their
-    /// mean lies between min and max, and the order of operands is no matter.
+    /// mean is between min and max, and the order of operands does not matter.
     #[test]
     fn aggregates_agree_with_each_other(numbers in vec((0u32..1 << 20, 0u32..1 << 20), 1..9)) {
         let row = |pick: fn(&(u32, u32)) -> u32| -> Vec<(i32, Value<'static>)> {
@@ -504,7 +504,7 @@ proptest! {
 }
 
 #[test]
-fn units_are_those_that_the_manual_works_out() {
+fn units_are_those_of_the_examples_in_the_manual() {
     // network.interface.speed - delta(network.interface.in.bytes) / delta(milliseconds)
     assert_eq!(
         described("rescale(1.0 * speed, \"Mbyte / sec\") - delta(bytes) / delta(busy)"),

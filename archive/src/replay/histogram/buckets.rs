@@ -1,21 +1,21 @@
-//! The buckets of histograms: their bounds and their histogram.
+//! The buckets of histograms: the bounds of each, and to which histogram it belongs.
 
 use hashbrown::HashMap;
 
 use crate::{Instance, InstanceId};
 
-/// More than any writer splits.
+/// A higher precision than any writer has.
 const MOST_PRECISION: u32 = 32;
 
 /// One bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
-    /// The place of its histogram among those of the metric.
+    /// The index of its histogram among those of the metric.
     pub(super) histogram: usize,
-    /// The least value that falls into it.
+    /// The least value in it.
     pub(super) first: f64,
-    /// What a value in it is taken for: the middle of those that fall into it, of
-    /// the last bucket, which has no end, the least.
+    /// The value that stands for all values in it: the middle of the bucket, or the
+    /// least value of the last bucket, which has no upper bound.
     pub(super) middle: f64,
 }
 
@@ -40,7 +40,7 @@ impl Buckets {
         Self::Named(instances.iter().filter_map(bucket).collect())
     }
 
-    /// The bucket that an instance is.
+    /// The bucket of an instance.
     pub(super) fn get(&self, id: InstanceId) -> Option<Bucket> {
         match self {
             Self::Numbered(numbered) => numbered.bucket(id.get()),

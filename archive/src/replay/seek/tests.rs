@@ -1,4 +1,4 @@
-//! Reading what decides gives the answers of reading all.
+//! Reading the deciding records gives the same values as reading all.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn a_few_moments_of_a_long_archive_read_a_few_records() {
 }
 
 #[test]
-fn spans_that_meet_are_one() {
+fn spans_that_touch_are_merged() {
     let span = |start, end| at(start)..=at(end);
     let spans = vec![span(5, 9), span(0, 2), span(2, 3), span(6, 7)];
     assert_eq!(joined(spans), [span(0, 3), span(5, 9)]);

@@ -1,8 +1,7 @@
 //! Batches of a window on several threads.
 //!
-//! A batch is read and answered without its neighbours, so several can be at
-//! the same time. One thread hands them out and takes the results of the others
-//! in order:
+//! A batch does not depend on others, so several are computed at the same time. One
+//! thread assigns them and takes the results of the others in order:
 //!
 //! ```text
 //! moments  | batch 1 | batch 2 | batch 3 | batch 4 | ..
@@ -10,8 +9,8 @@
 //! taken        1         2         3         4
 //! ```
 //!
-//! Where a batch meets damage, or has to be so long that its result would be
-//! large, the remaining window is answered on one thread.
+//! After damage, or if a batch would have to be so long that its result is large, the
+//! rest of the window is computed on one thread.
 
 use std::ops::Range;
 
@@ -20,7 +19,7 @@ use super::{FIRST, Moments};
 use crate::replay::{Replay, Window};
 use crate::{Error, parallel};
 
-/// About how many answers the result of a part has.
+/// About how many values the result of a part has.
 const ANSWERS: usize = 1 << 16;
 
 /// The least number of batches for each thread, so that they end together.
@@ -33,15 +32,15 @@ enum Outcome<T> {
         values: usize,
         is_searched: bool,
     },
-    /// All of the archive has to be read for it.
+    /// The whole archive has to be read for it.
     Whole,
 }
 
 impl<'a> Window<'a> {
-    /// Answers all batches that are left, on all processors. `work` makes
-    /// something of a replay and a stretch of moments in it, and `take` is given
-    /// that in the order of the moments. What they get is the same as from
-    /// [`next_batch`](Self::next_batch), but cut at other moments.
+    /// Processes all remaining batches on all processors. `work` computes a result from a
+    /// replay and some consecutive moments in it, `take` receives the results in the order
+    /// of the moments. The values are those of [`next_batch`](Self::next_batch), but
+    /// batches may begin and end at other moments.
     ///
     /// # Errors
     ///
@@ -69,8 +68,8 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Answers batches on several threads, each of `most` moments at most, as far
-    /// as that is possible.
+    /// Processes batches of at most `most` moments on several threads, as far as that is
+    /// possible.
     fn in_parallel<T: Send, E: From<Error> + Send>(
         &mut self,
         threads: usize,

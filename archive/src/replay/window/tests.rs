@@ -39,8 +39,8 @@ fn in_batches(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<St
     (samples, most, batches)
 }
 
-/// All samples of a window, worked out on several threads, and how often any
-/// were taken.
+/// All samples of a window, computed on several threads, and how often any were
+/// taken.
 fn side_by_side(mut window: Window<'_>, step: Duration, back: Duration) -> (Vec<String>, u32) {
     let (mut samples, mut taken) = (Vec::new(), 0);
     let work = |replay: &Replay<'_>, span| {
@@ -96,7 +96,7 @@ fn a_long_window_holds_no_more_than_a_short_one() {
 }
 
 #[test]
-fn a_piece_grows_where_neighbours_are_far() {
+fn a_batch_grows_where_neighbours_are_far() {
     // A value every 1000 s, and a moment every second.
     let rows: Vec<_> = (0..100).map(|n| (n * 1_000_000, Some(n as u32))).collect();
     let (_directory, archive) = archive(&rows);
