@@ -31,6 +31,7 @@
 //! | `archive_copies` | copies by our writer are as sound as the originals |
 //! | `archive_names` | names of any bytes are read and copied to the byte |
 //! | `archive_commands` | `info`, `metrics`, `report` and `inspect` agree with PCP's programs |
+//! | `contradictory_types` | `check` finds each wrong type that pmlogcheck finds |
 //! | `dump_command` | `dump` prints foreign archives as pmdumplog does |
 //! | `summary_command` | `summary` agrees with pmlogsummary |
 //! | `multiple_archives` | several archives read, extract and convert as one timeline |
@@ -57,6 +58,7 @@ mod capi;
 mod cluster_conflicts;
 mod compliance;
 mod configuration;
+mod contradictory_types;
 mod crash_repair;
 mod demo;
 mod dependencies;

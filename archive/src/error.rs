@@ -80,12 +80,23 @@ pub enum RecordError {
     /// in place, 1 and 2 in a block; `len` does not include the header of a block.
     #[error("metric {pmid}: {len} bytes of format {format} are not a value of type {value_type}")]
     ValueEncoding { pmid: Pmid, format: u32, len: u64, value_type: ValueType },
+    /// The block of a value states another type than the descriptor of its metric. Type
+    /// 0 states none: old loggers wrote it for every type.
+    #[error(
+        "metric {pmid}: a value is of type {}, its descriptor has {expected}", type_text(*found)
+    )]
+    ValueType { pmid: Pmid, found: i32, expected: ValueType },
     /// A value is no event array (`PM_ERR_TYPE`).
     #[error("the value is not an event array")]
     NotEvents,
     /// Data of a metric that has no descriptor (`PM_ERR_PMID_LOG`).
     #[error("metric {pmid} has no descriptor")]
     UnknownMetric { pmid: Pmid },
+}
+
+/// The name of a type code, or the code.
+fn type_text(code: i32) -> String {
+    ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
 }
 
 /// Why a record cannot be encoded: a limit of the format is exceeded.

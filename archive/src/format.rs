@@ -55,7 +55,7 @@ pub(crate) use indom::Kind;
 pub(crate) use labelset::LabelRecord;
 pub(crate) use metadata_record::MetadataRecord;
 pub(crate) use record_type::RecordType;
-pub(crate) use result::{RecordPlace, ShapeId};
+pub(crate) use result::{RecordPlace, ShapeId, Stored};
 pub(crate) use result_builder::{ResultBuilder, encode_mark};
 pub(crate) use text::TextRecord;
 pub use version::Version;

@@ -143,7 +143,7 @@ pub use format::{ArchiveLabel, Version};
 pub use reader::{
     Archive, ArchiveSet, IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState,
     LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source, TemporalIndex,
-    TornTail,
+    TornTail, TypeConflict,
 };
 pub use value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

@@ -20,6 +20,7 @@ mod records;
 mod set;
 mod source;
 mod temporal_index;
+mod type_conflicts;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,8 @@ pub use records::Records;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::{IndexDefect, TemporalIndex};
+pub use type_conflicts::TypeConflict;
+use type_conflicts::TypeConflicts;
 
 use crate::files::{AddExtension as _, Members, RecordFile, check_labels};
 use crate::format::Role;
@@ -60,6 +63,7 @@ pub struct Archive {
     end: Timestamp,
     end_position: Position,
     torn_tail: Option<TornTail>,
+    conflicts: TypeConflicts,
 }
 
 /// A data volume that exists.
@@ -107,6 +111,7 @@ impl Archive {
             end: Timestamp::EPOCH,
             end_position: Position::UNKNOWN_END,
             torn_tail,
+            conflicts: TypeConflicts::default(),
         };
         archive.drop_unlabelled_volume()?;
         archive.find_end()?;

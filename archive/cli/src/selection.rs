@@ -8,10 +8,11 @@ use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
 use pcp_archive::scan::{Selection, select_instances};
-use pcp_archive::{InDom, Metadata, Source};
+use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
 use crate::Failure;
+use crate::options::check_types;
 use crate::text::warn;
 
 /// The most PMIDs that a warning lists.
@@ -138,8 +139,9 @@ fn define(
     Ok(())
 }
 
-/// Fails if parts of the archive are damaged. Called when all else is printed.
-pub(crate) fn check_complete(replay: &Replay<'_>) -> Result<(), Failure> {
+/// Fails if parts of the archives are damaged. Called when all else is printed.
+pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Result<(), Failure> {
+    check_types(archives.archives())?;
     if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }
 

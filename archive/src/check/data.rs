@@ -13,8 +13,8 @@ use crate::files::{Scanned, Scanner};
 use crate::format::{EventArray, Role};
 use crate::progress::Progress;
 use crate::{
-    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Record, Result, Semantics,
-    Timestamp, ValueSetView, Version,
+    InDom, IndomCursor, InstanceId, Metadata, MetricDesc, Pmid, Record, RecordError, Result,
+    Semantics, Timestamp, ValueSetView, Version,
 };
 
 impl Checker {
@@ -258,6 +258,7 @@ fn check_values(
     for value in set.values(desc.value_type) {
         let (instance, value) = match value {
             Ok(pair) => pair,
+            Err(source @ RecordError::ValueType { .. }) => return add(Defect::DataType { source }),
             Err(source) => return add(Defect::DataValue { source }),
         };
         if desc.value_type.is_event() {

@@ -137,6 +137,8 @@ pub enum Defect {
     DataValue { source: RecordError },
     #[error("metric {pmid}: event array: {source}")]
     DataEvents { pmid: Pmid, source: RecordError },
+    #[error("{source}")]
+    DataType { source: RecordError },
     #[error("metric {pmid}: value format {found}, before it was {before}")]
     DataFormat { pmid: Pmid, found: u32, before: u32 },
     #[error("metric {pmid} has no instances and {count} values")]
@@ -209,6 +211,7 @@ impl Defect {
             Self::DataBackwards { .. } => ("data-backwards", Error),
             Self::DataMetric { .. } => ("data-metric", Error),
             Self::DataValue { .. } => ("data-value", Error),
+            Self::DataType { .. } => ("data-type", Error),
             Self::DataEvents { .. } => ("data-events", Error),
             Self::DataFormat { .. } => ("data-format", Error),
             Self::DataSingular { .. } => ("data-singular", Error),

@@ -228,11 +228,42 @@ fn a_value_that_is_too_short_for_its_type_is_found() {
 }
 
 #[test]
+fn a_value_whose_block_states_another_type_is_found() {
+    let example = Example::new();
+    let start = LABEL as usize;
+    for (found, expected, is_fine) in [
+        (ValueType::U64, ValueType::I64, false),
+        (ValueType::U64, ValueType::Double, false),
+        (ValueType::U64, ValueType::String, false),
+        (ValueType::U64, ValueType::Aggregate, false),
+        (ValueType::String, ValueType::Aggregate, false),
+        (ValueType::Aggregate, ValueType::AggregateStatic, true),
+        // Code 0 states no type.
+        (ValueType::I32, ValueType::Double, true),
+    ] {
+        example.change("meta", |bytes| put(bytes, start + 12, expected.code() as u32));
+        let places = ["0", "1"].map(|volume| [LABEL, LABEL + RECORD as u64].map(|at| (volume, at)));
+        for (volume, at) in places.concat() {
+            example.change(volume, |bytes| bytes[at as usize + 40] = found.code() as u8);
+        }
+        let bad = |(volume, at): (&'static str, u64)| ("data-type", volume, at);
+        let all: Vec<_> = places.concat().into_iter().map(bad).collect();
+        example.assert(if is_fine { &[] } else { &all });
+    }
+}
+
+#[test]
 fn an_event_array_must_not_lead_out_of_its_value() {
     let example = Example::new();
     let start = LABEL as usize;
     // As event arrays the numbers have no records: their first words are 0.
     example.change("meta", |bytes| put(bytes, start + 12, ValueType::Event.code() as u32));
+    for (volume, second) in [("0", RECORD), ("1", RECORD)] {
+        let block = start + 40;
+        example.change(volume, |bytes| {
+            (bytes[block], bytes[block + second]) = (9, 9);
+        });
+    }
     example.assert(&[]);
     example.change("0", |bytes| bytes[start + 47] = 1);
     example.assert(&[("data-events", "0", LABEL)]);

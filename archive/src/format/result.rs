@@ -466,8 +466,9 @@ impl<'a> ValueSetView<'a> {
     /// The values in file order. `value_type` is the type in the metric's
     /// descriptor: the record itself does not have it.
     ///
-    /// An item is [`RecordError::ValueEncoding`] if a value of this type
-    /// cannot be stored as this one is.
+    /// An item is [`RecordError::ValueType`] if the block of a value states another
+    /// type, [`RecordError::ValueEncoding`] if a value of this type cannot be stored
+    /// as this one is.
     pub fn values(&self, value_type: ValueType) -> Values<'a> {
         Values {
             record: self.record,
@@ -505,10 +506,22 @@ impl<'a> Values<'a> {
         let (value, len) = if self.format == IN_PLACE {
             (in_place(self.value_type, word), WORD)
         } else {
-            let payload = value_block::payload(self.record, word);
-            (value_block::decode(self.value_type, payload), payload.len())
+            let block = value_block::whole(self.record, word);
+            if let Some(found) = value_block::contradiction(self.value_type, block) {
+                return Err(self.contradicted(found));
+            }
+            let payload = block.get(value_block::HEADER..).unwrap_or_default();
+            let fits =
+                value_block::fixed_len(self.value_type).is_none_or(|len| len == payload.len());
+            let value = fits.then(|| value_block::decode(self.value_type, payload)).flatten();
+            (value, payload.len())
         };
         value.ok_or_else(|| self.mismatch(len))
+    }
+
+    #[cold]
+    fn contradicted(&self, found: i32) -> RecordError {
+        RecordError::ValueType { pmid: self.pmid, found, expected: self.value_type }
     }
 
     #[cold]

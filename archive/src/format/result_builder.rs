@@ -125,12 +125,17 @@ impl ResultBuilder {
                 }
                 Stored::Block(block) => block,
             };
-            let start = self.blocks.len();
-            self.blocks.extend(block);
-            self.blocks.resize(start + padded(block.len()), value_block::PADDING);
-            if let Place::Sets(reference) = self.put_word(instance, start as u32) {
-                self.references.push(reference);
-            }
+            self.put_stored(instance, block);
+        }
+    }
+
+    /// The next value of the open set, in a block of another record.
+    pub(crate) fn put_stored(&mut self, instance: Option<InstanceId>, block: &[u8]) {
+        let start = self.blocks.len();
+        self.blocks.extend(block);
+        self.blocks.resize(start + padded(block.len()), value_block::PADDING);
+        if let Place::Sets(reference) = self.put_word(instance, start as u32) {
+            self.references.push(reference);
         }
     }
 

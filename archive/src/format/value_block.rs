@@ -3,7 +3,7 @@
 //!
 //! | + | bytes | field |
 //! |---|---|---|
-//! | 0 | 1 | type; can be stale in old archives, the descriptor decides |
+//! | 0 | 1 | type; 0 in old archives, where the descriptor decides |
 //! | 1 | 3 | L: length with these four bytes, without padding |
 //! | 4 | L - 4 | payload |
 //! | L | 0..=3 | padding to a whole word, `~` by custom |
@@ -101,15 +101,9 @@ fn misplaced(record: &[u8], index: u32) -> RecordError {
     RecordError::Truncated { field: "value block", needed: len as u64, left }
 }
 
-/// The bytes after a block's header; empty if the index is bad, which
+/// A block with its header, without padding; empty if the index is bad, which
 /// [`locate`] has excluded when the record was parsed.
 #[inline]
-pub(crate) fn payload(record: &[u8], index: u32) -> &[u8] {
-    let Some(block) = find(record, index) else { return &[] };
-    record.get(block.start + HEADER..block.start + block.len).unwrap_or_default()
-}
-
-/// A block with its header, as [`payload`].
 pub(crate) fn whole(record: &[u8], index: u32) -> &[u8] {
     let Some(block) = find(record, index) else { return &[] };
     record.get(block.start..block.start + block.len).unwrap_or_default()
@@ -118,6 +112,15 @@ pub(crate) fn whole(record: &[u8], index: u32) -> &[u8] {
 /// The index word of the block at `start` bytes from the record's start.
 pub(crate) const fn index_of(start: usize) -> u32 {
     (start / WORD + INDEX_BIAS) as u32
+}
+
+/// The length of the payloads of a type; `None` if they may have any.
+pub(crate) const fn fixed_len(value_type: ValueType) -> Option<usize> {
+    match value_type {
+        ValueType::I64 | ValueType::U64 | ValueType::Double => Some(8),
+        ValueType::Float => Some(4),
+        _ => None,
+    }
 }
 
 /// A payload as a value of a type; `None` if it is too short for the type, or
@@ -152,6 +155,20 @@ pub(crate) fn header(value_type: ValueType, payload: usize) -> Result<[u8; HEADE
     EncodeError::check_size("value", payload, MAX_LENGTH - HEADER)?;
     let len = payload + HEADER;
     Ok(((value_type.code() as u32) << 24 | len as u32).to_be_bytes())
+}
+
+/// The type in a block's header, if it contradicts that of the descriptor: loggers of
+/// old wrote 0, and both kinds of aggregates are the same in a file.
+#[inline]
+pub(crate) fn contradiction(value_type: ValueType, block: &[u8]) -> Option<i32> {
+    let code = i32::from(*block.first()?);
+    if code == value_type.code() || code == 0 {
+        return None;
+    }
+    let is_aggregate =
+        |code| code == ValueType::Aggregate.code() || code == ValueType::AggregateStatic.code();
+    let is_same = is_aggregate(code) && is_aggregate(value_type.code());
+    (!is_same).then_some(code)
 }
 
 /// The type and the length in the header that `block` starts with.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Archive, ArchiveLabel, ArchiveSet, Error, Metadata, Record, RecordError, TemporalIndex,
+    Archive, ArchiveLabel, ArchiveSet, Error, Metadata, Record, RecordError, Result, TemporalIndex,
     Timestamp, Version,
 };
 
@@ -105,5 +105,10 @@ impl<'a> Source<'a> {
     /// The error for a value of a record that its metric's type cannot have.
     pub(crate) fn damaged(self, record: &Record<'_>, source: RecordError) -> Error {
         self.archive(record.archive() as usize).damaged(record, source)
+    }
+
+    /// [`Archive::leave_out`] of the archive that a record is of.
+    pub(crate) fn leave_out(self, record: &Record<'_>, error: RecordError) -> Result<()> {
+        self.archive(record.archive() as usize).leave_out(record, error)
     }
 }

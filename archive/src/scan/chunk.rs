@@ -205,7 +205,7 @@ impl Chunk {
                 return Ok(false);
             }
             self.first.get_or_insert_with(|| place_of(&record));
-            self.add(&record).map_err(|error| source.damaged(&record, error))?;
+            self.add(source, &record)?;
         }
         Ok(true)
     }
@@ -235,14 +235,14 @@ impl Chunk {
     }
 
     /// Adds a record, all of it or, if one of its values is damaged, nothing.
-    fn add(&mut self, record: &Record<'_>) -> Result<(), RecordError> {
+    fn add(&mut self, source: Source<'_>, record: &Record<'_>) -> Result<()> {
         let (timestamp, row) = (record.timestamp(), u32::try_from(self.timestamps.len()));
         // Where time went back it could not be searched.
         let (Ok(row), false) = (row, self.newest.is_some_and(|newest| timestamp < newest)) else {
             self.backward_records += 1;
             return Ok(());
         };
-        self.add_values(row, record)?;
+        self.add_values(source, row, record)?;
         self.newest = Some(timestamp);
         self.timestamps.push(timestamp);
         if record.is_mark() {
@@ -253,12 +253,12 @@ impl Chunk {
 
     /// Adds the values of a record, and plans how to add those of others like
     /// it.
-    fn add_values(&mut self, row: u32, record: &Record<'_>) -> Result<(), RecordError> {
+    fn add_values(&mut self, source: Source<'_>, row: u32, record: &Record<'_>) -> Result<()> {
         let mut values = 0;
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
             let Some(columns) = self.columns.get_mut(metric) else { continue };
-            match add_set(row, &set, map, columns) {
+            match add_set(row, &set, map, columns, |error| source.leave_out(record, error)) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {
                     let columns = self.columns.iter_mut().flatten();
@@ -317,17 +317,24 @@ fn is_behind(last: Bound<Timestamp>, timestamp: Timestamp) -> bool {
 }
 
 /// Adds the values of a metric; returns how many bytes were copied of those
-/// that are not numbers.
+/// that are not numbers. `leave_out` decides about bad values.
 #[inline]
 fn add_set(
     row: u32,
     set: &ValueSetView<'_>,
     map: &mut ColumnMap,
     columns: &mut Vec<Column>,
-) -> Result<usize, RecordError> {
+    leave_out: impl Fn(RecordError) -> Result<()>,
+) -> Result<usize> {
     let mut bytes = 0;
     for (position, value) in set.values(map.value_type()).enumerate() {
-        let (instance, value) = value?;
+        let (instance, value) = match value {
+            Ok(pair) => pair,
+            Err(error) => {
+                leave_out(error)?;
+                continue;
+            }
+        };
         let Some(place) = map.place(position, instance) else { continue };
         if columns.is_empty() {
             // Most metrics have one instance forever.

@@ -81,8 +81,8 @@ impl Router {
         self.plans.iter().find(|(id, _)| *id == shape).map(|(_, plan)| plan)
     }
 
-    /// Makes the plan for records like one whose values all have been found to
-    /// be of their metrics' types.
+    /// Makes the plan for records like one whose values have been read; those that
+    /// were left out are not copied.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
         let Some(shape) = record.shape().filter(|shape| self.plan(*shape).is_none()) else {
             return;
@@ -93,7 +93,11 @@ impl Router {
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.find(position, set.pmid()) else { continue };
             plan.values += set.len();
-            for (position, (instance, payload)) in set.payloads().enumerate() {
+            let values = set.payloads().zip(set.values(map.value_type()));
+            for (position, ((instance, payload), value)) in values.enumerate() {
+                if value.is_err() {
+                    continue;
+                }
                 let Some(place) = map.place(position, instance) else { continue };
                 if seen.insert((metric, place)) {
                     // No shape has 2^32 bytes, nor as many places.

@@ -265,6 +265,9 @@ fn what_lies_before_damage_is_returned_before_the_error() {
     let (of_bytes, of_name) = (word(pair_of_bytes), word(pair_of_name));
     file.write_all_at(&of_name, pair_of_bytes).unwrap();
     file.write_all_at(&of_bytes, pair_of_name).unwrap();
+    // Its type is not known, so it is not for that that it is left out.
+    let block = last - 8 + 4 * u64::from(u32::from_be_bytes(of_name));
+    file.write_all_at(&[0], block).unwrap();
     let selection = select(&archive, &["name", "net"]);
     let mut columns = Columns::open(&selection, ..).unwrap();
     let chunk = columns.next_chunk().unwrap().unwrap();

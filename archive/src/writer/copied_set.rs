@@ -3,8 +3,11 @@
 use hashbrown::HashSet;
 
 use super::{check_events, mismatch};
-use crate::format::ResultBuilder;
-use crate::{ArchiveWriter, InstanceId, MetricDesc, Pmid, Record, Result, Timestamp, ValueSetView};
+use crate::format::{ResultBuilder, Stored};
+use crate::{
+    ArchiveWriter, InstanceId, MetricDesc, Pmid, Record, RecordError, Result, Timestamp,
+    ValueSetView,
+};
 
 /// A value set of another archive, and the part of it that is copied.
 #[derive(Debug, Clone, Copy)]
@@ -73,11 +76,20 @@ fn put_set(
         return mismatch(desc);
     }
     builder.begin_set(pmid, value_type);
-    for value in set.values(value_type) {
-        let Ok((instance, value)) = value else { return mismatch(desc) };
-        if is_copied(instance) {
-            check_events(desc, value)?;
-            builder.put_value(instance, value_type, value)?;
+    for ((instance, stored), value) in set.stored().zip(set.values(value_type)) {
+        if !is_copied(instance) {
+            continue;
+        }
+        match (value, stored) {
+            (Ok((_, value)), _) => {
+                check_events(desc, value)?;
+                builder.put_value(instance, value_type, value)?;
+            }
+            // Readers of the copy leave it out as well, and say so.
+            (Err(RecordError::ValueType { .. }), Stored::Block(block)) => {
+                builder.put_stored(instance, block);
+            }
+            _ => return mismatch(desc),
         }
     }
     Ok(())

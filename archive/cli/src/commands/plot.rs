@@ -124,13 +124,13 @@ impl Arguments {
         let caption = self.caption(source, window, clock);
         if let Some(path) = &self.output {
             write_image(path, &caption, &panels, size)?;
-            return check_complete(&replay);
+            return check_complete(&replay, &archives);
         }
         let width = self.display.width();
         let mut out = Output::new();
         out.text.extend_from_slice(terminal::render(&caption, &panels, width).as_bytes());
         out.finish()?;
-        check_complete(&replay)
+        check_complete(&replay, &archives)
     }
 
     fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {

@@ -16,7 +16,7 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
-use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions};
+use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, check_types};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
 use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
 use crate::{Failure, columns, time};
@@ -129,6 +129,7 @@ impl Arguments {
         warn_of_losses(replay);
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
+            check_types(archives.archives())?;
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
@@ -139,7 +140,7 @@ impl Arguments {
         let mut writer = Writer::begin(report, self.format.format());
         samples.write(&request, &mut writer)?;
         let values = writer.finish()?;
-        check_complete(samples.replay())?;
+        check_complete(samples.replay(), &archives)?;
         if values == 0 {
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }

@@ -10,7 +10,7 @@ use pcp_archive::{InstanceId, Metadata, Source, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
-use crate::options::{ArchiveArgument, FormatOptions};
+use crate::options::{ArchiveArgument, FormatOptions, check_types};
 use crate::selection::select_metrics;
 use crate::text::{Grid, Json, Output, json_time, printable, push_plain};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
@@ -84,6 +84,7 @@ impl Arguments {
         let summaries = summarize(&selection, window.origin..=window.end, decrease)?;
         let lines = lines(source.metadata(), &summaries);
         if lines.is_empty() {
+            check_types(archives.archives())?;
             let reason = "the metrics have no numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
         }
@@ -96,7 +97,8 @@ impl Arguments {
             Format::Csv => self.write_csv(&mut out, &lines, &zone)?,
             Format::Jsonl => write_json(&mut out, &lines)?,
         }
-        out.finish()
+        out.finish()?;
+        check_types(archives.archives())
     }
 
     /// Writes a row per instance.

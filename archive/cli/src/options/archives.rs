@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
+use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, TypeConflict, member_files};
 use serde::Serialize;
 
 use crate::Failure;
@@ -54,7 +54,8 @@ impl ArchiveArgument {
         self.each_base(json, |base, out| {
             let archive = Archive::open(base)?;
             warn_of_defects(&archive);
-            print(&archive, out)
+            print(&archive, out)?;
+            check_types(std::slice::from_ref(&archive))
         })
     }
 
@@ -163,6 +164,21 @@ fn warn_of_defects(archive: &Archive) {
     if let Some(more) = defects.len().checked_sub(MAX_INDEX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{base}.index: {more} more entries are ignored; see check"));
     }
+}
+
+/// Warns of the metrics of which values were left out. Called when all else is printed.
+///
+/// # Errors
+///
+/// [`Failure::Lost`] if there are such metrics.
+pub(crate) fn check_types(archives: &[Archive]) -> Result<(), Failure> {
+    let mut is_whole = true;
+    for TypeConflict { file, offset, error } in archives.iter().flat_map(Archive::type_conflicts) {
+        is_whole = false;
+        let file = file.display();
+        warn(&format_args!("{file}: offset {offset}: {error}; such values are left out"));
+    }
+    if is_whole { Ok(()) } else { Err(Failure::Lost) }
 }
 
 #[cfg(test)]

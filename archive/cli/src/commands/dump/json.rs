@@ -64,8 +64,14 @@ fn sets<'r>(
         };
         if let Some(metric) = metric {
             for observed in view.values(metric.desc.value_type) {
-                let (instance, value) =
-                    observed.map_err(|source| dump.archive.damaged(record, source))?;
+                let (instance, value) = match observed {
+                    Ok(pair) => pair,
+                    Err(error) => {
+                        set.error.get_or_insert_with(|| error.to_string());
+                        dump.archive.leave_out(record, error)?;
+                        continue;
+                    }
+                };
                 let json = Json::new(value, dump.archive.metadata());
                 set.values.push((instance.map(InstanceId::get), json));
             }

@@ -6,8 +6,8 @@
 use hashbrown::HashMap;
 use pcp_archive::event::{EventArray, EventFlags, EventRecord};
 use pcp_archive::{
-    Archive, InDom, IndomCursor, InstanceId, MetricDesc, Pmid, Record, Timestamp, ValueSetView,
-    ValueType,
+    Archive, InDom, IndomCursor, InstanceId, MetricDesc, Pmid, Record, RecordError, Timestamp,
+    Value, ValueSetView, ValueType,
 };
 
 use super::Dump;
@@ -46,6 +46,9 @@ struct MetricText {
     value_type: ValueType,
     indom: Option<InDom>,
 }
+
+/// In place of a value whose type is not known.
+const UNREADABLE: &[u8] = b"?";
 
 /// The text after the closing parenthesis in a line of one value.
 const SINGULAR: &[u8] = b": value ";
@@ -194,8 +197,8 @@ fn print_set(
         dump.out.text.extend_from_slice(known.title());
         dump.text("):\n");
     }
-    for (place, observed) in set.values(known.value_type).enumerate() {
-        let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
+    for (place, (instance, observed)) in observations(set, known.value_type) {
+        let value = readable(dump, record, observed)?;
         let out = &mut dump.out.text;
         if !several && known.indom.is_none() {
             out.extend_from_slice(&known.line);
@@ -213,10 +216,37 @@ fn print_set(
             }
             out.extend_from_slice(b" value ");
         }
-        value::push(out, value);
+        match value {
+            Some(value) => value::push(out, value),
+            None => out.extend_from_slice(UNREADABLE),
+        }
         out.push(b'\n');
     }
     Ok(())
+}
+
+/// The values of a set with their instances and places.
+fn observations<'r>(
+    set: &ValueSetView<'r>,
+    value_type: ValueType,
+) -> impl Iterator<Item = (usize, (Option<InstanceId>, Result<Value<'r>, RecordError>))> {
+    let values = set.values(value_type).map(|value| value.map(|(_, value)| value));
+    set.instances().zip(values).enumerate()
+}
+
+/// A value, unless it is [left out](Archive::leave_out).
+fn readable<'r>(
+    dump: &Dump<'_>,
+    record: &Record<'_>,
+    observed: Result<Value<'r>, RecordError>,
+) -> Result<Option<Value<'r>>, Failure> {
+    match observed {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            dump.archive.leave_out(record, error)?;
+            Ok(None)
+        }
+    }
 }
 
 /// Appends `1 or "Anvils"`, or `1 or ???` if the domain does not have the instance.
@@ -246,8 +276,8 @@ fn print_events(
     record: &Record<'_>,
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
-    for (place, observed) in set.values(known.value_type).enumerate() {
-        let (instance, value) = observed.map_err(|source| dump.archive.damaged(record, source))?;
+    for (place, (instance, observed)) in observations(set, known.value_type) {
+        let value = readable(dump, record, observed)?;
         let out = &mut dump.out.text;
         out.extend_from_slice(known.title());
         if known.indom.is_some() {
@@ -256,6 +286,11 @@ fn print_events(
             out.push(b']');
         }
         out.extend_from_slice(b"): ");
+        let Some(value) = value else {
+            out.extend_from_slice(UNREADABLE);
+            out.push(b'\n');
+            continue;
+        };
         match EventArray::unpack(value) {
             Err(source) => dump.text(&format!("damaged event array: {source}\n")),
             Ok(array) if array.is_empty() => dump.text("No event records\n"),

@@ -4,14 +4,14 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::replay::{SelectedMetric, rate_between};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
+use pcp_archive::{InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value};
 use pcp_types::names;
 
 use crate::Failure;
 use crate::columns::{Column, Scale, WantedUnits};
 use crate::formats::jsonl::{Line, Mark};
 use crate::formats::table::{MISSING, Row, Table, cell_text, head, time_text};
-use crate::text::{Json, Output, json_time};
+use crate::text::{Json, Output, json_time, warn};
 use crate::time::Zone;
 
 /// Places of the second in the table.
@@ -142,19 +142,23 @@ pub(super) struct View<'o> {
     /// Of the current archive; `None` for metrics that are not selected.
     metrics: HashMap<Pmid, Option<Shown>>,
     columns: Vec<Live>,
+    /// Metrics of which values were left out because of their type.
+    conflicts: HashSet<Pmid>,
     /// `None` before the first row.
     table: Option<Table>,
 }
 
 impl<'o> View<'o> {
     pub(super) fn new(choice: &'o Choice<'o>, zone: Zone) -> Self {
-        Self { choice, zone, metrics: HashMap::new(), columns: Vec::new(), table: None }
+        let (metrics, conflicts) = (HashMap::new(), HashSet::new());
+        Self { choice, zone, metrics, columns: Vec::new(), conflicts, table: None }
     }
 
     /// Starts another archive, whose values do not continue those before.
     pub(super) fn begin_archive(&mut self) {
         self.metrics.clear();
         self.columns.clear();
+        self.conflicts.clear();
     }
 
     /// Prints the values of the selected metrics; false if the record has none.
@@ -194,7 +198,17 @@ impl<'o> View<'o> {
             let shown = shown.or_insert_with(|| choice.shown(set.pmid(), followed.metadata));
             let Some(shown) = shown else { continue };
             for value in set.values(shown.metric.desc.value_type) {
-                let (instance, value) = value.map_err(|source| followed.damaged(source))?;
+                let (instance, value) = match value {
+                    Ok(pair) => pair,
+                    Err(error @ RecordError::ValueType { pmid, .. }) => {
+                        if self.conflicts.insert(pmid) {
+                            let error = followed.damaged(error);
+                            warn(&format_args!("{error}; such values are left out"));
+                        }
+                        continue;
+                    }
+                    Err(error) => return Err(followed.damaged(error).into()),
+                };
                 let place = shown.column_index(instance, choice, followed.metadata, columns);
                 let Some(place) = place else { continue };
                 let Some(live) = columns.get_mut(place) else { continue };

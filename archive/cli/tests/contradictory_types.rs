@@ -1,0 +1,98 @@
+//! Values whose blocks state another type than the descriptor of their metric are left
+//! out and reported once, and cost nothing else.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{OwnedValue, ValueSet, ValueType, WriterOptions};
+use tempfile::TempDir;
+
+/// Ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
+/// says `double`, the blocks are of 64-bit integers.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let (bad, good) = (archives::desc(1, ValueType::U64), archives::desc(2, ValueType::U64));
+    writer.declare_metric(&bad, &["acme.bad"]).unwrap();
+    writer.declare_metric(&good, &["acme.good"]).unwrap();
+    for second in 0..10 {
+        let set = |desc: &pcp_archive::MetricDesc| ValueSet {
+            pmid: desc.pmid,
+            values: Ok(vec![(None, OwnedValue::U64(26_767_720))]),
+        };
+        archives::write(&mut writer, archives::at(second), vec![set(&bad), set(&good)]);
+    }
+    writer.finish().unwrap();
+    let meta = directory.path().join("acme.meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    let pmid = bad.pmid.raw().to_be_bytes();
+    let at = bytes.windows(4).position(|word| word == pmid).unwrap();
+    bytes[at + 4..at + 8].copy_from_slice(&ValueType::Double.code().to_be_bytes());
+    fs::write(&meta, bytes).unwrap();
+    (directory, base)
+}
+
+fn run(base: &Path, arguments: &[&str]) -> Output {
+    let (command, options) = arguments.split_first().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    program.arg(command).arg(base).args(options).env("TZ", "UTC").output().unwrap()
+}
+
+fn text(output: &[u8]) -> &str {
+    std::str::from_utf8(output).unwrap()
+}
+
+const CONFLICT: &str = "acme.0: offset 808: metric 70.1.1: a value is of type \
+                        64-bit unsigned int, its descriptor has double; such values are left out\n";
+
+#[test]
+fn each_command_that_reads_values_reports_the_metric_once_and_prints_the_others() {
+    let (_directory, base) = archive();
+    for arguments in [
+        &["report", "--format", "csv", "-t", "1s", "acme"][..],
+        &["report", "--raw", "--format", "csv", "acme"],
+        &["report", "--format", "csv", "--stepping", "acme"],
+        &["summary", "--format", "csv"],
+        &["dump"],
+        &["dump", "--json"],
+    ] {
+        let output = run(&base, arguments);
+        let (printed, warnings) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(warnings.matches(CONFLICT).count(), 1, "{arguments:?}: {warnings}");
+        assert_eq!(warnings.matches("70.1.1").count(), 1, "{arguments:?}: {warnings}");
+        assert_eq!(output.status.code(), Some(65), "{arguments:?}");
+        assert!(printed.contains("26767720"), "{arguments:?}: {printed}");
+        assert!(!printed.contains("e-3"), "{arguments:?}: {printed}");
+    }
+    let dump = run(&base, &["dump"]);
+    let bad = "    70.1.1 (acme.bad): value ?\n    70.1.2 (acme.good): value 26767720\n";
+    assert_eq!(text(&dump.stdout).matches(bad).count(), 10);
+}
+
+#[test]
+fn a_metric_of_which_all_values_are_left_out_has_none() {
+    let (_directory, base) = archive();
+    for command in ["report", "summary"] {
+        let output = run(&base, &[command, "acme.bad"]);
+        assert_eq!(output.status.code(), Some(65), "{command}");
+        assert_eq!(text(&output.stdout), "", "{command}");
+        assert!(text(&output.stderr).contains(CONFLICT), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_copy_has_the_same_values_and_the_same_contradiction() {
+    let (directory, base) = archive();
+    let copy = directory.path().join("copy");
+    let to = copy.to_str().unwrap();
+    let output = run(&base, &["convert", "-o", to, "--archive-version", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for (base, code) in [(&base, Some(1)), (&copy, Some(1))] {
+        let check = run(base, &["check"]);
+        assert_eq!(check.status.code(), code);
+        assert_eq!(text(&check.stdout).matches("[data-type]").count(), 10);
+    }
+}

@@ -1,0 +1,60 @@
+//! Metrics whose values contradict their descriptors.
+//!
+//! In: values that readers could not read because their blocks state another type
+//! than the descriptor. Out: the first of each metric in the archive's files. The
+//! values are left out; which of the two types is right is not known.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Archive, Pmid, Record, RecordError, Result};
+
+/// A metric of whose values some were left out, because their blocks state another
+/// type than its descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeConflict {
+    /// The file of the first such value that was met.
+    pub file: PathBuf,
+    /// Where the record of that value starts, in bytes from the start of the file.
+    pub offset: u64,
+    /// [`RecordError::ValueType`].
+    pub error: RecordError,
+}
+
+/// By metric: the volume and the offset of the first record, and the error.
+#[derive(Debug, Default)]
+pub(super) struct TypeConflicts(Mutex<BTreeMap<Pmid, (u32, u64, RecordError)>>);
+
+impl Archive {
+    /// Decides whether reading goes on after a bad value: it does after
+    /// [`RecordError::ValueType`], and the archive
+    /// [remembers](Self::type_conflicts) the metric.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) for any other error.
+    pub fn leave_out(&self, record: &Record<'_>, error: RecordError) -> Result<()> {
+        let RecordError::ValueType { pmid, .. } = error else {
+            return Err(self.damaged(record, error));
+        };
+        let place = (record.volume(), record.offset());
+        let mut known = self.conflicts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = known.entry(pmid).or_insert_with(|| (place.0, place.1, error.clone()));
+        if place < (first.0, first.1) {
+            *first = (place.0, place.1, error);
+        }
+        Ok(())
+    }
+
+    /// The metrics of which readers of this archive have left out values until now,
+    /// in the order of their PMIDs.
+    pub fn type_conflicts(&self) -> Vec<TypeConflict> {
+        let known = self.conflicts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let conflict = |(volume, offset, error): &(u32, u64, RecordError)| {
+            let file = self.volume_path(*volume).unwrap_or(&self.base).to_owned();
+            TypeConflict { file, offset: *offset, error: error.clone() }
+        };
+        known.values().map(conflict).collect()
+    }
+}
