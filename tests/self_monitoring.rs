@@ -12,6 +12,7 @@ use pcp_archive::{Archive, OwnedValue, Timestamp, Value};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
+use crate::harness::binaries;
 use crate::harness::mmv_file::{grow, image, patched, remove};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -168,6 +169,12 @@ fn the_life_of_a_file_is_logged_as_events() {
     let id = agent.id();
     let events = finished(&mut agent);
     assert_eq!(kinds(&events, "app"), ["appeared", "grew", "restarted", "vanished"]);
+    let mut command = Command::new(binaries::mmv_archive());
+    let output =
+        command.arg("events").arg(&agent.archives()[0]).output().expect("start mmv-archive");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(printed.lines().count(), events.len(), "{printed}");
+    assert!(printed.contains("  restarted    file=app  values=1\n"), "{printed}");
     let values: Vec<u64> = events.iter().map(|event| event.values).collect();
     assert_eq!(values, [0, 1, 2, 1, 0, 0]);
     let [first, .., last] = &events[..] else { panic!("{events:?}") };

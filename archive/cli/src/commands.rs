@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod dump;
+pub(crate) mod events;
 pub(crate) mod extract;
 pub(crate) mod follow;
 pub(crate) mod info;

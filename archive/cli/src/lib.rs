@@ -41,7 +41,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use commands::{
-    check, convert, dump, extract, follow, info, metrics, plot, repair, report, summary,
+    check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, summary,
 };
 use failure::Failure;
 use text::{Output, warn};
@@ -66,6 +66,8 @@ enum Command {
     Metrics(metrics::Arguments),
     /// Print an archive record by record, in the format of pmdumplog
     Dump(dump::Arguments),
+    /// Print what happened: when programs started and ended, and where samples are missing
+    Events(events::Arguments),
     /// Print the values of metrics as they are logged, until interrupted
     Follow(follow::Arguments),
     /// Check an archive by all rules of pmlogcheck and more
@@ -110,6 +112,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Info(info) => info.run(),
         Command::Metrics(metrics) => metrics.run(),
         Command::Dump(dump) => dump.run(),
+        Command::Events(events) => events.run(),
         Command::Follow(follow) => follow.run(),
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),

@@ -9,4 +9,4 @@ pub(crate) mod value;
 
 pub(crate) use grid::Grid;
 pub(crate) use output::{Output, output_width, printable, warn};
-pub(crate) use value::{Json, json_time, push_hex, push_plain};
+pub(crate) use value::{EventJson, Json, json_time, push_hex, push_plain};

@@ -1,4 +1,4 @@
-//! Event metrics in `dump` and `report`.
+//! Event metrics in `dump`, `report` and `events`.
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
@@ -74,4 +74,31 @@ fn events_are_records_with_their_parameters_in_json() {
     assert_eq!(reported["value"], expected);
     let options = ["acme.requests", "--json", "-S", "0s", "-s", "1"];
     assert_eq!(line(&printed("follow", &base, &options))["value"], expected);
+}
+
+#[test]
+fn events_are_lines_with_their_times_and_parameters() {
+    let (_directory, base) = archive();
+    let lines = "2023-11-14 22:13:20.000  path=/  size=18446744073709551615  70.1.9=-1\n\
+                 2023-11-14 22:13:20.000  3 events were missed\n";
+    assert_eq!(printed("events", &base, &[]), lines);
+    assert_eq!(printed("events", &base, &["acme", "--last", "1h"]), lines);
+    let objects = printed("events", &base, &["--json"]);
+    let objects: Vec<Json> = objects.lines().map(line).collect();
+    assert_eq!(objects.len(), 2);
+    assert_eq!(objects[0]["metric"], json!("acme.requests"));
+    assert_eq!(objects[0]["parameters"][1]["value"], json!(u64::MAX));
+    assert_eq!(objects[1]["missed"], json!(3));
+}
+
+#[test]
+fn an_archive_without_events_has_none_to_print() {
+    let (_directory, base) = archive();
+    let failure = |arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = program.arg("events").arg(&base).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(failure(&["acme.size"]).contains("none has events"));
 }

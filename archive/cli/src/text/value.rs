@@ -4,7 +4,7 @@
 
 mod json;
 
-pub(crate) use json::{Json, json_time};
+pub(crate) use json::{EventJson, Json, json_time};
 
 use pcp_archive::Value;
 

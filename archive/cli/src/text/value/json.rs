@@ -99,8 +99,8 @@ fn digits(bytes: &[u8]) -> String {
 }
 
 /// One record of an event array.
-#[derive(Serialize)]
-struct EventJson<'a> {
+#[derive(Debug, Serialize)]
+pub(crate) struct EventJson<'a> {
     time: (i64, u32),
     /// The bits of `PM_EVENT_FLAG_*`, as in the metric `event.flags`.
     flags: u32,
@@ -110,7 +110,7 @@ struct EventJson<'a> {
     parameters: Vec<ParameterJson<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ParameterJson<'a> {
     pmid: String,
     metric: Option<&'a str>,
@@ -120,7 +120,8 @@ struct ParameterJson<'a> {
 }
 
 impl<'a> EventJson<'a> {
-    fn new(record: EventRecord<'a>, metadata: Option<&'a Metadata>) -> Self {
+    /// A record of an event array, with the names that the metadata has.
+    pub(crate) fn new(record: EventRecord<'a>, metadata: Option<&'a Metadata>) -> Self {
         let parameters = record.parameters();
         let parameters = parameters.map(|(pmid, value)| ParameterJson::new(pmid, value, metadata));
         Self {

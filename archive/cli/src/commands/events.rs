@@ -1,0 +1,171 @@
+//! `mmv-archive events`: what happened, and when.
+//!
+//! Prints the records of event metrics, a line for each:
+//!
+//! ```text
+//! 2023-11-14 22:13:20.500  ended  file=shop  pid=4711
+//! ```
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use hashbrown::HashMap;
+use pcp_archive::event::{EventArray, EventFlags, EventRecord};
+use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::options::ArchiveArgument;
+use crate::selection::select_metrics;
+use crate::text::{EventJson, Output, printable, push_plain, warn};
+use crate::time::{SpanOptions, Zone, ZoneOptions};
+
+/// Options of `events`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    archive: ArchiveArgument,
+
+    /// Event metrics: names, branches of the name space, or patterns [default: all; of mmv-agent
+    /// mmv.agent.events, which says when programs started and ended, and where samples are missing]
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+
+    /// Print JSON Lines, an object for each event, with times as [seconds, nanoseconds]
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    span: SpanOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+/// An event in JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    metric: &'a str,
+    #[serde(flatten)]
+    event: EventJson<'a>,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let archives = self.archive.open()?;
+        let source = Source::from(&archives);
+        let zone = self.zone.zone(source.label())?;
+        let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
+        let selection = select_metrics(source, &self.metrics, &[])?;
+        let metrics = selection.metrics().iter();
+        let names: HashMap<Pmid, &str> = metrics
+            .filter(|metric| is_of_events(metric.desc.value_type))
+            .map(|metric| (metric.desc.pmid, metric.name.as_str()))
+            .collect();
+        if names.is_empty() {
+            let which = if self.metrics.is_empty() { "no metric of the archive" } else { "none" };
+            return Err(Failure::NoData(format!("{which} has events")));
+        }
+        let mut printer = Printer {
+            out: Output::new(),
+            metadata: source.metadata(),
+            zone,
+            has_names: names.len() > 1,
+            json: self.json,
+        };
+        let mut count = 0;
+        let mut records = source.records_from(window.start)?;
+        while let Some(record) = records.next()? {
+            if record.timestamp() > window.end {
+                break;
+            }
+            for set in record.value_sets() {
+                let Some(name) = names.get(&set.pmid()) else { continue };
+                let Some(desc) = source.metadata().metric(set.pmid()) else { continue };
+                for value in set.values(desc.desc.value_type) {
+                    match value {
+                        Ok((_, value)) => count += printer.print(name, value)?,
+                        Err(error) => warn(&format_args!("{name}: {error}")),
+                    }
+                }
+            }
+        }
+        if count == 0 {
+            return Err(Failure::NoData("nothing happened at these times".to_owned()));
+        }
+        printer.out.finish()
+    }
+}
+
+const fn is_of_events(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::Event | ValueType::HighresEvent)
+}
+
+struct Printer<'a> {
+    out: Output,
+    metadata: &'a Metadata,
+    zone: Zone,
+    /// Events of several metrics are printed.
+    has_names: bool,
+    json: bool,
+}
+
+impl Printer<'_> {
+    /// Prints the events of a value, and returns how many there are.
+    fn print(&mut self, name: &str, value: Value<'_>) -> Result<usize, Failure> {
+        let array = match EventArray::unpack(value) {
+            Ok(array) => array,
+            Err(error) => {
+                warn(&format_args!("{name}: {error}"));
+                return Ok(0);
+            }
+        };
+        let mut count = 0;
+        for record in array.records() {
+            count += 1;
+            if self.json {
+                let event = EventJson::new(record, Some(self.metadata));
+                self.out.json_line(&Line { metric: name, event })?;
+            } else {
+                let line = self.line(name, record);
+                self.out.text.extend_from_slice(line.as_bytes());
+                self.out.spill()?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The time, the metric if there are several, and the parameters: the type of the
+    /// event without its name.
+    fn line(&self, name: &str, record: EventRecord<'_>) -> String {
+        let mut line = self.zone.strftime(record.timestamp(), "%Y-%m-%d %H:%M:%S%.3f");
+        if self.has_names {
+            let _ = write!(line, "  {name}");
+        }
+        if let Some(missed) = record.missed() {
+            let _ = write!(line, "  {missed} events were missed");
+        } else if record.flags() != EventFlags::POINT {
+            let _ = write!(line, "  {}", record.flags());
+        }
+        for (pmid, value) in record.parameters() {
+            let mut text = Vec::new();
+            push_plain(&mut text, value, None);
+            let text = printable(&String::from_utf8_lossy(&text));
+            let metric = self.metadata.metric(pmid).map(pcp_archive::Metric::display_name);
+            let metric = metric.unwrap_or_else(|| pmid.to_string());
+            let short = if metric.contains(|c: char| c.is_alphabetic()) {
+                metric.rsplit('.').next().unwrap_or(&metric)
+            } else {
+                &metric
+            };
+            let _ = match short {
+                "type" => write!(line, "  {text:<11}"),
+                _ if text.contains(' ') => write!(line, "  {short}=\"{text}\""),
+                _ => write!(line, "  {short}={text}"),
+            };
+        }
+        line.truncate(line.trim_end().len());
+        line.push('\n');
+        line
+    }
+}
