@@ -1,11 +1,13 @@
 //! What histograms and live registries cost.
 //!
 //! ```text
-//! cargo bench -p mmv-writer --bench live -- [record | lookup | register]
+//! cargo bench -p mmv-writer --bench live -- [record | lookup | instances | register]
 //! ```
 //!
 //! Prints the median and the best of several rounds. The machine should be idle: with two threads each row needs both processors.
 
+#[path = "live/instances.rs"]
+mod instances;
 #[path = "live/lookup.rs"]
 mod lookup;
 #[path = "live/record.rs"]
@@ -15,8 +17,12 @@ mod register;
 
 fn main() {
     let only = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
-    let parts: [(&str, fn()); 3] =
-        [("record", record::report), ("lookup", lookup::report), ("register", register::report)];
+    let parts: [(&str, fn()); 4] = [
+        ("record", record::report),
+        ("lookup", lookup::report),
+        ("instances", instances::report),
+        ("register", register::report),
+    ];
     for (name, report) in parts {
         if only.as_deref().is_none_or(|only| only == name) {
             report();

@@ -25,7 +25,7 @@ use pcp_types::{InstanceId, NameConflict, NameSpace};
 
 use crate::identity::FileIdentity;
 use crate::mapping::CellStrip;
-use crate::metric::ValueSlot;
+use crate::metric::{Members, ValueSlot};
 use crate::overflow::{Clusters, Overflow};
 use crate::{Error, Label};
 pub(crate) use need::{Need, ValueShape};
@@ -392,7 +392,7 @@ fn check_members(
     numbers: &FileNumbers,
     indom: &str,
     given: Vec<(i32, String)>,
-) -> Result<Arc<[(InstanceId, String)]>, Error> {
+) -> Result<Arc<Members>, Error> {
     let (mut ids, mut names) = (HashSet::new(), HashSet::new());
     for (number, name) in &given {
         numbers.check_instance_name(indom, name)?;
@@ -414,23 +414,25 @@ fn check_members(
             max: i64::from(i32::MAX),
         }),
     };
-    given.into_iter().map(member).collect()
+    Ok(Arc::new(given.into_iter().map(member).collect::<Result<_, _>>()?))
 }
 
 /// Finds the instances that labels describe.
 fn check_targets(
     indom: &str,
-    members: &[(InstanceId, String)],
+    members: &Members,
     labels: Vec<(i32, Label)>,
 ) -> Result<Vec<(InstanceId, Label)>, Error> {
-    let target =
-        |(id, label): (i32, Label)| match members.iter().find(|(member, _)| member.get() == id) {
-            Some((instance, _)) => Ok((*instance, label)),
+    let target = |(id, label): (i32, Label)| {
+        let instance = InstanceId::new(id).ok();
+        match instance.filter(|instance| members.position_of_id(*instance).is_some()) {
+            Some(instance) => Ok((instance, label)),
             None => Err(Error::NoInstance {
                 label: label.name,
                 indom: indom.to_owned(),
                 instance: id.to_string(),
             }),
-        };
+        }
+    };
     labels.into_iter().map(target).collect()
 }

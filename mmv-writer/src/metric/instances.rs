@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use pcp_types::InstanceId;
 
+use super::Members;
+
 /// One handle for each instance of a domain, in the domain's order.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Instances<H> {
-    members: Arc<[(InstanceId, String)]>,
+    members: Arc<Members>,
     handles: Vec<H>,
 }
 
 impl<H> Instances<H> {
     /// Handles in the order of `members`.
-    pub(crate) fn new(members: Arc<[(InstanceId, String)]>, handles: Vec<H>) -> Self {
+    pub(crate) fn new(members: Arc<Members>, handles: Vec<H>) -> Self {
         Self { members, handles }
     }
 
@@ -38,14 +40,15 @@ impl<H> Instances<H> {
         self.handles.get_mut(index)
     }
 
-    /// The handle of an instance by its name. A linear search: keep the handle.
+    /// The handle of an instance by its name: a look-up by hash. The first one of a
+    /// domain makes the table, for all metrics on it. To keep the handle is faster still.
     pub fn by_name(&self, name: &str) -> Option<&H> {
-        self.get(self.members.iter().position(|(_, member)| member == name)?)
+        self.get(self.members.position_of(name)?)
     }
 
-    /// The handle of an instance by its number. A linear search: keep the handle.
+    /// The handle of an instance by its number, as fast as by name.
     pub fn by_id(&self, id: InstanceId) -> Option<&H> {
-        self.get(self.members.iter().position(|(member, _)| *member == id)?)
+        self.get(self.members.position_of_id(id)?)
     }
 
     /// All handles, in the domain's order.

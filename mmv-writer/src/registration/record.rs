@@ -9,6 +9,7 @@ use mmv_format::layout::{
 use pcp_types::{InstanceId, Semantics, Units};
 
 use super::check;
+use crate::metric::Members;
 use crate::{Error, Label};
 
 /// The help texts of a metric or domain.
@@ -62,7 +63,7 @@ pub(crate) struct IndomRecord {
     pub(crate) labels: Vec<Label>,
     pub(crate) instance_labels: Vec<(InstanceId, Label)>,
     /// Its fixed instances.
-    pub(crate) members: Arc<[(InstanceId, String)]>,
+    pub(crate) members: Arc<Members>,
 }
 
 impl IndomRecord {
