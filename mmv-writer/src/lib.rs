@@ -58,7 +58,7 @@
 //! |---|---|---|---|
 //! | [`Counter`] | counter | `add`, `inc`, `value` | shared: `Clone`, `&self` |
 //! | [`OwnedCounter`] | counter | the same | one writer: `&mut self` |
-//! | [`Gauge`] | instant | `set`, `add`, `sub`, `value` | shared |
+//! | [`Gauge`] | instant | `set`, `add`, `sub`, `set_max`, `guard`, `value` | shared |
 //! | [`OwnedGauge`] | instant | the same | one writer |
 //! | [`Discrete`] | discrete | `set`, `value` | shared |
 //! | [`Text`] | discrete | `set` | shared |
@@ -66,7 +66,7 @@
 //! | [`Timer`] | counter | `start`, `time`, `add` | shared |
 //! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
 //! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
-//! | [`Histogram`] | counter | `record`, `count`, `sum` | shared |
+//! | [`Histogram`] | counter | `record`, `record_duration`, `start`, `time`, `count`, `sum` | shared |
 //! | [`OwnedHistogram`] | counter | the same | one writer |
 //!
 //! | operation | instructions |
@@ -74,6 +74,7 @@
 //! | `set`, `value` | one store, one load |
 //! | `add` on a shared handle, 64-bit integers | one atomic add |
 //! | `add` on a shared handle, other types | a compare-exchange loop |
+//! | `set_max` | one load, and a compare-exchange loop if the value is larger |
 //! | `add` on an owned handle or a claimed stripe | load, add, store |
 //!
 //! Handles stay valid when the file is withdrawn; no reader sees them then.
@@ -163,9 +164,9 @@ pub use error::Error;
 pub use label::{Label, LabelValue};
 pub use live::{Family, FixedIndom, LiveBuilder, LiveIndom, LiveRegistry};
 pub use metric::{
-    Buckets, Counter, Discrete, Elapsed, Gauge, Handle, Histogram, Instances, Interval, Measured,
-    Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram, Stripe, Striped, Text, Timer,
-    Timing,
+    Buckets, Counter, Discrete, Elapsed, Gauge, GaugeGuard, Handle, Histogram, HistogramTiming,
+    Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,
+    Stripe, Striped, Text, Timer, Timing,
 };
 pub use mmv_format::layout::Version;
 pub use mmv_format::mmv_directory;

@@ -311,6 +311,12 @@ impl Cell {
     pub(crate) fn update(&self, change: impl FnMut(u64) -> u64) {
         self.atomic().update(change);
     }
+
+    /// As [`Cell::update`], until the function has no other word.
+    #[inline]
+    pub(crate) fn update_while(&self, change: impl FnMut(u64) -> Option<u64>) {
+        self.atomic().update_while(change);
+    }
 }
 
 /// Many values at equal distances in a segment: like [`Cell`], without a pointer for
@@ -409,6 +415,13 @@ impl Word<'_> {
         {
             seen = now;
         }
+    }
+
+    /// As [`Word::update`], until the function has no other word.
+    #[inline]
+    pub(crate) fn update_while(self, change: impl FnMut(u64) -> Option<u64>) {
+        // Without another word there is nothing to do.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 }
 

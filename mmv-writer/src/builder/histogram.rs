@@ -56,7 +56,7 @@ fn add_histogram<R: Registrar>(
     counts.optional = true;
     counts.labels.push(Label::new("histogram", units.to_string()));
     let (counts, sum) = registry.add_histogram(counts, sum, &indom.indom)?;
-    Ok(Cells::new(indom.buckets, counts, sum.cell))
+    Ok(Cells::new(indom.buckets, counts, sum.cell, units))
 }
 
 impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {

@@ -40,10 +40,57 @@ impl<T: Number> Gauge<T> {
         T::add_to(&self.cell, T::from_cell(0).minus(delta));
     }
 
+    /// Replaces the value if `value` is larger: the maximum of what all threads have
+    /// set, and of the 0 at the start. NaN changes nothing.
+    ///
+    /// ```
+    /// use mmv_writer::Gauge;
+    ///
+    /// let longest_queue = Gauge::<u64>::noop();
+    /// longest_queue.set_max(7);
+    /// longest_queue.set_max(3);
+    /// assert_eq!(longest_queue.value(), 7);
+    /// ```
+    #[inline]
+    pub fn set_max(&self, value: T) {
+        self.cell.update_while(|word| (value > T::from_cell(word)).then_some(value.to_cell()));
+    }
+
+    /// Adds one, and subtracts it when the guard is dropped: for what is in progress.
+    /// The guard has a handle of its own, so that it can move to another thread.
+    ///
+    /// ```
+    /// use mmv_writer::Gauge;
+    ///
+    /// let in_flight = Gauge::<u64>::noop();
+    /// {
+    ///     let _request = in_flight.guard();
+    ///     assert_eq!(in_flight.value(), 1);
+    /// }
+    /// assert_eq!(in_flight.value(), 0);
+    /// ```
+    #[must_use = "one is subtracted when this is dropped"]
+    pub fn guard(&self) -> GaugeGuard<T> {
+        self.add(T::ONE);
+        GaugeGuard { gauge: self.clone() }
+    }
+
     /// The current value.
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.load())
+    }
+}
+
+/// One of what is in progress; see [`Gauge::guard`].
+#[derive(Debug)]
+pub struct GaugeGuard<T: Number> {
+    gauge: Gauge<T>,
+}
+
+impl<T: Number> Drop for GaugeGuard<T> {
+    fn drop(&mut self) {
+        self.gauge.sub(T::ONE);
     }
 }
 
@@ -92,6 +139,14 @@ impl<T: Number> OwnedGauge<T> {
         self.set(self.value().minus(delta));
     }
 
+    /// Replaces the value if `value` is larger.
+    #[inline]
+    pub fn set_max(&mut self, value: T) {
+        if value > self.value() {
+            self.set(value);
+        }
+    }
+
     /// The current value.
     #[inline]
     pub fn value(&self) -> T {
@@ -136,5 +191,57 @@ mod tests {
         level.add(1.0);
         level.sub(0.25);
         assert!((level.value() - 2.25).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_maximum_is_that_of_all_threads() {
+        fn maximum<T: Number>(number: impl Fn(u32) -> T + Sync) -> T {
+            let gauge = Gauge::<T>::noop();
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (gauge, number) = (&gauge, &number);
+                    // Each rises in steps that the others overtake.
+                    let mine =
+                        move || (0..50_000).for_each(|n| gauge.set_max(number(4 * n + thread)));
+                    scope.spawn(mine);
+                }
+            });
+            gauge.value()
+        }
+        assert_eq!(maximum(u64::from), 199_999);
+        assert_eq!(maximum(u32::cast_signed), 199_999);
+        assert!((maximum(|n| f64::from(n) / 2.0) - 99_999.5).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_smaller_value_or_none_changes_no_maximum() {
+        let gauge = Gauge::<i64>::noop();
+        gauge.set_max(-5);
+        assert_eq!(gauge.value(), 0);
+        gauge.set(-7);
+        gauge.set_max(-5);
+        assert_eq!(gauge.value(), -5);
+        let mut level = OwnedGauge::<f32>::noop();
+        level.set_max(2.0);
+        level.set_max(f32::NAN);
+        level.set_max(1.0);
+        assert!((level.value() - 2.0).abs() < f32::EPSILON);
+        let level = Gauge::<f64>::noop();
+        level.set_max(f64::NAN);
+        assert!(level.value().abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn guards_of_many_threads_leave_nothing_in_flight() {
+        let in_flight = Gauge::<u32>::noop();
+        let kept = in_flight.guard();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..20_000).for_each(|_| drop(in_flight.guard())));
+            }
+        });
+        assert_eq!(in_flight.value(), 1);
+        std::thread::spawn(move || drop(kept)).join().unwrap();
+        assert_eq!(in_flight.value(), 0);
     }
 }

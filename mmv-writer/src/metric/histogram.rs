@@ -1,8 +1,15 @@
 //! Distributions of values.
 
+mod timing;
+
+use std::time::{Duration, Instant};
+
+use pcp_types::Units;
+
 use super::Buckets;
 use crate::mapping::{Cell, CellStrip, Word};
 use mmv_format::layout::NO_VALUE;
+pub use timing::HistogramTiming;
 
 /// A distribution of values, shared between threads: a counter for each bucket, and
 /// the sum of all values. Any quantile over any time can be computed
@@ -10,6 +17,29 @@ use mmv_format::layout::NO_VALUE;
 ///
 /// Buckets that were never hit have no value, so readers log only those in use.
 /// Recording is two atomic adds.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mmv_writer::{Buckets, Registry, Units};
+///
+/// # fn main() -> Result<(), mmv_writer::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// let registry = Registry::builder("web").directory(directory.path()).sentinel().build()?;
+/// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?;
+/// let latency = registry.counter::<u64>("latency").units(Units::microseconds());
+/// let latency = latency.build_histogram(&buckets)?;
+///
+/// latency.record_duration(Duration::from_millis(3)); // 3000 microseconds
+/// {
+///     let _timing = latency.start();
+///     // the work; its time is recorded at the end of the block
+/// }
+/// let sum = latency.time(|| 1 + 1);
+/// # assert_eq!((sum, latency.count()), (2, 3));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histogram {
@@ -32,19 +62,31 @@ pub(crate) struct Cells {
     /// One for each bucket.
     counts: CellStrip,
     sum: Cell,
+    /// Nanoseconds in the unit of the values.
+    per_unit: u64,
 }
 
 impl Cells {
     /// Makes the cells those of a histogram without values.
-    pub(crate) fn new(buckets: Buckets, counts: CellStrip, sum: Cell) -> Self {
+    pub(crate) fn new(buckets: Buckets, counts: CellStrip, sum: Cell, units: Units) -> Self {
         counts.iter().for_each(|count| count.store(NO_VALUE));
-        Self { buckets, counts, sum }
+        Self { buckets, counts, sum, per_unit: nanoseconds_in(units) }
     }
 
     /// Cells that no reader sees.
     fn noop() -> Self {
         let buckets = Buckets::new(0, 0);
-        Self::new(buckets, CellStrip::private(buckets.count()), Cell::private())
+        let counts = CellStrip::private(buckets.count());
+        Self::new(buckets, counts, Cell::private(), Units::nanoseconds())
+    }
+
+    /// A time in the unit of the values, rounded.
+    #[inline]
+    fn in_units(&self, time: Duration) -> u64 {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (whole, part) = (nanoseconds / self.per_unit, nanoseconds % self.per_unit);
+        // No sum overflows: there is a part only where a unit is longer than 1 ns.
+        whole + u64::from(part >= self.per_unit.div_ceil(2) && part > 0)
     }
 
     /// The count of the bucket of a value. The last bucket holds all values above
@@ -57,6 +99,16 @@ impl Cells {
     fn count(&self) -> u64 {
         let hit = self.counts.iter().map(Word::load).filter(|count| *count != NO_VALUE);
         hit.fold(0, u64::wrapping_add)
+    }
+}
+
+/// Nanoseconds in a unit of time; 1 for what is none.
+fn nanoseconds_in(units: Units) -> u64 {
+    let seconds = units.time_scale_in_seconds();
+    let is_time = (units.space_dimension(), units.time_dimension(), units.count_dimension());
+    match (is_time, seconds) {
+        ((0, 1, 0), Some(seconds)) => (seconds * 1e9).round().max(1.0) as u64,
+        _ => 1,
     }
 }
 
@@ -87,6 +139,26 @@ impl Histogram {
             count.replace(NO_VALUE, 0);
         }
         count.add(1);
+    }
+
+    /// Counts a time, rounded to the unit that the metric was registered with; to
+    /// nanoseconds if that is no unit of time.
+    #[inline]
+    pub fn record_duration(&self, time: Duration) {
+        self.record(self.cells.in_units(time));
+    }
+
+    /// Starts to measure a time, which is recorded as by
+    /// [`Histogram::record_duration`] when the guard is dropped.
+    #[must_use = "the time is recorded when this is dropped"]
+    pub fn start(&self) -> HistogramTiming<'_> {
+        HistogramTiming::new(self)
+    }
+
+    /// Records the time that `work` takes, also if it panics.
+    pub fn time<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _timing = self.start();
+        work()
     }
 
     /// How many values were recorded: adds up the buckets.
@@ -129,6 +201,21 @@ impl OwnedHistogram {
         cells.sum.store(*sum);
     }
 
+    /// Counts a time, rounded to the unit that the metric was registered with; to
+    /// nanoseconds if that is no unit of time.
+    #[inline]
+    pub fn record_duration(&mut self, time: Duration) {
+        self.record(self.cells.in_units(time));
+    }
+
+    /// Records the time that `work` takes.
+    pub fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let since = Instant::now();
+        let result = work();
+        self.record_duration(since.elapsed());
+        result
+    }
+
     /// How many values were recorded: adds up the buckets.
     pub fn count(&self) -> u64 {
         self.cells.count()
@@ -165,5 +252,58 @@ mod tests {
             histogram.record(value);
         }
         assert_eq!((histogram.count(), histogram.sum()), (4, 6));
+    }
+
+    fn in_units(units: Units) -> Histogram {
+        let buckets = Buckets::new(0, 0);
+        let counts = CellStrip::private(buckets.count());
+        Histogram::new(Cells::new(buckets, counts, Cell::private(), units))
+    }
+
+    #[test]
+    fn a_duration_is_counted_in_the_unit_of_the_histogram() {
+        let hour = Units::new([0, 1, 0], [0, 5, 0]).unwrap();
+        for (units, nanoseconds, value) in [
+            (Units::nanoseconds(), 7, 7),
+            (Units::microseconds(), 1_499, 1),
+            (Units::microseconds(), 1_500, 2),
+            (Units::milliseconds(), 3_000_000, 3),
+            (Units::seconds(), 499_999_999, 0),
+            (Units::seconds(), 500_000_000, 1),
+            (hour, 5_400_000_000_000, 2),
+            (hour, 5_399_999_999_999, 1),
+            (Units::bytes(), 12, 12),
+            (Units::NONE, 13, 13),
+            (Units::seconds().per_second(), 14, 14),
+        ] {
+            let histogram = in_units(units);
+            histogram.record_duration(Duration::from_nanos(nanoseconds));
+            assert_eq!((histogram.count(), histogram.sum()), (1, value), "{units}");
+            let mut owned = OwnedHistogram::new(histogram.cells);
+            owned.record_duration(Duration::from_nanos(nanoseconds));
+            assert_eq!((owned.count(), owned.sum()), (2, 2 * value), "{units}");
+        }
+        let histogram = in_units(Units::nanoseconds());
+        histogram.record_duration(Duration::MAX);
+        assert_eq!(histogram.sum(), u64::MAX);
+    }
+
+    #[test]
+    fn times_that_are_measured_at_once_are_all_recorded_unless_discarded() {
+        let histogram = in_units(Units::nanoseconds());
+        let pause = Duration::from_millis(2);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    histogram.time(|| std::thread::sleep(pause));
+                    histogram.start().discard();
+                });
+            }
+        });
+        assert_eq!(histogram.count(), 3);
+        assert!(Duration::from_nanos(histogram.sum()) >= 3 * pause);
+        let mut owned = OwnedHistogram::noop();
+        owned.time(|| std::thread::sleep(pause));
+        assert!(Duration::from_nanos(owned.sum()) >= pause);
     }
 }

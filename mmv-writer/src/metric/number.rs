@@ -9,7 +9,7 @@ use crate::mapping::Cell;
 ///
 /// A cell is always loaded and stored as a whole; a 32-bit number is in its first
 /// four bytes, the others are 0.
-pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
+pub trait Number: Copy + PartialOrd + Send + Sync + sealed::Sealed + 'static {
     /// The type as PCP knows it.
     const VALUE_TYPE: ValueType;
 
