@@ -1,5 +1,5 @@
-//! Programs that restart, grow, appear and vanish while the agent runs, and the
-//! end of the agent itself.
+//! Programs that restart, grow, appear and vanish while the agent runs, and how the
+//! agent itself ends.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 use crate::producers::Producer;
 
-/// What the C program's counter begins with.
+/// The first value of the C program's counter.
 const FIRST: u64 = 12_345_678_901_234;
 
 #[test]
@@ -52,7 +52,7 @@ fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
         fs::write(&config, text).expect("write the configuration");
         let options = ["--config", config.to_str().expect("UTF-8")];
         let mut agent = Agent::start_with(&scratch, &options);
-        // Ten samples of each life.
+        // Ten samples of each run.
         let wait_for = |times: usize| {
             agent.wait_for("more samples", |base| {
                 archive_facts::so_far(base)
@@ -70,14 +70,14 @@ fn a_restart_is_marked_if_that_is_wanted_and_readers_see_no_rate_over_it() {
         let marks = |facts: &Facts| facts.records.iter().filter(|record| record.mark).count();
         assert_eq!(marks(&facts), usize::from(wanted));
         assert_eq!(marks(&captured), usize::from(wanted));
-        // The new program has counted more already than the old one had, so only the mark
-        // shows the restart to a reader. It costs the other program's readers two rates as well.
+        // The new program's counter is already higher than the old one's, so only the mark
+        // shows the restart to a reader. It also costs readers of the other program two rates.
         let base = agent.archive();
         let base = base.to_str().expect("UTF-8");
         let rates = |metric| oracle.run("pmval", &["-z", "-t", "0.05", "-a", base, metric]);
         for (metric, restarts) in [("mmv.app.requests", true), ("mmv.other.steady", false)] {
             let printed = rates(metric);
-            // A time, and a rate or "No values available", of which the first have none.
+            // A time, and a rate or "No values available", as for the first sample.
             let lines = printed.lines().skip_while(|line| !line.starts_with("interval:")).skip(1);
             let rates =
                 lines.map(|line| line.split_whitespace().nth(1).and_then(|word| word.parse().ok()));
@@ -117,7 +117,7 @@ fn a_file_that_grows_in_place_goes_on_and_shows_its_new_metrics() {
     let facts = finished(&mut agent);
     assert_steps(&facts, "mmv.app.requests", &[3, 4]);
     assert_steps(&facts, "mmv.app.errors", &[1, 2]);
-    // Values read while the file changed may be left out, and no others.
+    // Only values that were read while the file changed may be missing.
     let missing =
         samples(&facts, "mmv.app.requests").iter().filter(|value| value.is_none()).count();
     assert!(missing <= 2, "{missing} samples without the file that grew");
@@ -220,7 +220,7 @@ fn on_sigint_the_last_sample_and_the_last_index_entry_are_written() {
     ends_with_a_last_sample(Signal::SIGINT);
 }
 
-/// With an hour between samples, only the end can have logged the second value.
+/// With an hour between samples, only the last sample can have the second value.
 #[track_caller]
 fn ends_with_a_last_sample(signal: Signal) {
     let scratch = Scratch::new();
@@ -244,7 +244,7 @@ fn ends_with_a_last_sample(signal: Signal) {
     }
 }
 
-/// Ends the agent by SIGTERM, checks exit status and archive, and reads it.
+/// Ends the agent by SIGTERM, checks exit status and archive, and reads the archive.
 #[track_caller]
 fn finished(agent: &mut Agent) -> Facts {
     let status = agent.terminate();
@@ -264,7 +264,7 @@ fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
     records.map(|record| record.value(pmid, None)).collect()
 }
 
-/// Whether the newest sample in a growing archive lacks a metric that it knows.
+/// Whether the newest sample in a growing archive lacks a metric of its metadata.
 fn vanished(base: &Path, metric: &str) -> bool {
     archive_facts::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
 }
@@ -287,8 +287,9 @@ fn wait_for_last_value(agent: &Agent, metric: &str, value: u64) {
     });
 }
 
-/// The values of a counter, without repetitions and gaps, are exactly these. Zeros
-/// do not count: libpcp_mmv publishes a file before its program can set values.
+/// Checks that the values of a counter, without repetitions and gaps, are exactly
+/// these. Zeros are ignored: libpcp_mmv publishes a file before its program can set
+/// values.
 #[track_caller]
 fn assert_steps(facts: &Facts, metric: &str, expected: &[u64]) {
     let mut steps: Vec<_> = samples(facts, metric).into_iter().flatten().collect();

@@ -92,7 +92,7 @@ fn without_files_nothing_is_written_and_later_ones_are_found() {
 }
 
 #[test]
-fn a_restarted_application_goes_on_under_its_pmids_without_a_mark() {
+fn a_restarted_application_keeps_its_pmids_without_a_mark() {
     let mut rig = Rig::new();
     let (other, _other) = counter_file(&rig, "other", "count");
     let (count, published) = counter_file(&rig, "app", "count");
@@ -111,11 +111,11 @@ fn a_restarted_application_goes_on_under_its_pmids_without_a_mark() {
     assert_eq!(log.archives, 1);
 }
 
-/// Writes what `with` publishes over the file at `path`, in place.
+/// Overwrites the file at `path` in place with what `with` publishes.
 fn overwrite(path: &Path, with: &Published) {
     let bytes = fs::read(with.path()).unwrap();
     let file = OpenOptions::new().write(true).open(path).unwrap();
-    // As a growing producer does: content first, the generations last.
+    // Like a growing producer: the content first, the generations last.
     file.set_len(bytes.len() as u64).unwrap();
     file.write_all_at(&bytes[Header::BYTES..], Header::BYTES as u64).unwrap();
     file.write_all_at(&bytes[..Header::BYTES], 0).unwrap();
@@ -152,7 +152,7 @@ fn a_file_that_grows_in_place_loses_no_sample_and_gets_no_mark() {
 }
 
 #[test]
-fn a_file_in_flux_is_left_out_until_it_is_whole_again() {
+fn a_file_that_is_being_changed_is_left_out_until_it_is_complete_again() {
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");
     let (count, published) = counter_file(&rig, "app", "count");
@@ -173,7 +173,7 @@ fn a_file_in_flux_is_left_out_until_it_is_whole_again() {
 
 const PID_AT: u64 = std::mem::offset_of!(Header, pid) as u64;
 
-/// The file "app" with the counter "count" at 9, which counts with `process`.
+/// The file "app" with the counter "count" at 9, whose producer is `process`.
 fn file_of(rig: &Rig, process: u32) -> File {
     let workshop = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(workshop.path()).build().unwrap();
@@ -183,7 +183,7 @@ fn file_of(rig: &Rig, process: u32) -> File {
     publish_for(rig, published.path(), process)
 }
 
-/// A copy of a file as "app", which counts with `process`.
+/// A copy of a file as "app", whose producer is `process`.
 fn publish_for(rig: &Rig, file: &Path, process: u32) -> File {
     let path = rig.mmv_dir().join("app");
     fs::copy(file, &path).unwrap();
@@ -212,7 +212,7 @@ fn a_process_that_is_not_reaped_is_logged_once_more() {
 }
 
 #[test]
-fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
+fn the_last_values_of_a_process_are_logged_and_none_after_that() {
     let mut rig = Rig::new();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let file = file_of(&rig, child.id());
@@ -222,7 +222,7 @@ fn the_last_values_of_a_process_are_logged_and_then_it_is_gone() {
     for _ in 0..3 {
         rig.tick();
     }
-    // Another process takes the file over.
+    // Another process becomes the producer of the file.
     file.write_all_at(&std::process::id().to_ne_bytes(), PID_AT).unwrap();
     rig.skip(Duration::from_secs(60));
     rig.tick();
@@ -401,10 +401,10 @@ fn dropped_samples_are_counted_and_marked() {
 }
 
 #[test]
-fn while_the_disk_refuses_sampling_goes_on_and_writing_resumes_by_itself() {
+fn sampling_continues_while_writing_fails_and_writing_resumes_by_itself() {
     let mut rig = Rig::new();
     let (count, _published) = counter_file(&rig, "app", "count");
-    // A file where the host's directory should be.
+    // A file in place of the host's directory.
     fs::create_dir_all(rig.archive_dir()).unwrap();
     let obstacle = rig.host_directory();
     File::create(&obstacle).unwrap();

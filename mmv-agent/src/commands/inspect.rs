@@ -1,8 +1,7 @@
 //! `mmv-agent inspect`: what is in an MMV file, and what is wrong with it.
 //!
-//! The file is read with `pread` only, so nothing that its producer does
-//! meanwhile can hurt. [`Report`] is the whole answer, shown as text or as
-//! JSON.
+//! In comes a path; out goes a [`Report`], as text or as JSON. The file is read with
+//! `pread` only, so its producer cannot disturb the command.
 
 mod report;
 mod text;
@@ -19,12 +18,11 @@ pub(crate) use report::Report;
 
 use crate::error::{EXIT_DATA, EXIT_FINDINGS, EXIT_OK};
 
-/// Reads and judges the file at `path`.
+/// Reads and checks the file at `path`.
 ///
 /// # Errors
 ///
-/// From the system, when the file cannot be opened. A file that can be opened
-/// always gets a report.
+/// Those of open(2). There is a report on every file that can be opened.
 pub(crate) fn inspect(path: &Path) -> io::Result<Report> {
     // A FIFO must not block until another process writes to it.
     let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
@@ -35,7 +33,7 @@ pub(crate) fn inspect(path: &Path) -> io::Result<Report> {
 ///
 /// # Errors
 ///
-/// From the system, when `out` cannot be written to.
+/// Those of `out`.
 pub(crate) fn print(report: &Report, json: bool, out: &mut impl Write) -> io::Result<()> {
     if json {
         serde_json::to_writer(&mut *out, report)?;
@@ -45,8 +43,7 @@ pub(crate) fn print(report: &Report, json: bool, out: &mut impl Write) -> io::Re
     }
 }
 
-/// The exit status of the verdict: 0 sound, 1 something is left out,
-/// 65 refused.
+/// The exit status of a report: 0 sound, 1 entries are left out, 65 refused.
 pub(crate) fn exit_code(report: &Report) -> u8 {
     if report.refusal.is_some() {
         EXIT_DATA

@@ -6,14 +6,16 @@
 //! log mandatory off { mmv.shop.debug }
 //! ```
 //!
-//! A statement is *advisory* unless stated otherwise, and a later one wins over an
-//! earlier one, but an advisory one never over a *mandatory* one. The first of
-//! our groups wins; so the mandatory statements come first, the last of them in
-//! front, then the advisory ones likewise. What no statement names is not logged.
+//! In comes the text of a file; out go groups in the order of their precedence.
 //!
-//! Not as in pmlogger: macros (`%include`) are an error; access rules are read and
-//! mean nothing here; what is logged once and has no discrete semantics is logged
-//! at the default interval, since readers interpolate it.
+//! A statement is *advisory* by default. Later statements override earlier ones, but
+//! an advisory one never overrides a *mandatory* one. The first group that has a metric
+//! counts, so the mandatory statements come first, in reverse order, then the advisory
+//! ones likewise. Metrics that no statement names are not logged.
+//!
+//! Differences from pmlogger: macros (`%include`) are an error; access rules are parsed
+//! and ignored; metrics that are logged once and are not discrete are logged at the
+//! default interval, since readers interpolate them.
 
 mod tokens;
 
@@ -27,7 +29,7 @@ use self::tokens::{Token, Tokens};
 use super::error::ConfigError;
 use super::{Group, InstancePattern, LogMode};
 
-/// The most that pmlogger takes for an interval, in milliseconds.
+/// The longest interval that pmlogger accepts, in milliseconds.
 const LONGEST: u64 = 0x0fff_ffff;
 
 /// The groups of a file.
@@ -45,14 +47,14 @@ pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
     })
 }
 
-/// What is wrong, and in which line.
+/// An error and its line.
 #[derive(Debug, PartialEq, Eq)]
 struct Wrong {
     line: usize,
     message: String,
 }
 
-/// A statement: how, and which metrics with which instances.
+/// A statement: how to log, and which metrics with which instances.
 #[derive(Debug)]
 struct Statement {
     line: usize,
@@ -65,7 +67,7 @@ struct Statement {
 fn parse(text: &str) -> Result<Vec<Group>, Wrong> {
     let mut parser = Parser { tokens: Tokens::of(text)? };
     let mut statements = Vec::new();
-    // Behind the statements come rules about who may talk to pmlogger.
+    // After the statements there are rules about access to pmlogger.
     while !parser.tokens.is_at_end() && !parser.tokens.is_access() {
         statements.push(parser.statement()?);
     }
@@ -96,7 +98,7 @@ fn groups(statements: &[Statement]) -> Vec<Group> {
         }
     }
     groups.push(Group {
-        name: "what is not named".to_owned(),
+        name: "other metrics".to_owned(),
         metrics: vec!["*".to_owned()],
         instances: Vec::new(),
         interval: None,
@@ -112,7 +114,7 @@ struct Parser<'t> {
 impl Parser<'_> {
     fn wrong<T>(&self, expected: &str) -> Result<T, Wrong> {
         let (found, line) = self.tokens.here();
-        Err(Wrong { line, message: format!("{found} where {expected} should be") })
+        Err(Wrong { line, message: format!("found {found}, expected {expected}") })
     }
 
     /// `[log] [mandatory|advisory] on FREQUENCY|off|maybe METRICS`.
@@ -152,14 +154,14 @@ impl Parser<'_> {
             });
         };
         let Some(unit) = self.tokens.take_unit() else {
-            return self.wrong("a unit, msec to hour,");
+            return self.wrong("a unit from msec to hour");
         };
         let millis = number.saturating_mul(unit);
         if millis > LONGEST {
-            let message = format!("{millis} ms is more than the {LONGEST} ms that may be");
+            let message = format!("{millis} ms exceeds the maximum of {LONGEST} ms");
             return Err(Wrong { line, message });
         }
-        // Zero means once to pmlogger.
+        // As in pmlogger, zero means once.
         Ok(Some(match millis {
             0 => (LogMode::Once, None),
             millis => (LogMode::Every, Some(Duration::from_millis(millis))),
@@ -179,11 +181,10 @@ impl Parser<'_> {
         Ok(metrics)
     }
 
-    /// A name, and instances in brackets. Only in braces may a name be one of
-    /// the words that statements are made of.
+    /// A name, and instances in brackets. A keyword may be a name in braces only.
     fn metric(&mut self, in_braces: bool) -> Result<(String, Vec<InstancePattern>), Wrong> {
         let Some(name) = self.tokens.take_name(in_braces) else {
-            return self.wrong("a metric's name");
+            return self.wrong("the name of a metric");
         };
         if !self.tokens.take(&Token::Sign('[')) {
             return Ok((name, Vec::new()));
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn instances_are_names_numbers_and_text() {
         let groups = parse("log on default { mmv.a [ sda, 3 \"x y\" ] mmv.b mmv.c[sda 3 'x'] }");
-        assert!(groups.is_err(), "single quotes are no text");
+        assert!(groups.is_err(), "single quotes are not quotes");
         let groups = parse("log on default { mmv.a [ sda, 3 \"x y\" ] mmv.b mmv.c[on] }").unwrap();
         let name = |name: &str| InstancePattern::Name(name.to_owned());
         let three = InstancePattern::Number(InstanceId::new(3).unwrap());
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn mandatory_wins_over_advisory_and_the_last_one_over_those_before() {
+    fn mandatory_overrides_advisory_and_later_statements_override_earlier_ones() {
         let text = "log advisory on 1 sec mmv.a\nlog mandatory on 2 sec mmv.b\n\
                     log advisory on 3 sec mmv.c\nlog mandatory off mmv.d\n";
         let groups = parse(text).unwrap();
@@ -271,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn words_of_statements_are_names_in_braces_only() {
+    fn keywords_are_names_in_braces_only() {
         let groups = parse("log on default { on every }").unwrap();
         assert_eq!(metrics(&groups), [vec!["on", "every"], vec!["*"]]);
         assert!(parse("log on default on").is_err());
     }
 
     #[test]
-    fn access_rules_are_passed_over() {
+    fn access_rules_are_ignored() {
         let groups = parse("log on default { mmv.a }\n[access]\ndisallow * : all;\n").unwrap();
         assert_eq!(metrics(&groups), [["mmv.a"], ["*"]]);
         assert_eq!(parse("").unwrap().len(), 1);
@@ -287,18 +288,18 @@ mod tests {
     #[test]
     fn an_error_has_the_line_and_what_was_expected() {
         for (text, line, message) in [
-            ("\nlog\nmandatory 5", 3, "\"5\" where \"on\" or \"off\" should be"),
-            ("log on every ten secs mmv.a", 1, "\"ten\" where a number should be"),
-            ("log on 5 mmv.a", 1, "\"mmv.a\" where a unit"),
-            ("log on default {\n}", 2, "\"}\" where a metric's name should be"),
-            ("log on default {\nmmv.a", 2, "the end where a metric's name should be"),
-            ("log on default mmv.a [ ]", 1, "\"]\" where an instance should be"),
-            ("log advisory maybe mmv.a", 1, "\"maybe\" where"),
-            ("log on default { mmv.my-app }", 1, "\"-\" is not"),
+            ("\nlog\nmandatory 5", 3, "found \"5\", expected \"on\" or \"off\""),
+            ("log on every ten secs mmv.a", 1, "found \"ten\", expected a number"),
+            ("log on 5 mmv.a", 1, "found \"mmv.a\", expected a unit"),
+            ("log on default {\n}", 2, "found \"}\", expected the name of a metric"),
+            ("log on default {\nmmv.a", 2, "found the end, expected the name of a metric"),
+            ("log on default mmv.a [ ]", 1, "found \"]\", expected an instance"),
+            ("log advisory maybe mmv.a", 1, "found \"maybe\", expected \"on\""),
+            ("log on default { mmv.my-app }", 1, "unexpected \"-\""),
             ("%include \"x\"", 1, "\"%\""),
-            ("log on default { mmv.a [ \"x\n\" ] }", 1, "text that does not end"),
-            ("log on 75 hours mmv.a", 1, "270000000 ms is more"),
-            ("mmv.a", 1, "\"mmv.a\" where a statement should be"),
+            ("log on default { mmv.a [ \"x\n\" ] }", 1, "a string without an end"),
+            ("log on 75 hours mmv.a", 1, "270000000 ms exceeds"),
+            ("mmv.a", 1, "found \"mmv.a\", expected a statement"),
         ] {
             let found = parse(text).unwrap_err();
             assert_eq!(found.line, line, "{text}: {found:?}");

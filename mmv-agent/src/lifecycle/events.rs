@@ -1,4 +1,4 @@
-//! What happens is in the archive as events.
+//! Events of the agent in the archive.
 
 use std::fs::{self, File};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn events_are_logged_once_and_an_empty_array_follows() {
 }
 
 #[test]
-fn events_need_no_file_that_is_harvested() {
+fn events_are_logged_without_a_harvested_file() {
     let mut rig = telling(1_000_000);
     fs::write(rig.mmv_dir().join("junk"), "junk").unwrap();
     rig.tick();
@@ -65,7 +65,7 @@ fn events_need_no_file_that_is_harvested() {
 }
 
 #[test]
-fn events_of_samples_that_are_dropped_come_with_the_next_ones() {
+fn events_of_dropped_samples_are_in_the_next_one() {
     let mut rig = telling(0);
     let (_count, _published) = counter_file(&rig, "app", "count");
     rig.tick();
@@ -91,7 +91,7 @@ fn events_of_samples_that_are_dropped_come_with_the_next_ones() {
 }
 
 #[test]
-fn events_that_cannot_be_written_wait_and_what_was_lost_is_one_of_them() {
+fn events_that_cannot_be_written_wait_and_the_loss_is_an_event_itself() {
     let mut rig = telling(1_000_000);
     let (_count, _published) = counter_file(&rig, "app", "count");
     fs::create_dir_all(rig.archive_dir()).unwrap();

@@ -1,4 +1,4 @@
-//! Groups: their intervals, and what is logged on change.
+//! Groups: their intervals, and metrics that are logged on change.
 
 use std::process::Command;
 
@@ -165,7 +165,7 @@ fn last_known_values_are_logged_again_in_each_archive_and_after_each_mark() {
 }
 
 #[test]
-fn other_groups_take_over_without_losing_a_tick() {
+fn a_change_of_groups_loses_no_tick() {
     let (mut rig, mode, _published) = rig_with(LogMode::OnChange);
     tick_with(&mut rig, &mode, 5);
     tick_with(&mut rig, &mode, 5);

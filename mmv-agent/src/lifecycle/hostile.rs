@@ -12,7 +12,7 @@ use pcp_archive::OwnedValue;
 
 use super::rig::{Log, Rig, counter_file, entries_of};
 
-/// A file with many values, so that truncation cuts mapped pages away.
+/// A file with so many values that truncation removes mapped pages.
 fn large_file(dir: &Path) -> PathBuf {
     let registry = Registry::builder("large").directory(dir).process(false).build().unwrap();
     let indom = registry.indom("many").names((0..2000).map(|n| format!("n{n}"))).build().unwrap();
@@ -89,7 +89,7 @@ fn truncation_during_the_pass_never_shows_in_the_archive() {
 }
 
 #[test]
-fn things_that_are_no_files_neither_block_nor_hurt() {
+fn directory_entries_that_are_not_files_neither_block_nor_disturb() {
     let mut rig = Rig::new();
     let (good, _good) = counter_file(&rig, "good", "count");
     good.add(1);
@@ -98,7 +98,7 @@ fn things_that_are_no_files_neither_block_nor_hurt() {
     fs::create_dir(dir.join("directory")).unwrap();
     symlink("/etc/passwd", dir.join("outside")).unwrap();
     symlink(dir.join("good"), dir.join("link")).unwrap();
-    // A terabyte of nothing, and the same after a good beginning.
+    // A sparse terabyte, and the same after a valid header.
     File::create(dir.join("sparse")).unwrap().set_len(1 << 40).unwrap();
     let bytes = fs::read(dir.join("good")).unwrap();
     let huge = File::create(dir.join("long")).unwrap();
@@ -172,8 +172,8 @@ fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_next_to_a_good_o
     }
 }
 
-/// Whatever changes at each tick, the number of archives is limited, and the other
-/// file is in every sample.
+/// Checks that with a change at each tick the number of archives is limited, and the
+/// other file is in every sample.
 fn archives_bounded(mut publish: impl FnMut(&Rig, u64) -> Published) {
     const TICKS: u64 = 100;
     let mut rig = Rig::new();
@@ -246,7 +246,7 @@ fn names_that_become_branches_at_each_tick_begin_few_archives() {
 }
 
 #[test]
-fn what_was_left_out_is_logged_again_when_it_has_been_quiet() {
+fn a_metric_left_out_is_logged_again_when_it_has_not_changed_for_a_time() {
     let mut rig = Rig::new();
     let mut published = None;
     for tick in 0..20 {

@@ -31,7 +31,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a file of an archive is this one of its files.
+/// Whether a file is a certain member of an archive.
 fn is(name: &str, member: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, suffix)| suffix == member)
 }
@@ -46,7 +46,7 @@ fn an_archive_begins_with_each_day_in_utc() {
         let (mut rig, _count, _published) =
             counting(|settings| settings.reloadable.rotation.daily = daily);
         rig.tick();
-        // 22:13:20 it was; some seconds before midnight, and some after.
+        // The time was 22:13:20; now some seconds before midnight, then some after.
         rig.skip(Duration::from_secs(6_390));
         rig.tick();
         rig.skip(Duration::from_secs(20));
@@ -67,8 +67,8 @@ fn volumes_end_by_size_and_by_time() {
         counting(|settings| settings.reloadable.rotation.volume_size = 1_400);
     (0..20).for_each(|_| rig.tick());
     let log = rig.finish();
-    // Behind a label of 808 bytes there is room for ten records of 56, or seven
-    // and the prologue.
+    // After a label of 808 bytes there is room for ten records of 56 bytes, or for
+    // seven and the prologue.
     assert_eq!(log.archive().volumes().len(), 3);
     assert_eq!(log.entries.len(), 20);
 
@@ -129,7 +129,7 @@ fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
 }
 
 #[test]
-fn where_others_have_filled_the_disk_the_newest_archive_stays_when_the_agent_ends() {
+fn if_others_fill_the_disk_the_newest_archive_stays_when_the_agent_ends() {
     let (mut rig, _count, _published) = counting(|settings| {
         settings.reloadable.retention.free = Some(u64::MAX);
         settings.reloadable.retention.age = Some(2 * DAY);
@@ -143,14 +143,14 @@ fn where_others_have_filled_the_disk_the_newest_archive_stays_when_the_agent_end
         |names: &[String]| names.iter().all(|name| name.starts_with("20231114.22.13-02."));
     let left = names(&rig.host_directory());
     assert!(left.len() == 3 && is_newest(&left), "{left:?}");
-    // For its age it goes, as any other.
+    // When it is too old it is deleted like any other.
     rig.skip(9 * DAY);
     rig.tidy();
     assert_eq!(names(&rig.host_directory()), [""; 0]);
 }
 
 #[test]
-fn files_of_others_are_neither_counted_nor_deleted() {
+fn files_of_other_programs_are_neither_counted_nor_deleted() {
     let (mut rig, _count, _published) =
         counting(|settings| settings.reloadable.retention.size = Some(1));
     rig.tick();
@@ -196,7 +196,7 @@ fn closed_volumes_are_compressed_when_they_are_old_enough() {
 }
 
 #[test]
-fn nothing_is_compressed_unless_it_is_wanted() {
+fn nothing_is_compressed_unless_configured() {
     let (mut rig, _count, _published) =
         counting(|settings| settings.reloadable.compression.method = None);
     rig.tick();
@@ -205,8 +205,8 @@ fn nothing_is_compressed_unless_it_is_wanted() {
     assert_eq!(names(&rig.host_directory())[0], "20231114.22.13.0");
 }
 
-/// Turns a closed archive into what a killed agent leaves: some bytes
-/// of its last record, and no index entry for the end.
+/// Changes a closed archive into one of a killed agent: with only a part of its last
+/// record, and without an index entry for the end.
 fn tear(base: &Path, cut: u64) {
     let with = |suffix: &str| PathBuf::from(format!("{}.{suffix}", base.display()));
     let shorten = |file: PathBuf, by: u64| {
@@ -220,7 +220,7 @@ fn tear(base: &Path, cut: u64) {
 }
 
 #[test]
-fn what_an_agent_left_open_that_was_killed_is_whole_at_the_next_start() {
+fn an_archive_of_a_killed_agent_is_repaired_at_the_next_start() {
     for cut in [0, 10] {
         let (mut rig, count, _published) = counting(|_| ());
         for _ in 0..3 {
@@ -237,7 +237,7 @@ fn what_an_agent_left_open_that_was_killed_is_whole_at_the_next_start() {
         let end = last.index().entries().last().unwrap().timestamp;
         assert_eq!(end, last.end(), "the index knows the end");
         assert_eq!(entries_of(&base).len(), if cut > 0 { 2 } else { 3 });
-        // Nothing is left to do.
+        // A second clean-up changes nothing.
         let modified = |base: &Path| {
             fs::metadata(format!("{}.index", base.display())).unwrap().modified().unwrap()
         };
@@ -248,7 +248,7 @@ fn what_an_agent_left_open_that_was_killed_is_whole_at_the_next_start() {
 }
 
 #[test]
-fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
+fn an_archive_without_a_record_is_removed_at_the_next_start() {
     let (mut rig, _count, _published) = counting(|_| ());
     rig.tick();
     let base = rig.archives()[0].clone();
@@ -263,7 +263,7 @@ fn an_archive_that_was_never_begun_is_removed_at_the_next_start() {
 }
 
 #[test]
-fn a_volume_goes_for_a_compressed_one_only_if_that_is_the_same() {
+fn a_volume_is_replaced_by_a_compressed_one_only_if_that_has_the_same_content() {
     for cut in [0, 40] {
         let (mut rig, count, _published) = counting(|_| ());
         count.add(1);
@@ -273,7 +273,7 @@ fn a_volume_goes_for_a_compressed_one_only_if_that_is_the_same() {
         let plain = rig.host_directory().join("20231114.22.13.0");
         let bytes = fs::read(&plain).unwrap();
         rig.compress_after(DAY);
-        // Killed when both were there; or the other one was written by another program.
+        // The agent was killed while both existed, or another program wrote the other.
         fs::write(&plain, &bytes).unwrap();
         let packed = rig.host_directory().join("20231114.22.13.0.xz");
         let whole = fs::read(&packed).unwrap();
@@ -287,11 +287,11 @@ fn a_volume_goes_for_a_compressed_one_only_if_that_is_the_same() {
 }
 
 #[test]
-fn files_of_an_archive_that_is_being_made_are_not_taken_for_leftovers() {
+fn files_of_an_archive_that_is_being_created_are_not_leftovers() {
     let (mut rig, _count, _published) = counting(|_| ());
     rig.clean_up_around(|rig| {
         rig.tick();
-        // As a listing may see it that began before the metadata was there.
+        // As in a listing that began before the metadata existed.
         let metadata = rig.host_directory().join("20231114.22.13.meta");
         fs::rename(&metadata, rig.host_directory().join("aside")).unwrap();
     });
@@ -300,7 +300,7 @@ fn files_of_an_archive_that_is_being_made_are_not_taken_for_leftovers() {
 }
 
 #[test]
-fn programs_that_are_in_no_archive_any_more_are_forgotten() {
+fn programs_without_an_archive_are_forgotten() {
     let (mut rig, _count, published) =
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
     let (_other, _others) = counter_file(&rig, "other", "count");
@@ -313,7 +313,7 @@ fn programs_that_are_in_no_archive_any_more_are_forgotten() {
     }
     rig.tick();
     rig.tidy();
-    // The housekeeper has found the oldest archive; the next tick uses that.
+    // The housekeeper has determined the oldest archive; the next tick uses it.
     let (_new, _published) = counter_file(&rig, "new", "count");
     rig.tick();
     rig.tidy();

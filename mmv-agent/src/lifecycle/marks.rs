@@ -1,4 +1,4 @@
-//! Marks where programs restart, for those who want them.
+//! Marks where programs restart, if configured.
 
 use std::fs;
 use std::path::Path;

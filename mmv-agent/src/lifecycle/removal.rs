@@ -53,7 +53,7 @@ impl Rig {
 fn a_file_of_an_ended_process_is_removed_after_the_configured_time() {
     let (mut rig, _file) = after_a_death(removing());
     rig.after(MINUTE * 59);
-    assert!(rig.has_app(), "there is a minute left");
+    assert!(rig.has_app(), "a minute remains");
     rig.after(MINUTE * 2);
     assert!(!rig.has_app());
     let log = rig.finish();
@@ -103,11 +103,11 @@ fn a_file_that_was_created_again_stays() {
 }
 
 #[test]
-fn what_takes_the_files_place_in_the_last_moment_stays() {
+fn a_file_that_replaces_it_at_the_last_moment_stays() {
     for link in [false, true] {
         let (mut rig, _file) = after_a_death(removing());
         rig.skip(HOUR * 2);
-        // The sampler has requested it; now another file takes the name first.
+        // The sampler has requested the removal; before that another file gets the name.
         rig.tick();
         let (path, aside) = (rig.mmv_dir().join("app"), rig.archive_dir().join("aside"));
         fs::rename(&path, &aside).unwrap();
@@ -139,7 +139,7 @@ fn a_file_that_another_process_has_taken_over_stays() {
 }
 
 #[test]
-fn an_agent_that_is_restarted_meanwhile_removes_the_file_all_the_same() {
+fn an_agent_that_is_restarted_meanwhile_removes_the_file_later() {
     let (mut rig, _file) = after_a_death(removing());
     rig.restart();
     rig.tick();
@@ -154,7 +154,7 @@ fn an_agent_that_is_restarted_meanwhile_removes_the_file_all_the_same() {
 
 #[test]
 fn a_process_that_no_agent_saw_end_proves_nothing() {
-    // One ended while no agent ran, the other before any agent knew it.
+    // One ended while no agent ran, the other before any agent had read its file.
     for known in [true, false] {
         let mut rig = removing();
         let mut child = process();

@@ -1,4 +1,4 @@
-//! What holds from one run of the agent to the next.
+//! What stays the same from one run of the agent to the next.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn archives_of_one_run_join_unless_samples_were_lost_between_them() {
 }
 
 #[test]
-fn a_restart_that_is_marked_parts_archives_only_where_it_is_between_them() {
+fn a_marked_restart_separates_archives_only_if_it_is_between_them() {
     for (wanted, between, parted) in
         [(true, true, true), (false, true, false), (true, false, false)]
     {
@@ -99,7 +99,7 @@ fn archives_of_two_runs_join_unless_a_file_was_replaced_between_them() {
     rig.tick();
     let second = server_of(&rig.archives()[0]);
     assert_eq!((first.0, first.1 + 1), second);
-    // Seen now, so it is no loss the next time.
+    // It is known now, so it is no loss the next time.
     rig.restart();
     rig.tick();
     assert_eq!(server_of(&rig.archives()[0]), second);
@@ -118,12 +118,12 @@ fn a_metric_keeps_its_pmid_over_restarts_of_the_agent() {
         ["mmv.a.count", "mmv.b.count"]
             .map(|name| archive.metadata().metric_by_name(name).unwrap().desc.pmid.to_string())
     };
-    // In byte order of the names it would be the other way round.
+    // By the byte order of the names it would be the reverse.
     assert_eq!(pmids(&rig), ["70.2.1", "70.1.1"]);
     rig.restart();
     rig.tick();
     assert_eq!(pmids(&rig), ["70.2.1", "70.1.1"]);
-    // Also when one of them comes late.
+    // Also if one of them appears later.
     rig.restart();
     drop(second);
     rig.tick();
@@ -138,7 +138,7 @@ fn a_metric_keeps_its_pmid_over_restarts_of_the_agent() {
 }
 
 #[test]
-fn a_mark_stands_where_samples_are_missing_after_a_prologue() {
+fn missing_samples_after_a_prologue_are_marked() {
     let mut rig = Rig::new();
     let (count, _published) = counter_file(&rig, "app", "count");
     count.add(1);

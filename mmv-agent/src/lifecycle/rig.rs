@@ -1,4 +1,4 @@
-//! An agent in a box: temporary directories and a clock that is moved by hand.
+//! A test rig: an agent with temporary directories and a clock that the test moves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl Rig {
         self.archiver.report().synced
     }
 
-    /// Runs the tasks of the housekeeping thread.
+    /// Performs the tasks of the housekeeping thread.
     fn keep(&mut self) {
         while let Ok(task) = self.tasks.try_recv() {
             self.housekeeper.perform(task);
@@ -124,7 +124,7 @@ impl Rig {
         self.housekeeper.save();
     }
 
-    /// Lets the housekeeper look after archives, at the rig's time.
+    /// Performs tasks, and deletes archives as the housekeeper would at the rig's time.
     pub(super) fn tidy(&mut self) {
         self.keep();
         self.housekeeper.tidy(self.start.saturating_add(self.now));
@@ -153,13 +153,13 @@ impl Rig {
         self.archive_dir().join("box")
     }
 
-    /// Other groups from the next tick on.
+    /// Changes the groups from the next tick on.
     pub(super) fn regroup(&mut self, groups: Vec<Group>) {
         self.home.settings.reloadable.groups = groups;
         self.sampler.change(&self.home.settings, Duration::ZERO);
     }
 
-    /// Orders the writer to do something.
+    /// Gives the writer an order.
     pub(super) fn order(&mut self, order: Order) {
         self.sampler.delivery.queue.order(order);
         self.write();
@@ -248,7 +248,7 @@ impl Rig {
     }
 }
 
-/// Whatever happened to the agent, its archives are without errors.
+/// Checks that an archive has no errors.
 fn assert_sound(base: &Path) {
     let report = check(base).unwrap();
     let is_error = |finding: &&Finding| finding.defect.severity() == Severity::Error;
@@ -256,7 +256,7 @@ fn assert_sound(base: &Path) {
     assert!(errors.is_empty(), "{}: {errors:?}", base.display());
 }
 
-/// What lasts from one run to the next, and the settings.
+/// What is kept from one run to the next, and the settings.
 struct Home {
     store: Arc<Store>,
     shared: Arc<SharedStatus>,
@@ -273,7 +273,7 @@ impl Home {
         }
     }
 
-    /// An agent that is to be run here.
+    /// A new agent with these settings.
     fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Housekeeper, Receiver<Task>) {
         let settings = &self.settings;
         let host = Host { name: "box".into(), ..Host::here() };
@@ -390,7 +390,7 @@ impl Log {
         metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).map(str::to_owned)
     }
 
-    /// Names and values of all labels of a level.
+    /// Names and values of all labels of a class.
     pub(super) fn labels(&self, level: &str) -> Vec<(String, String)> {
         let is_level = |target: LabelTarget| format!("{:?}", target.class()) == level;
         let histories = self.archive.metadata().labels().filter(|(target, _)| is_level(*target));

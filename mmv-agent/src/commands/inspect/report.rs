@@ -13,19 +13,19 @@ use zerocopy::FromBytes;
 use super::values::value_of;
 use crate::metadata::complete_name;
 
-/// Entries of the table of contents that are shown at most, in a file whose
-/// header claims more.
+/// The most entries of the table of contents that are shown, whatever the header
+/// claims.
 const TOC_SHOWN: usize = 64;
 
-/// The answer of `inspect`.
+/// The result of `inspect`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     /// The path as given.
     pub file: String,
     /// Bytes of the file.
     pub size: u64,
-    /// Why the file as a whole is refused, if it is. The header and the table
-    /// of contents are then shown as far as they can be read, unchecked.
+    /// Why the file as a whole is refused, if it is. The report then has the header and
+    /// the table of contents as far as they can be read, unchecked.
     pub refusal: Option<String>,
     /// The header.
     pub header: Option<Header>,
@@ -41,12 +41,12 @@ pub(crate) struct Report {
     pub skipped: Vec<Flaw>,
     /// How many more there are.
     pub unlisted: usize,
-    /// Metrics that are not logged because their complete name, which begins
-    /// with the file's, is not one.
+    /// Metrics that are not logged because their complete name, which begins with the
+    /// file's, is not a metric name.
     pub misnamed: Vec<String>,
 }
 
-/// The header's fields as they stand.
+/// The header's fields as they are in the file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Header {
     /// The version.
@@ -107,7 +107,7 @@ pub(crate) struct Metric {
     pub item: u32,
     /// Its own part of the name.
     pub name: String,
-    /// The complete name under this file's name, if that is one.
+    /// The complete name, with the file's, if it is a metric name.
     pub complete_name: Option<String>,
     /// The type of the values.
     #[serde(rename = "type")]
@@ -135,8 +135,7 @@ pub(crate) struct Value {
     pub offset: u64,
     /// Where its text is, for a string.
     pub string_offset: Option<u64>,
-    /// What it is; null for "no value". Numbers that JSON has none for are
-    /// strings.
+    /// The value; null for "no value". Numbers that JSON cannot represent are strings.
     #[serde(rename = "value")]
     pub content: serde_json::Value,
 }
@@ -150,7 +149,7 @@ pub(crate) struct Label {
     pub identity: u32,
     /// The instance's number.
     pub instance: Option<i32>,
-    /// Whether it only describes.
+    /// Whether it does not identify, but only describes.
     pub optional: bool,
     /// Its name.
     pub name: String,
@@ -172,7 +171,7 @@ pub(crate) struct Flaw {
 }
 
 impl Report {
-    /// The report on an open file that was called `path`.
+    /// The report on an open file, whose path is `path`.
     pub(crate) fn of(path: &Path, file: &File) -> Self {
         let size = file.metadata().map_or(0, |metadata| metadata.len());
         let head = read_header(file);

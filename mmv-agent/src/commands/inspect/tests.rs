@@ -1,4 +1,4 @@
-//! Files of our own writer, and the damaged ones of the corpus.
+//! Reports on files of our writer, and on the damaged ones of the corpus.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn json_of(report: &Report) -> Value {
 }
 
 #[test]
-fn a_sound_file_is_shown_whole() {
+fn everything_in_a_sound_file_is_shown() {
     let (_dir, published) = sample();
     let report = inspect(published.path()).unwrap();
     assert_eq!(exit_code(&report), 0);
@@ -81,7 +81,7 @@ fn a_file_that_is_not_ready_is_refused_with_its_numbers() {
 }
 
 #[test]
-fn a_name_that_the_file_name_spoils_is_a_finding() {
+fn a_metric_name_that_is_invalid_with_the_file_name_is_a_finding() {
     let (dir, published) = sample();
     let path = dir.path().join("my-shop");
     fs::copy(published.path(), &path).unwrap();

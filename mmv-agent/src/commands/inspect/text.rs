@@ -1,4 +1,4 @@
-//! A report for people.
+//! A report as text.
 
 use std::io::{self, Write};
 
@@ -122,7 +122,7 @@ fn print_verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// A foreign text that can do nothing to a terminal.
+/// A text of the file on one line, without control characters for the terminal.
 fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

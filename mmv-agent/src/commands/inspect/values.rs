@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::source::{TEXT_BYTES, low_half};
 
-/// The value of an entry as JSON: null for "no value" and for what could not
-/// be read, a string for a number that JSON cannot write.
+/// The value of an entry as JSON: null for "no value" and for a value that cannot be
+/// read, a string for a number that JSON cannot represent.
 pub(super) fn value_of(file: &File, kind: MetricKind, entry: &ValueEntry, sentinel: bool) -> Value {
     let value = match kind {
         MetricKind::String => entry.string.and_then(|at| text(file, at, sentinel)),
@@ -41,7 +41,7 @@ fn text(file: &File, at: u64, sentinel: bool) -> Option<Value> {
     Some(String::from_utf8_lossy(text).into_owned().into())
 }
 
-/// Microseconds, with those of an interval that is open now.
+/// Microseconds, including those of a running interval.
 fn elapsed(value: i64, open: i64) -> i64 {
     let now = (Timestamp::now().as_nanos() / 1000) as i64;
     if open < 0 { value.wrapping_add(now).wrapping_add(open) } else { value }
@@ -61,7 +61,7 @@ fn number(value_type: ValueType, word: u64, sentinel: bool) -> Option<Value> {
         ValueType::U32 => low_half(word).into(),
         ValueType::I64 => word.cast_signed().into(),
         ValueType::U64 => word.into(),
-        // By its shortest text: widened to a double, 0.1 would get a tail.
+        // By its shortest text: converted to a double, 0.1 would get more digits.
         ValueType::Float => float(f32::from_bits(low_half(word)).to_string()),
         ValueType::Double => float(f64::from_bits(word).to_string()),
         _ => return None,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_flag_some_cells_are_no_value() {
+    fn with_the_sentinel_flag_some_cells_mean_no_value() {
         for (value_type, word, absent) in [
             (ValueType::U64, u64::MAX, true),
             (ValueType::U32, u64::MAX, true),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_interval_counts_up_to_now() {
+    fn a_running_interval_counts_up_to_now() {
         assert_eq!(elapsed(100, 0), 100);
         let start = (Timestamp::now().as_nanos() / 1000) as i64;
         let value = elapsed(100, -start);

@@ -1,10 +1,10 @@
-//! The words, numbers and signs of pmlogger's configuration language.
+//! The tokens of pmlogger's configuration language.
 
 use std::fmt;
 
 use super::Wrong;
 
-/// Words that statements are made of, and which are no names outside of braces.
+/// Keywords, which are not names outside of braces.
 const RESERVED: [&str; 15] = [
     "log",
     "mandatory",
@@ -34,14 +34,14 @@ const UNITS: [(&str, u64); 7] = [
     ("hour", 3_600_000),
 ];
 
-/// A piece of the text.
+/// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     Word(&'t str),
-    /// In double quotes, which are taken off.
+    /// The text within double quotes.
     Text(&'t str),
     Number(&'t str),
-    /// A brace, a bracket or a comma; others in access rules only.
+    /// A brace, a bracket or a comma; in access rules any character.
     Sign(char),
     End,
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Token<'_> {
     }
 }
 
-/// All tokens of a text, with their lines, and how many of them are read.
+/// All tokens of a text, with their lines, and the index of the next one.
 #[derive(Debug)]
 pub(super) struct Tokens<'t> {
     all: Vec<(Token<'t>, usize)>,
@@ -120,7 +120,7 @@ impl<'t> Tokens<'t> {
 
     pub(super) fn take_number(&mut self) -> Option<u64> {
         self.take_if(|found| match found {
-            // One that does not fit is too large for all it may be.
+            // A number that does not fit is too large anyway.
             Token::Number(text) => Some(text.parse().unwrap_or(u64::MAX)),
             _ => None,
         })
@@ -160,12 +160,12 @@ fn milliseconds(word: &str) -> Option<u64> {
     UNITS.iter().find(|(unit, _)| *unit == singular).map(|(_, millis)| *millis)
 }
 
-/// Whether three tokens begin the access rules.
+/// Whether three tokens are the start of the access rules.
 fn is_access(tokens: &[(Token<'_>, usize); 3]) -> bool {
     tokens.map(|(token, _)| token) == [Token::Sign('['), Token::Word("access"), Token::Sign(']')]
 }
 
-/// The token at the start of `rest`, and its length; else what is wrong.
+/// The token at the start of `rest` and its length, or what is wrong.
 fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), String> {
     let until = |wanted: &dyn Fn(char) -> bool| {
         rest.find(|character| !wanted(character)).unwrap_or(rest.len())
@@ -185,9 +185,9 @@ fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), St
         '"' => {
             let inside = rest.get(1..).unwrap_or_default();
             let end = inside.find(['"', '\n']).filter(|end| inside[*end..].starts_with('"'));
-            let Some(end) = end else { return Err("text that does not end on its line".into()) };
+            let Some(end) = end else { return Err("a string without an end on its line".into()) };
             if end == 0 {
-                return Err("text without a character".into());
+                return Err("an empty string".into());
             }
             (Token::Text(inside.get(..end).unwrap_or_default()), end + 2)
         }
@@ -195,7 +195,7 @@ fn token(rest: &str, first: char, access: bool) -> Result<(Token<'_>, usize), St
         sign if access => (Token::Sign(sign), sign.len_utf8()),
         sign => {
             return Err(format!(
-                "\"{}\" is not of this language; instances may stand in double quotes",
+                "unexpected \"{}\"; instances may be in double quotes",
                 sign.escape_default()
             ));
         }
