@@ -1,15 +1,16 @@
 //! Errors of registration and publication.
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use mmv_format::file::FileError;
 use mmv_format::layout::{MAX_SERIAL, Version};
 
 /// Why a registration or a publication failed, with the name that it is about.
 ///
-/// A handle never fails.
-#[derive(Debug, thiserror::Error)]
+/// A handle never fails. Printed with `{:?}` it is the same sentence as with `{}`, so
+/// that a `main` that returns it prints something to read.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be created, allocated, mapped, written or renamed.
@@ -206,6 +207,12 @@ impl From<FileError> for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Checks that a number is within `min..=max`.
     pub(crate) fn check_range(
@@ -234,5 +241,16 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_main_returns_can_be_read() {
+        let error = Error::MetricName { name: "http-requests".to_owned() };
+        assert_eq!(format!("{error:?}"), "\"http-requests\" is not a metric name");
     }
 }
