@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(settings.interval, Duration::from_secs(5));
         fs::write(&theirs, "\nlog of default mmv.b\n").unwrap();
         let error = invocation.settings().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}:2: \"of\"", theirs.display())), "{error}");
+        assert!(error.starts_with(&format!("{}:2: found \"of\"", theirs.display())), "{error}");
     }
 }
