@@ -15,6 +15,8 @@ use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::{grow, image, patched, remove};
 use crate::harness::oracle::Oracle;
+use crate::harness::pmcd::Pmcd;
+use crate::harness::pminfo;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 use crate::harness::wait;
@@ -399,6 +401,55 @@ fn an_agent_counts_what_it_does() {
     for name in ["records.dropped", "records.lost", "archives.deleted"] {
         assert_eq!(last(&base, &format!("mmv.agent.{name}")), Some(0), "{name}");
     }
+}
+
+/// The PMID of a metric in an archive, as PCP prints it.
+fn pmid(base: &Path, name: &str) -> String {
+    let archive = Archive::open(base).expect("an archive");
+    archive.metadata().metric_by_name(name).expect(name).desc.pmid.to_string()
+}
+
+#[test]
+fn files_have_the_pmids_of_pmdammv_next_to_an_agents_own_metrics_and_events() {
+    let scratch = Scratch::new();
+    // Every cluster that a file can have at the ends, and one without any.
+    for (name, cluster) in [("first", 1), ("free", 0), ("own", 2047), ("top", 4095)] {
+        scratch.install_bytes(&image(cluster, 1, &[("requests", 3)]), name);
+    }
+    let all = [&WITH_OWN_METRICS[..], &WITH_EVENTS[2..]].concat();
+    let mut agent = Agent::start_with(&scratch, &all);
+    agent.wait_for("own metrics", |base| last(base, "mmv.agent.ticks.taken").is_some());
+    let expected = [("first", 1), ("free", 2), ("own", 2047), ("top", 4095)];
+    if let Some(oracle) = Oracle::find() {
+        let pmcd = Pmcd::start(&oracle, &scratch);
+        let served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
+        for (name, cluster) in expected {
+            let served = &served[&format!("mmv.{name}.requests")];
+            assert_eq!(served.pmid, format!("70.{cluster}.1"), "{name}");
+        }
+    }
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let base = agent.archive();
+    assert!(types(&base).contains(&"appeared top".to_owned()));
+    if let Some(oracle) = Oracle::find() {
+        compliance::check(&oracle, &base);
+    }
+    for (name, cluster) in expected {
+        let name = format!("mmv.{name}.requests");
+        assert_eq!((pmid(&base, &name), last(&base, &name)), (format!("70.{cluster}.1"), Some(3)));
+    }
+    assert_eq!(pmid(&base, "mmv.agent.events"), "70.0.1001");
+    assert!(pmid(&base, "mmv.agent.ticks.taken").starts_with("70.0.1"));
+    assert!(!agent.log().contains("moved"), "{}", agent.log());
+    // The next archive has the same.
+    let before = pmid(&base, "mmv.agent.bytes.written");
+    let mut next = Agent::start_with(&scratch, &all);
+    wait::until_true("its archive", || next.archives().len() == 2);
+    next.wait_for("own metrics", |base| last(base, "mmv.agent.ticks.taken").is_some());
+    assert!(next.terminate().success());
+    let base = next.archives().pop().expect("an archive");
+    assert_eq!(pmid(&base, "mmv.agent.bytes.written"), before);
+    assert_eq!(pmid(&base, "mmv.free.requests"), "70.2.1");
 }
 
 #[test]

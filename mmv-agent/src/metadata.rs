@@ -19,7 +19,8 @@ mod translation;
 
 pub(crate) use catalog::{Catalog, Conflict, Member, Merged, merge};
 pub(crate) use clusters::{
-    Assignments, Claim, ClusterAllocator, Collision, DOMAIN, FileCluster, OWN_CLUSTER,
+    Assignments, Claim, ClusterAllocator, Collision, DOMAIN, FileCluster, MAX_AUTOMATIC,
+    OWN_CLUSTER,
 };
 pub(crate) use declared::{Declared, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;

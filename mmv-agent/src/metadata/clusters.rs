@@ -13,7 +13,8 @@
 //!   even by a file that is gone; if all were, the automatic one that has been without
 //!   a file for the longest;
 //! * a file keeps its cluster by its name, over any number of restarts of its
-//!   application.
+//!   application;
+//! * the agent's own file is in [`OWN_CLUSTER`], which no file can ask for nor get.
 //!
 //! The same files in the same order get the same clusters, so the first start assigns
 //! clusters in byte order of the names, as pmdammv does.
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
+use mmv_format::layout::MAX_CLUSTER;
 use serde::{Deserialize, Serialize};
 
 use super::ItemAllocators;
@@ -33,8 +35,11 @@ pub(crate) const DOMAIN: u32 = 70;
 /// The largest cluster assigned automatically. The cluster is shifted by 11 bits
 /// into an indom's 22-bit serial, so larger ones overflow.
 pub(crate) const MAX_AUTOMATIC: u32 = 2047;
-/// The cluster of the agent's events, never assigned to a file.
-pub(crate) const OWN_CLUSTER: u32 = 4095;
+/// The cluster of the agent's events and own metrics: a file that states 0 gets another
+/// one. pmdammv has its control metrics there, as items 0 to 3.
+pub(crate) const OWN_CLUSTER: u32 = 0;
+/// What is added to the items of the agent's own file.
+const OWN_ITEMS: u32 = 100;
 
 /// What a file asks for.
 #[derive(Debug, Clone)]
@@ -47,6 +52,8 @@ pub(crate) struct Claim {
     pub owner: u32,
     /// Its metrics.
     pub items: Items,
+    /// Whether it is the agent's own file.
+    pub own: bool,
 }
 
 /// A cluster for a file.
@@ -64,7 +71,7 @@ pub(crate) struct Placement {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Collision {
     /// The number cannot be a cluster of a file.
-    #[error("cluster {cluster} is not within 1..=4094")]
+    #[error("cluster {cluster} is not within 1..=4095")]
     OutOfRange {
         /// The cluster asked for.
         cluster: u32,
@@ -161,7 +168,9 @@ impl ClusterAllocator {
     pub(crate) fn of(assignments: Assignments) -> Self {
         let Assignments { clusters, used, items } = assignments;
         let mut allocator = Self { items, ..Self::default() };
-        for FileCluster { file: FileName(file), requested, cluster, seen } in clusters {
+        // The state file may have any number.
+        let others = clusters.into_iter().filter(|known| known.cluster != OWN_CLUSTER);
+        for FileCluster { file: FileName(file), requested, cluster, seen } in others {
             allocator.by_file.insert(file, Remembered { requested, cluster, seen });
             allocator.used.insert(cluster);
             allocator.automatic.insert(cluster);
@@ -258,6 +267,9 @@ impl ClusterAllocator {
     /// [`release`]: Self::release
     pub(crate) fn place(&mut self, claim: &Claim) -> Result<Placement, Collision> {
         self.release(&claim.file);
+        if claim.own {
+            return Ok(self.place_own(claim));
+        }
         let remembered = self
             .by_file
             .get(&claim.file)
@@ -271,6 +283,21 @@ impl ClusterAllocator {
         let allocator = Arc::make_mut(self.items.entry(cluster).or_default());
         let renumbered = allocator.allocate(&claim.items);
         Ok(Placement { cluster, moved, renumbered })
+    }
+
+    /// Gives the agent's own file its cluster, and items that are not those of pmdammv.
+    fn place_own(&mut self, claim: &Claim) -> Placement {
+        self.hold(OWN_CLUSTER, claim);
+        let moved = |(item, metric): (&u32, &Item)| (item + OWN_ITEMS, metric.clone());
+        let items: Items = Arc::new(claim.items.iter().map(moved).collect());
+        let allocator = Arc::make_mut(self.items.entry(OWN_CLUSTER).or_default());
+        let others = allocator.allocate(&items);
+        let number = |item: &u32| {
+            let moved = item + OWN_ITEMS;
+            (*item, others.get(&moved).copied().unwrap_or(moved))
+        };
+        let renumbered = claim.items.keys().map(number).collect();
+        Placement { cluster: OWN_CLUSTER, moved: None, renumbered }
     }
 
     /// The file is no longer harvested; its cluster stays remembered.
@@ -351,7 +378,7 @@ impl ClusterAllocator {
     fn hold(&mut self, cluster: u32, claim: &Claim) {
         self.used.insert(cluster);
         self.idle.retain(|idle| *idle != cluster);
-        if cluster == claim.cluster {
+        if cluster == claim.cluster || cluster == OWN_CLUSTER {
             // It will get that again. If it were remembered, so would be every process of
             // a program that ever ran.
             self.by_file.remove(&claim.file);
@@ -366,9 +393,9 @@ impl ClusterAllocator {
     }
 }
 
-/// Whether a file may ask for this cluster: pmdammv's range without [`OWN_CLUSTER`].
+/// Whether a file may ask for this cluster: all that pmdammv accepts.
 fn is_explicit(cluster: u32) -> bool {
-    (1..OWN_CLUSTER).contains(&cluster)
+    (1..=MAX_CLUSTER).contains(&cluster)
 }
 
 /// The first item that is another metric in each.
@@ -402,7 +429,7 @@ mod tests {
                 (number, item)
             })
             .collect();
-        Claim { file: file.into(), cluster, owner: 1000, items: Arc::new(items) }
+        Claim { file: file.into(), cluster, owner: 1000, items: Arc::new(items), own: false }
     }
 
     fn place(allocator: &mut ClusterAllocator, claim: &Claim) -> u32 {
@@ -475,10 +502,55 @@ mod tests {
     #[test]
     fn numbers_that_are_no_cluster_are_replaced() {
         let mut allocator = ClusterAllocator::default();
-        for (cluster, expected) in [(4095, 1), (4096, 2), (u32::MAX, 3)] {
+        for (cluster, expected) in [(4096, 1), (u32::MAX, 2)] {
             let placement = allocator.place(&claim(&cluster.to_string(), cluster, &[])).unwrap();
             assert_eq!(placement.cluster, expected);
             assert_eq!(placement.moved, Some(Collision::OutOfRange { cluster }));
+        }
+    }
+
+    #[test]
+    fn the_agents_own_file_takes_no_cluster_that_a_file_can_have() {
+        let own = Claim { own: true, ..claim("agent", 2047, &[(1, "mmv.agent.a")]) };
+        let mut allocator = ClusterAllocator::default();
+        let placed = allocator.place(&own).unwrap();
+        assert_eq!((placed.cluster, placed.moved), (0, None));
+        assert_eq!(placed.renumbered, Renumbered::from([(1, 101)]));
+        for (file, cluster) in [("first", 1), ("second", 2)] {
+            assert_eq!(place(&mut allocator, &claim(file, 0, &[])), cluster);
+        }
+        for cluster in [2047, 4095] {
+            let file = claim(&cluster.to_string(), cluster, &[(1, "mmv.x")]);
+            assert_eq!(place(&mut allocator, &file), cluster);
+        }
+        allocator.release(OsStr::new("agent"));
+        let memory = allocator.remember(100);
+        assert!(memory.clusters.iter().all(|known| known.cluster > 0), "{memory:?}");
+        // A metric keeps its item in a later version of the agent, as in any file.
+        let items = [(1, "mmv.agent.new"), (2, "mmv.agent.a")];
+        let later = Claim { own: true, ..claim("agent", 2047, &items) };
+        let placed = ClusterAllocator::of(memory).place(&later).unwrap();
+        assert_eq!(placed.renumbered[&2], 101);
+        assert_ne!(placed.renumbered[&1], 101);
+    }
+
+    #[test]
+    fn what_an_earlier_version_remembered_of_the_agents_file_does_not_matter() {
+        let known = |file: &str, requested, cluster| FileCluster {
+            file: FileName(file.into()),
+            requested,
+            cluster,
+            seen: 7,
+        };
+        let clusters =
+            vec![known("agent", 0, 1), known("app", 0, 2), known("big", 4095, 3), known("x", 0, 0)];
+        let used = vec![1, 2, 3];
+        let mut allocator =
+            ClusterAllocator::of(Assignments { clusters, used, ..Assignments::default() });
+        let own = Claim { own: true, ..claim("agent", 2047, &[]) };
+        assert_eq!(place(&mut allocator, &own), 0);
+        for (file, requested, cluster) in [("app", 0, 2), ("big", 4095, 3), ("x", 0, 4)] {
+            assert_eq!(place(&mut allocator, &claim(file, requested, &[])), cluster, "{file}");
         }
     }
 

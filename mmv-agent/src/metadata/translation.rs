@@ -6,7 +6,7 @@
 //! | MMV | PCP |
 //! |---|---|
 //! | item `i` of a file with cluster `c` | PMID 70.c.i, unless another metric has `i` ([`items`](crate::metadata::items)) |
-//! | indom with serial `s` | indom 70.((c << 11) \| s), cut to 22 bits |
+//! | indom with serial `s` | indom 70.((c << 11) \| s), cut to 22 bits; 70.(1024 \| s) of the agent's own file |
 //! | type ELAPSED | 64-bit counter in microseconds, whatever its type in the file |
 //! | label of the cluster, an indom, an item, an instance | label set of the same |
 
@@ -21,13 +21,16 @@ use pcp_types::{InDom, InstanceId, Pmid, Units};
 use super::clusters::Placement;
 use super::items::{Item, Items};
 use super::names::NameError;
-use super::{DOMAIN, complete_name};
+use super::{DOMAIN, OWN_CLUSTER, complete_name};
 
 /// Bits by which a cluster is shifted into an indom's serial.
 const CLUSTER_SHIFT: u32 = 11;
 /// The largest cluster, and the largest serial within a file, whose indoms are
 /// no other cluster's.
 const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
+
+/// Set in the serials of the agent's own indoms.
+const OWN_SERIALS: u32 = 1 << 10;
 
 /// A metric as logged.
 #[derive(Debug, Clone)]
@@ -166,6 +169,8 @@ fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
 /// The indom for a file's serial, cut to 22 bits as pmdammv does: a large part
 /// may give the number of another cluster's indom.
 fn indom(cluster: u32, serial: u32) -> Option<InDom> {
+    // A file of cluster 2048 has indoms of small numbers.
+    let serial = if cluster == OWN_CLUSTER { OWN_SERIALS | serial } else { serial };
     InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
 }
 

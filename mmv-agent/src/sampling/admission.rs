@@ -68,6 +68,8 @@ impl Usage {
 #[derive(Debug)]
 pub(super) struct Admission {
     directory: PathBuf,
+    /// The agent's own file.
+    own: Option<OsString>,
     /// The limits for files that are opened from now on.
     pub(super) limits: Limits,
     /// How many descriptors the sources may have together.
@@ -81,11 +83,18 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// Admits files of a directory, with the clusters and processes of an earlier run.
-    pub(super) fn new(directory: PathBuf, limits: Limits, memory: Memory) -> Self {
+    /// Admits files of a directory, of which one may be the agent's `own`, with the
+    /// clusters and processes of an earlier run.
+    pub(super) fn new(
+        directory: PathBuf,
+        own: Option<OsString>,
+        limits: Limits,
+        memory: Memory,
+    ) -> Self {
         let Memory { clusters, used, numbers: items, harvested: _, fed } = memory;
         Self {
             directory,
+            own,
             limits,
             descriptors: descriptor_budget::available(),
             reading: HashMap::new(),
@@ -197,6 +206,7 @@ impl Admission {
             cluster: contents.header.cluster,
             owner: source.owner,
             items,
+            own: self.own.as_deref() == Some(name),
         };
         let placement = self.clusters.place(&claim)?;
         if let Some(collision) = &placement.moved {

@@ -67,8 +67,8 @@ impl Sampler {
         links: Links,
     ) -> Self {
         let continuity = Continuity::new(std::mem::take(&mut memory.harvested));
-        let mut sources =
-            Sources::new(settings.fixed.mmv_dir.clone(), settings.reloadable.limits, memory);
+        let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
+        let mut sources = Sources::new(path, links.shared.own.file.clone(), limits, memory);
         sources.change(&settings.reloadable);
         Self {
             reporter: Reporter::new(settings.fixed.events),

@@ -39,12 +39,18 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The files of the directory at `path`, with what an earlier run remembered; none
-    /// until they are [discovered](Self::discover) and [admitted](Self::admit).
-    pub(crate) fn new(path: PathBuf, limits: Limits, memory: Memory) -> Self {
+    /// The files of the directory at `path`, of which one may be the agent's `own`, with
+    /// what an earlier run remembered; none until they are
+    /// [discovered](Self::discover) and [admitted](Self::admit).
+    pub(crate) fn new(
+        path: PathBuf,
+        own: Option<OsString>,
+        limits: Limits,
+        memory: Memory,
+    ) -> Self {
         Self {
             watcher: Watcher::new(path.clone()),
-            admission: Admission::new(path, limits, memory),
+            admission: Admission::new(path, own, limits, memory),
             active: Vec::new(),
             restarts: Restarts::default(),
             removal: Removal::default(),
@@ -394,7 +400,7 @@ mod tests {
     }
 
     fn with_limits(dir: &std::path::Path, limits: Limits) -> Sources {
-        Sources::new(dir.to_owned(), limits, Memory::default())
+        Sources::new(dir.to_owned(), None, limits, Memory::default())
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! an array of events for each tick with any, and an empty one with the
 //! next sample, since readers take the last value for the current one.
 //!
-//! No MMV file can have these PMIDs, 70.4095.n ([`OWN_CLUSTER`]), nor these names.
+//! No MMV file can have these PMIDs, 70.0.1000 and above ([`OWN_CLUSTER`]), nor these
+//! names.
 //! The parameters have no values but in events, and descriptors so that
 //! readers can show them. Each record of events has a set without values of each of
 //! them: pmlogextract keeps descriptors of what is in records only.
@@ -205,14 +206,14 @@ fn in_utc(timestamp: Timestamp) -> String {
     jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| at.to_string())
 }
 
-const EVENTS: u32 = 1;
-const KIND: u32 = 2;
-const FILE: u32 = 3;
-const REASON: u32 = 4;
-const PID: u32 = 5;
-const VALUES: u32 = 6;
-const RECORDS: u32 = 7;
-const SINCE: u32 = 8;
+const EVENTS: u32 = 1001;
+const KIND: u32 = 1002;
+const FILE: u32 = 1003;
+const REASON: u32 = 1004;
+const PID: u32 = 1005;
+const VALUES: u32 = 1006;
+const RECORDS: u32 = 1007;
+const SINCE: u32 = 1008;
 
 /// Item, name, type and help of each metric.
 const METRICS: [(u32, &str, ValueType, &str); 8] = [
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn pmids_are_of_the_cluster_that_no_file_can_have() {
-        assert_eq!(pmid(EVENTS), Pmid::new(70, 4095, 1).unwrap());
+        assert_eq!(pmid(EVENTS), Pmid::new(70, 0, 1001).unwrap());
     }
 
     #[test]

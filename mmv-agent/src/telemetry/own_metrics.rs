@@ -4,9 +4,10 @@
 //! agent has a file of that name, it is `agent_2`, and so on. It has the PROCESS flag: the
 //! file of a killed agent counts as ended, and the next agent replaces it.
 //!
-//! The file asks for no cluster. Its domains could not have [`OWN_CLUSTER`], which
-//! is too large for the number of a domain, and pmdammv, if it reads the same
-//! directory, gives clusters by the same names.
+//! The file asks for cluster 2047, `agent_2` for 2046 and so on, so that pmdammv, if it
+//! reads the same directory, gives files without a cluster the numbers that they have
+//! without an agent. In the agent's own archive the metrics are in [`OWN_CLUSTER`], which
+//! no file can have.
 //!
 //! [`OWN_CLUSTER`]: crate::metadata::OWN_CLUSTER
 
@@ -20,6 +21,7 @@ use tracing::warn;
 
 use super::Kind;
 use crate::discovery::{FileState, Process, directory};
+use crate::metadata::MAX_AUTOMATIC;
 
 /// The name of the file.
 const NAME: &str = "agent";
@@ -167,23 +169,29 @@ impl OwnMetrics {
 
 /// Publishes under the first free name.
 fn try_publish(directory: &Path) -> Result<(OwnMetrics, Published), Error> {
-    let mut published = publish_as(directory, NAME);
+    let mut published = publish_as(directory, NAME, MAX_AUTOMATIC);
     for number in 2..=MOST {
         if published.is_ok() {
             break;
         }
-        published = publish_as(directory, &format!("{NAME}_{number}"));
+        let name = format!("{NAME}_{number}");
+        published = publish_as(directory, &name, MAX_AUTOMATIC + 1 - number);
     }
     published
 }
 
-fn publish_as(directory: &Path, name: &str) -> Result<(OwnMetrics, Published), Error> {
+fn publish_as(
+    directory: &Path,
+    name: &str,
+    cluster: u32,
+) -> Result<(OwnMetrics, Published), Error> {
     let path = directory.join(name);
     if belongs_to_another(&path) {
         let source = io::ErrorKind::AlreadyExists.into();
         return Err(Error::Io { path, action: "replace", source });
     }
-    let registry = Registry::builder(name).directory(directory).sentinel().build()?;
+    let registry = Registry::builder(name).directory(directory).cluster(cluster);
+    let registry = registry.sentinel().build()?;
     let own = OwnMetrics::register(&registry)?;
     Ok((OwnMetrics { file: Some(name.into()), ..own }, registry.publish()?))
 }
@@ -229,7 +237,7 @@ mod tests {
         own.duration.record(100);
         let file = directory::open(&dir.path().join("agent")).unwrap();
         let contents = Contents::read(&file, &view::Limits::default()).unwrap();
-        assert_eq!(contents.header.cluster, 0);
+        assert_eq!(contents.header.cluster, 2047);
         assert_eq!(contents.header.pid.cast_unsigned(), std::process::id());
         assert!(contents.header.flags.contains(view::Flags::PROCESS));
         for metric in &contents.metrics {
