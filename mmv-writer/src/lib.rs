@@ -162,7 +162,9 @@ mod registry;
 pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};
 pub use error::Error;
 pub use label::{Label, LabelValue};
-pub use live::{Family, FixedIndom, LiveBuilder, LiveIndom, LiveRegistry};
+pub use live::{
+    Family, FixedIndom, LabelledFamily, LabelledIndom, LiveBuilder, LiveIndom, LiveRegistry,
+};
 pub use metric::{
     Buckets, Counter, Discrete, Elapsed, Gauge, GaugeGuard, Handle, Histogram, HistogramTiming,
     Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,

@@ -36,6 +36,7 @@ mod file;
 mod fixed;
 mod handles;
 mod instances;
+mod labelled;
 mod quarantine;
 mod sections;
 mod state;
@@ -55,6 +56,7 @@ use crate::published::Published;
 use crate::{Error, Label};
 pub use family::{Family, LiveIndom};
 pub use fixed::FixedIndom;
+pub use labelled::{LabelledFamily, LabelledIndom};
 use sections::{Capacity, Sections};
 use state::State;
 

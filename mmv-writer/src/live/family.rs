@@ -151,11 +151,22 @@ impl<H: Handle + Clone> Family<H> {
     ///
     /// As [`Family::get_or_create`].
     pub fn with<R>(&self, name: &str, borrow: impl FnOnce(&H) -> R) -> Result<R, Error> {
+        self.with_labels(name, &Vec::new, borrow)
+    }
+
+    /// As [`Family::with`]; a new instance gets labels if there is room for them.
+    #[inline]
+    pub(super) fn with_labels<R>(
+        &self,
+        name: &str,
+        labels: &dyn Fn() -> Vec<Label>,
+        borrow: impl FnOnce(&H) -> R,
+    ) -> Result<R, Error> {
         loop {
             if let Some(handle) = self.handles.read().get(name) {
                 return Ok(borrow(handle));
             }
-            self.create(name)?;
+            self.create(name, labels)?;
         }
     }
 
@@ -166,10 +177,15 @@ impl<H: Handle + Clone> Family<H> {
 
     /// Creates an instance, unless another thread has created it.
     #[cold]
-    fn create(&self, name: &str) -> Result<(), Error> {
+    fn create(&self, name: &str, labels: &dyn Fn() -> Vec<Label>) -> Result<(), Error> {
         let mut state = self.shared.write();
         if self.handles.read().get(name).is_none() {
-            self.handles.add(name, H::on(state.create_value(self.id, name)?));
+            let handle = H::on(state.create_value(self.id, name)?);
+            for label in labels() {
+                // One that another metric of the domain gave it, or that does not fit.
+                let _ = state.label_instance(self.id.indom, name, label);
+            }
+            self.handles.add(name, handle);
             self.shared.announce(&mut state);
         }
         Ok(())

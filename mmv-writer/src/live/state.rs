@@ -43,7 +43,7 @@ pub(super) struct DynamicId(usize);
 /// A metric on a [`DynamicId`]'s domain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FamilyId {
-    indom: DynamicId,
+    pub(super) indom: DynamicId,
     index: usize,
 }
 

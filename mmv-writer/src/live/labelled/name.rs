@@ -1,0 +1,112 @@
+//! The name of an instance from its labels, on the stack.
+
+use mmv_format::layout::STRING_BYTES;
+
+/// Bytes of the longest name.
+const MAX: usize = STRING_BYTES - 1;
+
+/// `method=GET,code=200`.
+pub(super) struct InstanceName {
+    bytes: [u8; MAX],
+    len: usize,
+}
+
+impl InstanceName {
+    /// The name of a set of values; a long one ends in a checksum.
+    pub(super) fn new<V: AsRef<str>, const N: usize>(
+        labels: &[String; N],
+        values: &[V; N],
+    ) -> Self {
+        let mut name = Self { bytes: [0; MAX], len: 0 };
+        let pairs = || labels.iter().zip(values).map(|(label, value)| (label, value.as_ref()));
+        if pairs().try_for_each(|(label, value)| name.push_pair(label, value)).is_none() {
+            name.shorten(pairs());
+        }
+        name
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        self.bytes.get(..self.len).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    }
+
+    /// `None` where it does not fit.
+    fn push_pair(&mut self, label: &str, value: &str) -> Option<()> {
+        if self.len > 0 {
+            self.push(b",")?;
+        }
+        self.push(label.as_bytes())?;
+        self.push(b"=")?;
+        let mut rest = value.as_bytes();
+        while let Some(at) = rest.iter().position(|byte| is_special(*byte)) {
+            let (plain, special) = rest.split_at(at);
+            let (special, after) = special.split_first()?;
+            self.push(plain)?;
+            self.push(&[b'\\', if *special == 0 { b'0' } else { *special }])?;
+            rest = after;
+        }
+        self.push(rest)
+    }
+
+    /// `None`, with as much as fits, where not all does.
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let room = self.bytes.get_mut(self.len..)?;
+        room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        self.len = MAX.min(self.len + bytes.len());
+        (bytes.len() <= room.len()).then_some(())
+    }
+
+    /// Puts a checksum at the end of what fits.
+    #[cold]
+    fn shorten<'v>(&mut self, pairs: impl Iterator<Item = (&'v String, &'v str)>) {
+        // FNV-1a, the same in every build, of all labels and their values with ends.
+        let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+        let texts = pairs.flat_map(|(label, value)| [label.as_str(), value]);
+        for byte in texts.flat_map(|text| text.bytes().chain([0xff])) {
+            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        let sum = format!("~{sum:016x}");
+        let keep = self.len.min(MAX - sum.len());
+        let valid = self.bytes.get(..keep).map(<[u8]>::utf8_chunks);
+        let valid = valid.and_then(|mut chunks| chunks.next());
+        self.len = valid.map_or(0, |chunk| chunk.valid().len());
+        let fits = self.push(sum.as_bytes());
+        debug_assert!(fits.is_some(), "a checksum");
+    }
+}
+
+/// What has a backslash before it.
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b',' | b'=' | b'\\' | 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(values: [&str; 2]) -> String {
+        InstanceName::new(&["a".to_owned(), "b".to_owned()], &values).as_str().to_owned()
+    }
+
+    #[test]
+    fn different_values_have_different_names() {
+        assert_eq!(name(["GET", "200"]), "a=GET,b=200");
+        assert_eq!(name(["", ""]), "a=,b=");
+        assert_eq!(name(["1,b=2", "x\\"]), r"a=1\,b\=2,b=x\\");
+        assert_ne!(name(["\0", ""]), name(["\\0", ""]));
+        assert_ne!(name(["1,b=2", ""]), name(["1", "2,b="]));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters_and_still_its_own() {
+        for length in 110..140 {
+            let long = "\u{e9}".repeat(length);
+            let (one, other) = (name([&long, "1"]), name([&long, "2"]));
+            assert!(one.len() <= MAX && one.starts_with("a=\u{e9}"), "{length}");
+            assert_ne!(one, other, "{length}");
+            assert_ne!(name([&long, "12"]), name([&(long.clone() + "1"), "2"]));
+        }
+        assert_eq!(name([&"x".repeat(MAX - 6), "1"]).len(), MAX);
+        assert!(!name([&"x".repeat(MAX - 6), "1"]).contains('~'));
+        assert!(name([&"x".repeat(MAX - 5), "1"]).contains('~'));
+    }
+}
