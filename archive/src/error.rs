@@ -271,7 +271,7 @@ pub enum Error {
     #[error("{}: no records", path.display())]
     NoData { path: PathBuf },
     /// An archive of this name exists; a writer never overwrites one.
-    #[error("{}: exists", file.display())]
+    #[error("{}: exists already, and is not overwritten", file.display())]
     Exists { file: PathBuf },
     /// A record or its metadata cannot be encoded.
     #[error("{source}")]

@@ -67,7 +67,7 @@ use hashbrown::HashMap;
 
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
-use crate::{InDom, InstanceId, Result, Semantics, Source, Timestamp, Value, scan};
+use crate::{InDom, InstanceId, Metadata, Result, Semantics, Source, Timestamp, Value, scan};
 use derived::{Derivations, Derived};
 use interpolate::{Observed, value_at};
 use lifetime::Lifetime;
@@ -120,6 +120,11 @@ impl<'a> Selection<'a> {
     /// The metrics so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         self.chosen.metrics()
+    }
+
+    /// The metadata that names are looked up in.
+    pub const fn metadata(&self) -> &'a Metadata {
+        self.chosen.source().metadata()
     }
 
     /// Reads the archive once and keeps the observations of the selection.

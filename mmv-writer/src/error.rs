@@ -34,13 +34,19 @@ pub enum Error {
     },
     /// A metric name with other characters than letters, digits, `_` and `.`,
     /// that does not start with a letter, or with an empty component.
-    #[error("\"{name}\" is not a metric name")]
+    #[error(
+        "\"{name}\" is not a metric name, which has letters, digits, '_' and single dots, and \
+         begins with a letter"
+    )]
     MetricName {
         /// The name.
         name: String,
     },
     /// A label name that is not a letter and then letters, digits and `_`.
-    #[error("\"{name}\" is not a label name")]
+    #[error(
+        "\"{name}\" is not a label name, which has letters, digits and '_', and begins with a \
+         letter"
+    )]
     LabelName {
         /// The name.
         name: String,
@@ -54,7 +60,7 @@ pub enum Error {
         json: String,
     },
     /// A text that is too short or too long, in bytes.
-    #[error("{what} of {name} has {found} bytes, not {min}..={max}")]
+    #[error("{what} of \"{name}\" has {found} bytes, not {min}..={max}")]
     Length {
         /// Which text.
         what: &'static str,
@@ -251,6 +257,7 @@ mod tests {
     #[test]
     fn an_error_that_main_returns_can_be_read() {
         let error = Error::MetricName { name: "http-requests".to_owned() };
-        assert_eq!(format!("{error:?}"), "\"http-requests\" is not a metric name");
+        let text = format!("{error:?}");
+        assert!(text.starts_with("\"http-requests\" is not a metric name, which has"), "{text}");
     }
 }

@@ -90,7 +90,11 @@ impl std::fmt::Display for Error {
             Self::UnknownSemantics(code) => write!(f, "{code} is no semantics (1, 3 or 4)"),
             Self::Nanoseconds(n) => write!(f, "{n} nanoseconds are not within 0..=999999999"),
             Self::NegativeInstance(id) => write!(f, "instance number {id} is negative"),
-            Self::UnknownUnit(word) => write!(f, "\"{word}\" is not a unit"),
+            Self::UnknownUnit(word) => write!(
+                f,
+                "\"{word}\" is not a unit; units are byte, Kbyte, Mbyte to Ybyte, nanosec, \
+                 microsec, millisec, sec, min, hour and count, as in \"Mbyte / sec\""
+            ),
             Self::RepeatedDimension(text) => {
                 write!(f, "\"{text}\" names a dimension twice on one side")
             }

@@ -15,6 +15,10 @@ use crate::Failure;
 use crate::options::check_types;
 use crate::text::warn;
 
+/// The most names that are proposed for one that does not exist.
+const MAX_SIMILAR: usize = 3;
+/// How like the wanted name they are at least: one letter in four may differ.
+const LEAST_LIKENESS: f64 = 0.75;
 /// The most PMIDs that a warning lists.
 const MAX_LISTED: usize = 10;
 
@@ -35,7 +39,7 @@ pub(crate) fn select_metrics<'a>(
     }
     for name in names {
         if selection.select(name) == 0 {
-            warn(&format_args!("{name}: no metric of this name in the archive"));
+            warn_of_unknown_metric(name, source.metadata());
         }
     }
     if selection.metrics().is_empty() {
@@ -47,6 +51,35 @@ pub(crate) fn select_metrics<'a>(
         selection.select_instance(instance);
     }
     Ok(selection)
+}
+
+/// Warns of a name that selects no metric, and says which are like it.
+pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
+    let names = metadata.metrics().iter().flat_map(|metric| &metric.names);
+    let alike = similar(name, names.map(String::as_str));
+    let question = match alike.as_slice() {
+        [] => String::new(),
+        alike => format!("; did you mean {}?", alike.join(" or ")),
+    };
+    warn(&format_args!("{name}: no metric of this name in the archive{question}"));
+}
+
+/// The names that are most like one that does not exist: as a whole, or with other parts
+/// in front.
+fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let parts = wanted.split('.').count();
+    let alike = |name: &'n str| {
+        let all: Vec<&str> = name.split('.').collect();
+        let last = all.len().checked_sub(parts).and_then(|start| all.get(start..));
+        let last = last
+            .map_or(0.0, |last| strsim::normalized_damerau_levenshtein(wanted, &last.join(".")));
+        (strsim::normalized_damerau_levenshtein(wanted, name).max(last), name)
+    };
+    let mut all: Vec<(f64, &str)> =
+        names.map(alike).filter(|(likeness, _)| *likeness >= LEAST_LIKENESS).collect();
+    all.sort_by(|(one, a), (other, b)| other.total_cmp(one).then(a.cmp(b)));
+    all.dedup();
+    all.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()
 }
 
 /// Warns of texts that select no instance of any of the domains.
@@ -91,7 +124,7 @@ pub(crate) fn select_with_derived<'a>(
         let is_derived = selection.derived().any(|metric| metric.name == *name);
         let found = selection.select(name) + selection.select_defined(name);
         if found == 0 && !is_derived {
-            warn(&format_args!("{name}: no metric of this name in the archive"));
+            warn_of_unknown_metric(name, selection.metadata());
         }
     }
     if selection.metrics().is_empty() && selection.derived().len() == 0 {
@@ -177,4 +210,20 @@ pub(crate) fn warn_of_unnamed(source: Source<'_>) {
     let listed = listed.join(", ");
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     warn(&format_args!("metrics without a name of their own are skipped: {listed}{more}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_names_are_proposed_best_first() {
+        let names =
+            ["mmv.worker.requests", "mmv.worker.request_time", "mmv.worker.errors", "mem.free"];
+        let alike = |wanted| similar(wanted, names.into_iter());
+        assert_eq!(alike("mmv.worker.reqests"), ["mmv.worker.requests"]);
+        assert_eq!(alike("worker.requests"), ["mmv.worker.requests"], "without its beginning");
+        assert_eq!(alike("requests"), ["mmv.worker.requests"]);
+        assert_eq!(alike("disk.dev.read"), [""; 0]);
+    }
 }

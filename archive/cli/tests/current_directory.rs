@@ -81,7 +81,13 @@ fn an_extract_never_replaces_its_own_source() {
 fn messages_have_the_paths_of_the_command_line() {
     let directory = archive();
     let output = run(directory.path(), &["extract", "acme", "-o", "acme"]);
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "mmv-archive: acme.meta: exists\n");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "mmv-archive: acme.meta: exists already, and is not overwritten\n"
+    );
     let output = run(directory.path(), &["extract", "./acme", "-o", "./acme"]);
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "mmv-archive: ./acme.meta: exists\n");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "mmv-archive: ./acme.meta: exists already, and is not overwritten\n"
+    );
 }

@@ -34,7 +34,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[non_exhaustive]
 pub(crate) enum Error {
     /// No agent answers, or no longer.
-    #[error("{}: no agent answers: {source}", socket.display())]
+    #[error(
+        "{}: no agent answers: {source}; --archive-dir names the directory of a running agent",
+        socket.display()
+    )]
     NoAgent {
         /// Where it was asked.
         socket: PathBuf,

@@ -56,7 +56,7 @@ enum Command {
     /// Write the samples of a running agent's flight recorder into an archive: the last
     /// minutes in greater detail than in the agent's own archives.
     ///
-    /// The flight recorder runs if the configuration has a table \[hindsight\]. An
+    /// The flight recorder runs if the configuration has a table `[hindsight]`. An
     /// existing archive is not overwritten.
     ///
     /// Exit status: 0 written, 1 no samples, 65 the agent has another
@@ -223,7 +223,8 @@ fn status_command(options: &StatusOptions) -> ExitCode {
     let status = match status_socket::ask(&socket) {
         Ok(status) => status,
         Err(error) => {
-            return fail(&format!("{}: no agent answers: {error}", socket.display()), EXIT_IO);
+            let error = capture::Error::NoAgent { socket, source: error };
+            return fail(&error, EXIT_IO);
         }
     };
     let code = if status.archive.error.is_some() { EXIT_FINDINGS } else { EXIT_OK };

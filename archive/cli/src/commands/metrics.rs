@@ -11,6 +11,7 @@ use serde_json::{Map, Value as JsonValue};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
+use crate::selection::warn_of_unknown_metric;
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, printable};
 
@@ -76,9 +77,7 @@ impl Arguments {
             }
             if !found {
                 missing += 1;
-                crate::text::output::warn(&format_args!(
-                    "{name}: no metric of this name in the archive"
-                ));
+                warn_of_unknown_metric(name, archive.metadata());
             }
         }
         if missing == names.len() {
