@@ -1,6 +1,5 @@
 //! What is wrong with a configuration, and where.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,40 +19,17 @@ pub(crate) enum ConfigError {
         /// The system's error.
         source: io::Error,
     },
-    /// Something in a TOML file is wrong.
-    #[error("{}:{line}:{column}: {}{message}", file.display(), Named(key))]
-    Toml {
+    /// Something in it is wrong.
+    #[error("{}:{place}: {message}", file.display())]
+    Wrong {
         /// The file.
         file: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// The character in the line, from 1 on.
-        column: usize,
-        /// The path of the key, as [`key_path`] writes it; empty outside of keys and
-        /// tables.
-        key: String,
-        /// What is wrong.
+        /// The line, and in TOML the character in the line, both from 1 on: `3:14`.
+        place: String,
+        /// What is wrong. In TOML the key precedes it, as [`key_path`] writes it, except
+        /// outside of keys and tables.
         message: String,
     },
-    /// A statement of a file of pmlogger's is wrong.
-    #[error("{}:{line}: {message}", file.display())]
-    Statement {
-        /// The file.
-        file: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// What is wrong.
-        message: String,
-    },
-}
-
-/// A key in front of a message.
-struct Named<'a>(&'a str);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(out, "{}: ", self.0) }
-    }
 }
 
 impl ConfigError {
@@ -61,15 +37,15 @@ impl ConfigError {
     pub(super) fn at(file: &Path, text: &str, span: Option<Range<usize>>, message: &str) -> Self {
         let span = span.unwrap_or_default();
         let before = text.get(..span.start).unwrap_or(text);
-        let in_line = before.rsplit('\n').next().unwrap_or_default();
-        Self::Toml {
-            file: file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: in_line.chars().count() + 1,
-            key: key_path(text, &span),
-            // A message of several lines would be several lines of a log.
-            message: message.replace('\n', " "),
+        let (line, in_line) = (before.matches('\n').count() + 1, before.rsplit('\n').next());
+        let column = in_line.map_or(0, |text| text.chars().count()) + 1;
+        // A message of several lines would be several lines of a log.
+        let mut message = message.replace('\n', " ");
+        let key = key_path(text, &span);
+        if !key.is_empty() {
+            message = format!("{key}: {message}");
         }
+        Self::Wrong { file: file.to_owned(), place: format!("{line}:{column}"), message }
     }
 }
 

@@ -40,9 +40,9 @@ const LONGEST: u64 = 0x0fff_ffff;
 pub(super) fn read(file: &Path) -> Result<Vec<Group>, ConfigError> {
     let text = fs::read_to_string(file)
         .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-    parse(&text).map_err(|Wrong { line, message }| ConfigError::Statement {
+    parse(&text).map_err(|Wrong { line, message }| ConfigError::Wrong {
         file: file.to_owned(),
-        line,
+        place: line.to_string(),
         message,
     })
 }

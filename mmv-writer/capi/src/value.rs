@@ -106,7 +106,7 @@ impl Value<'_> {
         if self.type_code == TYPE_ELAPSED && cell.load(Ordering::Relaxed).cast_signed() < 0 {
             extra.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.add(One);
+            self.add(1.0);
         }
     }
 
@@ -198,31 +198,6 @@ fn alone(write: impl FnOnce()) {
     write();
     if taken {
         TAKEN.store(false, Ordering::Release);
-    }
-}
-
-/// The number one.
-#[derive(Clone, Copy)]
-struct One;
-
-impl Amount for One {
-    fn i32(self) -> i32 {
-        1
-    }
-    fn u32(self) -> u32 {
-        1
-    }
-    fn i64(self) -> i64 {
-        1
-    }
-    fn u64(self) -> u64 {
-        1
-    }
-    fn f32(self) -> f32 {
-        1.0
-    }
-    fn f64(self) -> f64 {
-        1.0
     }
 }
 
