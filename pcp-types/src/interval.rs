@@ -122,6 +122,7 @@ mod tests {
             ("1.h", 3_600_000),
             ("1d", 86_400_000),
             ("1h30m", 5_400_000),
+            ("2w", 1_209_600_000),
             ("2 days 3", 172_803_000),
             ("1.5 Minutes", 90_000),
             ("10 MSECS", 10),
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn other_text_is_no_interval() {
-        for text in ["", "  ", "s", ".", ".s", "-5", "5 weeks", "1h-5", "1..5", "1.2.3s", "1e3"] {
+        for text in ["", "  ", "s", ".", ".s", "-5", "5 years", "1h-5", "1..5", "1.2.3s", "1e3"] {
             assert_eq!(parse_interval(text), Err(Error::Interval(text.to_owned())), "{text}");
         }
     }
