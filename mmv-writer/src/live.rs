@@ -1,5 +1,5 @@
-//! A registry that grows: metrics and instances can be added, and instances
-//! removed, as long as the program runs.
+//! A registry that grows: metrics and instances can be added and removed as long as the
+//! program runs.
 //!
 //! A live file is published empty. Every registration appends to it; nothing in
 //! it ever moves, so handles stay valid and no increment is lost. Changes are
@@ -8,7 +8,7 @@
 //!
 //! | | [`Registry`](crate::Registry) | [`LiveRegistry`] |
 //! |---|---|---|
-//! | metrics | before publication | at any time |
+//! | metrics | before publication | at any time, and [`LiveRegistry::remove`] |
 //! | histograms, striped counters | before publication | at any time |
 //! | labels of instances | fixed with their domain | [`LiveIndom::label`], removed with the instance |
 //! | instances | fixed with their domain | [`Family::get_or_create`], [`LiveIndom::remove`] |
@@ -195,6 +195,38 @@ impl LiveRegistry {
     /// As there.
     pub fn label(&self, label: Label) -> Result<(), Error> {
         self.shared.change(|state| state.registrations.add_label(label))
+    }
+
+    /// Removes a metric, with its values and labels; whether it was there. `name` is as it
+    /// was registered. A histogram is two metrics, `NAME.bucket` and `NAME.sum`.
+    ///
+    /// Handles on it, and those that its family makes, stay valid, but no reader sees
+    /// them. The name can be registered again, also for another kind of metric: it then
+    /// is a new one with an item of its own. The place of the removed one is not used
+    /// again, so it still counts among the 1023 metrics of a file, after which there is
+    /// an overflow file.
+    ///
+    /// It looks through all metrics, values and labels of the file: it is not for events
+    /// that occur often.
+    ///
+    /// ```
+    /// # use mmv_writer::Registry;
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let registry = Registry::builder("web").directory(directory.path()).live().build()?;
+    /// let plugin = registry.counter::<u64>("plugin.calls").build()?;
+    /// assert!(registry.remove("plugin.calls"));
+    /// plugin.inc(); // no reader sees it
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&self, name: &str) -> bool {
+        let mut state = self.shared.write();
+        let removed = state.remove_metric(name);
+        if removed {
+            self.shared.announce(&mut state);
+        }
+        removed
     }
 
     /// Announces all changes to readers now. Waits up to 100 ms if the file became longer

@@ -74,6 +74,11 @@ impl ValueSlot {
         Self { cell: cell(0), extra: cell(EXTRA_OFFSET), text }
     }
 
+    /// A slot in private memory, which no reader sees.
+    pub(crate) fn private() -> Self {
+        Self { cell: Cell::private(), extra: Cell::private(), text: None }
+    }
+
     /// Gives the cell its first value.
     pub(crate) fn reset(&self, optional: bool) {
         self.cell.store(if optional { NO_VALUE } else { 0 });

@@ -96,7 +96,7 @@ pub(crate) struct Registrations<S: Store> {
     lenient: bool,
     settings: S::Settings,
     /// Without the prefix that the first file's name gives.
-    names: NameSpace<()>,
+    names: NameSpace<MetricId>,
     /// How many domains there are.
     indoms: usize,
     /// Labels of all metrics.
@@ -115,8 +115,18 @@ pub(crate) struct RegisteredFile<S> {
 }
 
 /// Which file of a registry: 0 is the first one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId(usize);
+
+/// A metric: its file, and its item there, which no other metric of the file ever has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MetricId {
+    pub(crate) file: FileId,
+    pub(crate) item: u32,
+}
+
+/// No metric: whose names are looked up.
+const NO_METRIC: MetricId = MetricId { file: FileId(usize::MAX), item: u32::MAX };
 
 /// A metric that was checked, and for which there is room.
 pub(crate) struct Prepared {
@@ -304,7 +314,7 @@ impl<S: Store> Registrations<S> {
     pub(crate) fn commit(&mut self, prepared: Prepared) -> (&mut S, S::Metric) {
         let Prepared { file, indom, metric } = prepared;
         let CheckedMetric { name, record, labels, shape } = metric;
-        let taken = self.names.take(&name, ());
+        let taken = self.names.take(&name, MetricId { file, item: record.item });
         debug_assert_eq!(taken, Ok(true), "{name} was checked");
         let here = self.file_mut(file);
         if let Some((indom, serial, labels)) = indom {
@@ -316,12 +326,19 @@ impl<S: Store> Registrations<S> {
         (&mut here.store, metric)
     }
 
+    /// Releases the name of a metric that is to be removed; the metric, if it is there.
+    pub(crate) fn release_name(&mut self, name: &str) -> Option<MetricId> {
+        let metric = self.names.holder(name)?;
+        self.names.release(name);
+        Some(metric)
+    }
+
     /// Whether a metric may have this name: it is legal and free, and neither a branch
     /// nor a leaf on the way to another one.
     fn check_name(&self, name: &str) -> Result<(), Error> {
         check::metric_name(name)?;
         let owned = || name.to_owned();
-        match self.names.check(name, ()) {
+        match self.names.check(name, NO_METRIC) {
             Ok(true) => Ok(()),
             Ok(false) | Err(NameConflict::Taken { .. }) => {
                 Err(Error::NameTaken { what: "metric name", name: owned() })

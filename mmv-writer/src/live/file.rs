@@ -14,7 +14,7 @@ use super::quarantine::{QUARANTINE, Quarantine};
 use super::sections::{Part, Sections};
 use crate::Error;
 use crate::identity::FileIdentity;
-use crate::mapping::Segment;
+use crate::mapping::{CellStrip, Segment};
 use crate::published::{Published, check_process};
 use crate::registration::ValueShape;
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
@@ -356,6 +356,16 @@ impl LiveFile {
     pub(super) fn hide_label(&mut self, at: u64) {
         self.store(at, 0);
         self.removed_labels.add(at);
+    }
+
+    /// The entries of a kind with one part, by the word at `field` of each.
+    pub(super) fn find(&self, part: Part, field: u64, is_it: impl Fn(u64) -> bool) -> Vec<u64> {
+        let (start, used) = (self.sections.at(part, 0), self.used[part as usize] as usize);
+        let bytes = part.kind().entry_bytes(Version::V3);
+        let words = self.segment.strip((start + field) as usize, bytes, used);
+        let words = words.iter().flat_map(CellStrip::iter).zip(0..);
+        let found = words.filter(|(word, _)| is_it(word.load()));
+        found.map(|(_, index): (_, u64)| start + index * bytes as u64).collect()
     }
 
     /// Writes a string entry, checked to fit.

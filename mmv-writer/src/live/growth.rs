@@ -130,6 +130,17 @@ impl Growth {
                 remove,
             ),
             Self::of(
+                "a removed metric",
+                |there| {
+                    let metric = there.registry.counter::<u64>("count2");
+                    drop(metric.label(Label::new("a", 1)).build().unwrap());
+                },
+                |there| assert!(there.registry.remove("count2")),
+            ),
+            Self::of("a removed family", create_two, |there| {
+                assert!(there.registry.remove("count"));
+            }),
+            Self::of(
                 "a place used again",
                 |there| {
                     create_two(there);

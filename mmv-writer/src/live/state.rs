@@ -65,6 +65,8 @@ struct FamilyMetric {
     metric: LiveMetric,
     /// By index of the instance's slot.
     values: Vec<Option<Value>>,
+    /// Whether the metric was removed.
+    is_removed: bool,
     /// The handles that the family keeps ready.
     handles: Arc<dyn RemoveHandle>,
 }
@@ -118,7 +120,8 @@ impl State {
         let file = prepared.file;
         let (_, metric) = self.registrations.commit(prepared);
         let families = &mut self.dynamic[id.0].families;
-        families.push(FamilyMetric { name, file, metric, values: Vec::new(), handles });
+        let (values, is_removed) = (Vec::new(), false);
+        families.push(FamilyMetric { name, file, metric, values, is_removed, handles });
         Ok(FamilyId { indom: id, index: families.len() - 1 })
     }
 
@@ -130,6 +133,9 @@ impl State {
     /// Creates the value of a family's instance, and the instance if its file has
     /// none yet.
     pub(super) fn create_value(&mut self, id: FamilyId, name: &str) -> Result<ValueSlot, Error> {
+        if self.dynamic[id.indom.0].families[id.index].is_removed {
+            return Ok(ValueSlot::private());
+        }
         let new_id = self.instance_id(id.indom, name)?;
         let dynamic = &mut self.dynamic[id.indom.0];
         let family = &mut dynamic.families[id.index];
@@ -224,6 +230,18 @@ impl State {
             }
         }
         was_there
+    }
+
+    /// Removes a metric with its values and labels; whether it was there.
+    pub(super) fn remove_metric(&mut self, name: &str) -> bool {
+        let Some(metric) = self.registrations.release_name(name) else { return false };
+        let file = self.registrations.file_mut(metric.file);
+        file.store.remove_metric(metric.item);
+        file.numbers.drop_metric_labels(metric.item);
+        for family in self.dynamic.iter_mut().flat_map(|indom| &mut indom.families) {
+            family.is_removed |= family.name == name;
+        }
+        true
     }
 
     /// The names of a domain's instances, sorted.

@@ -6,19 +6,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mmv_format::layout::{
-    EXTRA_OFFSET, IndomEntry, METRIC_OFFSET, NO_VALUE, SectionKind, ValueEntry,
+    EXTRA_OFFSET, IndomEntry, LABEL_ITEM, LABEL_OPTIONAL, METRIC_OFFSET, MetricV2, NO_VALUE,
+    SectionKind, ValueEntry,
 };
 use zerocopy::IntoBytes;
 
 use super::file::LiveFile;
 use super::instances::InstanceTable;
-use super::sections::Sections;
+use super::sections::{Part, Sections};
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, Lease};
 use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, unless_lenient};
 use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+
+/// The offset of the item in a metric's entry.
+const ITEM_OFFSET: u64 = std::mem::offset_of!(MetricV2, item) as u64;
 
 /// A file, its instances, and its publication.
 #[derive(Debug)]
@@ -175,6 +179,31 @@ impl LiveStore {
             self.file.hide_label(*at);
         }
         !labels.is_empty()
+    }
+
+    /// Hides a metric, its values and its labels. Its entries are not used again.
+    pub(super) fn remove_metric(&mut self, item: u32) {
+        let first_half = |word: u64| {
+            let [a, b, c, d, ..] = word.to_ne_bytes();
+            u32::from_ne_bytes([a, b, c, d])
+        };
+        let second_half = |word: u64| {
+            let [.., a, b, c, d] = word.to_ne_bytes();
+            u32::from_ne_bytes([a, b, c, d])
+        };
+        let has_item = move |word| first_half(word) == item;
+        let found = self.file.find(Part::Metrics, ITEM_OFFSET, has_item);
+        let Some(at) = found.first().copied() else { return };
+        let is_its = move |word| {
+            (first_half(word) & !LABEL_OPTIONAL, second_half(word)) == (LABEL_ITEM, item)
+        };
+        for label in self.file.find(Part::Labels, 0, is_its) {
+            self.file.hide_label(label);
+        }
+        for value in self.file.find(Part::Values, METRIC_OFFSET, move |metric| metric == at) {
+            self.file.store(value + METRIC_OFFSET, 0);
+        }
+        self.file.store(at, MetricV2::REMOVED);
     }
 
     /// Shows the value of an instance to readers, in the entry that its slot has or

@@ -199,6 +199,96 @@ fn a_removed_instance_is_gone_and_its_handles_count_unseen() {
 }
 
 #[test]
+fn a_removed_metric_is_gone_and_its_handles_count_unseen() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let users = registry.indom("users").build().unwrap();
+    let labelled = registry.counter::<u64>("seen").label(Label::new("a", 1).optional());
+    let seen = labelled.build_family(&users).unwrap();
+    let mood = registry.text("mood").build_family(&users).unwrap();
+    let label = Label::new("b", 2);
+    let plain = registry.gauge::<u64>("plain").label(label.clone()).build().unwrap();
+    let stays = registry.counter::<u64>("stays").label(label.clone()).build().unwrap();
+    let ann = seen.get_or_create("ann").unwrap();
+    mood.get_or_create("ann").unwrap().set("good");
+    assert!(registry.remove("seen") && registry.remove("plain") && registry.remove("mood"));
+    assert!(!registry.remove("seen") && !registry.remove("other"));
+    ann.add(3);
+    plain.set(4);
+    stays.add(5);
+    seen.get_or_create("ann").unwrap().inc();
+    seen.get_or_create("bob").unwrap().inc();
+    mood.get_or_create("bob").unwrap().set("bad");
+    assert_eq!((ann.value(), plain.value()), (4, 4));
+    assert_eq!(seen.with("bob", Counter::value).unwrap(), 1);
+    let found = contents(&registry);
+    assert_eq!(found.metrics.len(), 1);
+    assert_eq!(found.labels.len(), 1);
+    assert_eq!(values(&registry), [value("stays", None, 5)]);
+    assert_eq!(users.names(), ["ann"]);
+    // As another kind, and as a branch; the old handles are not on it.
+    let again = registry.gauge::<f64>("seen.again").label(label).build().unwrap();
+    let family = registry.counter::<u64>("plain").build_family(&users).unwrap();
+    family.get_or_create("ann").unwrap().add(7);
+    again.set(0.0);
+    ann.inc();
+    plain.set(9);
+    assert!(users.remove("ann") && users.is_empty());
+    let mut items: Vec<_> = contents(&registry).metrics.iter().map(|one| one.item).collect();
+    items.sort_unstable();
+    assert_eq!(items, [4, 5, 6], "an item is used once");
+    assert_eq!(values(&registry), [value("stays", None, 5), value("seen.again", None, 0)]);
+    assert_eq!(contents(&registry).labels.len(), 2);
+}
+
+#[test]
+fn a_metric_of_an_overflow_file_is_removed_there_and_places_are_not_used_again() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let add = |index: usize| registry.counter::<u64>(format!("m{index}")).build().unwrap();
+    let handles: Vec<_> = (0..1100).map(add).collect();
+    let overflow = registry.overflow();
+    assert_eq!(overflow.len(), 1);
+    assert!(registry.remove("m1090") && registry.remove("m3"));
+    let again = registry.counter::<u64>("m3").build().unwrap();
+    std::thread::sleep(Duration::from_millis(150));
+    registry.announce();
+    handles.iter().for_each(Counter::inc);
+    again.add(2);
+    let (first, second) = (values(&registry), values_of(&overflow[0]));
+    assert_eq!((first.len(), second.len()), (1022, 1100 - 1023));
+    assert!(first.iter().all(|(name, _, count)| name != "m3" && *count == 1));
+    assert!(second.iter().all(|(name, ..)| !name.ends_with("m1090")));
+    assert_eq!(second.last().map(|(name, _, count)| (name.as_str(), *count)), Some(("app.m3", 2)));
+}
+
+#[test]
+fn threads_count_while_their_metrics_are_removed() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let users = registry.indom("users").build().unwrap();
+    for round in 0..50 {
+        let seen = registry.counter::<u64>("seen").build_family(&users).unwrap();
+        let plain = registry.counter::<u64>("plain").build().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (seen, plain) = (&seen, &plain);
+                scope.spawn(move || {
+                    for index in 0..50 {
+                        seen.with(&format!("{thread}.{}", index % 5), Counter::inc).unwrap();
+                        plain.inc();
+                    }
+                });
+            }
+            assert!(registry.remove("seen") && registry.remove("plain"), "{round}");
+        });
+        assert_eq!(plain.value(), 100);
+    }
+    registry.announce();
+    assert!(values(&registry).is_empty() && contents(&registry).metrics.is_empty());
+}
+
+#[test]
 fn a_handle_on_loan_counts_and_its_instance_is_created_for_it() {
     let directory = directory();
     let registry = registry(&directory);

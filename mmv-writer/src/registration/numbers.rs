@@ -198,6 +198,11 @@ impl FileNumbers {
         self.labels.retain(|label| !is_its(label));
     }
 
+    /// Forgets the labels of a metric that is removed. Its item stays taken.
+    pub(crate) fn drop_metric_labels(&mut self, item: u32) {
+        self.labels.retain(|label| (label.class, label.identity) != (LABEL_ITEM, item));
+    }
+
     /// Takes labels that were checked.
     pub(crate) fn take_labels(&mut self, labels: Vec<LabelRecord>) {
         self.labels.extend(labels);

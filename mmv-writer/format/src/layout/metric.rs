@@ -68,6 +68,12 @@ pub struct MetricV2 {
     pub long_help: u64,
 }
 
+impl MetricV2 {
+    /// The name of a metric that was removed: the offset of no string. PCP's reader passes
+    /// such an entry by.
+    pub const REMOVED: u64 = 1 << 63;
+}
+
 const _: () = assert!(size_of::<MetricV1>() == 104);
 const _: () = assert!(align_of::<MetricV1>() == 8);
 const _: () = assert!(size_of::<MetricV2>() == 48);

@@ -13,7 +13,7 @@ use pcp_types::json;
 
 /// Reads the section. An entry without class and identity is unused: it has been,
 /// or will be, that of an instance's label. The label of an instance that was left
-/// out, or just removed, is not listed.
+/// out, or of an instance or metric just removed, is not listed.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     header: &Header,
@@ -59,7 +59,12 @@ fn read_label(
         LabelClass::Item => metrics.all.iter().any(|metric| metric.item == identity),
         LabelClass::Instances => instance.is_some_and(|id| indoms.has(identity, id)),
     };
-    if !attached && class == LabelClass::Instances && indoms.left_out(raw.instance) {
+    let was_removed = match class {
+        LabelClass::Instances => indoms.left_out(raw.instance),
+        LabelClass::Item => metrics.was_removed(identity),
+        _ => false,
+    };
+    if !attached && was_removed {
         return Ok(None);
     }
     if !attached {

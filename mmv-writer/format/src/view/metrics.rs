@@ -15,6 +15,8 @@ pub(super) struct Metrics {
     /// By index of the metrics section; `None` for entries left out.
     by_entry: Vec<Option<usize>>,
     entry_bytes: usize,
+    /// The items of metrics that were removed.
+    removed: Vec<u32>,
 }
 
 impl Metrics {
@@ -23,9 +25,14 @@ impl Metrics {
         let index = section.index_of(offset, self.entry_bytes);
         Lookup::new(index.and_then(|index| self.by_entry.get(index)))
     }
+
+    /// Whether a metric that was removed had this item.
+    pub(super) fn was_removed(&self, item: u32) -> bool {
+        self.removed.contains(&item)
+    }
 }
 
-/// Reads the section.
+/// Reads the section. A metric that was removed is not listed.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
@@ -35,10 +42,16 @@ pub(super) fn parse<S: Source + ?Sized>(
         all: Vec::new(),
         by_entry: Vec::new(),
         entry_bytes: SectionKind::Metrics.entry_bytes(parser.version()),
+        removed: Vec::new(),
     };
     let raw_metrics = raw_metrics(section, parser.version());
     let mut taken = Taken::with_capacity(raw_metrics.len());
     for (index, offset, name, raw) in raw_metrics {
+        if raw.name == MetricV2::REMOVED {
+            metrics.by_entry.push(None);
+            metrics.removed.push(raw.item);
+            continue;
+        }
         let metric = read_metric(parser, &name, &raw, indoms, &mut taken);
         let metric = parser.settle(SectionKind::Metrics, index, offset, metric)?;
         metrics.by_entry.push(metric.as_ref().map(|_| metrics.all.len()));
