@@ -3,8 +3,8 @@
 //!
 //! A live file is published empty. Every registration appends to it; nothing in
 //! it ever moves, so handles stay valid and no increment is lost. Changes are
-//! announced to readers at most once in 100 ms, so a new metric may stay invisible for
-//! that long; its count of that time is not lost.
+//! announced to readers at most once in 100 ms, so a new metric may be invisible for
+//! that long; what it counts meanwhile is not lost.
 //!
 //! | | [`Registry`](crate::Registry) | [`LiveRegistry`] |
 //! |---|---|---|
@@ -151,12 +151,12 @@ impl LiveBuilder {
         self
     }
 
-    /// Creates the file and publishes it, in place of one that is there.
+    /// Creates the file and publishes it, replacing an existing one.
     ///
     /// # Errors
     ///
     /// [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
-    /// cluster or the room, [`Error::Version`] if another one than 3 is pinned,
+    /// cluster or the room, [`Error::Version`] if a version other than 3 is pinned,
     /// and [`Error::Io`].
     pub fn build(self) -> Result<LiveRegistry, Error> {
         let RegistryBuilder { name, pinned, lenient, .. } = &self.base;
@@ -181,8 +181,7 @@ impl LiveBuilder {
 metric_kinds!(LiveRegistry);
 
 impl LiveRegistry {
-    /// A domain, whose instances come and go; `name` appears in error messages
-    /// only.
+    /// A domain whose instances come and go; `name` appears in error messages only.
     pub fn indom(&self, name: impl Into<String>) -> IndomBuilder<'_, Self> {
         IndomBuilder::new(self, name.into())
     }
@@ -192,7 +191,7 @@ impl LiveRegistry {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Registry::label`](crate::Registry::label).
     pub fn label(&self, label: Label) -> Result<(), Error> {
         self.shared.change(|state| state.registrations.add_label(label))
     }
@@ -241,7 +240,7 @@ impl LiveRegistry {
     }
 
     /// The paths of the overflow files, in order: they hold what did not fit the
-    /// first file. Mostly there are none.
+    /// first file. Usually there are none.
     pub fn overflow(&self) -> Vec<PathBuf> {
         let state = self.shared.read();
         let published =
@@ -300,7 +299,7 @@ impl Shared {
         let thread = std::thread::Builder::new().name("mmv-announce".to_owned()).spawn(late);
         state.pending = thread.is_ok();
         if thread.is_err() {
-            // Without a thread too often is better than never.
+            // Without a thread, announce too often rather than never.
             std::thread::sleep(state.ready_in());
             state.announce();
         }

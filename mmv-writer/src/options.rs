@@ -1,4 +1,4 @@
-//! How a registry is to be, sealed or live.
+//! Options of registries, sealed and live.
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Makes the file one of several of the same application, a process each:
+    /// Makes the file one of several of the same application, one for each process:
     /// its name is that of the application, a dot and the process's number. All
     /// need the same explicit cluster and register the same metrics with the same
     /// items, on the domain that [`Registry::process`](crate::Registry::process)
@@ -108,8 +108,8 @@ impl RegistryBuilder {
     /// first: this one for the second file, the next one for the third and so on. By
     /// default readers choose, as for any file that asks for none.
     ///
-    /// Set it where cluster numbers must not depend on what else runs: a file without
-    /// one that comes late moves those that PCP's reader has given to files after it
+    /// Set it if cluster numbers must not depend on other programs: when a file without
+    /// one appears, PCP's reader changes the clusters that it has given to files after it
     /// in the alphabet. Labels of the whole registry reach overflow files, and files
     /// of [several processes](RegistryBuilder::per_process) have overflow files, only
     /// with this.
@@ -132,7 +132,7 @@ impl RegistryBuilder {
                 Error::check_range("cluster", &self.name, cluster, 1, MAX_CLUSTER)?;
                 Clusters::From(cluster)
             }
-            // Readers would choose another one for each process, and take only one's.
+            // Readers would choose a cluster for each process, and use one process only.
             None if self.per_process => Clusters::None,
             None => Clusters::Chosen,
         };

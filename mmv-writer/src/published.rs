@@ -10,8 +10,8 @@ use mmv_format::file::{PublishedFile, TemporaryFile, size_limit};
 
 use crate::Error;
 
-/// A published file. Readers find it until this is dropped, which withdraws it:
-/// the file is removed, unless another one has replaced it meanwhile.
+/// A published file. Dropping this withdraws it: the file is removed, unless another
+/// one has replaced it meanwhile.
 ///
 /// Handles stay valid after that, but no reader sees them. A forked child
 /// withdraws nothing.
@@ -19,7 +19,7 @@ use crate::Error;
 #[must_use = "dropping this withdraws the file"]
 pub struct Published {
     path: PathBuf,
-    /// `None`: the file could not be made.
+    /// `None`: the file could not be created.
     file: Option<PublishedFile>,
     generation: u64,
     /// The process that published it, and alone may withdraw it.
@@ -28,7 +28,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Renames a file that is complete.
+    /// Publishes a complete file by renaming it.
     pub(crate) fn publish(
         file: TemporaryFile,
         path: &Path,
@@ -40,7 +40,7 @@ impl Published {
         Ok(published)
     }
 
-    /// Stands for a file that could not be made.
+    /// In place of a file that could not be created.
     pub(crate) fn unpublished(path: &Path) -> Self {
         let process = std::process::id();
         Self { path: path.to_owned(), file: None, generation: 0, process, overflow: Vec::new() }
@@ -53,7 +53,7 @@ impl Published {
     }
 
     /// The overflow files, `app.2` and so on, in order: they hold what did not fit
-    /// the first file. Mostly there are none.
+    /// the first file. Usually there are none.
     pub fn overflow(&self) -> &[Self] {
         &self.overflow
     }

@@ -1,5 +1,7 @@
-//! A live file: entries are appended, counts raised, generations stored. See
-//! `docs/decisions/005-growth.md` for the order and its reasons.
+//! A live file: in come entries; out go stores to the mapping: entries are appended,
+//! counts raised, generations changed. Invariant: a reader at any moment finds a complete
+//! file, or one that its generations show to be changing. The order of the stores and
+//! its reasons are in `docs/decisions/005-growth.md`.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -156,7 +158,7 @@ impl LiveFile {
         self.keeps_room = true;
     }
 
-    /// Makes sure that so many more entries of each kind fit and have disk space, for the
+    /// Makes sure that these numbers of new entries fit and have disk space, for the
     /// registration of `name`.
     pub(super) fn ensure_all(
         &mut self,
@@ -223,7 +225,7 @@ impl LiveFile {
         Ok(())
     }
 
-    /// Has disk space allocated for so many more entries of a kind, which fit.
+    /// Allocates disk space for this many more entries of a kind, which fit.
     fn ensure_space(&mut self, kind: SectionKind, new: u32) -> Result<(), Error> {
         if new == 0 {
             return Ok(());
@@ -261,7 +263,7 @@ impl LiveFile {
         Ok(())
     }
 
-    /// Makes the file longer, unless it is.
+    /// Makes the file longer if it is too short.
     fn lengthen(&mut self, len: u64) -> Result<(), Error> {
         let Some(file) = self.file.as_ref().filter(|_| len > self.len) else { return Ok(()) };
         extend(file, len).map_err(Error::io("set size", &self.path))?;

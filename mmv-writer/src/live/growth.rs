@@ -1,11 +1,10 @@
-//! A live file read while it grows, at every moment: the stores that a live
-//! registry makes are shown to a reader one by one, between its own reads.
+//! A live file read at every moment while it grows: the stores of a live registry
+//! become visible to a reader one by one, between its own reads.
 //!
-//! Writer and reader are the real ones. What is modelled is the memory between
-//! them: words that the writer stores in its order and the reader loads in its
-//! own. With `--cfg mmv_loom` (`ci/loom`) loom does it, which also reorders what
-//! the orders of the stores allow to be; a reader's load, a system call, is taken
-//! for one with acquire order.
+//! Writer and reader are the real ones; the memory between them is a model: words that
+//! the writer stores in its order and the reader loads in its own. With `--cfg mmv_loom`
+//! (`ci/loom`) loom is the model, which also reorders stores as far as their memory
+//! order permits; a reader's load, a system call, is modelled with acquire order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -89,7 +88,7 @@ impl Growth {
             place.copy_from_slice(&word);
             changes
         });
-        // Nothing was stored but through what was watched.
+        // All stores went through the trace.
         assert!(now == after, "{name}");
         assert!(stores.len() > 2, "{name}: {stores:?}");
         Self { name, before, len_before, stores }
@@ -168,8 +167,8 @@ impl Growth {
         self.stores.iter().map(|store| (store.at, word(store.at))).collect()
     }
 
-    /// What a reader gets who sees the words through `load`; whether it is a
-    /// picture. There must be nothing wrong in it.
+    /// Reads the file with the words as `load` returns them; whether the reader accepts
+    /// it. What it accepts must be correct.
     fn read(&self, load: impl Fn(usize) -> Option<u64>) -> bool {
         self.read_as(self.before.len() as u64, load)
     }
@@ -203,7 +202,7 @@ impl Growth {
     }
 }
 
-/// A file of which some words are somewhere else.
+/// A file of which some words come from elsewhere.
 struct Memory<'b, L> {
     before: &'b [u8],
     words: BTreeMap<usize, u64>,
@@ -214,7 +213,7 @@ impl<L: Fn(usize) -> Option<u64>> Source for Memory<'_, L> {
     fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.before.fill(buffer, offset)?;
         let start = offset as usize;
-        // From the first to the last, as a copy goes.
+        // In ascending order, like a copy.
         for (at, _) in self.words.range(start..start + buffer.len()) {
             if let Some(word) = (self.load)(*at) {
                 buffer[at - start..][..WORD].copy_from_slice(&word.to_ne_bytes());
@@ -227,12 +226,12 @@ impl<L: Fn(usize) -> Option<u64>> Source for Memory<'_, L> {
 /// The writer continues, up to this store, when the reader has loaded this many words.
 type Turn = (usize, usize);
 
-/// Reads a file that changes at these moments; whether there was a picture, and
-/// how many loads there were.
+/// Reads a file that changes at these moments; whether the reader accepted it, and how
+/// many loads it made.
 fn read_with_turns(growth: &Growth, turns: &[Turn]) -> (bool, usize) {
     let (loads, done) = (Cell::new(0), Cell::new(0));
     let words = RefCell::new(growth.words());
-    let picture = growth.read(|at| {
+    let accepted = growth.read(|at| {
         let upto = turns.iter().rfind(|turn| turn.0 <= loads.get()).map_or(0, |turn| turn.1);
         for store in &growth.stores[done.get().min(upto)..upto] {
             words.borrow_mut().insert(store.at, store.word);
@@ -241,7 +240,7 @@ fn read_with_turns(growth: &Growth, turns: &[Turn]) -> (bool, usize) {
         loads.set(loads.get() + 1);
         words.borrow().get(&at).copied()
     });
-    (picture, loads.get())
+    (accepted, loads.get())
 }
 
 #[test]
@@ -250,19 +249,19 @@ fn a_reader_that_the_writer_interrupts_twice_anywhere_never_sees_half_a_change()
         let stores = growth.stores.len();
         let (complete, loads) = read_with_turns(&growth, &[(0, stores)]);
         assert!(complete && read_with_turns(&growth, &[]).0, "{}", growth.name);
-        let (mut pictures, mut all) = (0, 0);
+        let (mut accepted_reads, mut all) = (0, 0);
         // At most that many, as what comes later is read by more loads.
         for first in 0..loads {
             for upto in 1..=stores {
                 for second in first + 1..=loads {
                     let turns = [(first, upto), (second, stores)];
-                    pictures += usize::from(read_with_turns(&growth, &turns).0);
+                    accepted_reads += usize::from(read_with_turns(&growth, &turns).0);
                     all += 1;
                 }
             }
         }
-        println!("{}: {pictures} pictures of {all} readings, {stores} stores", growth.name);
-        assert!(pictures > 0, "{}", growth.name);
+        println!("{}: {accepted_reads} of {all} reads accepted, {stores} stores", growth.name);
+        assert!(accepted_reads > 0, "{}", growth.name);
     }
 }
 

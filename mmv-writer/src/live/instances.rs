@@ -1,4 +1,4 @@
-//! The instances of one domain in one live file, and the slots that they are in.
+//! The instances of one domain in one live file, and their slots.
 //!
 //! A slot is an indom entry, an instance entry and a name. The slot of a removed
 //! instance is used again after its quarantine, once no handle is left on its
@@ -35,7 +35,7 @@ pub(super) struct InstanceSlot {
     indom_at: u64,
     pub(super) instance_at: u64,
     name_at: u64,
-    /// The number of the instance that is there or was the last.
+    /// The number of the current or last instance.
     id: i32,
     /// The entries of its labels.
     labels: Vec<u64>,
@@ -57,7 +57,7 @@ impl InstanceTable {
         Self { serial, slots: Vec::new(), names: HashMap::new(), removed }
     }
 
-    /// The present instance of a name.
+    /// The present instance with a name.
     pub(super) fn find(&self, name: &str) -> Option<Found> {
         let slot = *self.names.get(name)?;
         Some(Found { serial: self.serial, slot, id: self.slots[slot].id })
@@ -88,7 +88,7 @@ impl InstanceTable {
         self.slots[slot].labels.push(at);
     }
 
-    /// Creates an instance with this number, unless it is there; the index of its
+    /// Creates an instance with this number if it does not exist; the index of its
     /// slot.
     pub(super) fn create(
         &mut self,
@@ -129,7 +129,7 @@ impl InstanceTable {
         index
     }
 
-    /// Makes a slot an instance's.
+    /// Assigns a slot to an instance.
     fn show(&mut self, file: &mut LiveFile, index: usize, name: &str, id: i32) {
         self.names.insert(name.into(), index);
         let slot = &mut self.slots[index];
@@ -140,7 +140,7 @@ impl InstanceTable {
         slot.set_count(file, self.serial, 1);
     }
 
-    /// Hides the instance of a name; returns the entries of its labels, for the
+    /// Hides the instance with a name; returns the entries of its labels, for the
     /// caller to hide.
     pub(super) fn remove(&mut self, file: &mut LiveFile, name: &str) -> Vec<u64> {
         let Some(index) = self.names.remove(name) else { return Vec::new() };

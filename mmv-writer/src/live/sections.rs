@@ -1,9 +1,10 @@
 //! Where the parts of a live file are, and how much fits into each.
 //!
-//! Pure numbers. Nothing ever moves. Values are one array, which readers need without
-//! gaps; the first texts, instances and indoms precede it, so that the file ends in the
-//! values as long as it is small. When these parts are full, the *later* parts are
-//! placed after the room that the values keep. `docs/decisions/014-size-of-live-files.md`
+//! In come the limits of a program and of the process; out go offsets and numbers of
+//! entries. Invariant: a part never moves. Values are one array without gaps, as readers
+//! require; the first texts, instances and indoms precede it, so that a small file ends
+//! with the values. When these parts are full, the *later* parts are placed after the
+//! room that is kept for values. `docs/decisions/014-size-of-live-files.md`
 //! has the reasons.
 
 use crate::Error;
@@ -41,8 +42,8 @@ pub(super) enum Part {
 impl Part {
     /// The table of contents: a part precedes those that it refers to.
     ///
-    /// A reader that copies the parts in this order never finds a reference to
-    /// what it copied before that was written. PCP's reader finds help of domains in the
+    /// A reader that copies the parts in this order never finds a reference to an entry
+    /// that it copied before the entry was written. PCP's reader finds help of domains in the
     /// last part with indoms.
     pub(super) const TOC_ORDER: [Self; 9] = [
         Self::Labels,
@@ -278,7 +279,7 @@ impl Sections {
         self.places[part as usize].1
     }
 
-    /// How many entries of a first part are taken before the later one is used.
+    /// How many entries of a first part are used before the later one.
     pub(super) fn first_use(&self, kind: SectionKind) -> u32 {
         let capacity = self.capacity(Part::first(kind));
         match kind {

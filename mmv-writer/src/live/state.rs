@@ -35,8 +35,7 @@ pub(super) struct State {
     pub(super) pending: bool,
 }
 
-/// A domain whose instances come and go: its index in the state. It belongs to the
-/// state that it was made by.
+/// A domain whose instances come and go: its index in the state that created it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DynamicId(usize);
 
@@ -57,7 +56,7 @@ struct DynamicIndom {
     next_id: i32,
 }
 
-/// A metric that has a value for each instance that one was requested for.
+/// A metric that has a value for each instance that was requested.
 #[derive(Debug)]
 struct FamilyMetric {
     name: String,
@@ -161,12 +160,12 @@ impl State {
         Ok(here.store.link(&family.metric, indom, slot, &mut family.values[slot]))
     }
 
-    /// The number of an instance: that which it has in a file, or a new one.
+    /// The number of an instance: the one that it has in a file, or a new one.
     fn instance_id(&self, id: DynamicId, name: &str) -> Result<i32, Error> {
         let DynamicIndom { indom, next_id, .. } = &self.dynamic[id.0];
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         let known = tables.find_map(|table| Some(table.find(name)?.id));
-        // The last number is not given out: there is none after it.
+        // The last number is not used: there is none after it.
         let new = Some(*next_id).filter(|id| *id < i32::MAX);
         let max = i32::MAX.cast_unsigned();
         known.or(new).ok_or_else(|| Error::full("instance numbers", max, name))

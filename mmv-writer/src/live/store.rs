@@ -55,7 +55,7 @@ impl Store for LiveStore {
     type Settings = Sections;
     type Metric = LiveMetric;
 
-    /// Creates the file and publishes it, empty.
+    /// Creates the empty file and publishes it.
     fn create(identity: &FileIdentity, sections: &Sections, lenient: bool) -> Result<Self, Error> {
         let created = unless_lenient(LiveFile::create(identity, *sections), lenient)?;
         let private = || LiveFile::private(identity, *sections);
@@ -149,7 +149,7 @@ impl LiveStore {
         table_mut(&mut self.instances, indom)
     }
 
-    /// Creates an instance, unless it is there; the index of its slot.
+    /// Creates an instance if it does not exist; the index of its slot.
     pub(super) fn create_instance(
         &mut self,
         indom: &Indom,
@@ -206,8 +206,8 @@ impl LiveStore {
         self.file.store(at, MetricV2::REMOVED);
     }
 
-    /// Shows the value of an instance to readers, in the entry that its slot has or
-    /// in a new one.
+    /// Makes the value of an instance visible to readers, in the entry of its slot or in a
+    /// new one.
     pub(super) fn link(
         &mut self,
         metric: &LiveMetric,
@@ -229,7 +229,7 @@ impl LiveStore {
     }
 }
 
-/// The instances of a domain, none if the file does not have it yet.
+/// The instances of a domain; none if the file does not have the domain yet.
 fn table_mut<'t>(
     tables: &'t mut HashMap<usize, InstanceTable>,
     indom: &Indom,
@@ -238,7 +238,7 @@ fn table_mut<'t>(
 }
 
 impl LiveMetric {
-    /// Shows a value to readers, absent or 0.
+    /// Makes a value visible to readers, absent or 0.
     fn link(&self, file: &mut LiveFile, value: &Value, lease: &Arc<Lease>) -> ValueSlot {
         if let Some(text) = &value.text {
             text.set("");
