@@ -2,7 +2,7 @@
 //! registered.
 
 use mmv_format::layout::Version;
-use mmv_writer::{Counter, Label, Published, Registry, Units};
+use mmv_writer::{Counter, Family, Gauge, Label, Published, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
@@ -84,6 +84,47 @@ highest item
     inst [0 or "sda"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false,"bay":1}
     inst [4 or "sdb 1"] labels {"agent":"mmv","application":"ours","release":3,"rotating":false}
 "#;
+
+/// Files whose instances lack values of some families, and with values that are NaN.
+/// What pmdammv of PCP 7 warns about at each fetch, 6 logs as well, as
+/// [`Pmcd`] asks for it.
+fn complaints_about_gaps(oracle: &Oracle, with_sentinel: bool) -> Vec<String> {
+    let scratch = Scratch::new();
+    let builder = Registry::builder("gaps").directory(scratch.mmv_dir());
+    let builder = if with_sentinel { builder.sentinel() } else { builder };
+    let registry = builder.live().build().unwrap();
+    let users = registry.indom("users").build().unwrap();
+    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let level: Family<Gauge<f64>> = registry.gauge("level").build_family(&users).unwrap();
+    let share: Family<Gauge<f32>> = registry.gauge("share").build_family(&users).unwrap();
+    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
+    let busy: Family<Timer> = registry.timer("busy").build_family(&users).unwrap();
+    seen.with("ann", Counter::inc).unwrap();
+    level.with("bob", |level| level.set(f64::NAN)).unwrap();
+    share.with("eve", |share| share.set(f32::NAN)).unwrap();
+    mood.with("ann", |mood| mood.set("fine")).unwrap();
+    busy.with("bob", |busy| busy.add(std::time::Duration::from_secs(1))).unwrap();
+    for index in 0..100 {
+        seen.with(&format!("u{index}"), Counter::inc).unwrap();
+    }
+    registry.gauge::<f64>("ratio").build().unwrap().set(f64::NAN);
+    registry.announce();
+    let pmcd = Pmcd::start(oracle, &scratch);
+    let served = pminfo::ask(oracle, ["-h", &pmcd.host()]);
+    assert_eq!(served["mmv.gaps.seen"].values.len(), 101);
+    assert_eq!(served["mmv.gaps.mood"].values.len(), 1);
+    assert_eq!(served["mmv.gaps.busy"].values.len(), 1);
+    let log = Pmcd::log(&scratch);
+    log.lines().filter(|line| line.contains("etch callback")).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_value_that_is_absent_makes_pmdammv_complain_if_the_file_has_a_sign_for_it() {
+    let Some(oracle) = Oracle::find() else { return };
+    let complaints = complaints_about_gaps(&oracle, false);
+    assert!(complaints.len() > 300, "they are found: {complaints:?}");
+    assert_eq!(complaints_about_gaps(&oracle, true), [""; 0]);
+}
 
 #[test]
 fn a_file_of_version_1_is_served_as_registered() {

@@ -69,6 +69,10 @@ impl RegistryBuilder {
 
     /// Makes all-ones integers, NaN and empty texts mean "no value", for all
     /// metrics of the file; optional ones need it.
+    ///
+    /// In a live registry each instance then has a value in every family of its domain,
+    /// absent until it is requested, as long as half of the room for values is free:
+    /// pmdammv of PCP 7 logs a warning at each fetch for each one that is missing.
     pub fn sentinel(mut self) -> Self {
         self.flags = self.flags.with(Flags::SENTINEL);
         self

@@ -73,5 +73,5 @@ fn memory_stays_flat_while_instances_come_and_go() {
     }
     let after = resident();
     eprintln!("{before} kB before, {after} kB after {} instances", rounds * ROUND);
-    assert!(after < before + 512, "{before} kB became {after} kB");
+    assert!(after < before + 1024, "{before} kB became {after} kB");
 }

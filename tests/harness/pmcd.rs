@@ -36,6 +36,8 @@ impl Pmcd {
         command.args(["-f", "-A", "-c"]).arg(directory.join("pmcd.conf"));
         command.arg("-n").arg(directory.join("pmns")).args(["-p", &port.to_string(), "-s"]);
         command.arg(directory.join("pmcd.socket")).arg("-l").arg(directory.join("pmcd.log"));
+        // Programs of later versions log without it what agents complain about.
+        command.args(["-D", "libpmda"]);
         command.env("PCP_RUN_DIR", directory.join("run"));
         command.env("PCP_LOG_DIR", directory.join("log"));
         command.env("PCP_TMP_DIR", scratch.tmp_dir());
@@ -55,6 +57,12 @@ impl Pmcd {
             let output = oracle.output("pminfo", &["-h", &host, "-f", "mmv.control.files"]);
             (output.status.success() && output.stderr.is_empty()).then_some(true)
         })
+    }
+
+    /// What it and pmdammv have logged.
+    pub(crate) fn log(scratch: &Scratch) -> String {
+        let bytes = fs::read(scratch.path().join("pmcd.log")).expect("a log");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// How PCP's programs name it: the argument of `-h`.

@@ -42,6 +42,16 @@ impl Growth {
         Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
     }
 
+    /// A change in a file whose values can be absent.
+    fn absent(
+        name: &'static str,
+        prepare: impl FnOnce(&Before),
+        change: impl FnOnce(&Before),
+    ) -> Self {
+        let live = Registry::builder("app").sentinel().live().announce_interval(Duration::ZERO);
+        Self::in_file(name, live.max_instances(4).max_values(16).max_texts(4), prepare, change)
+    }
+
     /// A change for which the file becomes longer; announced once it may be.
     fn beyond(name: &'static str, change: impl FnOnce(&Before)) -> Self {
         let mut live = Registry::builder("app").live().announce_interval(Duration::from_hours(1));
@@ -148,6 +158,11 @@ impl Growth {
                 },
                 create("i2"),
             ),
+            Self::absent("an instance with an absent text", create("i0"), create("i1")),
+            Self::absent("a text that was absent", create("i0"), |there| {
+                drop(there.text.get_or_create("i0").unwrap());
+                drop(there.registry.counter::<u64>("count2").build().unwrap());
+            }),
             Self::beyond("an instance in a longer file", create("i2")),
             Self::beyond("a text in a longer file", |there| {
                 drop(there.text.get_or_create("i1").unwrap());

@@ -73,6 +73,11 @@ impl InstanceTable {
         &self.slots
     }
 
+    /// The slots of the present instances, in no order.
+    pub(super) fn present(&self) -> impl Iterator<Item = usize> {
+        self.names.values().copied()
+    }
+
     /// How many instances there are.
     pub(super) fn len(&self) -> usize {
         self.names.len()

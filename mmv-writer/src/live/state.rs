@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
+use mmv_format::layout::{Flags, LABEL_INSTANCES, METRIC_OFFSET, Version};
 use pcp_types::InstanceId;
 
 use super::handles::RemoveHandle;
@@ -33,6 +33,9 @@ pub(super) struct State {
     pub(super) announced: Instant,
     /// Whether a thread waits to announce them.
     pub(super) pending: bool,
+    /// Whether a value can be absent: then each instance has one in every family of its
+    /// file, as PCP's reader logs a warning for each that is missing at each fetch.
+    has_absent: bool,
 }
 
 /// A domain whose instances come and go: its index in the state that created it.
@@ -76,9 +79,10 @@ impl State {
         sections: Sections,
         lenient: bool,
     ) -> Result<Self, Error> {
+        let has_absent = identity.0.flags.contains(Flags::SENTINEL);
         let registrations = Registrations::new(identity, sections, Some(Version::V3), lenient)?;
         let announced = Instant::now();
-        Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false })
+        Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false, has_absent })
     }
 
     /// How long changes must wait until they are announced.
@@ -120,7 +124,15 @@ impl State {
         let (_, metric) = self.registrations.commit(prepared);
         let families = &mut self.dynamic[id.0].families;
         let (values, is_removed) = (Vec::new(), false);
-        families.push(FamilyMetric { name, file, metric, values, is_removed, handles });
+        let mut family = FamilyMetric { name, file, metric, values, is_removed, handles };
+        if self.has_absent {
+            let store = &mut self.registrations.file_mut(file).store;
+            let present: Vec<_> = store.table_mut(indom).present().collect();
+            for slot in present {
+                family.add_absent(store, indom, slot);
+            }
+        }
+        families.push(family);
         Ok(FamilyId { indom: id, index: families.len() - 1 })
     }
 
@@ -154,10 +166,18 @@ impl State {
         dynamic.next_id = dynamic.next_id.max(new_id.saturating_add(1));
         here.store.add_instance_labels(indom, slot, &labels);
         here.numbers.take_labels(labels);
-        if family.values.len() <= slot {
-            family.values.resize_with(slot + 1, || None);
+        let metric = family.metric;
+        let value = here.store.link(&metric, indom, slot, family.value(slot));
+        if is_new && self.has_absent {
+            let file = family.file;
+            let families = dynamic.families.iter_mut().enumerate();
+            for (_, other) in families
+                .filter(|(at, other)| *at != id.index && other.file == file && !other.is_removed)
+            {
+                other.add_absent(&mut here.store, indom, slot);
+            }
         }
-        Ok(here.store.link(&family.metric, indom, slot, &mut family.values[slot]))
+        Ok(value)
     }
 
     /// The number of an instance: the one that it has in a file, or a new one.
@@ -257,6 +277,28 @@ impl State {
         match (tables.next(), tables.next()) {
             (Some(only), None) => only.len(),
             _ => self.instance_names(id).len(),
+        }
+    }
+}
+
+impl FamilyMetric {
+    /// The value of a slot.
+    fn value(&mut self, slot: usize) -> &mut Option<Value> {
+        if self.values.len() <= slot {
+            self.values.resize_with(slot + 1, || None);
+        }
+        &mut self.values[slot]
+    }
+
+    /// Adds a value that is absent until it is requested, if there is room to spare.
+    fn add_absent(&mut self, store: &mut LiveStore, indom: &Indom, slot: usize) {
+        let need = Need::of_values(self.metric.shape, 1);
+        let is_there = self.value(slot).is_some();
+        let has_room = is_there || store.has_room_to_spare();
+        if has_room && (is_there || store.reserve(&need, &self.name).is_ok()) {
+            let mut metric = self.metric;
+            metric.shape.optional = true;
+            store.link(&metric, indom, slot, self.value(slot));
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct LiveStore {
 }
 
 /// A metric in a live file.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct LiveMetric {
     /// The offset of its entry.
     at: u64,
@@ -137,6 +137,14 @@ impl LiveStore {
         for table in self.instances.values_mut() {
             table.announced(now);
         }
+    }
+
+    /// Whether half of the room for values and for texts is free.
+    pub(super) fn has_room_to_spare(&self) -> bool {
+        [SectionKind::Values, SectionKind::Strings].into_iter().all(|kind| {
+            let used = self.file.used(kind) as usize;
+            self.file.has_room(kind, used)
+        })
     }
 
     /// The instances of a domain in this file, if the file has the domain.

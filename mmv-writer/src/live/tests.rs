@@ -402,6 +402,106 @@ fn only_what_is_used_takes_disk_space() {
     assert!((instances..instances + (512 << 10)).contains(&used()), "{}", used());
 }
 
+/// A domain of two instances, of which two families have a value for one each; and a
+/// family that is registered after them.
+fn with_gaps(registry: &LiveRegistry) -> (LiveIndom, Family<Counter<u64>>, Family<Text>) {
+    let users = registry.indom("users").build().unwrap();
+    let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
+    let mood: Family<Text> = registry.text("mood").build_family(&users).unwrap();
+    seen.with("ann", |seen| seen.add(3)).unwrap();
+    mood.with("bob", |mood| mood.set("fine")).unwrap();
+    let level: Family<Gauge<f64>> = registry.gauge("level").build_family(&users).unwrap();
+    level.with("bob", |level| level.set(0.5)).unwrap();
+    registry.announce();
+    (users, seen, mood)
+}
+
+#[test]
+fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
+    let absent = u64::MAX;
+    let (dir, other) = (directory(), directory());
+    let with = Registry::builder("app").directory(dir.path()).sentinel().live().build().unwrap();
+    let (_users, seen, mood) = with_gaps(&with);
+    let value = |metric: &str, instance: &str, number| value(metric, Some(instance), number);
+    let half = 0.5f64.to_bits();
+    let mut found = values(&with);
+    found.sort();
+    found.retain(|(metric, ..)| metric != "mood");
+    let expected = [
+        value("level", "ann", absent),
+        value("level", "bob", half),
+        value("seen", "ann", 3),
+        value("seen", "bob", absent),
+    ];
+    assert_eq!(found, expected);
+    let text = |instance: &str| {
+        let contents = contents(&with);
+        let is_its = |value: &&mmv_format::view::ValueEntry| {
+            value.string.is_some() && name_of(&contents, 1, value.instance.unwrap()) == instance
+        };
+        word(&open(&with), contents.values.iter().find(is_its).unwrap().string.unwrap())
+    };
+    assert_eq!((text("ann"), &text("bob").to_ne_bytes()), (0, b"fine\0\0\0\0"));
+    // It is a value once it is requested, in its place.
+    let count = contents(&with).values.len();
+    seen.with("bob", |seen| assert_eq!(seen.value(), 0)).unwrap();
+    mood.with("ann", |mood| mood.set("good")).unwrap();
+    with.announce();
+    assert!(values(&with).contains(&value("seen", "bob", 0)));
+    assert_eq!((count, contents(&with).values.len()), (6, 6));
+    assert_eq!(&text("ann").to_ne_bytes(), b"good\0\0\0\0");
+    // Without a sign of absence there is no value.
+    let without = builder(&other).build().unwrap();
+    let _families = with_gaps(&without);
+    assert_eq!(values(&without).len(), 3);
+}
+
+#[test]
+fn an_instance_in_a_used_place_has_no_value_of_the_one_before() {
+    let directory = directory();
+    let registry = Registry::builder("app").directory(directory.path()).sentinel().live();
+    let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
+    let (users, _seen, mood) = with_gaps(&registry);
+    mood.with("ann", |mood| mood.set("old")).unwrap();
+    assert!(users.remove("ann"));
+    registry.announce();
+    assert_eq!(values(&registry).len(), 3);
+    std::thread::sleep(quarantine::QUARANTINE);
+    mood.with("eve", |mood| mood.set("new")).unwrap();
+    assert_eq!(used_instances(&registry), 2, "in the place of ann");
+    registry.announce();
+    let of_eve: Vec<_> = values(&registry)
+        .into_iter()
+        .filter(|(_, name, _)| name.as_deref() == Some("eve"))
+        .collect();
+    assert_eq!(of_eve.len(), 3);
+    assert!(of_eve.contains(&value("seen", Some("eve"), u64::MAX)), "{of_eve:?}");
+    assert!(of_eve.contains(&value("level", Some("eve"), u64::MAX)), "{of_eve:?}");
+}
+
+#[test]
+fn absent_values_leave_room_for_others() {
+    let directory = directory();
+    let registry = Registry::builder("app").directory(directory.path()).sentinel().live();
+    let registry = registry.max_values(8).build().unwrap();
+    let users = registry.indom("users").build().unwrap();
+    let families = ["a", "b", "c"].map(|name| {
+        let family: Family<Counter<u64>> = registry.counter(name).build_family(&users).unwrap();
+        family
+    });
+    for name in ["u1", "u2", "u3"] {
+        families[0].with(name, Counter::inc).unwrap();
+    }
+    registry.announce();
+    // Three and two others; then half of the room is used.
+    assert_eq!(values(&registry).len(), 6);
+    for name in ["u2", "u3"] {
+        families[1].with(name, Counter::inc).unwrap();
+    }
+    registry.announce();
+    assert_eq!(values(&registry).len(), 7);
+}
+
 /// The size of the first file, with its holes.
 fn size(registry: &LiveRegistry) -> u64 {
     open(registry).metadata().unwrap().len()
