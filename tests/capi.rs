@@ -81,7 +81,7 @@ fn cell(file: &Path, metric: &str, instance: Option<&str>) -> u64 {
 }
 
 /// A file's bytes without what differs from run to run: generations and process.
-/// Behind a label's end PCP's library has whatever was in memory.
+/// After the end of a label PCP's library leaves whatever was in memory.
 fn comparable(file: &Path) -> Vec<u8> {
     let mut bytes = fs::read(file).expect("the file");
     let (header, _) = Header::read_from_prefix(&bytes).expect("a header");

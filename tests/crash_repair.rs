@@ -18,7 +18,7 @@ fn pmlogcheck_is_silent_after_a_repair() {
     for version in [Version::V3, Version::V2] {
         let workload = workload::Workload::new(version);
         compliance::assert_without_finding(&oracle, &workload.base);
-        // Behind every write, and thrice within it.
+        // After every write, and at three places within it.
         for state in workload.states(|len| [1, len / 2, len - 1]) {
             if state.records == 0 {
                 continue;

@@ -42,8 +42,8 @@ fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
     }
 }
 
-/// 14 000 records, one a second, each counting its milliseconds; a mark after
-/// every so many.
+/// 14 000 records, one a second, each counting its milliseconds; a mark after every
+/// `marked` records.
 fn counted(marked: usize, volumes: i64) -> (TempDir, PathBuf) {
     let (directory, base, mut writer, desc) = writer(None);
     for second in 0..14_000 {

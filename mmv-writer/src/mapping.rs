@@ -13,7 +13,7 @@
 //! | [`CellStrip`] | a histogram | values at equal distances in a segment |
 //! | [`Lease`] | the producer | counts the cells that are still held |
 //!
-//! **Orders.** Values are loaded and stored relaxed: each stands for itself. The words
+//! **Orders.** Values are independent, so they are loaded and stored relaxed. The words
 //! that publish metadata to readers are stored with release order.
 
 #![expect(unsafe_code, reason = "memory shared with other processes; see the module doc")]

@@ -12,7 +12,7 @@ use mmv_writer::{Counter, Error, Family, Registry};
 /// What `ulimit -f` counts in, in a POSIX shell.
 const BLOCK: u64 = 512;
 
-/// Runs the test `name` in a child process, under a limit of so many blocks.
+/// Runs the test `name` in a child process, under a limit of `blocks`.
 #[track_caller]
 fn run(name: &str, directory: &Path, blocks: u64, stderr: Stdio) -> Output {
     let command = format!("ulimit -f {blocks} && exec \"$0\" --ignored --nocapture --exact {name}");

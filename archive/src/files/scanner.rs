@@ -34,10 +34,10 @@ pub(crate) struct Damage {
     pub(crate) is_tail: bool,
 }
 
-/// Walks through the records of a file and over what is none.
+/// Reads the records of a file, and skips other bytes.
 ///
-/// Behind a record whose length words are bad, every byte is tried as the
-/// start of the next one, until a record is found whose fields are good too.
+/// After a record with bad length words every byte is tried as the start of the next
+/// one, until a record is found whose fields are also good.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     file: RecordFile,

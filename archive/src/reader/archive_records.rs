@@ -30,7 +30,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Behind everything: the archive's end is not known yet.
+    /// After all positions: the archive's end is not known yet.
     pub(super) const UNKNOWN_END: Self = Self { volume: usize::MAX, offset: u64::MAX };
 
     pub(super) const fn start(version: Version) -> Self {

@@ -192,7 +192,7 @@ fn derived_metrics_follow_the_selected_ones() {
     let replay = selection.load().unwrap();
     let names: Vec<_> = replay.metrics().map(|metric| metric.name.as_str()).collect();
     let all = ["t.discrete", "twice", "rate(t.counter)", "both", "delta(t.instant)"];
-    assert_eq!(names, all, "what they are worked out of is not shown");
+    assert_eq!(names, all, "their operands are not shown");
     assert_eq!([0, 1, 4].map(|place| replay.is_derived(place)), [false, true, true]);
     assert_eq!(replay.instances(1).collect::<Vec<_>>(), [None]);
     let numbers = |sample: Option<Sample<'_>>| -> Vec<Option<f64>> {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// A write that will fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// So many writes succeed before it.
+    /// How many writes succeed before it.
     pub(crate) after: usize,
-    /// So many of its bytes reach the file, or all if it has fewer.
+    /// How many of its bytes reach the file; all if it has fewer.
     pub(crate) bytes: usize,
-    /// From then on nothing works: files cannot be cut back either.
+    /// Whether everything fails from then on, including the truncation of files.
     pub(crate) is_lasting: bool,
 }
 

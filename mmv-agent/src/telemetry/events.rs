@@ -118,7 +118,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// So many wait at most, for a disk that is full; more are counted.
+    /// The most events that wait, for instance while the disk is full; others are
+    /// counted.
     pub(crate) const MOST: usize = 2_000;
 
     /// Whether nothing happened.

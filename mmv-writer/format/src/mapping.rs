@@ -12,7 +12,7 @@
 //! takes the file only if they are equal and not 0, reads, and loads both again
 //! after an acquire fence: equal pairs mean that nothing but values changed.
 //!
-//! **Orders.** Values are loaded relaxed: each stands for itself. On a read-only
+//! **Orders.** Values are independent, so they are loaded relaxed. On a read-only
 //! mapping only relaxed loads are guaranteed to work (`std::sync::atomic`,
 //! "Atomic accesses to read-only memory"), so acquire order comes from a fence.
 

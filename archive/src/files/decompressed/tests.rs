@@ -142,7 +142,7 @@ fn a_flipped_bit_is_seen() {
     for compression in ALL {
         let bytes = counting(3000);
         let compressed = compress(compression, &bytes);
-        // Behind the header, whose flags need not matter.
+        // After the header, in which some flags have no effect.
         for at in (20..compressed.len()).step_by(7) {
             let mut flipped = compressed.clone();
             flipped[at] ^= 4;
