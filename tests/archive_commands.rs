@@ -122,7 +122,7 @@ fn irregular_counters(scratch: &Scratch) -> PathBuf {
         pid: 1,
         hostname: "host".into(),
         timezone: "UTC".into(),
-        zoneinfo: String::new(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let indom = InDom::new(70, 2049).unwrap();

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
+    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
+    ValueType, WriterLabel, WriterOptions,
 };
+use serde_json::{Value, json};
 
 use crate::harness::binaries;
 use crate::harness::oracle::Oracle;
@@ -28,20 +30,30 @@ fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
         pid: 1,
         hostname: "host".into(),
         timezone: "UTC".into(),
-        zoneinfo: String::new(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let indom = InDom::new(70, 1).unwrap();
     let id = |id| InstanceId::new(id).unwrap();
     let instances =
         [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
-    writer.declare_indom(indom, &instances).unwrap();
     let (single, many) = (Pmid::new(70, 1, 1).unwrap(), Pmid::new(70, 1, 2).unwrap());
     for (pmid, name, indom) in [(single, SINGLE, None), (many, MANY, Some(indom))] {
         let (value_type, semantics, units) = (ValueType::U32, Semantics::Instant, Units::count());
         let desc = MetricDesc { pmid, value_type, indom, semantics, units };
         writer.declare_metric(&desc, &[name]).unwrap();
     }
+    let (one_line, full) = (TextKind::OneLine, TextKind::Full);
+    writer.declare_text(TextTarget::Metric(single), one_line, "short help").unwrap();
+    writer.declare_text(TextTarget::Metric(single), full, "longest\nhelp").unwrap();
+    writer.declare_text(TextTarget::InDom(indom), one_line, "of the domain").unwrap();
+    writer.declare_indom(indom, &instances).unwrap();
+    let labels = |class, value| LabelSet::from_pairs(class, [("where", value, false)]).unwrap();
+    let item = vec![labels(LabelClass::Item, "\"item\"")];
+    writer.declare_labels(LabelTarget::Item(single), &item).unwrap();
+    let each = [(2, "\"west\""), (5, "\"east\"")];
+    let each = each.map(|(n, value)| labels(LabelClass::Instances, value).for_instance(id(n)));
+    writer.declare_labels(LabelTarget::Instances(indom), &each).unwrap();
     for second in 0..4 {
         let value = |number: u32| OwnedValue::U32(number + second);
         let value_sets = vec![
@@ -120,4 +132,170 @@ fn a_name_that_is_a_leaf_and_a_branch_is_copied() {
     let theirs = scratch.path().join("theirs");
     oracle.run("pmlogextract", &[base.as_os_str(), theirs.as_os_str()]);
     assert_eq!(printed(&oracle, &copied("convert", &base, &[])), printed(&oracle, &theirs));
+}
+
+/// Bytes that are no UTF-8 in names, help texts and the label; a control character, a
+/// backslash that reads as a byte, and one that does not.
+const BYTES: &[(&str, &[u8])] = &[
+    (SINGLE, b"s\xffn\x07le"),
+    (MANY, b"ma\0y.of t\xe9o"),
+    ("left", b"\xe9e\x1ft"),
+    ("right", b"\\xe9t"),
+    ("short help", b"sh\xf6rt h\xe9lp"),
+    ("longest\nhelp", b"C:\\nger\nh\xe9lp"),
+    ("of the domain", b"\xff\xfe the domain"),
+];
+
+/// [`archive`] with [`BYTES`], and a host name in Latin-1 in the label of each file.
+fn archive_of_bytes(scratch: &Scratch) -> PathBuf {
+    let base = archive(scratch, BYTES);
+    for extension in ["0", "meta", "index"] {
+        replace(&base.with_extension(extension), b"host\0", b"h\xf6st\0");
+    }
+    base
+}
+
+#[test]
+fn all_bytes_of_names_texts_and_labels_are_copied() {
+    let scratch = Scratch::new();
+    let base = archive_of_bytes(&scratch);
+    let metadata = fs::read(base.with_extension("meta")).unwrap();
+    for command in ["convert", "extract", "repair"] {
+        let copy = copied(command, &base, &[]);
+        assert!(fs::read(copy.with_extension("meta")).unwrap() == metadata, "{command}");
+        let data = fs::read(copy.with_extension("0")).unwrap();
+        assert_eq!(offsets(&data, b"h\xf6st\0").len(), 1, "{command}");
+        fs::remove_file(copy.with_extension("0")).unwrap();
+    }
+    let old = copied("convert", &base, &["--archive-version", "2", "--force"]);
+    let metadata = fs::read(old.with_extension("meta")).unwrap();
+    for (_, bytes) in BYTES {
+        assert_eq!(offsets(&metadata, bytes).len(), 1, "{bytes:?}");
+    }
+}
+
+#[test]
+fn bytes_are_copied_as_pmlogextract_copies_them() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    // PCP's programs cut a name at its NUL.
+    let bytes: Vec<_> = BYTES.iter().copied().filter(|(_, new)| !new.contains(&0)).collect();
+    let base = archive(&scratch, &bytes);
+    let theirs = scratch.path().join("theirs");
+    oracle.run("pmlogextract", &[base.as_os_str(), theirs.as_os_str()]);
+    let printed = |base: &Path| {
+        let dump = [OsStr::new("-dihmlt"), base.as_os_str()];
+        let output = oracle.output("pmdumplog", &dump);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let expected = printed(&theirs);
+    assert!(expected.contains("(s\u{fffd}n\u{7}le)"), "{expected}");
+    let copy = copied("convert", &base, &[]);
+    let metrics = |text: &str| text.lines().filter(|line| line.contains("PMID")).count();
+    assert_eq!(metrics(&printed(&copy)), metrics(&expected));
+    let info = |base: &Path| {
+        oracle.output("pminfo", &[OsStr::new("-dmfT"), OsStr::new("-a"), base.as_os_str()]).stdout
+    };
+    assert_eq!(info(&copy), info(&theirs));
+}
+
+#[test]
+fn bytes_are_shown_by_the_documented_rule() {
+    let scratch = Scratch::new();
+    let base = archive_of_bytes(&scratch);
+    let text = |arguments: &[&str]| {
+        let (command, options) = arguments.split_first().unwrap();
+        let mut all = vec![OsStr::new(command), base.as_os_str()];
+        all.extend(options.iter().map(OsStr::new));
+        let output = mmv_archive(&all);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let dump = text(&["dump", "-a", "-H"]);
+    for shown in [
+        "host h\\xf6st\n",
+        "70.1.1 (s\\xffn\\x07le): value 100\n",
+        "70.1.2 (ma\\x00y.of t\\xe9o):\n",
+        "inst [2 or \"\\xe9e\u{1f}t\"] value 200\n",
+        "inst [5 or \"\\x5cxe9t\"] value 300\n",
+        "[sh\\xf6rt h\\xe9lp]\n",
+        "\nC:\\nger\nh\\xe9lp\n",
+    ] {
+        assert!(dump.contains(shown), "{shown:?} in {dump}");
+    }
+    let info: Value = serde_json::from_str(&text(&["info", "--json"])).unwrap();
+    assert_eq!(info["host"], "h\\xf6st");
+    assert!(text(&["info"]).contains("h\\xf6st\n"));
+    let metrics = text(&["metrics", "--json"]);
+    let metrics: Vec<Value> =
+        metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let many = metrics.iter().find(|metric| metric["pmid"] == "70.1.2").unwrap();
+    assert_eq!(many["metric"], "ma\0y.of t\\xe9o");
+    assert_eq!(many["instances"][0]["name"], "\\xe9e\u{1f}t");
+    assert_eq!(many["instances"][1]["name"], "\\x5cxe9t");
+    let single = metrics.iter().find(|metric| metric["pmid"] == "70.1.1").unwrap();
+    assert_eq!(single["oneline"], "sh\\xf6rt h\\xe9lp");
+    let report = text(&["report", "*", "--format", "csv"]);
+    let head = report.lines().next().unwrap();
+    assert!(head.ends_with(",ma\0y.of t\\xe9o[\\x5cxe9t],s\\xffn\u{7}le"), "{head}");
+    let table = text(&["report", "*"]);
+    assert!(table.contains("[\\xe9e\\x1ft]"), "{table}");
+}
+
+#[test]
+fn a_name_is_selected_by_the_text_that_is_shown() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch, &[(SINGLE, b"s\xffngle"), ("left", b"\xe9eft")]);
+    let select = [OsStr::new("report"), base.as_os_str(), OsStr::new("--json")];
+    let lines = |more: &[&str]| {
+        let arguments: Vec<_> = select.iter().copied().chain(more.iter().map(OsStr::new)).collect();
+        let output = mmv_archive(&arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().lines().count()
+    };
+    assert!(lines(&["s\\xffngle", "--raw"]) == 4);
+    assert!(lines(&[MANY, "--raw", "-i", "\\xe9eft"]) == 4);
+    let copy = copied("convert", &base, &["--rename", "s\\xffngle=good"]);
+    assert_eq!(offsets(&fs::read(copy.with_extension("meta")).unwrap(), b"good").len(), 1);
+}
+
+#[test]
+fn a_label_set_that_is_not_utf_8_or_not_json_costs_that_set_alone() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch, &[("\"west\"", b"\"we\xfft\""), ("\"item\"", b"'item'")]);
+    let output = mmv_archive(&[OsStr::new("metrics"), OsStr::new("--json"), base.as_os_str()]);
+    assert!(output.status.success(), "{output:?}");
+    let metrics = String::from_utf8(output.stdout).unwrap();
+    let many = metrics.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let many = many.into_iter().find(|metric| metric["metric"] == MANY).unwrap();
+    assert_eq!(many["instances"][0]["labels"], Value::Null);
+    assert_eq!(many["instances"][1]["labels"], json!({"where": "east"}));
+    let metadata = fs::read(base.with_extension("meta")).unwrap();
+    let warnings = String::from_utf8(output.stderr).unwrap();
+    let json = offsets(&metadata, b"\"we\xfft\"")[0];
+    let expected = [
+        "labels of metric 70.1.1: JSON is not a JSON object; not used",
+        "labels of instances of 70.1, instance 2: JSON is not UTF-8 from byte 12; not used",
+    ];
+    assert_eq!(warnings.lines().count(), 2, "{warnings}");
+    for (line, expected) in warnings.lines().zip(expected) {
+        let (place, warning) = line.split_once(": offset ").unwrap();
+        assert!(place.ends_with("given.meta"), "{line}");
+        let (offset, warning) = warning.split_once(": ").unwrap();
+        assert_eq!(warning, expected);
+        let offset: usize = offset.parse().unwrap();
+        assert!(offset > 808 && offset < json, "{line}");
+        assert_eq!(metadata[offset + 4..offset + 8], [0, 0, 0, 7], "a record of labels");
+    }
+    let check = mmv_archive(&[OsStr::new("check"), base.as_os_str()]);
+    let found = String::from_utf8(check.stdout).unwrap();
+    assert_eq!(found.lines().filter(|line| line.contains("[label-json]")).count(), 2, "{found}");
+    // The set that is JSON for PCP, which does not parse it, is copied; the other is not.
+    let copy = fs::read(copied("convert", &base, &[]).with_extension("meta")).unwrap();
+    assert_eq!(offsets(&copy, b"'item'").len(), 1);
+    assert_eq!(offsets(&copy, b"\"east\"").len(), 1);
+    assert_eq!(offsets(&copy, b"\"we\xfft\"").len(), 0);
+    let repaired = fs::read(copied("repair", &base, &[]).with_extension("meta")).unwrap();
+    assert_eq!(repaired, metadata);
 }

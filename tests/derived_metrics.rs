@@ -162,7 +162,7 @@ fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
         pid: 1,
         hostname: "host".into(),
         timezone: "UTC".into(),
-        zoneinfo: String::new(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     for (item, (name, ..)) in METRICS.into_iter().enumerate() {

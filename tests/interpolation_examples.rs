@@ -43,7 +43,7 @@ fn archive(scratch: &Scratch) -> PathBuf {
         pid: 1,
         hostname: "host".into(),
         timezone: "UTC".into(),
-        zoneinfo: String::new(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     for (item, (name, semantics)) in METRICS.into_iter().enumerate() {

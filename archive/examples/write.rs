@@ -18,9 +18,9 @@ fn main() -> Result<()> {
     let base = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: write BASE")?;
     let label = WriterLabel {
         pid: std::process::id() as i32,
-        hostname: "example".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "example".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default())?;
     let indom = InDom::new(70, 2051)?;

@@ -21,8 +21,8 @@ use hashbrown::HashMap;
 
 use crate::writer::NameRules;
 use crate::{
-    Archive, ArchiveWriter, InDom, IndomCursor, Instance, LabelSet, LabelTarget, Metadata, Metric,
-    Result, TextKind, TextTarget, Timestamp,
+    Archive, ArchiveWriter, ByteText, InDom, IndomCursor, Instance, LabelSet, LabelTarget,
+    Metadata, Metric, Result, TextKind, TextTarget, Timestamp,
 };
 
 /// A piece of metadata that is valid from some time on.
@@ -31,7 +31,7 @@ pub enum Change<'m> {
     /// There is this metric.
     Metric(&'m Metric),
     /// A metric or instance domain has this help text.
-    Text(TextTarget, TextKind, &'m str),
+    Text(TextTarget, TextKind, &'m ByteText),
     /// An instance domain has these instances.
     Indom(InDom, Cow<'m, [Instance]>),
     /// A target has these labels.
@@ -48,7 +48,7 @@ impl Change<'_> {
     pub fn declare(&self, writer: &mut ArchiveWriter) -> Result<()> {
         match self {
             Self::Metric(metric) => writer.declare_copied(metric, NameRules::OneOwner),
-            Self::Text(target, kind, text) => writer.declare_text(*target, *kind, text),
+            Self::Text(target, kind, text) => writer.declare_text(*target, *kind, *text),
             Self::Indom(indom, instances) => writer.declare_indom(*indom, instances),
             Self::Labels(target, sets) => writer.declare_labels(*target, sets),
         }
@@ -147,9 +147,9 @@ impl<'m> Changes<'m> {
 /// # let (old, new) = (directory.path().join("old"), directory.path().join("new"));
 /// # let label = WriterLabel {
 /// #     pid: 1,
-/// #     hostname: "host".to_owned(),
-/// #     timezone: "UTC".to_owned(),
-/// #     zoneinfo: String::new(),
+/// #     hostname: "host".into(),
+/// #     timezone: "UTC".into(),
+/// #     zoneinfo: "".into(),
 /// # };
 /// # let desc = MetricDesc {
 /// #     pmid: Pmid::new(70, 1, 1)?,

@@ -61,6 +61,9 @@ pub enum RecordError {
     /// Text that has to be UTF-8 and is not. `at` counts from the start of the text.
     #[error("{field} is not UTF-8 from byte {at}")]
     NotUtf8 { field: &'static str, at: u64 },
+    /// Text that has to be a JSON object and is not.
+    #[error("{field} is not a JSON object")]
+    NotJson { field: &'static str },
     /// Strings of a table overlap: together they are longer than the table. NULs
     /// count, and each string once.
     #[error("{field}: {found} bytes in a table of {room}")]

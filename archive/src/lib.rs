@@ -23,9 +23,9 @@
 //! let base = directory.path().join("20261120.12.00");
 //! let label = WriterLabel {
 //!     pid: 1,
-//!     hostname: "host".to_owned(),
-//!     timezone: "UTC".to_owned(),
-//!     zoneinfo: String::new(),
+//!     hostname: "host".into(),
+//!     timezone: "UTC".into(),
+//!     zoneinfo: "".into(),
 //! };
 //! let desc = MetricDesc {
 //!     pmid: Pmid::new(70, 1, 1)?,
@@ -95,6 +95,7 @@
     deny(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
 )]
 
+mod byte_text;
 pub mod check;
 mod column;
 #[cfg(feature = "compression")]
@@ -130,6 +131,7 @@ pub use pcp_types::{
     ValueType,
 };
 
+pub use byte_text::ByteText;
 pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
 pub use files::{Compression, RawFile, RawPiece, member_files};
@@ -142,8 +144,8 @@ pub use format::text::{TextKind, TextTarget};
 pub use format::{ArchiveLabel, Version};
 pub use reader::{
     Archive, ArchiveSet, IndexDefect, IndomCursor, IndomHistory, IndomRecord, IndomState,
-    LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source, TemporalIndex,
-    TornTail, TypeConflict,
+    LabelDefect, LabelHistory, LabelState, Metadata, Metric, RecordBatch, Records, Source,
+    TemporalIndex, TornTail, TypeConflict,
 };
 pub use value::{AnyValue, FetchResult, OwnedValue, Value, ValueSet};
 pub use writer::{ArchiveWriter, Summary, WriterLabel, WriterOptions};

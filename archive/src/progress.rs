@@ -80,9 +80,9 @@ mod tests {
     fn write(base: &Path) {
         let label = WriterLabel {
             pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
+            hostname: "host".into(),
+            timezone: "UTC".into(),
+            zoneinfo: "".into(),
         };
         let options = WriterOptions { volume_bytes: Some(1_500_000), ..WriterOptions::default() };
         let mut writer = ArchiveWriter::create(base, label, options).unwrap();

@@ -32,7 +32,7 @@ pub use indom_history::{IndomHistory, IndomState};
 pub use indom_records::IndomRecord;
 pub(crate) use indom_step::Change;
 pub use label_history::{LabelHistory, LabelState};
-pub use metadata::{Metadata, Metric};
+pub use metadata::{LabelDefect, Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
 pub use record_batch::RecordBatch;
 pub use records::Records;

@@ -17,7 +17,7 @@ pub use records::{Salvaged, SalvagedRecords};
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, Scanned, Scanner};
 use crate::format::{MetadataRecord, Role, metadata_record};
 use crate::reader::MetadataLoader;
-use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
+use crate::{ArchiveLabel, Error, Metadata, RecordError, Result, Timestamp, Version};
 
 /// A stretch of a file without usable records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Salvage {
             let (offset, bytes, reason) = match piece {
                 Scanned::Damage(damage) => (damage.offset, damage.len, damage.error.to_string()),
                 Scanned::Record { offset, len } => {
-                    match use_record(&mut loader, version, scanner.bytes(offset, len)) {
+                    match use_record(&mut loader, version, offset, scanner.bytes(offset, len)) {
                         Ok(timestamp) => {
                             self.places.push(MetadataPlace { offset, len, timestamp });
                             continue;
@@ -145,15 +145,23 @@ impl Salvage {
 fn use_record(
     loader: &mut MetadataLoader,
     version: Version,
+    offset: u64,
     bytes: &[u8],
 ) -> Result<Option<Timestamp>, String> {
     let record = metadata_record::parse(version, bytes).map_err(|error| error.to_string())?;
     let timestamp = match &record {
         MetadataRecord::Indom(record) => Some(record.timestamp),
-        MetadataRecord::Label(record) => Some(record.timestamp),
+        MetadataRecord::Label(record) => {
+            // Other bytes than UTF-8 are not damage.
+            let is_damage = |error: &RecordError| !matches!(error, RecordError::NotUtf8 { .. });
+            if let Some((_, error)) = record.lost.iter().find(|(_, error)| is_damage(error)) {
+                return Err(error.to_string());
+            }
+            Some(record.timestamp)
+        }
         MetadataRecord::Desc(_) | MetadataRecord::Text(_) => None,
     };
-    let added = loader.add(record);
+    let added = loader.add(offset, record);
     added.map_err(|(pmid, field)| format!("metric {pmid} changes its {field}"))?;
     Ok(timestamp)
 }

@@ -44,8 +44,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let base = directory.path().join("a");
-//! # let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
-//! # let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+//! # let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+//! # let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
 //! # let desc = MetricDesc {
 //! #     pmid: Pmid::new(70, 1, 1)?,
 //! #     value_type: ValueType::Double,

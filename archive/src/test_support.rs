@@ -13,12 +13,7 @@ use crate::{
 
 /// The label of all test archives.
 pub(crate) fn label() -> WriterLabel {
-    WriterLabel {
-        pid: 42,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    }
+    WriterLabel { pid: 42, hostname: "host".into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 
 /// The domain of all test metrics that have one.

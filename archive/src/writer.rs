@@ -25,8 +25,9 @@ use crate::files::Members;
 use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
 use crate::prepared::{RecordBuffer, SetShape};
 use crate::{
-    ArchiveLabel, EncodeError, Error, FetchResult, InDom, Instance, LabelSet, LabelTarget, Metric,
-    MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value, ValueSet, Version,
+    ArchiveLabel, ByteText, EncodeError, Error, FetchResult, InDom, Instance, LabelSet,
+    LabelTarget, Metric, MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Value,
+    ValueSet, Version,
 };
 pub(crate) use copied_set::CopiedSet;
 use declared::DeclaredMetadata;
@@ -143,8 +144,7 @@ impl ArchiveWriter {
     ///
     /// As [`declare_metric`](Self::declare_metric), but for the syntax of names.
     pub(crate) fn declare_copied(&mut self, metric: &Metric, rules: NameRules) -> Result<()> {
-        let names: Vec<&str> = metric.names.iter().map(String::as_str).collect();
-        self.declared.declare_copied(&metric.desc, &names, rules)
+        self.declared.declare_copied(metric, rules)
     }
 
     /// Makes the instances of a domain known, all of them, in any order. What
@@ -175,8 +175,13 @@ impl ArchiveWriter {
     /// # Errors
     ///
     /// [`Error::Encode`] for a text with a NUL.
-    pub fn declare_text(&mut self, target: TextTarget, kind: TextKind, text: &str) -> Result<()> {
-        self.declared.declare_text(target, kind, text)
+    pub fn declare_text(
+        &mut self,
+        target: TextTarget,
+        kind: TextKind,
+        text: impl Into<ByteText>,
+    ) -> Result<()> {
+        self.declared.declare_text(target, kind, text.into())
     }
 
     /// Gives what was declared since the last record the time `timestamp`, in

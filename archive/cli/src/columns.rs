@@ -185,7 +185,7 @@ pub(crate) fn present<'s, 'a>(
 pub(crate) fn instance_names(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Arc<str>> {
     let history = metadata.indom_history(indom);
     let instances = history.map(IndomHistory::union).unwrap_or_default();
-    instances.into_iter().map(|instance| (instance.id, instance.name)).collect()
+    instances.into_iter().map(|instance| (instance.id, instance.name.into())).collect()
 }
 
 #[cfg(test)]

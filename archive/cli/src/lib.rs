@@ -46,13 +46,17 @@ use commands::{
 use failure::Failure;
 use text::{Output, warn};
 
-const EXIT_STATUS: &str = "\
+/// After the help of the command.
+const NOTES: &str = "\
+Names and texts are bytes: each byte that is no part of UTF-8 is printed as \\xHH, in JSON, too, and \
+a backslash that would read as one as \\x5c. Names are selected by the text that is printed.
+
 Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
 line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written.";
 
 /// Read and replay archives of performance metrics (Performance Co-Pilot, versions 2 and 3)
 #[derive(Debug, Parser)]
-#[command(name = "mmv-archive", version, max_term_width = 100, after_help = EXIT_STATUS)]
+#[command(name = "mmv-archive", version, max_term_width = 100, after_help = NOTES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -56,7 +56,7 @@ pub(crate) fn select_metrics<'a>(
 /// Warns of a name that selects no metric, and says which are like it.
 pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
     let names = metadata.metrics().iter().flat_map(|metric| &metric.names);
-    let alike = similar(name, names.map(String::as_str));
+    let alike = similar(name, names.map(AsRef::as_ref));
     let question = match alike.as_slice() {
         [] => String::new(),
         alike => format!("; did you mean {}?", alike.join(" or ")),

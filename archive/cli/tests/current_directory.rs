@@ -15,9 +15,9 @@ fn archive() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let base = directory.path().join("acme");
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();

@@ -24,7 +24,7 @@ fn desc(item: u32, semantics: Semantics, units: Units, indom: Option<InDom>) -> 
 fn archive() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("shop");
-    let label = WriterLabel { hostname: "shop.example.com".to_owned(), ..archives::label() };
+    let label = WriterLabel { hostname: "shop.example.com".into(), ..archives::label() };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let workers = archives::domain();
     let requests = desc(1, Semantics::Counter, Units::count(), Some(workers));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
+use crate::{ByteText, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +105,7 @@ pub enum Defect {
     #[error("metric {pmid}: {field} {found} of its units {:#010x}", units.raw())]
     DescUnits { pmid: Pmid, units: Units, field: &'static str, found: i64 },
     #[error("name {name} of metric {pmid} belongs to metric {owner}")]
-    NameTaken { name: String, pmid: Pmid, owner: Pmid },
+    NameTaken { name: ByteText, pmid: Pmid, owner: Pmid },
     #[error("metadata of {found}, before the archive's start {start}")]
     MetadataBeforeStart { found: Timestamp, start: Timestamp },
     #[error("metadata of {found}, after the archive's end {end}")]
@@ -124,6 +124,8 @@ pub enum Defect {
     DeltaKnown { indom: InDom, id: InstanceId },
     #[error("labels of {target}: {what}")]
     LabelJson { target: String, what: &'static str },
+    #[error("labels of {target}: {source}; the set is left out")]
+    LabelSet { target: String, source: RecordError },
     // -- Data -----------------------------------------------------------------
     #[error("record: {source}")]
     Data { source: RecordError },
@@ -205,7 +207,7 @@ impl Defect {
             Self::DeltaFirst { .. } => ("delta-first", Warning),
             Self::DeltaUnknown { .. } => ("delta-unknown", Warning),
             Self::DeltaKnown { .. } => ("delta-known", Warning),
-            Self::LabelJson { .. } => ("label-json", Warning),
+            Self::LabelJson { .. } | Self::LabelSet { .. } => ("label-json", Warning),
             Self::Data { .. } => ("data-record", Error),
             Self::DataBeforeStart { .. } => ("data-before-start", Error),
             Self::DataBackwards { .. } => ("data-backwards", Error),

@@ -7,10 +7,9 @@ use pcp_types::json;
 use super::domains::Domains;
 use super::{Checker, Defect, Report};
 use crate::files::{Scanned, Scanner};
-use crate::format::bytes::lossy;
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, metadata_record};
 use crate::reader::MetadataLoader;
-use crate::{LabelSet, Metadata, MetricDesc, Result, Timestamp, Units, Version};
+use crate::{ByteText, LabelSet, Metadata, MetricDesc, Result, Timestamp, Units, Version};
 
 /// Domain 511 holds the metrics that clients derive.
 const DERIVED_DOMAIN: u32 = 511;
@@ -125,7 +124,7 @@ impl Pass<'_> {
             }
             MetadataRecord::Text(_) => {}
         }
-        if let Err((pmid, field)) = self.loader.add(record) {
+        if let Err((pmid, field)) = self.loader.add(offset, record) {
             report.add(path, offset, Defect::DescChanged { pmid, field });
         }
     }
@@ -170,7 +169,7 @@ fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
 fn check_names(loader: &MetadataLoader, record: &DescRecord<'_>, add: &mut impl FnMut(Defect)) {
     let pmid = record.desc.pmid;
     for name in &record.names {
-        let name = lossy(name);
+        let name = ByteText::from_bytes(name);
         let owner = loader.metadata().metric_by_name(&name).map(|metric| metric.desc.pmid);
         if let Some(owner) = owner.filter(|owner| *owner != pmid) {
             add(Defect::NameTaken { name, pmid, owner });
@@ -179,6 +178,10 @@ fn check_names(loader: &MetadataLoader, record: &DescRecord<'_>, add: &mut impl 
 }
 
 fn check_labels(record: &LabelRecord, add: &mut impl FnMut(Defect)) {
+    for (_, source) in &record.lost {
+        let target = format!("{:?}", record.target);
+        add(Defect::LabelSet { target, source: source.clone() });
+    }
     for what in record.sets.iter().filter_map(set_defect) {
         add(Defect::LabelJson { target: format!("{:?}", record.target), what });
     }
@@ -189,7 +192,7 @@ fn set_defect(set: &LabelSet) -> Option<&'static str> {
     if set.json.is_empty() {
         return None;
     }
-    if !json::is_value(&set.json) || !set.json.starts_with('{') {
+    if !set.is_object() {
         return Some("not one JSON object");
     }
     for (label, (_, value, _)) in set.labels.iter().zip(set.pairs()) {

@@ -182,9 +182,9 @@ mod tests {
             let base = directory.path().join("a");
             let label = WriterLabel {
                 pid: 1,
-                hostname: "host".to_owned(),
-                timezone: "UTC".to_owned(),
-                zoneinfo: String::new(),
+                hostname: "host".into(),
+                timezone: "UTC".into(),
+                zoneinfo: "".into(),
             };
             let mut writer =
                 ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();

@@ -5,9 +5,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::format::{Kind, ResultBuilder, desc, index, indom, labelset};
 use crate::{
-    ArchiveWriter, FetchResult, InDom, IndexEntry, Instance, InstanceId, LabelClass, LabelEntry,
-    LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet,
-    ValueType, Version, WriterLabel, WriterOptions,
+    ArchiveWriter, ByteText, FetchResult, InDom, IndexEntry, Instance, InstanceId, LabelClass,
+    LabelEntry, LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, Version, WriterLabel, WriterOptions,
 };
 
 const LABEL: u64 = Version::V3.label_size();
@@ -55,9 +55,9 @@ impl Example {
         let base = directory.path().join("a");
         let label = WriterLabel {
             pid: 1,
-            hostname: "host".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
+            hostname: "host".into(),
+            timezone: "UTC".into(),
+            zoneinfo: "".into(),
         };
         let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
         let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
@@ -348,11 +348,12 @@ fn an_index_entry_after_a_later_record_breaks_its_promise() {
 
 #[test]
 fn differences_must_fit_what_they_change() {
-    type Case<'c> = (&'c [&'static str], &'c [(InstanceId, Option<&'c str>)]);
+    type Case<'c> = (&'c [&'static str], &'c [(InstanceId, Option<&'c ByteText>)]);
+    let (three, other) = ("three".into(), "other".into());
     let cases: &[Case<'_>] = &[
-        (&[], &[(id(2), None), (id(3), Some("three"))]),
+        (&[], &[(id(2), None), (id(3), Some(&three))]),
         (&["delta-unknown"], &[(id(3), None)]),
-        (&["delta-known"], &[(id(2), Some("other"))]),
+        (&["delta-known"], &[(id(2), Some(&other))]),
         (&["instance-repeated", "delta-unknown"], &[(id(2), None), (id(2), None)]),
     ];
     for (rules, entries) in cases {
@@ -371,7 +372,8 @@ fn differences_must_fit_what_they_change() {
 
 #[test]
 fn metadata_outside_the_archive_and_backwards_is_found() {
-    let full = [(id(1), Some("one")), (id(2), Some("two"))];
+    let (one, two) = ("one".into(), "two".into());
+    let full = [(id(1), Some(&one)), (id(2), Some(&two))];
     Example::new().assert_metadata(&["metadata-after-end"], |bytes| {
         indom::encode(Version::V3, Kind::Full, at(LAST + 1), domain(), &full, bytes).unwrap();
     });
@@ -392,7 +394,9 @@ fn descriptors_must_agree_and_make_sense() {
         (&["desc-units"; 2], MetricDesc { units: Units::from_raw(0x3000_1000), ..other }, "a.c"),
     ];
     for (rules, desc, name) in cases {
-        Example::new().assert_metadata(rules, |bytes| desc::encode(&desc, &[name], bytes).unwrap());
+        Example::new().assert_metadata(rules, |bytes| {
+            desc::encode(&desc, &[name.into()], bytes).unwrap();
+        });
     }
 }
 

@@ -11,8 +11,8 @@ use crate::format::desc::check_name;
 use crate::scan::Selection;
 use crate::writer::NameRules;
 use crate::{
-    ArchiveWriter, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc, Pmid,
-    Result, TextTarget,
+    ArchiveWriter, ByteText, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc,
+    Pmid, Result, TextTarget,
 };
 
 /// Instances of a domain that are wanted; `None`: all.
@@ -73,7 +73,7 @@ impl Mapping {
     fn renumber(&mut self, renumbered: &[(String, Pmid)]) -> Result<()> {
         for (name, pmid) in renumbered {
             let mut all = self.metrics.values_mut().map(|kept| &mut kept.metric);
-            let metric = all.find(|metric| metric.names.contains(name));
+            let metric = all.find(|metric| metric.names.iter().any(|one| one == name.as_str()));
             let metric = metric.ok_or_else(|| Error::NoMetric { name: name.clone() })?;
             metric.desc.pmid = *pmid;
         }
@@ -238,11 +238,11 @@ impl Mapping {
 }
 
 /// Another name by the first renaming that fits, and which that is.
-fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, String)> {
+fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)> {
     renames.iter().enumerate().find_map(|(at, (old, new))| {
         let rest = name.strip_prefix(old.as_str())?;
         let fits = rest.is_empty() || rest.starts_with('.');
-        fits.then(|| (at, format!("{new}{rest}")))
+        fits.then(|| (at, ByteText::from_escaped(&format!("{new}{rest}"))))
     })
 }
 

@@ -42,9 +42,9 @@ fn descs() -> [MetricDesc; 2] {
 fn writer(base: &Path) -> ArchiveWriter {
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     ArchiveWriter::create(base, label, WriterOptions::default()).unwrap()
 }
@@ -335,7 +335,7 @@ fn metrics_get_new_names_and_numbers_with_all_that_is_theirs() {
     assert_eq!(level.desc, MetricDesc { pmid, ..descs()[0] });
     assert_eq!(metadata.metric_by_name("plant.output.count").unwrap().desc, descs()[1]);
     assert_eq!(metadata.metrics().len(), 2);
-    assert_eq!(metadata.text(TextTarget::Metric(pmid), TextKind::OneLine), Some("how high"));
+    assert_eq!(metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).unwrap(), "how high");
     assert!(metadata.labels_at(LabelTarget::Item(pmid), at(0)).is_some());
     let mut records = new.records().unwrap();
     let record = records.next().unwrap().unwrap();

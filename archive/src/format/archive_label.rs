@@ -19,9 +19,9 @@
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::{I32, U32};
 
-use super::bytes::{before_nul, lossy};
+use super::bytes::before_nul;
 use super::{Bytes, frame, timestamp};
-use crate::{EncodeError, RecordError, Timestamp, Version};
+use crate::{ByteText, EncodeError, RecordError, Timestamp, Version};
 
 /// The upper 24 bits of the magic number.
 const MAGIC: u32 = 0x5005_2600;
@@ -39,13 +39,13 @@ pub struct ArchiveLabel {
     /// The time of the first record; no record is earlier.
     pub start: Timestamp,
     /// The host that the values are from.
-    pub hostname: String,
+    pub hostname: ByteText,
     /// That host's time zone as a POSIX rule with west positive, without
     /// daylight saving: `AEST-10`.
-    pub timezone: String,
+    pub timezone: ByteText,
     /// That zone's name with a colon, `:Australia/Melbourne`; may be empty,
     /// and always is in version 2.
-    pub zoneinfo: String,
+    pub zoneinfo: ByteText,
 }
 
 /// Which file of an archive a label is in.
@@ -106,7 +106,8 @@ pub(crate) fn parse(record: &[u8]) -> Result<(ArchiveLabel, i32), RecordError> {
     let [host, zone, info] = version.string_sizes();
     let hostname = string(&mut body, "host name", host)?;
     let timezone = string(&mut body, "timezone", zone)?;
-    let zoneinfo = if info == 0 { String::new() } else { string(&mut body, "zoneinfo", info)? };
+    let zoneinfo =
+        if info == 0 { ByteText::default() } else { string(&mut body, "zoneinfo", info)? };
     body.end()?;
     Ok((ArchiveLabel { version, pid, start, hostname, timezone, zoneinfo }, volume))
 }
@@ -124,10 +125,10 @@ pub(crate) fn parse_magic(word: u32) -> Result<Version, RecordError> {
     }
 }
 
-fn string(body: &mut Bytes<'_>, field: &'static str, size: usize) -> Result<String, RecordError> {
+fn string(body: &mut Bytes<'_>, field: &'static str, size: usize) -> Result<ByteText, RecordError> {
     let bytes = body.slice(field, size as u64)?;
     let text = before_nul(bytes).ok_or(RecordError::Unterminated { field, len: size as u64 })?;
-    Ok(lossy(text))
+    Ok(ByteText::from_bytes(text))
 }
 
 /// Appends the label record of one file.
@@ -163,13 +164,14 @@ pub(crate) fn encode(
 fn put_string(
     out: &mut Vec<u8>,
     field: &'static str,
-    text: &str,
+    text: &ByteText,
     size: usize,
 ) -> Result<(), EncodeError> {
-    EncodeError::check_size(field, text.len(), size - 1)?;
-    EncodeError::check_nul(field, text.as_bytes())?;
-    out.extend(text.as_bytes());
-    out.resize(out.len() + size - text.len(), 0);
+    let bytes = text.to_bytes();
+    EncodeError::check_size(field, bytes.len(), size - 1)?;
+    EncodeError::check_nul(field, &bytes)?;
+    out.extend(&*bytes);
+    out.resize(out.len() + size - bytes.len(), 0);
     Ok(())
 }
 
@@ -184,9 +186,9 @@ mod tests {
             version,
             pid: if version == Version::V2 { 0x7da2 } else { 0x002f_368f },
             start: if version == Version::V2 { micros } else { nanos },
-            hostname: "bozo.localdomain".to_owned(),
-            timezone: "AEDT-11".to_owned(),
-            zoneinfo: if version == Version::V2 { "" } else { ":Australia/Melbourne" }.to_owned(),
+            hostname: "bozo.localdomain".into(),
+            timezone: "AEDT-11".into(),
+            zoneinfo: if version == Version::V2 { "" } else { ":Australia/Melbourne" }.into(),
         }
     }
 
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn strings_that_leave_no_room_for_the_nul_are_not_written() {
         let mut long = label(Version::V2);
-        long.timezone = "x".repeat(40);
+        long.timezone = "x".repeat(40).into();
         let error = encode(&long, Role::Data(0), &mut Vec::new()).unwrap_err();
         assert_eq!(error, EncodeError::TooLarge { field: "timezone", found: 40, max: 39 });
     }

@@ -87,9 +87,3 @@ pub(crate) fn count(field: &'static str, word: i32) -> Result<u32, RecordError> 
 pub(crate) fn before_nul(bytes: &[u8]) -> Option<&[u8]> {
     bytes.iter().position(|&byte| byte == 0).and_then(|end| bytes.get(..end))
 }
-
-/// Text as PCP keeps it (any bytes) as a string: what is not UTF-8 becomes
-/// U+FFFD.
-pub(crate) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}

@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::bytes::count;
 use super::{Bytes, NULL, RecordType, frame};
-use crate::{EncodeError, InDom, Pmid, RecordError, Semantics, Units, ValueType};
+use crate::{ByteText, EncodeError, InDom, Pmid, RecordError, Semantics, Units, ValueType};
 
 /// PCP's readers have a fixed buffer for a name and its NUL.
 const MAX_NAME: usize = 4095;
@@ -131,7 +131,7 @@ fn parse_semantics(value_type: ValueType, code: i32) -> Result<Semantics, Record
 /// cannot read.
 pub(crate) fn encode(
     desc: &MetricDesc,
-    names: &[&str],
+    names: &[ByteText],
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     if names.is_empty() {
@@ -149,9 +149,10 @@ pub(crate) fn encode(
         RecordType::Desc.encode(out);
         out.extend(layout.as_bytes());
         for name in names {
-            check_len(name)?;
-            out.extend((name.len() as u32).to_be_bytes());
-            out.extend(name.as_bytes());
+            let bytes = name.to_bytes();
+            check_len(&bytes)?;
+            out.extend((bytes.len() as u32).to_be_bytes());
+            out.extend(&*bytes);
         }
         Ok(())
     })
@@ -162,7 +163,7 @@ pub(crate) fn encode(
 /// # Errors
 ///
 /// [`EncodeError::TooLarge`].
-pub(crate) fn check_len(name: &str) -> Result<(), EncodeError> {
+pub(crate) fn check_len(name: &[u8]) -> Result<(), EncodeError> {
     EncodeError::check_size("metric name", name.len(), MAX_NAME)
 }
 
@@ -172,7 +173,7 @@ pub(crate) fn check_len(name: &str) -> Result<(), EncodeError> {
 ///
 /// [`EncodeError::TooLarge`], [`EncodeError::MetricName`].
 pub(crate) fn check_name(name: &str) -> Result<(), EncodeError> {
-    check_len(name)?;
+    check_len(name.as_bytes())?;
     check_metric_name(name.as_bytes()).map_err(|error| EncodeError::MetricName {
         name: name.to_owned(),
         at: error.position() as u64,
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn bytes_both_ways() {
         let mut out = Vec::new();
-        encode(&example(), &["my.u32"], &mut out).unwrap();
+        encode(&example(), &["my.u32".into()], &mut out).unwrap();
         assert_eq!(out, hex(EXAMPLE));
         let bytes = hex(EXAMPLE);
         let record = parse(&mut body(&bytes)).unwrap();
@@ -272,7 +273,7 @@ mod tests {
             encode(&example(), &[], &mut Vec::new()),
             Err(EncodeError::NoName { .. })
         ));
-        assert!(encode(&example(), &["x".repeat(4095).as_str()], &mut Vec::new()).is_ok());
-        assert!(encode(&example(), &["x".repeat(4096).as_str()], &mut Vec::new()).is_err());
+        assert!(encode(&example(), &["x".repeat(4095).into()], &mut Vec::new()).is_ok());
+        assert!(encode(&example(), &["x".repeat(4096).into()], &mut Vec::new()).is_err());
     }
 }

@@ -19,13 +19,11 @@
 //!
 //! **Source**: LOGARCHIVE(5), "pmInDom"; `src/libpcp_archive/src/indom.c`.
 
-use std::sync::Arc;
-
 use zerocopy::big_endian::{I32, U32};
 
 use super::bytes::{before_nul, count};
 use super::{Bytes, RecordType, frame, timestamp};
-use crate::{EncodeError, InDom, InstanceId, RecordError, Timestamp, Version};
+use crate::{ByteText, EncodeError, InDom, InstanceId, RecordError, Timestamp, Version};
 
 /// In place of a name's position: the instance is gone.
 const DELETED: i32 = -1;
@@ -35,9 +33,8 @@ const DELETED: i32 = -1;
 pub struct Instance {
     /// The number (internal instance identifier).
     pub id: InstanceId,
-    /// The name (external instance identifier). Where the file has bytes that
-    /// are not UTF-8, U+FFFD stands for them.
-    pub name: Arc<str>,
+    /// The name (external instance identifier).
+    pub name: ByteText,
 }
 
 /// Whether a record lists all instances or what changed.
@@ -163,7 +160,7 @@ pub(crate) fn encode(
     kind: Kind,
     timestamp: Timestamp,
     indom: InDom,
-    entries: &[(InstanceId, Option<&str>)],
+    entries: &[(InstanceId, Option<&ByteText>)],
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     frame::encode(out, |out| {
@@ -180,22 +177,21 @@ pub(crate) fn encode(
         for (id, _) in entries {
             out.extend(id.get().to_be_bytes());
         }
+        let names = || entries.iter().map(|(_, name)| name.map(ByteText::to_bytes));
         let mut at = 0;
-        for (_, name) in entries {
-            let index = name.map_or(DELETED, |_| at);
+        for name in names() {
+            let index = name.as_ref().map_or(DELETED, |_| at);
             out.extend(index.to_be_bytes());
             at = at.saturating_add(name.map_or(0, |name| name.len() as i32 + 1));
         }
-        for name in entries.iter().filter_map(|(_, name)| *name) {
-            put_name(out, name)?;
-        }
+        names().flatten().try_for_each(|name| put_name(out, &name))?;
         Ok(())
     })
 }
 
-fn put_name(out: &mut Vec<u8>, name: &str) -> Result<(), EncodeError> {
-    EncodeError::check_nul("instance name", name.as_bytes())?;
-    out.extend(name.as_bytes());
+fn put_name(out: &mut Vec<u8>, name: &[u8]) -> Result<(), EncodeError> {
+    EncodeError::check_nul("instance name", name)?;
+    out.extend(name);
     out.push(0);
     Ok(())
 }
@@ -224,7 +220,9 @@ mod tests {
         indom: u32,
         names: &[(i32, Option<&str>)],
     ) -> Vec<u8> {
-        let entries: Vec<_> = names.iter().map(|(number, name)| (id(*number), *name)).collect();
+        let names: Vec<_> =
+            names.iter().map(|(number, name)| (id(*number), name.map(ByteText::from))).collect();
+        let entries: Vec<_> = names.iter().map(|(id, name)| (*id, name.as_ref())).collect();
         let timestamp = Timestamp::new(timestamp.0, timestamp.1).unwrap();
         let mut out = Vec::new();
         encode(Version::V3, kind, timestamp, InDom::from_raw(indom).unwrap(), &entries, &mut out)
@@ -279,7 +277,8 @@ mod tests {
         assert_eq!(record.timestamp, Timestamp::new(0x6553_f100, 123_456_000).unwrap());
         assert_eq!(record.entries().next(), Some((id(9), Some(0))));
         assert_eq!(record.names(), [(0, b"zzzzz".as_slice())]);
-        let (mut out, entries) = (Vec::new(), [(id(9), Some("zzzzz"))]);
+        let name = "zzzzz".into();
+        let (mut out, entries) = (Vec::new(), [(id(9), Some(&name))]);
         encode(Version::V2, Kind::Full, record.timestamp, record.indom, &entries, &mut out)
             .unwrap();
         assert_eq!(out, bytes);

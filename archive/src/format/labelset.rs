@@ -29,6 +29,7 @@
 //! **Source**: LOGARCHIVE(5), "pmLabelSet" (which gathers the JSON at the end,
 //! wrongly); `src/libpcp/src/logmeta.c`, `labels.c`.
 
+use std::fmt;
 use std::ops::Range;
 
 use pcp_types::json;
@@ -92,6 +93,19 @@ pub enum LabelTarget {
     Item(Pmid),
     /// The instances of a domain; each has a set.
     Instances(InDom),
+}
+
+impl fmt::Display for LabelTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Context => write!(f, "the host"),
+            Self::Domain(domain) => write!(f, "domain {domain}"),
+            Self::InDom(indom) => write!(f, "instance domain {indom}"),
+            Self::Cluster { domain, cluster } => write!(f, "cluster {domain}.{cluster}"),
+            Self::Item(pmid) => write!(f, "metric {pmid}"),
+            Self::Instances(indom) => write!(f, "instances of {indom}"),
+        }
+    }
 }
 
 impl LabelTarget {
@@ -198,6 +212,11 @@ impl LabelSet {
         Self { instance: Some(instance), ..self }
     }
 
+    /// Whether the JSON is an object, or there is none.
+    pub(crate) fn is_object(&self) -> bool {
+        self.json.is_empty() || (self.json.starts_with('{') && json::is_value(&self.json))
+    }
+
     /// Name, value as JSON, flags; sorted by name.
     pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str, u8)> {
         self.labels.iter().filter_map(|label| {
@@ -240,6 +259,8 @@ pub(crate) struct LabelRecord {
     pub(crate) timestamp: Timestamp,
     pub(crate) target: LabelTarget,
     pub(crate) sets: Vec<LabelSet>,
+    /// What is wrong with the sets that cannot be read, by instance.
+    pub(crate) lost: Vec<(Option<InstanceId>, RecordError)>,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -257,34 +278,38 @@ const _: () = assert!(size_of::<EntryLayout>() == 8 && align_of::<EntryLayout>()
 /// Bytes of a set with neither JSON nor labels: the least that one takes.
 const LEAST_SET: usize = 12;
 
-/// What follows the type word.
+/// What follows the type word. A set that is not UTF-8, or has an entry outside
+/// of its JSON, is lost alone.
 ///
 /// # Errors
 ///
 /// [`RecordError::Field`] for an unknown class, a JSON text or a number of
-/// labels above the limit, [`RecordError::Offset`] for an entry outside its
-/// JSON, [`RecordError::NotUtf8`], and what lengths can be wrong with.
+/// labels above the limit, and what lengths can be wrong with.
 pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecord, RecordError> {
     let timestamp = timestamp::parse(version, body)?;
     let class = body.take::<U32>("label class")?.get();
     let target = LabelTarget::from_words(class, body.take::<U32>("label target")?.get())?;
     let n = count("number of label sets", body.take::<I32>("number of label sets")?.get())?;
     let mut sets = Vec::with_capacity((n as usize).min(body.len() / LEAST_SET));
+    let mut lost = Vec::new();
     for _ in 0..n {
-        sets.push(parse_set(body)?);
+        match parse_set(body)? {
+            (_, Ok(set)) => sets.push(set),
+            (instance, Err(error)) => lost.push((instance, error)),
+        }
     }
-    Ok(LabelRecord { timestamp, target, sets })
+    Ok(LabelRecord { timestamp, target, sets, lost })
 }
 
-fn parse_set(body: &mut Bytes<'_>) -> Result<LabelSet, RecordError> {
+/// The instance of a set, and the set or what is wrong with it. An error is one
+/// of the record.
+fn parse_set(body: &mut Bytes<'_>) -> Result<(Option<InstanceId>, ReadSet), RecordError> {
     let instance = InstanceId::new(body.take::<I32>("instance of labels")?.get()).ok();
     let len = count("JSON length", body.take::<I32>("JSON length")?.get())?;
     if len as usize > MAX_JSON {
         return Err(RecordError::Field { field: "JSON length", found: i64::from(len) });
     }
     let bytes = body.slice("JSON", u64::from(len))?;
-    let json = std::str::from_utf8(bytes)
-        .map_err(|e| RecordError::NotUtf8 { field: "JSON", at: e.valid_up_to() as u64 })?;
     let number = body.take::<I32>("number of labels")?.get();
     // Negative: the code of the error that there was in place of labels.
     let number = u32::try_from(number).unwrap_or(0);
@@ -292,6 +317,14 @@ fn parse_set(body: &mut Bytes<'_>) -> Result<LabelSet, RecordError> {
         return Err(RecordError::Field { field: "number of labels", found: i64::from(number) });
     }
     let entries: &[EntryLayout] = body.table("labels", number)?;
+    Ok((instance, read_set(instance, bytes, entries)))
+}
+
+type ReadSet = Result<LabelSet, RecordError>;
+
+fn read_set(instance: Option<InstanceId>, json: &[u8], entries: &[EntryLayout]) -> ReadSet {
+    let json = std::str::from_utf8(json)
+        .map_err(|e| RecordError::NotUtf8 { field: "JSON", at: e.valid_up_to() as u64 })?;
     let labels = entries.iter().map(|entry| parse_entry(*entry, json));
     let labels = labels.collect::<Result<Vec<_>, _>>()?;
     Ok(LabelSet { instance, json: json.to_owned(), labels })
@@ -385,7 +418,7 @@ mod tests {
     fn example() -> LabelRecord {
         let set = LabelSet::from_pairs(LabelClass::Context, [("ctx", "\"C\"", false)]).unwrap();
         let timestamp = Timestamp::new(0x6553_f100, 0x075b_cd15).unwrap();
-        LabelRecord { timestamp, target: LabelTarget::Context, sets: vec![set] }
+        LabelRecord { timestamp, target: LabelTarget::Context, sets: vec![set], lost: Vec::new() }
     }
 
     fn encoded(record: &LabelRecord) -> Vec<u8> {
@@ -514,12 +547,31 @@ mod tests {
     }
 
     #[test]
-    fn entries_outside_their_json_are_refused() {
+    fn entries_outside_their_json_cost_their_set() {
         for at in [56, 57, 60, 62] {
             let mut bytes = hex(EXAMPLE);
             bytes[at] = 0xff;
-            let parsed = parse(Version::V3, &mut body(&bytes));
-            assert!(matches!(parsed, Err(RecordError::Offset { .. })), "{at} {parsed:?}");
+            let record = parse(Version::V3, &mut body(&bytes)).unwrap();
+            assert!(record.sets.is_empty());
+            let [(None, RecordError::Offset { .. })] = *record.lost else { panic!("{record:?}") };
         }
+    }
+
+    #[test]
+    fn json_that_is_not_utf_8_costs_its_set_and_no_other() {
+        let set = |id, value| {
+            let set = LabelSet::from_pairs(LabelClass::Instances, [("a", value, false)]).unwrap();
+            set.for_instance(InstanceId::new(id).unwrap())
+        };
+        let target = LabelTarget::Instances(InDom::new(70, 1).unwrap());
+        let sets = vec![set(1, "\"one\""), set(2, "\"two\""), set(3, "\"six\"")];
+        let record = LabelRecord { target, sets, ..example() };
+        let mut bytes = encoded(&record);
+        let at = bytes.windows(3).position(|window| window == b"two").unwrap();
+        bytes[at + 1] = 0xff;
+        let parsed = parse(Version::V3, &mut body(&bytes)).unwrap();
+        assert_eq!(parsed.sets, [&record.sets[..1], &record.sets[2..]].concat());
+        let error = RecordError::NotUtf8 { field: "JSON", at: 7 };
+        assert_eq!(parsed.lost, [(InstanceId::new(2).ok(), error)]);
     }
 }

@@ -18,7 +18,7 @@ use zerocopy::big_endian::U32;
 
 use super::bytes::before_nul;
 use super::{Bytes, RecordType, frame, indom};
-use crate::{EncodeError, InDom, Pmid, RecordError};
+use crate::{ByteText, EncodeError, InDom, Pmid, RecordError};
 
 const ONE_LINE: u32 = 1;
 const FULL: u32 = 2;
@@ -89,10 +89,11 @@ pub(crate) fn parse<'a>(body: &mut Bytes<'a>) -> Result<TextRecord<'a>, RecordEr
 pub(crate) fn encode(
     target: TextTarget,
     kind: TextKind,
-    text: &str,
+    text: &ByteText,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    EncodeError::check_nul("help text", text.as_bytes())?;
+    let text = text.to_bytes();
+    EncodeError::check_nul("help text", &text)?;
     let kind = match kind {
         TextKind::OneLine => ONE_LINE,
         TextKind::Full => FULL,
@@ -105,7 +106,7 @@ pub(crate) fn encode(
         RecordType::Text.encode(out);
         out.extend((kind | target).to_be_bytes());
         out.extend(raw.to_be_bytes());
-        out.extend(text.as_bytes());
+        out.extend(&*text);
         out.push(0);
         Ok(())
     })
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn bytes_both_ways() {
         let mut out = Vec::new();
-        encode(TextTarget::Metric(PMID), TextKind::OneLine, "one line", &mut out).unwrap();
+        encode(TextTarget::Metric(PMID), TextKind::OneLine, &"one line".into(), &mut out).unwrap();
         let bytes = hex(EXAMPLE);
         assert_eq!(out, bytes);
         let record = parse(&mut body(&bytes)).unwrap();
@@ -145,7 +146,7 @@ mod tests {
             (indom, TextKind::Full, 10),
         ] {
             let mut out = Vec::new();
-            encode(target, kind, "", &mut out).unwrap();
+            encode(target, kind, &ByteText::default(), &mut out).unwrap();
             assert_eq!(out[11], word);
             let record = parse(&mut body(&out)).unwrap();
             assert_eq!((record.target, record.kind), (target, kind));
@@ -187,6 +188,6 @@ mod tests {
         bytes[18] = 0;
         assert_eq!(parse(&mut body(&bytes)), Err(RecordError::TrailingBytes { left: 6 }));
         let target = TextTarget::Metric(PMID);
-        assert!(encode(target, TextKind::Full, "a\0b", &mut Vec::new()).is_err());
+        assert!(encode(target, TextKind::Full, &"a\0b".into(), &mut Vec::new()).is_err());
     }
 }

@@ -9,16 +9,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::Change;
 use super::indom_step::Step;
 use crate::format::Kind;
-use crate::format::bytes::lossy;
 use crate::format::indom::IndomRecord;
-use crate::{IndomCursor, Instance, InstanceId, Timestamp};
+use crate::{ByteText, IndomCursor, Instance, InstanceId, Timestamp};
 
 /// The instances of a domain from one time to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +42,14 @@ pub struct IndomHistory {
     /// Records in file order, until they are resolved.
     pending: Vec<Pending>,
     /// Each name once, however many records repeat it.
-    names: HashSet<Arc<str>>,
+    names: HashSet<ByteText>,
 }
 
 #[derive(Debug, Clone)]
 struct Pending {
     kind: Kind,
     timestamp: Timestamp,
-    entries: Vec<(InstanceId, Option<Arc<str>>)>,
+    entries: Vec<(InstanceId, Option<ByteText>)>,
 }
 
 impl IndomHistory {
@@ -79,15 +77,14 @@ impl IndomHistory {
     /// Every instance that was ever in the domain, sorted by number, with its
     /// newest name (`pmGetInDomArchive`).
     pub fn union(&self) -> Vec<Instance> {
-        let mut newest: HashMap<InstanceId, &Arc<str>> = HashMap::new();
+        let mut newest: HashMap<InstanceId, &ByteText> = HashMap::new();
         for step in self.steps.iter().rev() {
             for instance in step.change.named() {
                 newest.entry(instance.id).or_insert(&instance.name);
             }
         }
         let all = newest.into_iter();
-        let mut all: Vec<_> =
-            all.map(|(id, name)| Instance { id, name: Arc::clone(name) }).collect();
+        let mut all: Vec<_> = all.map(|(id, name)| Instance { id, name: name.clone() }).collect();
         all.sort_unstable_by_key(|instance| instance.id);
         all
     }
@@ -119,11 +116,12 @@ impl IndomHistory {
 
     pub(super) fn push(&mut self, record: &IndomRecord<'_>) {
         let names = record.names();
-        let shared = names.iter().map(|(start, name)| (*start, self.intern(&lossy(name))));
-        let shared: Vec<(u32, Arc<str>)> = shared.collect();
+        let shared =
+            names.iter().map(|(start, name)| (*start, self.intern(&ByteText::escape(name))));
+        let shared: Vec<(u32, ByteText)> = shared.collect();
         let name = |start| {
             let at = shared.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-            shared.get(at).map(|(_, name)| Arc::clone(name))
+            shared.get(at).map(|(_, name)| name.clone())
         };
         let entries: Vec<_> =
             record.entries().map(|(id, start)| (id, start.and_then(name))).collect();
@@ -149,8 +147,8 @@ impl IndomHistory {
         self.steps.extend(later.steps.iter().skip(usize::from(repeats)).cloned());
     }
 
-    fn intern(&mut self, name: &str) -> Arc<str> {
-        Arc::clone(self.names.get_or_insert_with(name, |name| Arc::from(name)))
+    fn intern(&mut self, name: &str) -> ByteText {
+        self.names.get_or_insert_with(name, ByteText::of_escaped).clone()
     }
 
     /// Turns the records into states.
@@ -174,12 +172,12 @@ impl IndomHistory {
 /// The newest state while the records are resolved.
 #[derive(Default)]
 struct Domain {
-    instances: BTreeMap<InstanceId, Arc<str>>,
+    instances: BTreeMap<InstanceId, ByteText>,
     /// Changes that are kept since the last whole state.
     changes: usize,
 }
 
-type Entries = Vec<(InstanceId, Option<Arc<str>>)>;
+type Entries = Vec<(InstanceId, Option<ByteText>)>;
 
 impl Domain {
     fn replace(&mut self, entries: Entries) -> Change {
@@ -194,7 +192,7 @@ impl Domain {
             match name {
                 None if self.instances.remove(&id).is_some() => removed.push(id),
                 Some(name) if !self.instances.contains_key(&id) => {
-                    self.instances.insert(id, Arc::clone(&name));
+                    self.instances.insert(id, name.clone());
                     added.push(Instance { id, name });
                 }
                 _ => {}
@@ -211,12 +209,12 @@ impl Domain {
     fn whole(&mut self) -> Change {
         self.changes = 0;
         let all = self.instances.iter();
-        Change::Whole(all.map(|(id, name)| Instance { id: *id, name: Arc::clone(name) }).collect())
+        Change::Whole(all.map(|(id, name)| Instance { id: *id, name: name.clone() }).collect())
     }
 }
 
 /// By number; of a number that occurs twice the first.
-fn sorted(mut entries: Entries) -> impl Iterator<Item = (InstanceId, Option<Arc<str>>)> {
+fn sorted(mut entries: Entries) -> impl Iterator<Item = (InstanceId, Option<ByteText>)> {
     entries.sort_by_key(|(id, _)| *id);
     entries.dedup_by_key(|(id, _)| *id);
     entries.into_iter()

@@ -3,9 +3,8 @@
 
 use super::metadata_loader::each_record;
 use crate::files::{Members, RecordFile};
-use crate::format::bytes::lossy;
 use crate::format::{Kind, MetadataRecord, indom};
-use crate::{Archive, Error, InDom, InstanceId, Timestamp};
+use crate::{Archive, ByteText, Error, InDom, InstanceId, Timestamp};
 
 /// One record of an instance domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct IndomRecord {
     /// What changed since the record before; else all instances.
     pub is_difference: bool,
     /// In file order; without a name those that are gone.
-    pub instances: Vec<(InstanceId, Option<String>)>,
+    pub instances: Vec<(InstanceId, Option<ByteText>)>,
 }
 
 impl From<&indom::IndomRecord<'_>> for IndomRecord {
@@ -25,7 +24,7 @@ impl From<&indom::IndomRecord<'_>> for IndomRecord {
         let names = record.names();
         let name = |start| {
             let at = names.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-            names.get(at).map(|(_, name)| lossy(name))
+            names.get(at).map(|(_, name)| ByteText::from_bytes(name))
         };
         Self {
             indom: record.indom,

@@ -64,7 +64,7 @@ fn add_metric(
                 let expected = before.iter().find_map(|archive| of(archive.metadata()));
                 return Err(Error::PmidDiffers {
                     file: file(),
-                    name: name.clone(),
+                    name: name.to_string(),
                     pmid,
                     other: first(&|metadata| of(metadata).is_some()),
                     expected: expected.unwrap_or(pmid),

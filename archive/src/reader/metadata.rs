@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Bound;
 
 use hashbrown::HashMap;
 use pcp_types::names;
 
 use crate::{
-    InDom, IndomHistory, Instance, LabelHistory, LabelSet, LabelTarget, MetricDesc, Pmid, TextKind,
-    TextTarget, Timestamp,
+    ByteText, InDom, IndomHistory, Instance, InstanceId, LabelHistory, LabelSet, LabelTarget,
+    MetricDesc, Pmid, RecordError, TextKind, TextTarget, Timestamp,
 };
 
 /// One metric of an archive.
@@ -19,13 +20,38 @@ pub struct Metric {
     pub desc: MetricDesc,
     /// Its names in file order, mostly one. Empty if all of them belong to
     /// other metrics.
-    pub names: Vec<String>,
+    pub names: Vec<ByteText>,
 }
 
 impl Metric {
     /// The first name, or the PMID if it has none.
     pub fn display_name(&self) -> String {
-        self.names.first().cloned().unwrap_or_else(|| self.desc.pmid.to_string())
+        self.names.first().map_or_else(|| self.desc.pmid.to_string(), ToString::to_string)
+    }
+}
+
+/// A label set that is not used, or not fully.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelDefect {
+    /// Where its record starts in the (expanded) `.meta` file.
+    pub offset: u64,
+    /// What the labels are attached to.
+    pub target: LabelTarget,
+    /// The instance, for [`LabelTarget::Instances`] only.
+    pub instance: Option<InstanceId>,
+    /// What is wrong. Sets that are not UTF-8, or have an entry outside of
+    /// their JSON, are left out; sets that are not JSON are kept.
+    pub source: RecordError,
+}
+
+impl fmt::Display for LabelDefect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, instance, source, .. } = self;
+        write!(f, "labels of {target}")?;
+        if let Some(instance) = instance {
+            write!(f, ", instance {instance}")?;
+        }
+        write!(f, ": {source}")
     }
 }
 
@@ -35,10 +61,11 @@ impl Metric {
 pub struct Metadata {
     pub(super) metrics: Vec<Metric>,
     pub(super) by_pmid: HashMap<Pmid, usize>,
-    pub(super) by_name: BTreeMap<String, usize>,
+    pub(super) by_name: BTreeMap<ByteText, usize>,
     pub(super) indoms: BTreeMap<InDom, IndomHistory>,
     pub(super) labels: BTreeMap<LabelTarget, LabelHistory>,
-    pub(super) texts: BTreeMap<(TextTarget, TextKind), String>,
+    pub(super) texts: BTreeMap<(TextTarget, TextKind), ByteText>,
+    pub(super) label_defects: Vec<LabelDefect>,
 }
 
 impl Metadata {
@@ -63,8 +90,8 @@ impl Metadata {
         self.metrics.get(*self.by_pmid.get(&pmid)?)
     }
 
-    /// The metric with a name; of a name that two metrics claim, the first in
-    /// the file.
+    /// The metric with a name, in the text form of [`ByteText`]; of a name that
+    /// two metrics claim, the first in the file.
     pub fn metric_by_name(&self, name: &str) -> Option<&Metric> {
         self.metrics.get(*self.by_name.get(name)?)
     }
@@ -130,14 +157,20 @@ impl Metadata {
         self.labels.get(&target)?.at(at)
     }
 
+    /// The label sets that are not used, or not fully, in file order; none in
+    /// the metadata of several archives.
+    pub fn label_defects(&self) -> &[LabelDefect] {
+        &self.label_defects
+    }
+
     /// The help text of a metric or instance domain (`PM_ERR_TEXT` without).
-    pub fn text(&self, target: TextTarget, kind: TextKind) -> Option<&str> {
-        self.texts.get(&(target, kind)).map(String::as_str)
+    pub fn text(&self, target: TextTarget, kind: TextKind) -> Option<&ByteText> {
+        self.texts.get(&(target, kind))
     }
 
     /// All help texts.
-    pub fn texts(&self) -> impl ExactSizeIterator<Item = (TextTarget, TextKind, &str)> {
-        self.texts.iter().map(|((target, kind), text)| (*target, *kind, text.as_str()))
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = (TextTarget, TextKind, &ByteText)> {
+        self.texts.iter().map(|((target, kind), text)| (*target, *kind, text))
     }
 }
 
@@ -156,8 +189,8 @@ mod tests {
                 semantics: Semantics::Instant,
                 units: Units::from_raw(0),
             };
-            metadata.metrics.push(Metric { desc, names: vec![(*name).to_owned()] });
-            metadata.by_name.insert((*name).to_owned(), n);
+            metadata.metrics.push(Metric { desc, names: vec![(*name).into()] });
+            metadata.by_name.insert((*name).into(), n);
         }
         metadata
     }

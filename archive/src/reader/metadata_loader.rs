@@ -5,9 +5,10 @@ use std::path::Path;
 use hashbrown::hash_map::Entry;
 
 use crate::files::{Damage, Next, RecordFile, Scanned, Scanner, Window};
-use crate::format::bytes::lossy;
-use crate::format::{DescRecord, MetadataRecord, metadata_record};
-use crate::{Error, Metadata, Metric, Pmid, RecordError, Result, TornTail, Version};
+use crate::format::{DescRecord, LabelRecord, MetadataRecord, metadata_record};
+use crate::{
+    ByteText, Error, LabelDefect, Metadata, Metric, Pmid, RecordError, Result, TornTail, Version,
+};
 
 /// Loads all metadata of an archive. A last record that was not written to its
 /// end is returned too: its writer died, or still writes, and no data needs it
@@ -41,7 +42,7 @@ pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Met
     let mut loader = MetadataLoader::default();
     let path = file.path.clone();
     let (offset, end) = each_record(file, version, |offset, record| {
-        loader.add(record).map_err(|(pmid, field)| {
+        loader.add(offset, record).map_err(|(pmid, field)| {
             let file = path.clone();
             Error::DescChanged { file, offset, pmid, field }
         })
@@ -82,9 +83,13 @@ impl MetadataLoader {
         &self.metadata
     }
 
-    /// The next record. A descriptor that contradicts the metric's first one
+    /// The next record, and where it starts. A descriptor that contradicts the metric's first one
     /// is refused with the metric and the field.
-    pub(crate) fn add(&mut self, record: MetadataRecord<'_>) -> Result<(), (Pmid, &'static str)> {
+    pub(crate) fn add(
+        &mut self,
+        offset: u64,
+        record: MetadataRecord<'_>,
+    ) -> Result<(), (Pmid, &'static str)> {
         let metadata = &mut self.metadata;
         match record {
             MetadataRecord::Desc(record) => add_desc(metadata, record)?,
@@ -92,6 +97,7 @@ impl MetadataLoader {
                 metadata.indoms.entry(record.indom).or_default().push(&record);
             }
             MetadataRecord::Label(record) => {
+                metadata.label_defects.extend(label_defects(offset, &record));
                 metadata
                     .labels
                     .entry(record.target)
@@ -99,7 +105,9 @@ impl MetadataLoader {
                     .push(record.timestamp, record.sets);
             }
             MetadataRecord::Text(record) => {
-                metadata.texts.insert((record.target, record.kind), lossy(record.text));
+                metadata
+                    .texts
+                    .insert((record.target, record.kind), ByteText::from_bytes(record.text));
             }
         }
         Ok(())
@@ -113,6 +121,15 @@ impl MetadataLoader {
         metadata.labels.values_mut().for_each(super::LabelHistory::sort);
         self.metadata
     }
+}
+
+/// The sets that are lost, and those that are not JSON.
+fn label_defects(offset: u64, record: &LabelRecord) -> impl Iterator<Item = LabelDefect> {
+    let target = record.target;
+    let defect = move |(instance, source)| LabelDefect { offset, target, instance, source };
+    let not_json = record.sets.iter().filter(|set| !set.is_object());
+    let not_json = not_json.map(|set| (set.instance, RecordError::NotJson { field: "JSON" }));
+    record.lost.iter().cloned().chain(not_json).map(defect)
 }
 
 /// A repeated descriptor may add names; it must not change the metric.
@@ -130,7 +147,7 @@ fn add_desc(metadata: &mut Metadata, record: DescRecord<'_>) -> Result<(), (Pmid
         return Err((pmid, field));
     }
     for name in record.names {
-        let name = lossy(name);
+        let name = ByteText::from_bytes(name);
         // A name that another metric has is ignored, as PCP does.
         metadata.by_name.entry(name).or_insert_with_key(|name| {
             metric.names.push(name.clone());

@@ -116,7 +116,7 @@ fn check_pair(before: &Archive, after: &Archive) -> Result<()> {
     let (file, other) = (after.base().to_owned(), before.base().to_owned());
     let (label, first) = (after.label(), before.label());
     if label.hostname != first.hostname {
-        let (found, expected) = (label.hostname.clone(), first.hostname.clone());
+        let (found, expected) = (label.hostname.to_string(), first.hostname.to_string());
         return Err(Error::HostDiffers { file, found, other, expected });
     }
     if label.start < before.end() || label.start == first.start {

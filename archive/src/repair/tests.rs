@@ -33,9 +33,9 @@ fn writer() -> (TempDir, PathBuf, ArchiveWriter) {
     let base = directory.path().join("a");
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let options = WriterOptions { index_bytes: 200, ..WriterOptions::default() };
     let writer = ArchiveWriter::create(&base, label, options).unwrap();

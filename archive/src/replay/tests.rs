@@ -35,9 +35,9 @@ pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Arc
     let base = directory.path().join("a");
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     for (desc, name) in descs().iter().zip(["t.counter", "t.instant", "t.discrete"]) {
@@ -251,9 +251,9 @@ fn an_instance_that_the_domain_never_names_is_not_replayed() {
     let base = directory.path().join("a");
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let indom = InDom::new(70, 2).unwrap();

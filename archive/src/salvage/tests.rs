@@ -22,9 +22,9 @@ fn salvaged(data: &[u8]) -> (Vec<i64>, Vec<(u64, u64)>) {
         version: Version::V3,
         pid: 1,
         start: Timestamp::EPOCH,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     for role in [Role::Metadata, Role::Data(0)] {
         let mut bytes = Vec::new();

@@ -48,8 +48,8 @@ pub(super) type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
 pub(super) fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
-    let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
-    let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+    let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+    let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
     // An index entry a record.
     let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
     let mut writer = ArchiveWriter::create(&base, label, options).unwrap();

@@ -32,8 +32,8 @@ fn descs(units: Units) -> [MetricDesc; 3] {
 fn archive(records: &[(i64, Option<u32>)], units: Units) -> (tempfile::TempDir, Archive) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("a");
-    let (pid, hostname, timezone) = (1, "host".to_owned(), "UTC".to_owned());
-    let label = WriterLabel { pid, hostname, timezone, zoneinfo: String::new() };
+    let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
+    let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     for (desc, name) in descs(units).iter().zip(["t.counter", "t.instant", "t.discrete"]) {
         writer.declare_metric(desc, &[name]).unwrap();

@@ -8,8 +8,8 @@ use super::indom_change::Change;
 use super::{indom_change, undeclared};
 use crate::format::{Kind, desc, indom, labelset, text};
 use crate::{
-    EncodeError, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, MetricDesc, Pmid,
-    Result, TextKind, TextTarget, Timestamp, Version,
+    ByteText, EncodeError, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, Metric,
+    MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Version,
 };
 
 /// Something that changes over time: its last written and its current state.
@@ -27,7 +27,7 @@ pub(super) struct DeclaredMetadata {
     names: NameSpace,
     indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
     labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
-    texts: HashMap<(TextTarget, TextKind), String>,
+    texts: HashMap<(TextTarget, TextKind), ByteText>,
     /// What waits, in the order of its declaration.
     pending: Vec<Pending>,
     /// What of it must not wait twice: all but descriptors.
@@ -36,7 +36,7 @@ pub(super) struct DeclaredMetadata {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Pending {
-    Desc(Pmid, Vec<String>),
+    Desc(Pmid, Vec<ByteText>),
     Indom(InDom),
     Labels(LabelTarget),
     Text(TextTarget, TextKind),
@@ -63,21 +63,26 @@ impl DeclaredMetadata {
 
     pub(super) fn declare_metric(&mut self, desc: &MetricDesc, names: &[&str]) -> Result<()> {
         names.iter().try_for_each(|name| desc::check_name(name))?;
-        self.add_metric(desc, names, NameRules::All)
+        let names: Vec<ByteText> = names.iter().map(|name| ByteText::from(*name)).collect();
+        self.add_metric(desc, &names, NameRules::All)
     }
 
     /// A metric of another archive.
     pub(super) fn declare_copied(
         &mut self,
-        desc: &MetricDesc,
-        names: &[&str],
+        Metric { desc, names }: &Metric,
         rules: NameRules,
     ) -> Result<()> {
-        names.iter().try_for_each(|name| desc::check_len(name))?;
+        names.iter().try_for_each(|name| desc::check_len(&name.to_bytes()))?;
         self.add_metric(desc, names, rules)
     }
 
-    fn add_metric(&mut self, desc: &MetricDesc, names: &[&str], rules: NameRules) -> Result<()> {
+    fn add_metric(
+        &mut self,
+        desc: &MetricDesc,
+        names: &[ByteText],
+        rules: NameRules,
+    ) -> Result<()> {
         let pmid = desc.pmid;
         let known = self.metrics.get(&pmid);
         if let Some(field) = known.and_then(|known| known.difference(desc)) {
@@ -96,19 +101,24 @@ impl DeclaredMetadata {
 
     /// Gives names to a metric, all of them or none; those that it did not have,
     /// each once.
-    fn take_names(&mut self, pmid: Pmid, names: &[&str], rules: NameRules) -> Result<Vec<String>> {
-        let mut new: Vec<String> = Vec::new();
-        for &name in names {
+    fn take_names(
+        &mut self,
+        pmid: Pmid,
+        names: &[ByteText],
+        rules: NameRules,
+    ) -> Result<Vec<ByteText>> {
+        let mut new: Vec<ByteText> = Vec::new();
+        for name in names {
             let error = match self.names.take(name, pmid) {
                 Ok(false) => continue,
                 Err(NameConflict::Taken { holder: owner }) => {
-                    Error::NameTaken { name: name.to_owned(), owner, pmid }
+                    Error::NameTaken { name: name.to_string(), owner, pmid }
                 }
                 Err(NameConflict::LeafAndBranch { other }) if rules == NameRules::All => {
-                    Error::LeafAndBranch { name: name.to_owned(), other }
+                    Error::LeafAndBranch { name: name.to_string(), other }
                 }
                 Ok(true) | Err(NameConflict::LeafAndBranch { .. }) => {
-                    new.push(name.to_owned());
+                    new.push(name.clone());
                     continue;
                 }
             };
@@ -132,7 +142,7 @@ impl DeclaredMetadata {
             }
         }
         for instance in &now {
-            EncodeError::check_nul("instance name", instance.name.as_bytes())?;
+            EncodeError::check_nul("instance name", &instance.name.to_bytes())?;
         }
         match self.indoms.get_mut(&indom) {
             Some(known) => known.now = now,
@@ -160,13 +170,13 @@ impl DeclaredMetadata {
         &mut self,
         target: TextTarget,
         kind: TextKind,
-        text: &str,
+        text: ByteText,
     ) -> Result<()> {
-        if self.texts.get(&(target, kind)).is_some_and(|known| known == text) {
+        if self.texts.get(&(target, kind)) == Some(&text) {
             return Ok(());
         }
-        EncodeError::check_nul("help text", text.as_bytes())?;
-        self.texts.insert((target, kind), text.to_owned());
+        EncodeError::check_nul("help text", &text.to_bytes())?;
+        self.texts.insert((target, kind), text);
         self.wait(Pending::Text(target, kind));
         Ok(())
     }
@@ -194,8 +204,9 @@ impl DeclaredMetadata {
                 Pending::Indom(indom) => changed |= self.encode_indom(*indom, timestamp, out)?,
                 Pending::Labels(target) => self.encode_labels(*target, timestamp, out)?,
                 Pending::Text(target, kind) => {
-                    let text = self.texts.get(&(*target, *kind)).map_or("", String::as_str);
-                    text::encode(*target, *kind, text, out)?;
+                    if let Some(text) = self.texts.get(&(*target, *kind)) {
+                        text::encode(*target, *kind, text, out)?;
+                    }
                 }
             }
         }
@@ -205,12 +216,11 @@ impl DeclaredMetadata {
     fn encode_desc(
         &self,
         pmid: Pmid,
-        names: &[String],
+        names: &[ByteText],
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
         let Some(desc) = self.metrics.get(&pmid) else { return Ok(false) };
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        desc::encode(desc, &names, out)?;
+        desc::encode(desc, names, out)?;
         Ok(true)
     }
 
@@ -239,8 +249,8 @@ impl DeclaredMetadata {
         match change {
             Change::Nothing => return Ok(false),
             Change::Full => {
-                let all: Vec<(InstanceId, Option<&str>)> =
-                    domain.now.iter().map(|one| (one.id, Some(&*one.name))).collect();
+                let all: Vec<(InstanceId, Option<&ByteText>)> =
+                    domain.now.iter().map(|one| (one.id, Some(&one.name))).collect();
                 indom::encode(version, Kind::Full, timestamp, indom, &all, out)?;
             }
             Change::Delta(entries) => {

@@ -1,6 +1,6 @@
 //! Decides how a change of an instance domain is written.
 
-use crate::{Instance, InstanceId};
+use crate::{ByteText, Instance, InstanceId};
 
 /// What to write.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum Change<'a> {
     /// The whole domain.
     Full,
     /// What came, with its name, and what went, without; by number.
-    Delta(Vec<(InstanceId, Option<&'a str>)>),
+    Delta(Vec<(InstanceId, Option<&'a ByteText>)>),
 }
 
 /// PCP's rule (`pmaDeltaInDom`, `src/libpcp_archive/src/indom.c`): whole if an
@@ -30,7 +30,7 @@ pub(super) fn between<'a>(old: &'a [Instance], new: &'a [Instance]) -> Change<'a
                 olds.next();
             }
             (before, Some(added)) if before.is_none_or(|before| added.id < before.id) => {
-                entries.push((added.id, Some(&*added.name)));
+                entries.push((added.id, Some(&added.name)));
                 news.next();
             }
             (Some(before), Some(after)) => {
@@ -69,8 +69,9 @@ mod tests {
             Change::Nothing => Some(Vec::new()),
             Change::Full => None,
             Change::Delta(entries) => {
-                let owned =
-                    |(id, name): (InstanceId, Option<&str>)| (id.get(), name.map(str::to_owned));
+                let owned = |(id, name): (InstanceId, Option<&ByteText>)| {
+                    (id.get(), name.map(ToString::to_string))
+                };
                 Some(entries.into_iter().map(owned).collect())
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{ArchiveLabel, Version};
+use crate::{ArchiveLabel, ByteText, Version};
 
 /// The writer's fields in the label of every file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,13 +11,13 @@ pub struct WriterLabel {
     pub pid: i32,
     /// The host that the values are from, at most 255 bytes; in version 2 at
     /// most 63.
-    pub hostname: String,
+    pub hostname: ByteText,
     /// Its time zone as a POSIX rule without daylight saving, `AEST-10`; in
     /// version 2 at most 39 bytes.
-    pub timezone: String,
+    pub timezone: ByteText,
     /// That zone's name with a colon, `:Australia/Melbourne`, or nothing.
     /// Version 2 has no place for it.
-    pub zoneinfo: String,
+    pub zoneinfo: ByteText,
 }
 
 impl From<&ArchiveLabel> for WriterLabel {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 fn label() -> WriterLabel {
-    WriterLabel { zoneinfo: ":Europe/Berlin".to_owned(), ..test_support::label() }
+    WriterLabel { zoneinfo: ":Europe/Berlin".into(), ..test_support::label() }
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -172,7 +172,7 @@ fn metadata_is_written_once_and_with_the_next_record() {
     let metadata = archive.metadata();
     assert_eq!(metadata.indom_at(indom(), at(0)), Some(instances(&ids).into()));
     assert_eq!(metadata.labels_at(LabelTarget::Context, at(0)), Some(&[set][..]));
-    assert_eq!(metadata.text(text, TextKind::OneLine), Some("help"));
+    assert_eq!(metadata.text(text, TextKind::OneLine).unwrap(), "help");
     assert_eq!(metadata.text(text, TextKind::Full), None);
 }
 
@@ -231,12 +231,12 @@ fn names_of_another_archive_are_declared_as_they_are() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     let names = ["40.4.6", "test.m2.failed", "a b", "nul\0", "..", ""];
     let desc = MetricDesc { pmid: Pmid::new(70, 2, 1).unwrap(), ..descs()[2] };
-    let metric = Metric { desc, names: names.map(str::to_owned).to_vec() };
+    let metric = Metric { desc, names: names.map(ByteText::from).to_vec() };
     writer.declare_copied(&metric, NameRules::OneOwner).unwrap();
     let other = Metric { desc: MetricDesc { pmid: descs()[2].pmid, ..desc }, ..metric.clone() };
     let taken = writer.declare_copied(&other, NameRules::OneOwner);
     assert!(matches!(taken, Err(Error::NameTaken { .. })));
-    let long = Metric { names: vec!["x".repeat(4096)], ..metric.clone() };
+    let long = Metric { names: vec!["x".repeat(4096).into()], ..metric.clone() };
     assert!(writer.declare_copied(&long, NameRules::OneOwner).is_err());
     writer.write_result(&one_value(0, 1)).unwrap();
     let archive = Archive::open(&base).unwrap();
@@ -420,8 +420,5 @@ fn units_and_the_other_fields_of_a_descriptor_read_back() {
     writer.write_result(&one_value(0, 1)).unwrap();
     let archive = Archive::open(&base).unwrap();
     let metric = archive.metadata().metric_by_name("c").unwrap();
-    assert_eq!(
-        (metric.desc, metric.names.as_slice()),
-        (desc, &["a.b".to_owned(), "c".to_owned()][..])
-    );
+    assert_eq!((metric.desc, metric.names.as_slice()), (desc, &["a.b".into(), "c".into()][..]));
 }

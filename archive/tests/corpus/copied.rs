@@ -7,8 +7,8 @@ use std::path::Path;
 use pcp_archive::check::{Severity, check};
 use pcp_archive::copy::copy;
 use pcp_archive::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, LabelSet, LabelTarget, Metadata, Metric,
-    TextKind, TextTarget, Timestamp, Version, WriterOptions,
+    Archive, ArchiveWriter, ByteText, FetchResult, InDom, Instance, LabelSet, LabelTarget,
+    Metadata, Metric, TextKind, TextTarget, Timestamp, Version, WriterOptions,
 };
 
 use crate::golden::{Case, cases};
@@ -71,7 +71,7 @@ type States<T> = Vec<(Timestamp, T)>;
 #[derive(Debug, PartialEq)]
 struct Contents<'m> {
     metrics: &'m [Metric],
-    texts: Vec<(TextTarget, TextKind, &'m str)>,
+    texts: Vec<(TextTarget, TextKind, &'m ByteText)>,
     indoms: BTreeMap<InDom, States<Cow<'m, [Instance]>>>,
     labels: BTreeMap<LabelTarget, States<&'m [LabelSet]>>,
 }

@@ -13,12 +13,7 @@ use tempfile::TempDir;
 
 /// The label of all of them.
 pub(crate) fn label() -> WriterLabel {
-    WriterLabel {
-        pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
-    }
+    WriterLabel { pid: 1, hostname: "host".into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 
 /// The time of the n-th record.

@@ -20,7 +20,9 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
-use pcp_archive::{Instance, LabelClass, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
+use pcp_archive::{
+    ByteText, Instance, LabelClass, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget,
+};
 use pcp_types::{InDom, InstanceId, Pmid, Semantics, Timestamp, Units, ValueType};
 use serde::{Deserialize, Serialize};
 
@@ -257,7 +259,10 @@ impl FlatShape<'_> {
         }
         for (indom, instances) in self.indoms {
             let instance = |(id, name): FlatInstance<'_>| {
-                Some(Instance { id: InstanceId::new(id).ok()?, name: name.into() })
+                Some(Instance {
+                    id: InstanceId::new(id).ok()?,
+                    name: ByteText::from_escaped(&name),
+                })
             };
             let instances = instances.into_iter().map(instance).collect::<Option<_>>()?;
             catalog.indoms.push((InDom::from_raw(indom)?, instances));

@@ -387,7 +387,7 @@ impl Log {
     pub(super) fn help(&self, name: &str) -> Option<String> {
         let metadata = self.archive.metadata();
         let pmid = metadata.metric_by_name(name)?.desc.pmid;
-        metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).map(str::to_owned)
+        metadata.text(TextTarget::Metric(pmid), TextKind::OneLine).map(ToString::to_string)
     }
 
     /// Names and values of all labels of a class.

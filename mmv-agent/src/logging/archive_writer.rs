@@ -138,9 +138,9 @@ impl Archiver {
     pub(crate) fn new(names: ArchiveNames, host: &Host, policy: Policy, links: Links) -> Self {
         let label = WriterLabel {
             pid: std::process::id().cast_signed(),
-            hostname: host.name.clone(),
-            timezone: host.timezone.clone(),
-            zoneinfo: host.zoneinfo.clone(),
+            hostname: host.name.as_str().into(),
+            timezone: host.timezone.as_str().into(),
+            zoneinfo: host.zoneinfo.as_str().into(),
         };
         Self {
             names,

@@ -43,7 +43,13 @@ pub(crate) fn write(
     let loggers = InDom::new(DOMAIN, 1).ok();
     let logger = InstanceId::new(label.pid).ok();
     let values = [
-        (3, 3, "pmcd.pmlogger.host", true, OwnedValue::String(label.hostname.clone().into())),
+        (
+            3,
+            3,
+            "pmcd.pmlogger.host",
+            true,
+            OwnedValue::String(label.hostname.to_bytes().into_owned()),
+        ),
         (3, 0, "pmcd.pmlogger.port", true, OwnedValue::U32(0)),
         (3, 2, "pmcd.pmlogger.archive", true, OwnedValue::String(bytes)),
         (0, 23, "pmcd.pid", false, OwnedValue::U64(server.pid)),

@@ -13,7 +13,9 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::{EncodeError, Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget};
+use pcp_archive::{
+    ByteText, EncodeError, Instance, LabelSet, LabelTarget, MetricDesc, TextKind, TextTarget,
+};
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
 use super::labels::Labels;
@@ -103,7 +105,7 @@ pub(crate) enum Conflict {
         /// Its name here.
         found: String,
         /// Its name in the earlier file.
-        expected: Arc<str>,
+        expected: ByteText,
     },
     /// A label that no archive can hold.
     #[error("label \"{name}\" of {target:?} cannot be logged: {source}")]
@@ -187,7 +189,7 @@ struct MergedMetric {
 
 #[derive(Debug, Default)]
 struct MergedIndom {
-    instances: BTreeMap<InstanceId, Arc<str>>,
+    instances: BTreeMap<InstanceId, ByteText>,
     short_help: Option<String>,
     long_help: Option<String>,
 }
@@ -292,7 +294,7 @@ impl Merger {
         for instance in &found.instances {
             match merged.instances.entry(instance.id) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Arc::clone(&instance.name));
+                    entry.insert(instance.name.clone());
                 }
                 Entry::Occupied(entry) if *entry.get() != instance.name => {
                     misnamed.insert((indom, instance.id));
@@ -300,7 +302,7 @@ impl Merger {
                         indom,
                         id: instance.id,
                         found: instance.name.to_string(),
-                        expected: Arc::clone(entry.get()),
+                        expected: entry.get().clone(),
                     });
                 }
                 Entry::Occupied(_) => {}

@@ -81,7 +81,7 @@ impl Declared {
             writer.declare_indom(*indom, instances)?;
         }
         for (target, kind, text) in &catalog.texts {
-            writer.declare_text(*target, *kind, text)?;
+            writer.declare_text(*target, *kind, text.as_str())?;
         }
         self.catalog = Some(catalog.id);
         Ok(())

@@ -7,9 +7,9 @@
 //! takes it, the group of the agent's own metrics, or the default group.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use pcp_archive::ByteText;
 use pcp_types::{InDom, InstanceId, Semantics, names};
 
 use crate::config::{Group, LogMode};
@@ -88,7 +88,7 @@ pub(crate) fn partition(
 fn split(
     set: ValueSetShape,
     candidates: &[(GroupId, &Group)],
-    mut name: impl FnMut(InstanceId) -> Option<Arc<str>>,
+    mut name: impl FnMut(InstanceId) -> Option<ByteText>,
 ) -> Vec<(GroupId, ValueSetShape)> {
     let first = |takes: &mut dyn FnMut(&Group) -> bool| {
         let group = candidates.iter().find(|(_, group)| takes(group));
@@ -102,7 +102,7 @@ fn split(
     for place in &set.places {
         let instance = place.instance.and_then(|id| Some((id, name(id)?)));
         let id = first(&mut |group| {
-            let matches = |(id, name): &(InstanceId, Arc<str>)| {
+            let matches = |(id, name): &(InstanceId, ByteText)| {
                 group.instances.iter().any(|pattern| pattern.matches(*id, name))
             };
             all_instances(group) || instance.as_ref().is_some_and(matches)
@@ -117,15 +117,15 @@ fn split(
 #[derive(Debug, Default)]
 struct InstanceNames {
     of: Option<InDom>,
-    names: HashMap<InstanceId, Arc<str>>,
+    names: HashMap<InstanceId, ByteText>,
 }
 
 impl InstanceNames {
-    fn get(&mut self, catalog: &Catalog, indom: Option<InDom>, id: InstanceId) -> Option<Arc<str>> {
+    fn get(&mut self, catalog: &Catalog, indom: Option<InDom>, id: InstanceId) -> Option<ByteText> {
         if self.of != indom {
             let found = catalog.indoms.iter().find(|(known, _)| Some(*known) == indom);
             let instances = found.map_or(&[][..], |(_, instances)| instances);
-            self.names = instances.iter().map(|one| (one.id, Arc::clone(&one.name))).collect();
+            self.names = instances.iter().map(|one| (one.id, one.name.clone())).collect();
             self.of = indom;
         }
         self.names.get(&id).cloned()

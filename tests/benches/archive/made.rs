@@ -69,9 +69,9 @@ impl Shape {
     fn writer(&self, base: &Path) -> Result<(ArchiveWriter, Vec<MetricDesc>)> {
         let label = WriterLabel {
             pid: 1,
-            hostname: "bench".to_owned(),
-            timezone: "UTC".to_owned(),
-            zoneinfo: String::new(),
+            hostname: "bench".into(),
+            timezone: "UTC".into(),
+            zoneinfo: "".into(),
         };
         let mut writer = ArchiveWriter::create(base, label, WriterOptions::default())?;
         let descs: Vec<_> = (0..self.metrics).map(Self::desc).collect::<Result<_>>()?;

@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::options::ArchiveArgument;
 use crate::selection::warn_of_unknown_metric;
 use crate::text::descriptor::{descriptor, type_name, units};
-use crate::text::{Output, printable};
+use crate::text::{Output, printable, shown};
 
 /// Options of `metrics`.
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ impl Arguments {
         desc: &MetricDesc,
     ) -> Result<(), Failure> {
         if self.names {
-            out.text.extend_from_slice(format!("{}\n", printable(name)).as_bytes());
+            out.text.extend_from_slice(format!("{}\n", shown(name)).as_bytes());
             return out.spill();
         }
         let entry = MetricEntry::new(archive, name, desc);
@@ -117,15 +117,15 @@ impl<'a> MetricEntry<'a> {
             semantics: desc.semantics.to_string(),
             units: units(desc.units),
             indom: desc.indom.map(|indom| indom.to_string()),
-            oneline: metadata.text(target, TextKind::OneLine),
-            help: metadata.text(target, TextKind::Full),
+            oneline: metadata.text(target, TextKind::OneLine).map(AsRef::as_ref),
+            help: metadata.text(target, TextKind::Full).map(AsRef::as_ref),
             labels: metric_labels(metadata, desc, archive.end()),
             instances: desc.indom.map_or_else(Vec::new, |indom| instances(archive, indom)),
         }
     }
 
     fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
-        write!(out, "{}  PMID: {}", printable(self.metric), self.pmid)?;
+        write!(out, "{}  PMID: {}", shown(self.metric), self.pmid)?;
         if let Some(oneline) = self.oneline {
             write!(out, "  [{}]", printable(oneline))?;
         }
@@ -137,7 +137,7 @@ impl<'a> MetricEntry<'a> {
             writeln!(out, "    | {}", printable(line))?;
         }
         for instance in &self.instances {
-            write!(out, "    inst [{} or \"{}\"]", instance.id, printable(&instance.name))?;
+            write!(out, "    inst [{} or \"{}\"]", instance.id, shown(&instance.name))?;
             if !instance.labels.is_empty() {
                 write!(out, " {}", text_of(&instance.labels))?;
             }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::formats::{Format, csv};
 use crate::options::{ArchiveArgument, FormatOptions, check_types};
 use crate::selection::select_metrics;
-use crate::text::{Grid, Json, Output, json_time, printable, push_plain};
+use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 
@@ -149,9 +149,9 @@ impl Arguments {
         let is_short = line.metric.metric.has_rates() && covered <= MIN_COVERAGE;
         grid.cell(|text| {
             text.push_str(if is_short { "*" } else { "" });
-            text.push_str(&printable(&line.metric.metric.name));
+            text.push_str(&shown(&line.metric.metric.name));
             if let Some(title) = line.instance_title() {
-                text.push_str(&printable(&format!("[{title}]")));
+                text.push_str(&shown(&format!("[{title}]")));
             }
         });
         number(grid, |statistics| statistics.time_average);

@@ -10,12 +10,12 @@
 use std::ops::Range;
 
 use pcp_archive::replay::Sample;
-use pcp_archive::{Timestamp, Value};
+use pcp_archive::{ByteText, Timestamp, Value};
 
 use super::Report;
 use crate::Failure;
 use crate::columns::{Column, cell};
-use crate::text::{Output, printable, push_plain};
+use crate::text::{Output, printable, push_plain, shown};
 use crate::time::Zone;
 
 /// The cell of a missing value.
@@ -205,14 +205,14 @@ pub(crate) fn cell_text(
     let mut text = Vec::new();
     push_plain(&mut text, value, precision.or(column.scale.is_computed.then_some(PLACES)));
     // Control characters in a string must not break the table.
-    printable(&String::from_utf8_lossy(&text))
+    printable(&ByteText::escape(&text))
 }
 
 /// The lines above a column: the name broken at its dots, the instance, the
-/// units; without control characters.
+/// units; control characters of names as their bytes.
 pub(crate) fn head(column: &Column) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
-    for part in printable(&column.name).split_inclusive('.') {
+    for part in shown(&column.name).split_inclusive('.') {
         match lines.last_mut() {
             Some(line) if line.is_empty() || line.len() + part.len() <= NAME_WIDTH => {
                 line.push_str(part);
@@ -220,7 +220,7 @@ pub(crate) fn head(column: &Column) -> Vec<String> {
             _ => lines.push(part.to_owned()),
         }
     }
-    lines.extend(column.instance_title().map(|name| format!("[{}]", printable(&name))));
+    lines.extend(column.instance_title().map(|name| format!("[{}]", shown(&name))));
     if !column.scale.units.is_empty() {
         lines.push(printable(&column.scale.units));
     }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_no_control_characters() {
+    fn a_head_has_control_characters_as_their_bytes() {
         let column = Column {
             metric: 0,
             instance: None,
@@ -285,7 +285,7 @@ mod tests {
             instance_name: Some("two\nlines \u{1b}[2J".into()),
             scale: Scale::default(),
         };
-        assert_eq!(head(&column), ["a.x", "[two lines  [2J]"]);
+        assert_eq!(head(&column), ["a.x", r"[two\x0alines \x1b[2J]"]);
     }
 
     fn block(table: &mut Table, rows: &[(&str, &[&str])]) -> String {

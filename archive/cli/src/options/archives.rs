@@ -12,6 +12,8 @@ use crate::text::{Output, warn};
 
 /// How many bad entries of an index are reported one by one.
 const MAX_INDEX_WARNINGS: usize = 10;
+/// How many label sets that are not used are reported one by one.
+const MAX_LABEL_WARNINGS: usize = 10;
 
 /// The archives of a command.
 #[derive(Debug, Clone, clap::Args)]
@@ -163,6 +165,18 @@ fn warn_of_defects(archive: &Archive) {
     }
     if let Some(more) = defects.len().checked_sub(MAX_INDEX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{base}.index: {more} more entries are ignored; see check"));
+    }
+    warn_of_labels(archive);
+}
+
+/// Warns of the first label sets that are not used, and of the number of others.
+fn warn_of_labels(archive: &Archive) {
+    let (base, defects) = (archive.base().display(), archive.metadata().label_defects());
+    for defect in defects.iter().take(MAX_LABEL_WARNINGS) {
+        warn(&format_args!("{base}.meta: offset {}: {defect}; not used", defect.offset));
+    }
+    if let more @ 1.. = defects.len().saturating_sub(MAX_LABEL_WARNINGS) {
+        warn(&format_args!("{base}.meta: {more} more label sets are not used"));
     }
 }
 

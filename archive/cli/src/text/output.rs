@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
+use pcp_archive::ByteText;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::Failure;
@@ -126,6 +127,12 @@ pub(crate) fn output_width() -> usize {
 /// A text with blanks instead of control characters.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A name with control characters as their bytes, `\x0a`: names that differ look
+/// different.
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
+    ByteText::without_controls(name)
 }
 
 /// Lines with blanks instead of control characters other than line ends and tabs.

@@ -58,7 +58,7 @@ fn the_parameters_of_events_are_described_and_their_own_values_left_out() {
     let path = metadata.metric_by_name("acme.path").unwrap().desc;
     assert_eq!(path, desc(2, ValueType::String));
     let target = TextTarget::Metric(path.pmid);
-    assert_eq!(metadata.text(target, TextKind::OneLine), Some("what was asked"));
+    assert_eq!(metadata.text(target, TextKind::OneLine).unwrap(), "what was asked");
     // Those that hold when the first event has it, and the change after.
     let labels = |n: i64| metadata.labels_at(LabelTarget::Item(path.pmid), at(n * 1000));
     let found = [0, 1, 2].map(|n| labels(n).map(|sets| sets[0].json.clone()));

@@ -12,8 +12,11 @@ pub(crate) type Record<'a> = (i64, Kind, Vec<(i32, Option<&'a str>)>);
 pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
     let mut history = IndomHistory::default();
     for (seconds, kind, entries) in records {
-        let entries: Vec<_> =
-            entries.iter().map(|(id, name)| (InstanceId::new(*id).unwrap(), *name)).collect();
+        let named = |(id, name): &(i32, Option<&str>)| {
+            (InstanceId::new(*id).unwrap(), name.map(ByteText::from))
+        };
+        let entries: Vec<_> = entries.iter().map(named).collect();
+        let entries: Vec<_> = entries.iter().map(|(id, name)| (*id, name.as_ref())).collect();
         let (indom, mut bytes) = (InDom::new(1, 1).unwrap(), Vec::new());
         let timestamp = Timestamp::new(*seconds, 0).unwrap();
         indom::encode(Version::V3, *kind, timestamp, indom, &entries, &mut bytes).unwrap();

@@ -39,7 +39,7 @@ fn plan<'a>() -> Plan<'a> {
 
 fn write(directory: &TempDir, plan: &Plan<'_>) -> PathBuf {
     let base = directory.path().join(plan.name);
-    let label = WriterLabel { hostname: plan.host.to_owned(), ..test_support::label() };
+    let label = WriterLabel { hostname: plan.host.into(), ..test_support::label() };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let (name, desc) = &plan.metric;
     writer.declare_metric(desc, &[name]).unwrap();

@@ -47,9 +47,9 @@ fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
     let base = directory.path().join("a");
     let label = WriterLabel {
         pid: 1,
-        hostname: "host".to_owned(),
-        timezone: "UTC".to_owned(),
-        zoneinfo: String::new(),
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
     };
     let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let indom = InDom::new(70, 1).unwrap();

@@ -69,9 +69,9 @@ impl Replay {
             base: base.to_owned(),
             label: WriterLabel {
                 pid,
-                hostname: hello.host.clone(),
-                timezone: hello.timezone.clone(),
-                zoneinfo: hello.zoneinfo.clone(),
+                hostname: hello.host.as_str().into(),
+                timezone: hello.timezone.as_str().into(),
+                zoneinfo: hello.zoneinfo.as_str().into(),
             },
             server: Server { pid: server_pid, seqnum: server_seqnum },
             since: Timestamp::from_nanos(i128::from(since)),

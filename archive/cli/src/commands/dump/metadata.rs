@@ -6,6 +6,7 @@ use pcp_archive::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, Times
 use super::Dump;
 use crate::Failure;
 use crate::text::descriptor::descriptor;
+use crate::text::shown;
 
 /// Bit of a label's flags: the name has several parts (`PM_LABEL_COMPOUND`).
 const COMPOUND: u8 = 0x40;
@@ -50,7 +51,7 @@ pub(super) fn descriptors(dump: &mut Dump<'_>) -> Result<(), Failure> {
     let mut metrics: Vec<_> = dump.archive.metadata().metrics().iter().collect();
     metrics.sort_by_key(|metric| metric.desc.pmid);
     for metric in metrics {
-        dump.text(&format!("PMID: {} ({})\n", metric.desc.pmid, metric.names.join(" or ")));
+        dump.text(&format!("PMID: {} ({})\n", metric.desc.pmid, shown(&metric.names.join(" or "))));
         dump.text(&descriptor(&metric.desc));
         dump.out.spill()?;
     }

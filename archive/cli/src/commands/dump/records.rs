@@ -12,7 +12,7 @@ use pcp_archive::{
 
 use super::Dump;
 use crate::Failure;
-use crate::text::{number, value};
+use crate::text::{number, shown, value};
 use crate::time::Window;
 
 /// Which records are printed, and how.
@@ -57,7 +57,7 @@ impl MetricText {
     /// `None` for a metric without a descriptor.
     fn new(archive: &Archive, pmid: Pmid) -> Option<Self> {
         let metric = archive.metadata().metric(pmid)?;
-        let mut line = format!("    {pmid} ({})", metric.names.join(" or ")).into_bytes();
+        let mut line = format!("    {pmid} ({})", shown(&metric.names.join(" or "))).into_bytes();
         line.extend_from_slice(SINGULAR);
         let MetricDesc { value_type, indom, .. } = metric.desc;
         Some(Self { line, value_type, indom })
@@ -337,6 +337,7 @@ fn print_event_record(dump: &mut Dump<'_>, record: &EventRecord<'_>) {
         match dump.archive.metadata().metric(pmid) {
             Some(metric) => {
                 let names = metric.names.join(" or ");
+                let names = shown(&names);
                 dump.text(&format!("        {pmid} ({names}): value "));
             }
             None => dump.text(&format!("        PMID: {pmid}: value ")),

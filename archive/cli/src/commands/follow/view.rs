@@ -4,7 +4,9 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::replay::{SelectedMetric, rate_between};
 use pcp_archive::scan::select_instances;
-use pcp_archive::{InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value};
+use pcp_archive::{
+    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value,
+};
 use pcp_types::names;
 
 use crate::Failure;
@@ -43,8 +45,8 @@ impl Choice<'_> {
         let metric = metadata.metric(pmid)?;
         let all = self.metrics.is_empty();
         let is_chosen =
-            |name: &&String| all || self.metrics.iter().any(|m| names::selects(m, name));
-        let name = metric.names.iter().find(is_chosen)?.clone();
+            |name: &&ByteText| all || self.metrics.iter().any(|m| names::selects(m, name));
+        let name = metric.names.iter().find(is_chosen)?.to_string();
         let metric = SelectedMetric { name, desc: metric.desc };
         let scale = Scale::new(&metric, self.rates, &self.units);
         Some(Shown { metric, scale, chosen: None, columns: HashMap::new() })

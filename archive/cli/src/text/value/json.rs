@@ -1,7 +1,7 @@
 //! Values as JSON.
 
 use pcp_archive::event::{EventArray, EventRecord};
-use pcp_archive::{Metadata, Pmid, Timestamp, Value};
+use pcp_archive::{ByteText, Metadata, Pmid, Timestamp, Value};
 use serde::{Serialize, Serializer};
 
 use crate::text::descriptor::type_name;
@@ -9,7 +9,7 @@ use crate::text::push_hex;
 
 /// A value that keeps its type in JSON: integers have all 64 bits; numbers that JSON
 /// does not have are the strings `"NaN"`, `"inf"` and `"-inf"`; bytes are an object
-/// with their hexadecimal digits. Invalid UTF-8 in a string becomes U+FFFD.
+/// with their hexadecimal digits. A string is its [`ByteText`].
 ///
 /// An event array is an object with its records:
 ///
@@ -68,7 +68,7 @@ impl Serialize for Json<'_> {
             Value::Float(v) => serializer.serialize_str(not_finite(f64::from(v))),
             Value::Double(v) if v.is_finite() => serializer.serialize_f64(v),
             Value::Double(v) => serializer.serialize_str(not_finite(v)),
-            Value::String(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
+            Value::String(bytes) => serializer.serialize_str(&ByteText::escape(bytes)),
             Value::Aggregate(bytes) => serializer.collect_map([("aggregate", digits(bytes))]),
             Value::Event(bytes) => self.events(serializer, "event", bytes),
             Value::HighresEvent(bytes) => self.events(serializer, "highres_event", bytes),
@@ -138,7 +138,7 @@ impl<'a> ParameterJson<'a> {
         let metric = metadata.and_then(|metadata| metadata.metric(pmid));
         Self {
             pmid: pmid.to_string(),
-            metric: metric.and_then(|metric| metric.names.first()).map(String::as_str),
+            metric: metric.and_then(|metric| metric.names.first()).map(AsRef::as_ref),
             value_type: type_name(value.value_type()),
             value: Json { value, metadata },
         }
@@ -162,6 +162,7 @@ mod tests {
         assert_eq!(json(Value::Float(0.1)), "0.1");
         assert_eq!(json(Value::Double(f64::NEG_INFINITY)), "\"-inf\"");
         assert_eq!(json(Value::String(b"a\nb")), "\"a\\nb\"");
+        assert_eq!(json(Value::String(b"caf\xe9")), r#""caf\\xe9""#);
         assert_eq!(json(Value::Aggregate(&[1, 255])), "{\"aggregate\":\"01ff\"}");
     }
 
