@@ -299,3 +299,21 @@ fn a_label_set_that_is_not_utf_8_or_not_json_costs_that_set_alone() {
     let repaired = fs::read(copied("repair", &base, &[]).with_extension("meta")).unwrap();
     assert_eq!(repaired, metadata);
 }
+
+#[test]
+fn check_finds_names_that_readers_trip_over() {
+    let scratch = Scratch::new();
+    let base = archive_of_bytes(&scratch);
+    let output = mmv_archive(&[OsStr::new("check"), base.as_os_str()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found = String::from_utf8(output.stdout).unwrap();
+    let file = format!("{}.meta: offset ", base.display());
+    let names: Vec<_> = found.lines().filter_map(|line| line.strip_prefix(&file)).collect();
+    let expected = [
+        "warning: metric 70.1.1: byte 1 of its name \"s\\xffn\\x07le\" is 0xff [metric-name]",
+        "error: metric 70.1.2: byte 2 of its name \"ma\\x00y.of t\\xe9o\" is 0x00 [metric-name]",
+    ];
+    let findings: Vec<_> = names.iter().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
+    assert_eq!(findings, expected, "{found}");
+    assert_eq!(found.lines().count(), 2);
+}

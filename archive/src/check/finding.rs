@@ -106,6 +106,10 @@ pub enum Defect {
     DescUnits { pmid: Pmid, units: Units, field: &'static str, found: i64 },
     #[error("name {name} of metric {pmid} belongs to metric {owner}")]
     NameTaken { name: ByteText, pmid: Pmid, owner: Pmid },
+    #[error("metric {pmid}: byte {at} of its name \"{name}\" is {byte:#04x}")]
+    MetricName { name: String, pmid: Pmid, at: usize, byte: u8 },
+    #[error("metric {pmid}: its name \"{name}\" has an empty part at byte {at}")]
+    MetricNamePart { name: String, pmid: Pmid, at: usize },
     #[error("metadata of {found}, before the archive's start {start}")]
     MetadataBeforeStart { found: Timestamp, start: Timestamp },
     #[error("metadata of {found}, after the archive's end {end}")]
@@ -199,6 +203,9 @@ impl Defect {
             Self::DescIndom { .. } => ("desc-indom", Warning),
             Self::DescUnits { .. } => ("desc-units", Warning),
             Self::NameTaken { .. } => ("name-taken", Warning),
+            Self::MetricName { byte: 0, .. } => ("metric-name", Error),
+            Self::MetricName { byte: ..=b' ' | 0x7f.., .. } => ("metric-name", Warning),
+            Self::MetricName { .. } | Self::MetricNamePart { .. } => ("metric-name", Note),
             Self::MetadataBeforeStart { .. } => ("metadata-before-start", Warning),
             Self::MetadataAfterEnd { .. } => ("metadata-after-end", Warning),
             Self::MetadataBackwards { .. } => ("metadata-backwards", Warning),

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use pcp_types::json;
+use pcp_types::names::check_metric_name;
 
 use super::domains::Domains;
 use super::{Checker, Defect, Report};
 use crate::files::{Scanned, Scanner};
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, metadata_record};
 use crate::reader::MetadataLoader;
-use crate::{ByteText, LabelSet, Metadata, MetricDesc, Result, Timestamp, Units, Version};
+use crate::{ByteText, LabelSet, Metadata, MetricDesc, Pmid, Result, Timestamp, Units, Version};
 
 /// Domain 511 holds the metrics that clients derive.
 const DERIVED_DOMAIN: u32 = 511;
@@ -166,9 +167,24 @@ fn check_units(units: Units, mut add: impl FnMut(&'static str, i64)) {
     }
 }
 
+/// The fault of a name that matters most: a NUL, at which PCP's readers cut the
+/// name; what no program expects in one; what pmns(5) does not allow.
+fn name_defect(name: &[u8], pmid: Pmid) -> Option<Defect> {
+    let unexpected = |byte: &u8| !byte.is_ascii_graphic();
+    let first = |is: &dyn Fn(&u8) -> bool| name.iter().position(is);
+    let worst = first(&|byte| *byte == 0).or_else(|| first(&unexpected));
+    let at = worst.or_else(|| Some(check_metric_name(name).err()?.position()))?;
+    let shown = ByteText::without_controls(&ByteText::escape(name)).into_owned();
+    Some(match name.get(at) {
+        Some(&byte) if byte != b'.' => Defect::MetricName { name: shown, pmid, at, byte },
+        _ => Defect::MetricNamePart { name: shown, pmid, at },
+    })
+}
+
 fn check_names(loader: &MetadataLoader, record: &DescRecord<'_>, add: &mut impl FnMut(Defect)) {
     let pmid = record.desc.pmid;
     for name in &record.names {
+        name_defect(name, pmid).into_iter().for_each(&mut *add);
         let name = ByteText::from_bytes(name);
         let owner = loader.metadata().metric_by_name(&name).map(|metric| metric.desc.pmid);
         if let Some(owner) = owner.filter(|owner| *owner != pmid) {

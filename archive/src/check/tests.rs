@@ -441,3 +441,32 @@ fn a_finding_in_compressed_data_names_the_file_once() {
     };
     assert_eq!(Defect::compression(&error).to_string(), "cannot be decompressed: bad checksum");
 }
+
+#[test]
+fn names_are_found_by_what_they_do_to_readers() {
+    let other = MetricDesc { pmid: Pmid::new(70, 1, 2).unwrap(), ..counter() };
+    let found = |name: &[u8]| {
+        let example = Example::new();
+        example.change("meta", |bytes| {
+            desc::encode(&other, &[ByteText::from_bytes(name)], bytes).unwrap();
+        });
+        let report = check(&example.base).unwrap();
+        let finding = report.findings().first()?;
+        assert_eq!((finding.defect.rule(), report.findings().len()), ("metric-name", 1));
+        Some((finding.defect.severity(), finding.defect.to_string()))
+    };
+    assert_eq!(found(b"a.c_2.0"), None);
+    let name = |severity, text: &str| Some((severity, format!("metric 70.1.2: {text}")));
+    let cases: [(&[u8], Severity, &str); 7] = [
+        (b"a c\0", Severity::Error, r#"byte 3 of its name "a c\x00" is 0x00"#),
+        (b"a.c d", Severity::Warning, r#"byte 3 of its name "a.c d" is 0x20"#),
+        (b"a.\x1b[2J", Severity::Warning, r#"byte 2 of its name "a.\x1b[2J" is 0x1b"#),
+        (b"1.\xff", Severity::Warning, r#"byte 2 of its name "1.\xff" is 0xff"#),
+        (b"40.4.6", Severity::Note, r#"byte 0 of its name "40.4.6" is 0x34"#),
+        (b"a-c", Severity::Note, r#"byte 1 of its name "a-c" is 0x2d"#),
+        (b"a..c", Severity::Note, r#"its name "a..c" has an empty part at byte 2"#),
+    ];
+    for (bytes, severity, text) in cases {
+        assert_eq!(found(bytes), name(severity, text));
+    }
+}
