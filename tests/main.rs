@@ -9,6 +9,7 @@
 //! | `pmdammv_serving` | pmcd with pmdammv serves our MMV files as registered |
 //! | `capi` | C programs run on our library as on libpcp_mmv |
 //! | `file_growth` | PCP and we read a growing file correctly at any moment |
+//! | `metric_removal` | PCP and we read a file from which metrics are removed |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | **Agent** | |
 //! | `demo` | the first command of the README works |
@@ -75,6 +76,7 @@ mod lifecycle;
 mod long_run;
 mod malformed_files;
 mod manual_pages;
+mod metric_removal;
 mod multiple_archives;
 mod pmdammv_serving;
 mod pmproxy_discovery;
