@@ -174,5 +174,5 @@ pub use mmv_format::layout::Version;
 pub use mmv_format::mmv_directory;
 pub use options::RegistryBuilder;
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
-pub use published::Published;
+pub use published::{Published, warn};
 pub use registry::{Indom, Registry};

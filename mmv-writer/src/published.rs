@@ -113,8 +113,10 @@ pub(crate) fn unless_lenient<T>(
 }
 
 /// Prints a line on standard error, unless that is a file that it would make longer than
-/// the system allows: the system ends a process for that.
-fn warn(line: &str) {
+/// the system allows: the system ends a process for that. For crates that count through
+/// this one.
+#[doc(hidden)]
+pub fn warn(line: &str) {
     let file = io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let end = file.and_then(|mut file| {
         let metadata = file.metadata()?;

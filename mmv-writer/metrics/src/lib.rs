@@ -84,7 +84,6 @@ mod state;
 mod units;
 
 use std::fmt::{self, Display};
-use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -297,6 +296,6 @@ impl metrics::Recorder for Recorder {
 fn warning(text: &impl Display) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     if WRITTEN.fetch_add(1, Ordering::Relaxed) < WARNINGS {
-        let _ = writeln!(std::io::stderr(), "metrics: {text}");
+        mmv_writer::warn(&format!("metrics: {text}\n"));
     }
 }

@@ -29,6 +29,26 @@ fn program() {
 }
 
 #[test]
+fn what_cannot_be_counted_is_not_printed_beyond_the_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let blocks = 1000;
+    let stderr = std::fs::File::create(&log).unwrap();
+    stderr.set_len(blocks * BLOCK).unwrap();
+    let append = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+    let status = Command::new("sh")
+        .args(["-c", &format!("ulimit -f {blocks} && exec \"$0\" --ignored --exact program")])
+        .arg(std::env::current_exe().unwrap())
+        .env("LIMIT_DIRECTORY", directory.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(append)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(log.metadata().unwrap().len(), blocks * BLOCK);
+}
+
+#[test]
 fn a_program_counts_under_any_limit_on_the_size_of_its_files() {
     for blocks in [0, 1, 100, 1000, 10_000] {
         let directory = tempfile::tempdir().unwrap();
