@@ -14,6 +14,7 @@
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
+//! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
 //! | `failure` | why a command fails, and its exit status |
 
@@ -29,6 +30,7 @@ mod commands;
 mod failure;
 mod formats;
 mod image;
+mod left_out;
 mod options;
 mod selection;
 mod text;

@@ -5,7 +5,7 @@ pub(crate) mod display;
 pub(crate) mod new_archive;
 pub(crate) mod progress;
 
-pub(crate) use archives::{ArchiveArgument, check_types};
+pub(crate) use archives::ArchiveArgument;
 pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use new_archive::OutputOptions;
 pub(crate) use progress::ProgressOptions;

@@ -12,7 +12,7 @@ use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
 use crate::Failure;
-use crate::options::check_types;
+use crate::left_out::check_types;
 use crate::text::warn;
 
 /// The most names that are proposed for one that does not exist.

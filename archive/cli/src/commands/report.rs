@@ -16,7 +16,8 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
-use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, check_types};
+use crate::left_out::check_types;
+use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
 use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
 use crate::{Failure, columns, time};

@@ -10,7 +10,8 @@ use pcp_archive::{InstanceId, Metadata, Source, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
-use crate::options::{ArchiveArgument, FormatOptions, check_types};
+use crate::left_out::check_types;
+use crate::options::{ArchiveArgument, FormatOptions};
 use crate::selection::select_metrics;
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
 use crate::time::{WindowOptions, Zone, ZoneOptions};

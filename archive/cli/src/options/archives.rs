@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, TypeConflict, member_files};
+use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
 use serde::Serialize;
 
 use crate::Failure;
+use crate::left_out::check_types;
 use crate::text::{Output, warn};
 
 /// How many bad entries of an index are reported one by one.
@@ -178,21 +179,6 @@ fn warn_of_labels(archive: &Archive) {
     if let more @ 1.. = defects.len().saturating_sub(MAX_LABEL_WARNINGS) {
         warn(&format_args!("{base}.meta: {more} more label sets are not used"));
     }
-}
-
-/// Warns of the metrics of which values were left out. Called when all else is printed.
-///
-/// # Errors
-///
-/// [`Failure::Lost`] if there are such metrics.
-pub(crate) fn check_types(archives: &[Archive]) -> Result<(), Failure> {
-    let mut is_whole = true;
-    for TypeConflict { file, offset, error } in archives.iter().flat_map(Archive::type_conflicts) {
-        is_whole = false;
-        let file = file.display();
-        warn(&format_args!("{file}: offset {offset}: {error}; such values are left out"));
-    }
-    if is_whole { Ok(()) } else { Err(Failure::Lost) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,21 @@
+//! What readers of the archives left out.
+
+use pcp_archive::{Archive, TypeConflict};
+
+use crate::Failure;
+use crate::text::warn;
+
+/// Warns of the metrics of which values were left out. Called when all else is printed.
+///
+/// # Errors
+///
+/// [`Failure::Lost`] if there are such metrics.
+pub(crate) fn check_types(archives: &[Archive]) -> Result<(), Failure> {
+    let mut is_whole = true;
+    for TypeConflict { file, offset, error } in archives.iter().flat_map(Archive::type_conflicts) {
+        is_whole = false;
+        let file = file.display();
+        warn(&format_args!("{file}: offset {offset}: {error}; such values are left out"));
+    }
+    if is_whole { Ok(()) } else { Err(Failure::Lost) }
+}
