@@ -130,6 +130,8 @@ pub enum Defect {
     LabelJson { target: String, what: &'static str },
     #[error("labels of {target}: {source}; the set is left out")]
     LabelSet { target: String, source: RecordError },
+    #[error("labels of {target}: a set of instance {id}, but only domains have instances")]
+    LabelInstance { target: String, id: InstanceId },
     // -- Data -----------------------------------------------------------------
     #[error("record: {source}")]
     Data { source: RecordError },
@@ -215,6 +217,7 @@ impl Defect {
             Self::DeltaUnknown { .. } => ("delta-unknown", Warning),
             Self::DeltaKnown { .. } => ("delta-known", Warning),
             Self::LabelJson { .. } | Self::LabelSet { .. } => ("label-json", Warning),
+            Self::LabelInstance { .. } => ("label-instance", Warning),
             Self::Data { .. } => ("data-record", Error),
             Self::DataBeforeStart { .. } => ("data-before-start", Error),
             Self::DataBackwards { .. } => ("data-backwards", Error),

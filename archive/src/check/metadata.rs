@@ -10,7 +10,9 @@ use super::{Checker, Defect, Report};
 use crate::files::{Scanned, Scanner};
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, metadata_record};
 use crate::reader::MetadataLoader;
-use crate::{ByteText, LabelSet, Metadata, MetricDesc, Pmid, Result, Timestamp, Units, Version};
+use crate::{
+    ByteText, LabelClass, LabelSet, Metadata, MetricDesc, Pmid, Result, Timestamp, Units, Version,
+};
 
 /// Domain 511 holds the metrics that clients derive.
 const DERIVED_DOMAIN: u32 = 511;
@@ -198,13 +200,18 @@ fn check_labels(record: &LabelRecord, add: &mut impl FnMut(Defect)) {
         let target = format!("{:?}", record.target);
         add(Defect::LabelSet { target, source: source.clone() });
     }
-    for what in record.sets.iter().filter_map(set_defect) {
+    if record.target.class() != LabelClass::Instances {
+        for id in record.sets.iter().filter_map(|set| set.instance) {
+            add(Defect::LabelInstance { target: format!("{:?}", record.target), id });
+        }
+    }
+    for what in record.sets.iter().filter_map(label_defect) {
         add(Defect::LabelJson { target: format!("{:?}", record.target), what });
     }
 }
 
 /// The first thing that is wrong with a set.
-fn set_defect(set: &LabelSet) -> Option<&'static str> {
+pub(crate) fn label_defect(set: &LabelSet) -> Option<&'static str> {
     if set.json.is_empty() {
         return None;
     }

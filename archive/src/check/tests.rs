@@ -228,6 +228,20 @@ fn a_value_that_is_too_short_for_its_type_is_found() {
 }
 
 #[test]
+fn labels_of_an_instance_need_a_class_that_has_instances() {
+    let pairs = [("a", "1", false)];
+    let set = LabelSet::from_pairs(LabelClass::Context, pairs).unwrap().for_instance(id(1));
+    let targets =
+        [(LabelTarget::Context, &["label-instance"][..]), (LabelTarget::Instances(domain()), &[])];
+    for (target, rules) in targets {
+        Example::new().assert_metadata(rules, |bytes| {
+            labelset::encode(Version::V3, at(0), target, std::slice::from_ref(&set), bytes)
+                .unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_value_whose_block_states_another_type_is_found() {
     let example = Example::new();
     let start = LABEL as usize;
