@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use hashbrown::HashMap;
 
 pub use finding::{Defect, Finding, Severity};
+pub(crate) use metadata::label_defect;
 
 use crate::files::{AddExtension as _, Damage, MemberFiles, RecordFile};
 use crate::format::Role;

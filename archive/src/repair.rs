@@ -9,20 +9,26 @@
 //! | what | why |
 //! |---|---|
 //! | damaged records | |
-//! | data records that are not in the order of time | readers search by time; the most that can be kept in order is |
 //! | values of metrics whose descriptor is lost, or that do not fit it | no reader can decode them |
 //! | event arrays that do not unpack | the same; PCP refuses the whole record for one |
 //! | metadata that is later than the last data record | it describes nothing |
+//!
+//! Readers search by time. Where the time of data records steps back, as many records as
+//! possible are kept in order; the others become further archives of the same run,
+//! `BASE-2`, `BASE-3` and so on, each with all metadata up to its end. Records that eight
+//! archives cannot hold in order are left out.
 //!
 //! Where data records are missing, a mark is put in: the values before and
 //! after must not be joined. Where only some values of a record are left out
 //! there is none, since it would hide all the others.
 //!
-//! Metadata is sorted by time. If something is earlier than the start in the
+//! Metadata is sorted by time, and what readers ignore in it is left out: see
+//! `repair/metadata_filter.rs`. If something is earlier than the start in the
 //! label, the start is moved. The version stays what it is.
 
 mod decisions;
 mod in_place;
+mod metadata_filter;
 mod order;
 mod output_files;
 mod pending_mark;
@@ -35,12 +41,12 @@ use crate::files::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
 use crate::salvage::{Lost, Salvage, Salvaged};
-use crate::{Error, Record, Result, Timestamp, io_error};
-use decisions::Decisions;
+use crate::{Error, Record, Result, Timestamp, Version, io_error};
+use decisions::{Decisions, KeptMetadata, Part};
 use in_place::Swap;
 use output_files::{DataFiles, IndexFile, OutputFile};
 use pending_mark::PendingMark;
-use value_filter::ValueFilter;
+use value_filter::{Filtered, ValueFilter};
 
 /// What a repair kept and what it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,14 +57,14 @@ pub struct Repaired {
     pub records: u64,
     /// Of these, records from which some values were left out.
     pub thinned: u64,
-    /// Whole data records that were left out, because of their time or because
-    /// none of their values can be read.
+    /// Whole data records that are in none of the new archives, because none of their
+    /// values can be read, or because their time steps back too often.
     pub dropped: u64,
     /// Marks that were put in where records are missing.
     pub marks: u64,
     /// Metadata records that were kept.
     pub metadata_records: u64,
-    /// Metadata records that were left out because of their time.
+    /// Metadata records that are in none of the new archives because of their time.
     pub dropped_metadata: u64,
     /// Index entries, all of them new.
     pub index_entries: u64,
@@ -66,6 +72,9 @@ pub struct Repaired {
     pub span: (Timestamp, Timestamp),
     /// What is lost in the old files.
     pub lost: Vec<Lost>,
+    /// The archives of the records whose time steps back, `BASE-2` and so on. Their
+    /// `dropped`, `dropped_metadata`, `lost` and `further` are empty.
+    pub further: Vec<Repaired>,
 }
 
 /// Makes a whole archive of a damaged one, under another name. The old files
@@ -75,7 +84,8 @@ pub struct Repaired {
 ///
 /// Those of [`Salvage::open`]; [`Error::NoData`] if no data record can be
 /// kept; [`Error::Exists`] if there is an archive of the new name;
-/// [`Error::Io`]. After an error there are no new files.
+/// [`Error::Io`]. After an error there are no new files. [`Error::Exists`] also if
+/// there is an archive of the name of a further one.
 pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }
@@ -98,15 +108,34 @@ pub fn repair_watched(
     let salvage = Salvage::open(path)?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::of(&salvage, &mut progress)?;
-    let copier = Copier::new(&salvage, &decisions, output);
+    let bases: Vec<PathBuf> =
+        (0..decisions.parts.len()).map(|part| part_base(output, part)).collect();
+    for base in &bases {
+        if let Some(file) = Members::any(base)? {
+            return Err(Error::Exists { file });
+        }
+    }
+    let copier = Copier::new(&salvage, &decisions, &bases);
     let repaired = copier.and_then(|copier| copier.copy(&mut progress));
     if repaired.is_err() {
         // None of them was there before; what cannot be removed stays.
-        for (file, _) in MemberFiles::of(output)?.all() {
-            let _ = fs::remove_file(file);
+        for base in &bases {
+            for (file, _) in MemberFiles::of(base)?.all() {
+                let _ = fs::remove_file(file);
+            }
         }
     }
     repaired
+}
+
+/// The base name of a part: that of the first, `BASE-2` for the next.
+fn part_base(base: &Path, part: usize) -> PathBuf {
+    if part == 0 {
+        return base.to_owned();
+    }
+    let mut name = base.as_os_str().to_owned();
+    name.push(format!("-{}", part + 1));
+    name.into()
 }
 
 /// Repairs an archive in its place: the new files are written next to the old
@@ -132,9 +161,16 @@ pub fn repair_in_place_watched(
     let swap = Swap::find(path.as_ref())?;
     swap.finish()?;
     swap.discard()?;
-    let repaired = repair_watched(swap.base(), swap.unfinished(), watch)?;
+    let mut repaired = repair_watched(swap.base(), swap.unfinished(), watch)?;
+    if let Err(error) = swap.check_names(repaired.further.len()) {
+        swap.discard()?;
+        return Err(error);
+    }
     swap.commit()?;
     swap.finish()?;
+    for (part, further) in repaired.further.iter_mut().enumerate() {
+        further.base = part_base(swap.base(), part + 1);
+    }
     Ok(Repaired { base: swap.base().to_owned(), ..repaired })
 }
 
@@ -205,97 +241,132 @@ fn fill_index(
     index.finish(decisions.old_metadata_end())
 }
 
-/// Copies what a decisions keeps.
+/// Copies what the decisions keep.
 struct Copier<'s> {
     salvage: &'s Salvage,
     decisions: &'s Decisions,
     filter: ValueFilter<'s>,
+    /// The new archives, by the number of their part.
+    outputs: Vec<Output<'s>>,
+}
+
+/// A new archive.
+struct Output<'s> {
+    part: &'s Part,
     data: DataFiles,
     mark: PendingMark,
     repaired: Repaired,
 }
 
 impl<'s> Copier<'s> {
-    fn new(salvage: &'s Salvage, decisions: &'s Decisions, base: &Path) -> Result<Self> {
+    fn new(salvage: &'s Salvage, decisions: &'s Decisions, bases: &[PathBuf]) -> Result<Self> {
+        let filter = ValueFilter::new(salvage.metadata(), salvage.version());
+        let outputs = decisions.parts.iter().zip(bases).map(|(part, base)| Output::new(part, base));
+        let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
+        if let Some(first) = outputs.first_mut() {
+            let lost = salvage.lost_metadata().iter().chain(&decisions.lost);
+            first.repaired.lost = lost.cloned().collect();
+            first.repaired.dropped = decisions.dropped();
+            first.repaired.dropped_metadata = decisions.dropped_metadata;
+        }
+        Ok(Self { salvage, decisions, filter, outputs })
+    }
+
+    fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
+        let metadata = self.salvage.files().metadata.as_deref();
+        let ends = self.outputs.iter().map(|output| output.copy_metadata(metadata));
+        let ends = ends.collect::<Result<Vec<_>>>()?;
+        let mut records = self.salvage.records();
+        let mut number = 0;
+        while let Some(salvaged) = records.next()? {
+            let own = match &salvaged {
+                Salvaged::Record(record) => {
+                    progress.at(record);
+                    number += 1;
+                    self.decisions.part_of(number - 1)
+                }
+                Salvaged::Lost(_) => None,
+            };
+            for (part, output) in self.outputs.iter_mut().enumerate() {
+                if own != Some(part) {
+                    output.mark.records_missing();
+                }
+            }
+            // The filter sees the same records as when it was decided what passes it.
+            let Salvaged::Record(record) = salvaged else { continue };
+            let passed = self.filter.pass(&record)?;
+            let output = own.and_then(|part| self.outputs.get_mut(part));
+            if let Some((output, passed)) = output.zip(passed) {
+                output.put(&record, &passed, self.salvage.version())?;
+            }
+        }
+        progress.end_pass();
+        let outputs = self.outputs.into_iter().zip(ends);
+        let mut all =
+            outputs.map(|(output, end)| output.finish(end)).collect::<Result<Vec<_>>>()?;
+        let further = all.split_off(1.min(all.len()));
+        let first = all.pop();
+        let first =
+            first.ok_or_else(|| Error::NoData { path: self.salvage.files().base.clone() })?;
+        Ok(Repaired { further, ..first })
+    }
+}
+
+impl<'s> Output<'s> {
+    fn new(part: &'s Part, base: &Path) -> Result<Self> {
         let repaired = Repaired {
             base: base.to_owned(),
             records: 0,
             thinned: 0,
-            dropped: decisions.dropped(),
+            dropped: 0,
             marks: 0,
-            metadata_records: decisions.metadata.len() as u64,
-            dropped_metadata: decisions.dropped_metadata,
+            metadata_records: part.metadata.len() as u64,
+            dropped_metadata: 0,
             index_entries: 0,
-            span: decisions.span,
-            lost: salvage.lost_metadata().iter().chain(&decisions.lost).cloned().collect(),
+            span: part.span,
+            lost: Vec::new(),
+            further: Vec::new(),
         };
-        let filter = ValueFilter::new(salvage.metadata(), salvage.version());
-        let data = DataFiles::create(base, &decisions.label)?;
-        Ok(Self { salvage, decisions, filter, data, mark: PendingMark::default(), repaired })
+        let data = DataFiles::create(base, &part.label)?;
+        Ok(Self { part, data, mark: PendingMark::default(), repaired })
     }
 
-    fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
-        let metadata_end = self.copy_metadata()?;
-        let mut records = self.salvage.records();
-        let mut number = 0;
-        while let Some(salvaged) = records.next()? {
-            let Salvaged::Record(record) = salvaged else {
-                self.mark.records_missing();
+    /// Copies the metadata out of the old file; returns where the new one ends.
+    fn copy_metadata(&self, old: Option<&Path>) -> Result<u64> {
+        let mut out = OutputFile::create(&self.repaired.base, &self.part.label, Role::Metadata)?;
+        let Some(old) = old else { return out.finish() };
+        let mut file = RecordFile::open(old)?;
+        let mut bytes = Vec::new();
+        for KeptMetadata { place, changed } in &self.part.metadata {
+            if let Some(changed) = changed {
+                out.append(changed)?;
                 continue;
-            };
-            progress.at(&record);
-            if self.decisions.keeps(number) {
-                self.copy_record(&record)?;
-            } else {
-                self.mark.records_missing();
             }
-            number += 1;
-        }
-        progress.end_pass();
-        if self.repaired.records == 0 {
-            return Err(Error::NoData { path: self.salvage.files().base.clone() });
-        }
-        self.repaired.index_entries = self.data.finish(metadata_end)?;
-        Ok(self.repaired)
-    }
-
-    fn copy_metadata(&self) -> Result<u64> {
-        let mut out =
-            OutputFile::create(&self.repaired.base, &self.decisions.label, Role::Metadata)?;
-        if let Some(path) = &self.salvage.files().metadata {
-            let mut file = RecordFile::open(path)?;
-            let mut bytes = Vec::new();
-            for place in &self.decisions.metadata {
-                bytes.resize(place.len, 0);
-                file.read_at(&mut bytes, place.offset)?;
-                out.append(&bytes)?;
-            }
+            bytes.resize(place.len, 0);
+            file.read_at(&mut bytes, place.offset)?;
+            out.append(&bytes)?;
         }
         out.finish()
     }
 
-    fn copy_record(&mut self, record: &Record<'_>) -> Result<()> {
-        let Some(passed) = self.filter.pass(record)? else {
-            self.repaired.dropped += 1;
-            self.mark.records_missing();
-            return Ok(());
-        };
+    fn put(&mut self, record: &Record<'_>, passed: &Filtered<'_>, version: Version) -> Result<()> {
         let (volume, timestamp) = (record.volume(), record.timestamp());
         if let Some(at) = self.mark.due_before(timestamp, record.is_mark()) {
             let mut mark = Vec::new();
-            encode_mark(self.salvage.version(), at, &mut mark)?;
-            self.data.append(volume, at, self.decisions.new_metadata_offset(at), &mark)?;
+            encode_mark(version, at, &mut mark)?;
+            self.data.append(volume, at, self.part.metadata_offset(at), &mark)?;
             self.repaired.marks += 1;
         }
-        self.data.append(
-            volume,
-            timestamp,
-            self.decisions.new_metadata_offset(timestamp),
-            passed.bytes,
-        )?;
+        let metadata_offset = self.part.metadata_offset(timestamp);
+        self.data.append(volume, timestamp, metadata_offset, passed.bytes)?;
         self.repaired.records += 1;
         self.repaired.thinned += u64::from(passed.is_thinned);
         Ok(())
+    }
+
+    fn finish(mut self, metadata_end: u64) -> Result<Repaired> {
+        self.repaired.index_entries = self.data.finish(metadata_end)?;
+        Ok(self.repaired)
     }
 }
 

@@ -91,6 +91,29 @@ fn repair_prints_what_is_kept_and_lost() {
 }
 
 #[test]
+fn repair_names_the_archive_of_the_records_whose_time_steps_back() {
+    let (directory, base) = archive();
+    let path = base.with_extension("0");
+    let mut bytes = fs::read(&path).unwrap();
+    let seconds = 808 + 2 * RECORD + 4;
+    bytes[seconds..seconds + 4].copy_from_slice(&1_600_000_000_u32.to_be_bytes());
+    fs::write(path, bytes).unwrap();
+    let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
+    let text = stdout(&output, 0);
+    let further = "further archive   whole-2, of records whose time steps back\n  \
+                   records         1\n";
+    assert!(text.contains("records           2\n") && text.contains(further), "{text}");
+    for archive in ["whole", "whole-2"] {
+        assert_eq!(stdout(&run(directory.path(), &["check", archive]), 0), "");
+    }
+    let output = run(directory.path(), &["repair", "acme", "--in-place", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(stdout(&output, 0)).unwrap();
+    let archive = &json["further"][0]["archive"];
+    assert!(archive.as_str().is_some_and(|archive| archive.ends_with("acme-2")), "{json}");
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme-2"]), 0), "");
+}
+
+#[test]
 fn repair_needs_an_output() {
     let (directory, base) = archive();
     damage(&base);

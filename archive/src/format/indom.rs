@@ -164,13 +164,7 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     frame::encode(out, |out| {
-        let record_type = match (version, kind) {
-            (Version::V3, Kind::Full) => RecordType::Indom,
-            (Version::V3, Kind::Delta) => RecordType::IndomDelta,
-            (Version::V2, Kind::Full) => RecordType::IndomV2,
-            (Version::V2, Kind::Delta) => return Err(EncodeError::DeltaInV2 { indom }),
-        };
-        record_type.encode(out);
+        record_type(version, kind, indom)?.encode(out);
         timestamp::encode(version, timestamp, out)?;
         out.extend(indom.raw().to_be_bytes());
         out.extend((entries.len() as u32).to_be_bytes());
@@ -187,6 +181,44 @@ pub(crate) fn encode(
         names().flatten().try_for_each(|name| put_name(out, &name))?;
         Ok(())
     })
+}
+
+/// Appends a record of `kind` with the time, domain and names of another one, and
+/// those of its entries that `keep` has.
+///
+/// # Errors
+///
+/// As [`encode`].
+pub(crate) fn encode_part(
+    version: Version,
+    kind: Kind,
+    record: &IndomRecord<'_>,
+    keep: &[bool],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let kept = || keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(at, _)| at);
+    let words = |words: &[I32]| kept().filter_map(|at| words.get(at).copied()).collect::<Vec<_>>();
+    let (ids, indexes) = (words(record.ids), words(record.indexes));
+    frame::encode(out, |out| {
+        record_type(version, kind, record.indom)?.encode(out);
+        timestamp::encode(version, record.timestamp, out)?;
+        out.extend(record.indom.raw().to_be_bytes());
+        out.extend((ids.len() as u32).to_be_bytes());
+        for word in ids.iter().chain(&indexes) {
+            out.extend(word.get().to_be_bytes());
+        }
+        out.extend(record.table);
+        Ok(())
+    })
+}
+
+fn record_type(version: Version, kind: Kind, indom: InDom) -> Result<RecordType, EncodeError> {
+    match (version, kind) {
+        (Version::V3, Kind::Full) => Ok(RecordType::Indom),
+        (Version::V3, Kind::Delta) => Ok(RecordType::IndomDelta),
+        (Version::V2, Kind::Full) => Ok(RecordType::IndomV2),
+        (Version::V2, Kind::Delta) => Err(EncodeError::DeltaInV2 { indom }),
+    }
 }
 
 fn put_name(out: &mut Vec<u8>, name: &[u8]) -> Result<(), EncodeError> {

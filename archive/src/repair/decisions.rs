@@ -1,73 +1,81 @@
 //! Decides which records of a damaged archive are kept, and in which order.
 
-use super::order::longest_rise;
+use std::path::Path;
+
+use super::metadata_filter::{MetadataFilter, Passed};
+use super::order::parts;
 use super::value_filter::ValueFilter;
+use crate::files::RecordFile;
 use crate::progress::Progress;
 use crate::salvage::{Lost, MetadataPlace, Salvage, Salvaged};
-use crate::{ArchiveLabel, Error, Result, Timestamp};
+use crate::{ArchiveLabel, Error, Result, Timestamp, Version};
+
+/// The most archives that a repair makes of one.
+pub(super) const MAX_PARTS: usize = 8;
 
 /// Made by one pass over the data; the copying is the second.
 pub(super) struct Decisions {
-    /// The new label.
-    pub(super) label: ArchiveLabel,
-    /// Metadata to keep, by time.
-    pub(super) metadata: Vec<MetadataPlace>,
+    /// The new archives: the one with the most records first.
+    pub(super) parts: Vec<Part>,
+    /// Metadata records that are in none of them.
     pub(super) dropped_metadata: u64,
-    /// What is lost of the data.
+    /// What is lost of the data, and of the metadata that is kept.
     pub(super) lost: Vec<Lost>,
-    /// First and last data record that is kept.
-    pub(super) span: (Timestamp, Timestamp),
-    /// For each good data record, whether it is kept.
-    keep: Vec<bool>,
+    /// For each good data record the number of its part, if it is kept.
+    part_of: Vec<Option<usize>>,
     /// The old metadata, to find places by time.
     old: Places,
+}
+
+/// A new archive.
+pub(super) struct Part {
+    pub(super) label: ArchiveLabel,
+    /// Metadata by time.
+    pub(super) metadata: Vec<KeptMetadata>,
+    /// First and last data record.
+    pub(super) span: (Timestamp, Timestamp),
     new: Places,
+}
+
+/// A metadata record of a new archive.
+pub(super) struct KeptMetadata {
+    /// Where it was.
+    pub(super) place: MetadataPlace,
+    /// What takes its place.
+    pub(super) changed: Option<Vec<u8>>,
 }
 
 impl Decisions {
     pub(super) fn of(salvage: &Salvage, progress: &mut Progress<'_>) -> Result<Self> {
-        let Survey { readable, timestamps, lost } = Survey::of(salvage, progress)?;
-        let mut rise = longest_rise(&timestamps).into_iter();
-        let mut kept =
-            timestamps.iter().zip(rise.clone()).filter(|(_, keep)| *keep).map(|(s, _)| *s);
-        let span = kept.clone().next().zip(kept.next_back());
-        let keep = readable.into_iter().map(|readable| readable && rise.next() == Some(true));
-        let keep = keep.collect();
-        let span = span.ok_or_else(|| Error::NoData { path: salvage.files().base.clone() })?;
+        let Survey { readable, timestamps, marks, mut lost } = Survey::of(salvage, progress)?;
+        let mut of_readable = parts(&timestamps, MAX_PARTS);
+        let spans = spans(&timestamps, &marks, &mut of_readable);
+        if spans.is_empty() {
+            return Err(Error::NoData { path: salvage.files().base.clone() });
+        }
+        let mut of_readable = of_readable.into_iter();
+        let part_of = readable
+            .into_iter()
+            .map(|readable| if readable { of_readable.next().flatten() } else { None });
+        let part_of = part_of.collect();
         let places = salvage.metadata_places();
-        let useful = places.iter().filter(|place| place.timestamp <= Some(span.1)).copied();
-        let metadata = by_time(useful.collect());
-        let earliest = metadata.iter().filter_map(|place| place.timestamp).min();
-        let start = earliest.map_or(span.0, |earliest| earliest.min(span.0));
-        let label = salvage.label();
-        let label = ArchiveLabel { start: label.start.min(start), ..label.clone() };
-        let first = label.version.label_size();
-        let mut offset = first;
-        let moved = metadata.iter().map(|place| {
-            let place = MetadataPlace { offset, ..*place };
-            offset += place.len as u64;
-            place
-        });
-        let new = Places::of(&moved.collect::<Vec<_>>(), first);
-        Ok(Self {
-            label,
-            dropped_metadata: (places.len() - metadata.len()) as u64,
-            metadata,
-            lost,
-            span,
-            keep,
-            old: Places::of(places, first),
-            new,
-        })
+        let last = spans.iter().map(|span| span.1).max();
+        let dropped_metadata = places.iter().filter(|place| place.timestamp > last).count() as u64;
+        let mut metadata = OldMetadata::open(salvage)?;
+        let parts = spans.into_iter().map(|span| Part::of(salvage, &mut metadata, span));
+        let parts = parts.collect::<Result<_>>()?;
+        lost.extend(metadata.lost);
+        let old = Places::of(places, salvage.version().label_size());
+        Ok(Self { parts, dropped_metadata, lost, part_of, old })
     }
 
-    /// Whether the good record with this number is kept.
-    pub(super) fn keeps(&self, number: usize) -> bool {
-        self.keep.get(number).copied().unwrap_or(false)
+    /// The part that the good record with this number is in, if it is kept.
+    pub(super) fn part_of(&self, number: usize) -> Option<usize> {
+        self.part_of.get(number).copied().flatten()
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        self.keep.iter().filter(|keep| !**keep).count() as u64
+        self.part_of.iter().filter(|part| part.is_none()).count() as u64
     }
 
     /// Where in the old metadata that of a time starts.
@@ -78,10 +86,121 @@ impl Decisions {
     pub(super) const fn old_metadata_end(&self) -> u64 {
         self.old.end
     }
+}
+
+/// First and last record of each part. A further part that has nothing but marks is
+/// none, and none begins with one.
+fn spans(
+    timestamps: &[Timestamp],
+    marks: &[bool],
+    part_of: &mut [Option<usize>],
+) -> Vec<(Timestamp, Timestamp)> {
+    let mut spans: Vec<Option<(Timestamp, Timestamp)>> = Vec::new();
+    for ((part, timestamp), is_mark) in part_of.iter_mut().zip(timestamps).zip(marks) {
+        let Some(number) = *part else { continue };
+        if spans.len() <= number {
+            spans.resize(number + 1, None);
+        }
+        match spans.get_mut(number) {
+            Some(Some(span)) => span.1 = *timestamp,
+            Some(None) if number > 0 && *is_mark => *part = None,
+            Some(span) => *span = Some((*timestamp, *timestamp)),
+            None => {}
+        }
+    }
+    // Numbers of the parts that are left.
+    let mut left = 0;
+    let numbers: Vec<usize> = spans
+        .iter()
+        .map(|span| {
+            left += usize::from(span.is_some());
+            left.saturating_sub(1)
+        })
+        .collect();
+    for part in part_of.iter_mut().flatten() {
+        *part = numbers.get(*part).copied().unwrap_or_default();
+    }
+    spans.into_iter().flatten().collect()
+}
+
+impl Part {
+    fn of(
+        salvage: &Salvage,
+        old: &mut OldMetadata<'_>,
+        span: (Timestamp, Timestamp),
+    ) -> Result<Self> {
+        let places = salvage.metadata_places();
+        let useful = places.iter().filter(|place| place.timestamp <= Some(span.1)).copied();
+        let metadata = old.filter(by_time(useful.collect()))?;
+        let earliest = metadata.iter().filter_map(|kept| kept.place.timestamp).min();
+        let start = earliest.map_or(span.0, |earliest| earliest.min(span.0));
+        let label = salvage.label();
+        let label = ArchiveLabel { start: label.start.min(start), ..label.clone() };
+        let first = label.version.label_size();
+        let mut offset = first;
+        let moved = metadata.iter().map(|kept| {
+            let len = kept.changed.as_ref().map_or(kept.place.len, Vec::len);
+            let place = MetadataPlace { offset, len, ..kept.place };
+            offset += len as u64;
+            place
+        });
+        let new = Places::of(&moved.collect::<Vec<_>>(), first);
+        Ok(Self { label, metadata, span, new })
+    }
 
     /// Where in the new metadata that of a time starts.
-    pub(super) fn new_metadata_offset(&self, timestamp: Timestamp) -> u64 {
+    pub(super) fn metadata_offset(&self, timestamp: Timestamp) -> u64 {
         self.new.offset(timestamp)
+    }
+}
+
+/// The old metadata, and what a filter finds to be bad in it.
+struct OldMetadata<'s> {
+    version: Version,
+    file: Option<(&'s Path, RecordFile)>,
+    /// In the order of the file, each once.
+    lost: Vec<Lost>,
+}
+
+impl<'s> OldMetadata<'s> {
+    fn open(salvage: &'s Salvage) -> Result<Self> {
+        let path = salvage.files().metadata.as_deref();
+        let open = |path: &'s Path| RecordFile::open(path).map(|file| (path, file));
+        let file = path.map(open).transpose()?;
+        Ok(Self { version: salvage.version(), file, lost: Vec::new() })
+    }
+
+    fn filter(&mut self, places: Vec<MetadataPlace>) -> Result<Vec<KeptMetadata>> {
+        let Some((path, file)) = &mut self.file else { return Ok(Vec::new()) };
+        let (mut filter, mut kept, mut bytes) =
+            (MetadataFilter::default(), Vec::with_capacity(places.len()), Vec::new());
+        for place in places {
+            if place.timestamp.is_none() {
+                kept.push(KeptMetadata { place, changed: None });
+                continue;
+            }
+            bytes.resize(place.len, 0);
+            file.read_at(&mut bytes, place.offset)?;
+            let reason = match filter.pass(self.version, &bytes)? {
+                Passed::Whole => {
+                    kept.push(KeptMetadata { place, changed: None });
+                    None
+                }
+                Passed::Changed(changed, reason) => {
+                    kept.push(KeptMetadata { place, changed: Some(changed) });
+                    reason
+                }
+                Passed::Nothing(reason) => reason,
+            };
+            if let Some(reason) = reason
+                && self.lost.iter().all(|lost| lost.offset != place.offset)
+            {
+                let (file, reason) = (path.to_owned(), format!("labels: {reason}"));
+                let (offset, bytes) = (place.offset, place.len as u64);
+                self.lost.push(Lost { file, offset, bytes, reason, after: None, before: None });
+            }
+        }
+        Ok(kept)
     }
 }
 
@@ -92,6 +211,8 @@ struct Survey {
     readable: Vec<bool>,
     /// The times of those.
     timestamps: Vec<Timestamp>,
+    /// Which of those are marks.
+    marks: Vec<bool>,
     lost: Vec<Lost>,
 }
 
@@ -116,10 +237,12 @@ impl Survey {
                 lost.before = Some(timestamp);
             }
             open = survey.lost.len();
+            let is_mark = record.is_mark();
             let is_readable = filter.pass(&record)?.is_some();
             survey.readable.push(is_readable);
             if is_readable {
                 survey.timestamps.push(timestamp);
+                survey.marks.push(is_mark);
             }
         }
         progress.end_pass();

@@ -7,6 +7,9 @@
 //! | finish 1 | `BASE.*` are removed | `BASE.in-place-whole` |
 //! | finish 2 | `BASE.in-place-whole.*` become `BASE.*`, index first, metadata last | nothing for a moment, and then `BASE` |
 //!
+//! Further archives, `BASE-2` and so on, have the same steps, each before those of `BASE`:
+//! `BASE.in-place-new-2`, `BASE.in-place-whole-2`.
+//!
 //! The files show how far it came: with `in-place-whole` metadata the new
 //! archive is complete, and if its index is there too, none of its files has
 //! been renamed yet. So another run continues where the last one stopped.
@@ -14,7 +17,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::{AddExtension as _, MemberFiles, sync_directory};
+use super::decisions::MAX_PARTS;
+use super::part_base;
+use crate::files::{AddExtension as _, MemberFiles, Members, sync_directory};
 use crate::{Error, Result, io_error};
 
 /// The names of an archive whose files are being replaced.
@@ -62,8 +67,20 @@ impl Swap {
     /// Removes the files of a run that did not reach its commit.
     pub(super) fn discard(&self) -> Result<()> {
         for base in [&self.unfinished, &self.whole] {
-            let files = MemberFiles::of(base)?;
-            apply(files.all().map(|(path, _)| Step::Remove(path.to_owned())))?;
+            for part in 0..MAX_PARTS {
+                let files = MemberFiles::of(&part_base(base, part))?;
+                apply(files.all().map(|(path, _)| Step::Remove(path.to_owned())))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of some further archives are free.
+    pub(super) fn check_names(&self, further: usize) -> Result<()> {
+        for part in 1..=further {
+            if let Some(file) = Members::any(&part_base(&self.base, part))? {
+                return Err(Error::Exists { file });
+            }
         }
         Ok(())
     }
@@ -71,6 +88,7 @@ impl Swap {
     /// The new files are written and synced.
     pub(super) fn commit(&self) -> Result<()> {
         sync_directory(&self.base)?;
+        apply(further_renames(&self.unfinished, &self.whole)?.into_iter())?;
         apply(renames(&MemberFiles::of(&self.unfinished)?, &self.whole).into_iter())?;
         sync_directory(&self.base)
     }
@@ -91,13 +109,22 @@ impl Swap {
 
     fn steps(&self) -> Result<Vec<Step>> {
         let (old, new) = (MemberFiles::of(&self.base)?, MemberFiles::of(&self.whole)?);
-        let mut steps = Vec::new();
+        let mut steps = further_renames(&self.whole, &self.base)?;
         if new.index.is_some() {
             steps.extend(old.all().map(|(path, _)| Step::Remove(path.to_owned())));
         }
         steps.extend(renames(&new, &self.base));
         Ok(steps)
     }
+}
+
+/// Those of all further archives.
+fn further_renames(from: &Path, to: &Path) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for part in 1..MAX_PARTS {
+        steps.extend(renames(&MemberFiles::of(&part_base(from, part))?, &part_base(to, part)));
+    }
+    Ok(steps)
 }
 
 /// Index first, metadata last.

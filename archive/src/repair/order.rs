@@ -29,6 +29,28 @@ pub(super) fn longest_rise(timestamps: &[Timestamp]) -> Vec<bool> {
     keep
 }
 
+/// Divides `timestamps` among parts in which time never goes back: the first is the
+/// [longest](longest_rise), the next the longest of the rest, up to `most` parts. For
+/// each the number of its part, if there is one.
+pub(super) fn parts(timestamps: &[Timestamp], most: usize) -> Vec<Option<usize>> {
+    let mut part_of = vec![None; timestamps.len()];
+    for part in 0..most {
+        let left = || part_of.iter().zip(timestamps).enumerate();
+        let left: Vec<(usize, Timestamp)> =
+            left().filter(|(_, (part, _))| part.is_none()).map(|(at, (_, t))| (at, *t)).collect();
+        if left.is_empty() {
+            break;
+        }
+        let times: Vec<Timestamp> = left.iter().map(|(_, timestamp)| *timestamp).collect();
+        for ((at, _), keep) in left.iter().zip(longest_rise(&times)) {
+            if let (Some(own), true) = (part_of.get_mut(*at), keep) {
+                *own = Some(part);
+            }
+        }
+    }
+    part_of
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +69,15 @@ mod tests {
         assert_eq!(kept(&[5, 1, 6, 7]).len(), 3);
         assert_eq!(kept(&[5, 6, 7, 1]), [5, 6, 7]);
         assert_eq!(kept(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn each_part_rises_and_together_they_are_everything() {
+        let timestamps = [10, 11, 12, 3, 4, 13, 1].map(|s| Timestamp::new(s, 0).unwrap());
+        let (first, second, third) = (Some(0), Some(1), Some(2));
+        let all = [first, first, first, second, second, first, third];
+        assert_eq!(parts(&timestamps, 9), all);
+        assert_eq!(parts(&timestamps, 2), [&all[..6], &[None]].concat());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{ArchiveLabel, Error, IndexEntry, Result, Timestamp, Version, io_erro
 
 /// Bytes of records from one index entry to the next.
 const INDEX_BYTES: u64 = 100_000;
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 64 << 10;
 
 /// A new file of an archive.
 pub(super) struct OutputFile {

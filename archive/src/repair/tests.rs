@@ -211,12 +211,142 @@ fn event_arrays_that_cannot_be_read_are_left_out() {
 }
 
 #[test]
-fn a_wild_time_costs_only_its_record() {
+fn a_record_of_a_wild_time_gets_an_archive_of_its_own() {
     let (_directory, base) = archive();
     change(&base, "0", |bytes| bytes[LABEL + 2 * RECORD + 4] = 0x7f);
+    let (repaired, found) = repaired(&base);
+    assert_eq!(found, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!((repaired.dropped, repaired.further.len()), (0, 1));
+    assert_eq!(words(&base.with_file_name("b-2")), [2]);
+}
+
+/// Moves the times of the second volume's records back by a number of seconds.
+fn step_back(base: &Path, by: i64) {
+    change(base, "1", |bytes| {
+        for record in 0..5 {
+            let place = LABEL + record * RECORD + 4;
+            let seconds = (at(5 + record as i64).seconds() - by) as u32;
+            bytes[place..place + 4].copy_from_slice(&seconds.to_be_bytes());
+        }
+    });
+}
+
+#[test]
+fn records_whose_time_steps_back_go_to_a_second_archive_of_the_run() {
+    for in_place in [false, true] {
+        let (directory, base) = archive();
+        step_back(&base, 1000);
+        let output = base.with_file_name("b");
+        let (repaired, first) = if in_place {
+            (repair_in_place(&base).unwrap(), base.clone())
+        } else {
+            (repair(&base, &output).unwrap(), output)
+        };
+        assert_eq!((repaired.records, repaired.dropped, repaired.marks), (5, 0, 0));
+        let [further] = repaired.further.as_slice() else { panic!("{repaired:?}") };
+        assert_eq!((further.records, further.dropped), (5, 0));
+        let second = part_base(&first, 1);
+        assert_eq!((&repaired.base, &further.base), (&first, &second));
+        // Both are clean, and together have everything.
+        let mut all = words(&first);
+        all.extend(words(&second));
+        all.sort_unstable();
+        assert_eq!(all, (0..10).collect::<Vec<_>>());
+        // An archive with one volume has three files.
+        let old = if in_place { 0 } else { 4 };
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), old + 3 + 3);
+    }
+}
+
+#[test]
+fn a_further_archive_overwrites_none() {
+    let (directory, base) = archive();
+    step_back(&base, 1000);
+    let taken = base.with_file_name("a-2.meta");
+    fs::write(&taken, "taken").unwrap();
+    assert!(matches!(repair_in_place(&base), Err(Error::Exists { file }) if file == taken));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4 + 1);
+    fs::write(base.with_file_name("b-2.meta"), "taken").unwrap();
+    assert!(matches!(repair(&base, &base.with_file_name("b")), Err(Error::Exists { .. })));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4 + 2);
+}
+
+/// An archive with a difference of its domain in each record but the first.
+fn differences() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = writer();
+    let [word, long] = descs();
+    writer.declare_metric(&word, &["a.word"]).unwrap();
+    writer.declare_metric(&long, &["a.long"]).unwrap();
+    let labels = [("a", "\"b\"", false)];
+    let labels = crate::LabelSet::from_pairs(crate::LabelClass::Context, labels).unwrap();
+    writer.declare_labels(crate::LabelTarget::Context, &[labels]).unwrap();
+    for n in 0..RECORDS {
+        let id = |number: i64| InstanceId::new(number as i32).unwrap();
+        let instance = |number| Instance { id: id(number), name: format!("i {number}").into() };
+        let instances: Vec<_> = (n..n + 9).map(instance).collect();
+        writer.declare_indom(long.indom.unwrap(), &instances).unwrap();
+        let sets = [
+            ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(n as u32))]) },
+            ValueSet { pmid: long.pmid, values: Ok(vec![(Some(id(n)), OwnedValue::I64(n))]) },
+        ];
+        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+/// Where the metadata records of a type start, and their lengths.
+fn metadata_records(base: &Path, code: u32) -> Vec<(usize, usize)> {
+    let bytes = fs::read(base.with_extension("meta")).unwrap();
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut found) = (LABEL, Vec::new());
+    while at < bytes.len() {
+        let len = word(at) as usize;
+        found.extend((word(at + 4) == code).then_some((at, len)));
+        at += len;
+    }
+    found
+}
+
+#[test]
+fn a_difference_applied_twice_is_kept_once() {
+    let (_directory, base) = differences();
+    let (at, len) = metadata_records(&base, 6)[3];
+    change(&base, "meta", |bytes| {
+        let again = bytes[at..at + len].to_vec();
+        bytes.splice(at..at, again);
+    });
+    assert!(check::check(&base).unwrap().worst() >= Some(Severity::Warning));
     let (repaired, words) = repaired(&base);
-    assert_eq!(words, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(repaired.dropped, 1);
+    assert_eq!((words.len(), repaired.lost.len()), (10, 0));
+    assert_eq!(repaired.metadata_records, 3 + 10);
+}
+
+#[test]
+fn after_a_domain_with_a_wrong_count_the_differences_fit_again() {
+    let (_directory, base) = differences();
+    for (code, place) in [(5, 0), (6, 4)] {
+        let (at, _) = metadata_records(&base, code)[place];
+        change(&base, "meta", |bytes| bytes[at + 24] = 0x01);
+        assert_eq!(repaired(&base).1.len(), 10);
+        for file in ["0", "meta", "index"] {
+            fs::remove_file(base.with_file_name("b").with_extension(file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn labels_with_a_wrong_offset_are_left_out_and_reported() {
+    let (_directory, base) = differences();
+    let (at, len) = metadata_records(&base, 7)[0];
+    // The offset of the name in its text.
+    change(&base, "meta", |bytes| bytes[at + len - 4 - 8 + 1] += 1);
+    assert!(check::check(&base).unwrap().worst() >= Some(Severity::Warning));
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words.len(), 10);
+    let [lost] = repaired.lost.as_slice() else { panic!("{:?}", repaired.lost) };
+    assert_eq!((lost.offset, lost.bytes), (at as u64, len as u64));
+    assert_eq!(repaired.metadata_records, 2 + 10);
 }
 
 #[test]

@@ -104,7 +104,9 @@ fn repaired_archives_have_no_errors_and_open() {
         match repair(directory.join(name), &output) {
             Ok(repaired) => {
                 repairs += 1;
-                assert_sound(name, &output, repaired.records + repaired.marks);
+                for part in std::iter::once(&repaired).chain(&repaired.further) {
+                    assert_sound(name, &part.base, part.records + part.marks);
+                }
             }
             Err(Error::NoData { .. } | Error::Corrupt { .. }) => {}
             Err(error) => panic!("{name}: {error}"),
@@ -113,10 +115,18 @@ fn repaired_archives_have_no_errors_and_open() {
     assert!(repairs > 40, "{repairs}");
 }
 
+/// Rules that descriptors break which are whole: a repair does not change what they say.
+const LEFT_BY_REPAIR: [&str; 3] = ["desc-indom", "desc-units", "name-taken"];
+
 #[track_caller]
 fn assert_sound(name: &str, base: &Path, records: u64) {
     let report = check(base).unwrap();
-    assert!(report.worst() < Some(Severity::Error), "{name}: {:?}", report.findings());
+    let is_left = |finding: &&Finding| {
+        let is_note = finding.defect.severity() == Severity::Note;
+        !is_note && !LEFT_BY_REPAIR.contains(&finding.defect.rule())
+    };
+    let left: Vec<_> = report.findings().iter().filter(is_left).collect();
+    assert!(left.is_empty(), "{name}: {left:?}");
     assert_eq!(report.records(), records, "{name}");
     Archive::open(base).unwrap_or_else(|error| panic!("{name}: {error}"));
 }

@@ -20,11 +20,12 @@ pub(crate) struct RepairArguments {
     /// Archive: its base name, any of its files, or a directory with a single archive
     archive: PathBuf,
 
-    /// Base name of the new archive
+    /// Base name of the new archive; records whose time steps back become further archives,
+    /// BASE-2, BASE-3 and so on
     #[arg(long, short, value_name = "BASE", required_unless_present = "in_place")]
     output: Option<PathBuf>,
 
-    /// Replace the archive by the repaired one
+    /// Replace the archive by the repaired one; further archives are named as with --output
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
 
@@ -60,6 +61,7 @@ struct JsonRepaired<'r> {
     start: (i64, u32),
     end: (i64, u32),
     lost: Vec<JsonLost<'r>>,
+    further: Vec<JsonRepaired<'r>>,
 }
 
 #[derive(Serialize)]
@@ -120,6 +122,21 @@ fn text(repaired: &Repaired) -> String {
         format!("start             {}", zone.rfc3339(start)),
         format!("end               {}", zone.rfc3339(end)),
     ];
+    for further in &repaired.further {
+        let (start, end) = further.span;
+        lines.extend([
+            format!(
+                "further archive   {}, of records whose time steps back",
+                further.base.display()
+            ),
+            format!("  records         {}", further.records),
+            format!("  without some    {}", further.thinned),
+            format!("  marks put in    {}", further.marks),
+            format!("  metadata        {}", further.metadata_records),
+            format!("  start           {}", zone.rfc3339(start)),
+            format!("  end             {}", zone.rfc3339(end)),
+        ]);
+    }
     lines.extend(repaired.lost.iter().map(|lost| line_of(lost, &zone)));
     lines.join("\n") + "\n"
 }
@@ -157,5 +174,6 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         start: json_time(repaired.span.0),
         end: json_time(repaired.span.1),
         lost: lost.collect(),
+        further: repaired.further.iter().map(json).collect(),
     }
 }
