@@ -47,6 +47,37 @@ fn dump_prints_domains_as_on_disk_and_records_backwards_as_pmdumplog() {
 }
 
 #[test]
+fn of_damaged_archives_dump_prints_at_least_the_records_that_pmdumplog_prints() {
+    let Some(oracle) = Oracle::find() else { return };
+    let archives = corpus::archives();
+    let Some(good) = archives.first().and_then(|archive| archive.base.parent()) else { return };
+    let mut files = std::fs::read_dir(good.with_file_name("badarchives")).unwrap();
+    let mut records = 0;
+    while let Some(file) = files.next().transpose().unwrap() {
+        let path = file.path();
+        // Unknown features are refused on purpose.
+        if path.extension().is_none_or(|e| e != "meta") || path.ends_with("v3-feature-bit.meta") {
+            continue;
+        }
+        let base = path.with_extension("");
+        let count = |stdout: &[u8]| {
+            let text = String::from_utf8_lossy(stdout).into_owned();
+            let is_head = |line: &&str| line.ends_with(" metrics") || line.ends_with(" metric");
+            text.lines()
+                .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+                .filter(is_head)
+                .count()
+        };
+        let expected = count(&oracle.output("pmdumplog", &[base.to_str().unwrap()]).stdout);
+        let ours = Command::new(binaries::mmv_archive()).arg("dump").arg(&base).output().unwrap();
+        let found = count(&ours.stdout);
+        assert!(found >= expected, "{}: {found} of {expected}", base.display());
+        records += expected;
+    }
+    assert!(records > 500, "{records}");
+}
+
+#[test]
 fn dump_prints_files_in_hexadecimal_as_pmdumplog() {
     let Some(oracle) = Oracle::find() else { return };
     let mut compared = 0;

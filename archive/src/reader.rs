@@ -64,6 +64,7 @@ pub struct Archive {
     end_position: Position,
     torn_tail: Option<TornTail>,
     conflicts: TypeConflicts,
+    bad_metadata: Vec<Error>,
 }
 
 /// A data volume that exists.
@@ -92,7 +93,31 @@ impl Archive {
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let members = Members::find(path.as_ref())?;
+        Self::open_with(path.as_ref(), Err)
+    }
+
+    /// As [`open`](Self::open), but metadata records that cannot be used are passed by
+    /// as long as their length words are good: [`bad_metadata`](Self::bad_metadata) has
+    /// them. What they describe is missing: values of a metric without its descriptor
+    /// have no type, instances no names.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_tolerant(path: impl AsRef<Path>) -> Result<Self> {
+        let mut bad_metadata = Vec::new();
+        let archive = Self::open_with(path.as_ref(), |error| match error {
+            Error::Corrupt { .. } | Error::DescChanged { .. } => {
+                bad_metadata.push(error);
+                Ok(())
+            }
+            other => Err(other),
+        })?;
+        Ok(Self { bad_metadata, ..archive })
+    }
+
+    fn open_with(path: &Path, bad: impl FnMut(Error) -> Result<()>) -> Result<Self> {
+        let members = Members::find(path)?;
         let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
         let index = match &members.index {
@@ -100,7 +125,7 @@ impl Archive {
             None => TemporalIndex::default(),
         };
         let indexed = index.entries().iter().map(|entry| entry.metadata_offset).max().unwrap_or(0);
-        let (metadata, torn_tail) = metadata_loader::load(&mut meta, label.version, indexed)?;
+        let (metadata, torn_tail) = metadata_loader::load(&mut meta, label.version, indexed, bad)?;
         let volumes = members.volumes.into_iter();
         let mut archive = Self {
             base: members.base,
@@ -112,6 +137,7 @@ impl Archive {
             end_position: Position::UNKNOWN_END,
             torn_tail,
             conflicts: TypeConflicts::default(),
+            bad_metadata: Vec::new(),
         };
         archive.drop_unlabelled_volume()?;
         archive.find_end()?;
@@ -169,6 +195,13 @@ impl Archive {
     /// the file ends with: reading ends before them.
     pub const fn torn_tail(&self) -> Option<&TornTail> {
         self.torn_tail.as_ref()
+    }
+
+    /// The metadata records that were passed by, [`Error::Corrupt`] or
+    /// [`Error::DescChanged`]; none unless the archive was opened
+    /// [tolerantly](Self::open_tolerant).
+    pub fn bad_metadata(&self) -> &[Error] {
+        &self.bad_metadata
     }
 
     /// All records, from the first.

@@ -50,8 +50,11 @@ impl Archive {
     ) -> Result<(), E> {
         let mut file = RecordFile::open(&Members::find(self.base())?.metadata)?;
         each_record(&mut file, self.version(), |_, record| match record {
-            MetadataRecord::Indom(record) => show((&record).into()),
-            _ => Ok(()),
+            Ok(MetadataRecord::Indom(record)) => show((&record).into()),
+            // It was passed by when the archive was opened.
+            Err(_) if !self.bad_metadata.is_empty() => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
         })?;
         Ok(())
     }

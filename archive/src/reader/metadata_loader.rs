@@ -13,13 +13,15 @@ use crate::{
 /// Loads all metadata of an archive. A last record that was not written to its
 /// end is returned too: its writer died, or still writes, and no data needs it
 /// yet. It is an error if more was there: records after it, or the `indexed`
-/// bytes that index entries refer to.
+/// bytes that index entries refer to. `bad` decides whether a record that cannot be
+/// used, but is between good ones, is passed by.
 pub(super) fn load(
     file: &mut RecordFile,
     version: Version,
     indexed: u64,
+    bad: impl FnMut(Error) -> Result<()>,
 ) -> Result<(Metadata, Option<TornTail>)> {
-    let (metadata, offset, end) = load_whole(file, version)?;
+    let (metadata, offset, end) = load_good(file, version, bad)?;
     let Next::Torn { needed, left } = end else { return Ok((metadata, None)) };
     if indexed > offset || is_followed(&file.path, version, offset)? {
         let field = "record";
@@ -39,23 +41,34 @@ fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
 /// Loads the metadata as far as its records are complete: where they end, and
 /// what is there.
 pub(crate) fn load_whole(file: &mut RecordFile, version: Version) -> Result<(Metadata, u64, Next)> {
+    load_good(file, version, Err)
+}
+
+fn load_good(
+    file: &mut RecordFile,
+    version: Version,
+    mut bad: impl FnMut(Error) -> Result<()>,
+) -> Result<(Metadata, u64, Next)> {
     let mut loader = MetadataLoader::default();
     let path = file.path.clone();
     let (offset, end) = each_record(file, version, |offset, record| {
-        loader.add(offset, record).map_err(|(pmid, field)| {
-            let file = path.clone();
-            Error::DescChanged { file, offset, pmid, field }
-        })
+        let added = record.and_then(|record| {
+            loader.add(offset, record).map_err(|(pmid, field)| {
+                let file = path.clone();
+                Error::DescChanged { file, offset, pmid, field }
+            })
+        });
+        added.or_else(&mut bad)
     })?;
     Ok((loader.finish(), offset, end))
 }
 
-/// Shows every whole record of the metadata, and where it starts, in file
-/// order; returns where they end, and what is there.
+/// Shows every record of the metadata that has its length words, and where it starts,
+/// in file order; returns where they end, and what is there.
 pub(crate) fn each_record<E: From<Error>>(
     file: &mut RecordFile,
     version: Version,
-    mut show: impl FnMut(u64, MetadataRecord<'_>) -> Result<(), E>,
+    mut show: impl FnMut(u64, Result<MetadataRecord<'_>>) -> Result<(), E>,
 ) -> Result<(u64, Next), E> {
     let mut window = Window::default();
     let mut offset = version.label_size();
@@ -65,7 +78,7 @@ pub(crate) fn each_record<E: From<Error>>(
             end => return Ok((offset, end)),
         };
         let record = metadata_record::parse(version, window.get(offset, len).unwrap_or_default());
-        show(offset, record.map_err(|source| file.corrupt(offset, source))?)?;
+        show(offset, record.map_err(|source| file.corrupt(offset, source)))?;
         offset += len as u64;
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics whose values contradict their descriptors.
 //!
 //! In: values that readers could not read because their blocks state another type
-//! than the descriptor. Out: the first of each metric in the archive's files. The
+//! than the descriptor, or because a value of its type is not stored so. Out: the first of each metric in the archive's files. The
 //! values are left out; which of the two types is right is not known.
 
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Archive, Pmid, Record, RecordError, Result};
 
-/// A metric of whose values some were left out, because their blocks state another
-/// type than its descriptor.
+/// A metric of whose values some were left out, because they are not of the type of its
+/// descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeConflict {
     /// The file of the first such value that was met.
     pub file: PathBuf,
     /// Where the record of that value starts, in bytes from the start of the file.
     pub offset: u64,
-    /// [`RecordError::ValueType`].
+    /// [`RecordError::ValueType`] or [`RecordError::ValueEncoding`].
     pub error: RecordError,
 }
 
@@ -28,14 +28,15 @@ pub(super) struct TypeConflicts(Mutex<BTreeMap<Pmid, (u32, u64, RecordError)>>);
 
 impl Archive {
     /// Decides whether reading goes on after a bad value: it does after
-    /// [`RecordError::ValueType`], and the archive
+    /// [`RecordError::ValueType`] and [`RecordError::ValueEncoding`], and the archive
     /// [remembers](Self::type_conflicts) the metric.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) for any other error.
     pub fn leave_out(&self, record: &Record<'_>, error: RecordError) -> Result<()> {
-        let RecordError::ValueType { pmid, .. } = error else {
+        let (RecordError::ValueType { pmid, .. } | RecordError::ValueEncoding { pmid, .. }) = error
+        else {
             return Err(self.damaged(record, error));
         };
         let place = (record.volume(), record.offset());

@@ -258,7 +258,11 @@ impl Chunk {
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
             let Some(columns) = self.columns.get_mut(metric) else { continue };
-            match add_set(row, &set, map, columns, |error| source.leave_out(record, error)) {
+            let leave_out = |error| match error {
+                RecordError::ValueType { .. } => source.leave_out(record, error),
+                other => Err(source.damaged(record, other)),
+            };
+            match add_set(row, &set, map, columns, leave_out) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {
                     let columns = self.columns.iter_mut().flatten();

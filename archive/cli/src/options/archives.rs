@@ -11,8 +11,8 @@ use crate::Failure;
 use crate::left_out::check_types;
 use crate::text::{Output, warn};
 
-/// How many bad entries of an index are reported one by one.
-const MAX_INDEX_WARNINGS: usize = 10;
+/// How many bad entries of an index, or records of metadata, are reported one by one.
+const MAX_WARNINGS: usize = 10;
 /// How many label sets that are not used are reported one by one.
 const MAX_LABEL_WARNINGS: usize = 10;
 
@@ -43,7 +43,8 @@ impl ArchiveArgument {
     }
 
     /// Calls `print` for each archive, in the order of their names. Several have
-    /// a heading each, and a failure does not end the loop.
+    /// a heading each, and a failure does not end the loop. Metadata records that cannot
+    /// be used are passed by, with a warning.
     ///
     /// # Errors
     ///
@@ -55,10 +56,11 @@ impl ArchiveArgument {
         print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.each_base(json, |base, out| {
-            let archive = Archive::open(base)?;
+            let archive = Archive::open_tolerant(base)?;
             warn_of_defects(&archive);
             print(&archive, out)?;
-            check_types(std::slice::from_ref(&archive))
+            check_types(std::slice::from_ref(&archive))?;
+            if archive.bad_metadata().is_empty() { Ok(()) } else { Err(Failure::Lost) }
         })
     }
 
@@ -155,16 +157,21 @@ fn warn_of_defects(archive: &Archive) {
         let file = tail.file.display();
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
+    let bad = archive.bad_metadata();
+    bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; passed by")));
     let base = archive.base().display();
+    if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+        warn(&format_args!("{base}.meta: {more} more records are passed by; see check"));
+    }
     let defects = archive.index().defects();
-    for IndexDefect { offset, number, error } in defects.iter().take(MAX_INDEX_WARNINGS) {
+    for IndexDefect { offset, number, error } in defects.iter().take(MAX_WARNINGS) {
         let ignored = match number {
             0 => format!("{error}; the index is ignored"),
             _ => format!("index entry {number}: {error}; ignored"),
         };
         warn(&format_args!("{base}.index: offset {offset}: {ignored}"));
     }
-    if let Some(more) = defects.len().checked_sub(MAX_INDEX_WARNINGS).filter(|more| *more > 0) {
+    if let Some(more) = defects.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{base}.index: {more} more entries are ignored; see check"));
     }
     warn_of_labels(archive);
