@@ -148,9 +148,11 @@ fn iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>> {
     Some(in_zone(civil, zone, text))
 }
 
+/// A local time. One that occurs twice, at the end of daylight saving time, is the later
+/// of the two, as in PCP (`__pmMktime` in `src/libpcp/src/tz.c`).
 fn in_zone(civil: civil::DateTime, zone: &TimeZone, text: &str) -> Result<Timestamp, TimeError> {
-    let instant = zone.to_timestamp(civil).map_err(|_| TimeError::NoSuchDate(text.to_owned()))?;
-    Ok(from_jiff(instant))
+    let instant = zone.to_ambiguous_timestamp(civil).later();
+    Ok(from_jiff(instant.map_err(|_| TimeError::NoSuchDate(text.to_owned()))?))
 }
 
 pub(crate) fn from_jiff(instant: jiff::Timestamp) -> Timestamp {
@@ -183,6 +185,22 @@ mod tests {
         assert_eq!(offset("30"), 30_000);
         assert_eq!(offset("+1min"), 60_000);
         assert_eq!(offset("-1h"), 82_800_000);
+    }
+
+    #[test]
+    fn a_local_time_that_occurs_twice_is_the_later_one() {
+        // From UTC+11 back to UTC+10 on 2024-04-07 at 03:00.
+        let zone = TimeZone::posix("AEST-10AEDT,M10.1.0,M4.1.0/3").unwrap();
+        let frame = Frame { zone, ..frame() };
+        let seconds = |text| parse_time(text, &frame).unwrap().seconds();
+        for text in ["2024-04-07 02:30:00", "@2024-04-07T02:30", "@Apr 7 02:30:00 2024"] {
+            assert_eq!(seconds(text), 1_712_421_000, "{text}");
+        }
+        // Before and after it there is one.
+        assert_eq!(seconds("2024-04-07 01:30:00"), 1_712_413_800);
+        assert_eq!(seconds("2024-04-07 03:30:00"), 1_712_424_600);
+        // A time that is skipped is one after the step.
+        assert_eq!(seconds("2024-10-06 02:30:00"), 1_728_145_800);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
+use pcp_types::names::{is_pattern, matches_pattern};
 use serde::Serialize;
 
 use crate::Failure;
@@ -19,8 +20,8 @@ const MAX_LABEL_WARNINGS: usize = 10;
 /// The archives of a command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ArchiveArgument {
-    /// Archive: its base name, any of its files, or a directory for all archives in it; several
-    /// are separated by commas
+    /// Archive: its base name, any of its files, a directory for all archives in it, or a pattern
+    /// such as "web-*" for all whose names it matches; several are separated by commas
     archive: PathBuf,
 }
 
@@ -139,6 +140,15 @@ impl ArchiveArgument {
 
     /// The elements of the list. A name with commas that exists is not a list.
     fn paths(&self) -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for path in self.parts()? {
+            all.extend(expand(path)?);
+        }
+        Ok(all)
+    }
+
+    /// The elements of the list, with patterns as they are.
+    fn parts(&self) -> Result<Vec<PathBuf>> {
         let name = self.archive.as_os_str().as_bytes();
         if !name.contains(&b',')
             || self.archive.exists()
@@ -149,6 +159,28 @@ impl ArchiveArgument {
         let parts = name.split(|byte| *byte == b',').filter(|part| !part.is_empty());
         Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
     }
+}
+
+/// The archives whose base names, or names of files, a pattern matches: the shell leaves a
+/// pattern alone that is in quotes, or that matches no file. Any other path is itself.
+fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
+    let pattern = path.file_name().and_then(OsStr::to_str).filter(|name| is_pattern(name));
+    let Some(pattern) = pattern.map(str::to_owned) else { return Ok(vec![path]) };
+    if path.exists() || !member_files(&path)?.is_empty() {
+        return Ok(vec![path]);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut found = ArchiveSet::bases(&[directory]).unwrap_or_default();
+    let matches = |file: &Path| {
+        let name = file.file_name().map(OsStr::to_string_lossy);
+        name.is_some_and(|name| matches_pattern(&pattern, &name))
+    };
+    found.retain(|base| {
+        let files = member_files(base).unwrap_or_default();
+        matches(base) || files.iter().any(|file| matches(file))
+    });
+    if found.is_empty() { Err(pcp_archive::Error::NotFound { path }) } else { Ok(found) }
 }
 
 /// Warns of the parts of an archive that are not used.
@@ -205,5 +237,27 @@ mod tests {
         assert_eq!(paths("a,b,,c,"), [inside("a"), "b".to_owned(), "c".to_owned()]);
         std::fs::write(directory.path().join("a,b.meta"), "").unwrap();
         assert_eq!(paths("a,b"), [inside("a,b")]);
+    }
+
+    #[test]
+    fn a_pattern_stands_for_the_archives_that_it_matches() {
+        let directory = tempfile::tempdir().unwrap();
+        for file in ["web-1.meta", "web-1.0", "web-2.meta", "db.meta", "web-x", ".web-3.meta"] {
+            std::fs::write(directory.path().join(file), "").unwrap();
+        }
+        let paths = |name: &str| {
+            let archive = directory.path().join(name);
+            let paths = ArchiveArgument { archive }.paths();
+            let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+            paths.map(|paths| paths.into_iter().map(name).collect::<Vec<_>>())
+        };
+        assert_eq!(paths("web-*").unwrap(), ["web-1", "web-2"]);
+        assert_eq!(paths("web-?,db").unwrap()[..2], ["web-1", "web-2"]);
+        assert_eq!(paths("*.0").unwrap(), ["web-1"]);
+        assert_eq!(paths("db*").unwrap(), ["db"]);
+        assert!(matches!(paths("none*"), Err(pcp_archive::Error::NotFound { .. })));
+        // A name is no pattern if there is such an archive.
+        std::fs::write(directory.path().join("w*.meta"), "").unwrap();
+        assert_eq!(paths("w*").unwrap(), ["w*"]);
     }
 }
