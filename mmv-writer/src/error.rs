@@ -133,6 +133,12 @@ pub enum Error {
         /// This process.
         found: u32,
     },
+    /// A registry for a forked child, requested in the process that has one.
+    #[error("{path} is of this process, which is no forked child", path = path.display())]
+    NotForked {
+        /// The file.
+        path: PathBuf,
+    },
     /// A value that may be absent, in a file without the sentinel flag.
     #[error("{name} can be absent only in a file with the sentinel flag")]
     NeedsSentinel {

@@ -113,8 +113,22 @@
 //! # Fork
 //!
 //! In a forked child all handles stay valid and count for the child alone, which no
-//! reader sees: a private copy replaces the mapping. The files stay the parent's. A
-//! child that publishes makes a registry of its own, under another name.
+//! reader sees: a private copy replaces the mapping before `fork` returns in the child,
+//! also for children that other libraries fork. (Should the system refuse the copy, as it
+//! may when a process has too many mappings, the child counts in its parent's file.) The
+//! files stay the parent's: to register in an inherited registry is
+//! [`Error::Forked`], and what a child drops is not withdrawn.
+//! [`LiveRegistry::is_inherited`] and [`Published::is_inherited`] distinguish the parent's
+//! from the child's own; handles do not have such a method.
+//!
+//! A child that publishes makes a registry of its own: with
+//! [`LiveRegistry::after_fork`] or, where the registry is sealed, a new
+//! [`Registry::builder`] under another name or [for each
+//! process](RegistryBuilder::per_process). It registers its metrics there and counts with
+//! the new handles. The lock of an inherited registry may be held by a thread that the
+//! child does not have: do not use the registry in the child except for
+//! `is_inherited` and `after_fork`, and do not drop it (`std::mem::forget`) where other
+//! threads registered metrics at the time of the fork.
 //!
 //! # What this crate is not
 //!

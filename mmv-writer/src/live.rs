@@ -31,6 +31,7 @@
 //! a change, `014-size-of-live-files.md` how the file becomes longer, `009-lookup.md` how
 //! handles are found by name.
 
+mod after_fork;
 mod family;
 mod file;
 mod fixed;
@@ -88,6 +89,7 @@ pub struct LiveRegistry {
     shared: Arc<Shared>,
     /// The first file.
     published: Published,
+    options: LiveBuilder,
 }
 
 /// Options for a live registry; see [`RegistryBuilder::live`].
@@ -174,7 +176,7 @@ impl LiveBuilder {
         remove_stale(&path, &[]);
         let announce_interval = self.announce_interval;
         let shared = Arc::new(Shared { state: RwLock::new(state), announce_interval });
-        Ok(LiveRegistry { shared, published })
+        Ok(LiveRegistry { shared, published, options: self })
     }
 }
 

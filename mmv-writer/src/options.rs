@@ -15,6 +15,8 @@ use crate::registration::check;
 #[must_use = "a registry is made by build()"]
 pub struct RegistryBuilder {
     pub(crate) name: String,
+    /// The name without the number of a process.
+    application: String,
     directory: Option<PathBuf>,
     cluster: u32,
     flags: Flags,
@@ -27,6 +29,7 @@ pub struct RegistryBuilder {
 impl RegistryBuilder {
     pub(crate) fn new(name: String) -> Self {
         Self {
+            application: name.clone(),
             name,
             directory: None,
             cluster: 0,
@@ -106,6 +109,18 @@ impl RegistryBuilder {
         self.name = format!("{}.{}", self.name, std::process::id());
         self.per_process = true;
         self.no_prefix()
+    }
+
+    /// The same options for the file of another process: this one, a forked child.
+    pub(crate) fn for_this_process(&self) -> Self {
+        let (mut child, process) = (self.clone(), std::process::id());
+        if self.per_process {
+            child.name = format!("{}.{process}", self.application);
+        } else {
+            child.name = format!("{}_{process}", self.application);
+            (child.cluster, child.overflow_cluster) = (0, None);
+        }
+        child
     }
 
     /// Asks for the clusters of overflow files, which hold what does not fit the

@@ -64,6 +64,12 @@ impl Published {
         self.file.is_some()
     }
 
+    /// Whether another process published it, of which this one is a forked child. The
+    /// child does not withdraw it, and no reader sees what its handles count.
+    pub fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -79,7 +85,7 @@ impl Published {
 impl Drop for Published {
     fn drop(&mut self) {
         if let Some(file) = &self.file
-            && self.process == std::process::id()
+            && !self.is_inherited()
         {
             // On failure readers still see that the process is gone.
             let _ = file.withdraw(&self.path);
