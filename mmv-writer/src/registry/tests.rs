@@ -351,7 +351,7 @@ fn labels_are_checked_like_everything_else() {
     let error = refused(registry.label(Label::json("a", "{x}")), "{x}");
     assert!(matches!(error, Error::LabelValue { .. }));
     let longest = "x".repeat(243 - "{\"a\":\"\"}".len());
-    let error = refused(registry.label(Label::new("a", format!("{longest}x"))), "label of a");
+    let error = refused(registry.label(Label::new("a", format!("{longest}x"))), "label of \"a\"");
     assert!(matches!(error, Error::Length { found: 244, max: 243, .. }));
     registry.label(Label::new("a", longest)).unwrap();
     let error = refused(registry.label(Label::new("a", 1)), "\"a\"");
