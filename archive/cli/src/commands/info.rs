@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
-use crate::text::{Output, json_time, printable};
+use crate::text::{Output, json_time, shown};
 use crate::time::{Zone, ZoneOptions};
 
 /// Options of `info`.
@@ -128,7 +128,7 @@ impl Info<'_> {
             ("values", self.counts.values.to_string()),
             ("bytes in records", self.counts.data_bytes.to_string()),
         ];
-        let lines = lines.iter().map(|(title, text)| format!("{title:<18}{}", printable(text)));
+        let lines = lines.iter().map(|(title, text)| format!("{title:<18}{}", shown(text)));
         lines.collect::<Vec<_>>().join("\n") + "\n"
     }
 
