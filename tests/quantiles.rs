@@ -94,7 +94,13 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
         agent
     });
     let sum = (1..=1_000).sum::<u64>() as f64 * 250_000.0;
-    agent.wait_for("the last values", |base| newest(base, "size.sum") == Some(sum));
+    // Buckets that are new may be announced later than values that change.
+    let (each, both) = (Some(1_001.0), Some(2_002.0));
+    agent.wait_for("the last values", |base| {
+        newest(base, "size.sum") == Some(sum)
+            && newest(base, "size.bucket") == each
+            && newest(base, "latency_by.bucket") == both
+    });
     assert!(agent.terminate().success());
     let mut values: Vec<u64> = (1..=1_000).map(latency).collect();
     values.sort_unstable();
@@ -136,14 +142,15 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
     }
 }
 
-/// The last value of a metric without instances.
+/// The last value of a metric, added up over its instances.
 fn newest(base: &std::path::Path, metric: &str) -> Option<f64> {
     let archive = Archive::open(base).ok()?;
     let mut selection = Replay::open(&archive);
     selection.select(&format!("mmv.web.{metric}"));
     let replay = selection.load().ok()?;
     let sample = replay.at(replay.end())?;
-    sample.values.first()?.first()?.1.as_f64()
+    let values = sample.values.first().filter(|values| !values.is_empty())?;
+    values.iter().map(|(_, value)| value.as_f64()).sum()
 }
 
 /// The sum of the histogram, its quantiles, and the sum over all stripes.
