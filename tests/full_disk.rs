@@ -91,7 +91,7 @@ fn growth(disk: &Path) {
 fn recording(disk: &Path) {
     let image = disk.with_file_name("image");
     std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
-    std::fs::write(disk.join("full"), vec![0; 236_000]).expect("all but some pages");
+    std::fs::write(disk.join("full"), vec![0; 245_000]).expect("all but some pages");
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
     command.args(["sh", "-c", "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1"]).arg(&image);
