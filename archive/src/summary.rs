@@ -173,7 +173,7 @@ struct Segment<'s> {
 }
 
 impl<'s> Segment<'s> {
-    /// The rest of `columns`.
+    /// The columns that are left.
     fn of(
         selection: &'s Selection<'_>,
         columns: &mut Columns<'_>,

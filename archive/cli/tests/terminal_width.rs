@@ -34,7 +34,7 @@ fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
     drop(command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut master, mut bytes) = (File::from(master), Vec::new());
-    // The end is an error, as nobody has the terminal any more.
+    // Reading ends with an error once the terminal is closed.
     let _ = master.read_to_end(&mut bytes);
     let text = String::from_utf8(bytes).unwrap();
     assert!(text.lines().count() > 3, "{text}");

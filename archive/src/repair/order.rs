@@ -30,7 +30,7 @@ pub(super) fn longest_rise(timestamps: &[Timestamp]) -> Vec<bool> {
 }
 
 /// Divides `timestamps` among parts in which time never goes back: the first is the
-/// [longest](longest_rise), the next the longest of the rest, up to `most` parts. For
+/// [longest](longest_rise), the next the longest of what is left, up to `most` parts. For
 /// each the number of its part, if there is one.
 pub(super) fn parts(timestamps: &[Timestamp], most: usize) -> Vec<Option<usize>> {
     let mut part_of = vec![None; timestamps.len()];

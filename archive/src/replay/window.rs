@@ -18,7 +18,7 @@
 //!
 //! Both begin with an outline: a replay without observations that lists the instances
 //! that have some. Damage and records that go back in time cannot be detected within a
-//! batch: after them the rest of a window is computed from the whole archive, as
+//! batch: after them all later moments are computed from the whole archive, as
 //! [`Selection::load`] reads it.
 
 mod parallel;
