@@ -1,8 +1,10 @@
 //! MMV files of our writer, served by pmcd with pmdammv: `pminfo` shows what was
 //! registered.
 
+use std::time::Duration;
+
 use mmv_format::layout::Version;
-use mmv_writer::{Counter, Family, Gauge, Label, Published, Registry, Text, Timer, Units};
+use mmv_writer::{Buckets, Counter, Family, Gauge, Label, Published, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
@@ -88,10 +90,10 @@ highest item
 /// Files whose instances lack values of some families, and with values that are NaN.
 /// What pmdammv of PCP 7 warns about at each fetch, 6 logs as well, as
 /// [`Pmcd`] asks for it.
-fn complaints_about_gaps(oracle: &Oracle, with_sentinel: bool) -> Vec<String> {
+fn complaints_about_gaps(oracle: &Oracle, by_default: bool) -> Vec<String> {
     let scratch = Scratch::new();
     let builder = Registry::builder("gaps").directory(scratch.mmv_dir());
-    let builder = if with_sentinel { builder.sentinel() } else { builder };
+    let builder = if by_default { builder } else { builder.no_sentinel() };
     let registry = builder.live().build().unwrap();
     let users = registry.indom("users").build().unwrap();
     let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();
@@ -108,18 +110,50 @@ fn complaints_about_gaps(oracle: &Oracle, with_sentinel: bool) -> Vec<String> {
         seen.with(&format!("u{index}"), Counter::inc).unwrap();
     }
     registry.gauge::<f64>("ratio").build().unwrap().set(f64::NAN);
+    if by_default {
+        let buckets = registry.buckets(Buckets::new(3, 1_000)).unwrap();
+        registry.counter::<u64>("took").build_histogram(&buckets).unwrap().record(7);
+    }
     registry.announce();
     let pmcd = Pmcd::start(oracle, &scratch);
     let served = pminfo::ask(oracle, ["-h", &pmcd.host()]);
     assert_eq!(served["mmv.gaps.seen"].values.len(), 101);
     assert_eq!(served["mmv.gaps.mood"].values.len(), 1);
     assert_eq!(served["mmv.gaps.busy"].values.len(), 1);
-    let log = Pmcd::log(&scratch);
+    if by_default {
+        assert_eq!(served["mmv.gaps.took.bucket"].values.len(), 1);
+    }
+    complaints(&scratch)
+}
+
+fn complaints(scratch: &Scratch) -> Vec<String> {
+    let log = Pmcd::log(scratch);
     log.lines().filter(|line| line.contains("etch callback")).map(str::to_owned).collect()
 }
 
 #[test]
-fn no_value_that_is_absent_makes_pmdammv_complain_if_the_file_has_a_sign_for_it() {
+fn the_recorder_for_the_metrics_facade_leaves_no_gap_that_pmdammv_complains_of() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let file = Registry::builder("facade").directory(scratch.mmv_dir()).live();
+    let recorder = mmv_metrics::Recorder::on(file.announce_interval(Duration::ZERO)).unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        for index in 0..10 {
+            let user = format!("u{index}");
+            metrics::counter!("requests", "user" => user.clone()).increment(1);
+            metrics::gauge!("level", "user" => user.clone(), "half" => "left").set(f64::NAN);
+            metrics::histogram!("took", "user" => user).record(f64::from(index));
+        }
+    });
+    let pmcd = Pmcd::start(&oracle, &scratch);
+    let served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
+    assert_eq!(served["mmv.facade.requests_by"].values.len(), 10);
+    assert_eq!(served["mmv.facade.took_by.bucket"].values.len(), 10);
+    assert_eq!(complaints(&scratch), [""; 0]);
+}
+
+#[test]
+fn no_value_that_is_absent_makes_pmdammv_complain_unless_the_program_wants_no_sign_for_it() {
     let Some(oracle) = Oracle::find() else { return };
     let complaints = complaints_about_gaps(&oracle, false);
     assert!(complaints.len() > 300, "they are found: {complaints:?}");

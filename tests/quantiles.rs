@@ -25,7 +25,7 @@ fn latency(number: u64) -> u64 {
 #[test]
 fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
     let scratch = Scratch::new();
-    let registry = Registry::builder("web").directory(scratch.mmv_dir()).sentinel();
+    let registry = Registry::builder("web").directory(scratch.mmv_dir());
     let registry = registry.build().unwrap();
     let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
     let counter = registry.counter::<u64>("latency").units(Units::microseconds());

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let registry = Registry::builder("kinds").directory(directory).sentinel().build()?;
+    let registry = Registry::builder("kinds").directory(directory).build()?;
     let queues = registry.indom("queues").names(["in", "out"]).build()?;
     let stripes = registry.stripes(2)?;
     let events = registry.counter::<u64>("events").units(Units::count()).build()?;

@@ -72,7 +72,7 @@ fn main() -> Result<(), Error> {
     let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
 
-    let registry = Registry::builder("web").directory(directory).sentinel().lenient().build()?;
+    let registry = Registry::builder("web").directory(directory).lenient().build()?;
     let metrics = Metrics::register(&registry)?;
     let _published = registry.publish()?;
 

@@ -215,8 +215,8 @@ impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
     /// [`Error::MetricName`], [`Error::LeafAndBranch`], [`Error::NameTaken`],
     /// [`Error::NumberTaken`], [`Error::OutOfRange`], [`Error::Length`],
     /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
-    /// label, [`Error::NeedsSentinel`] for an optional value, and [`Error::Io`]
-    /// when the disk is full.
+    /// label, [`Error::NeedsSentinel`] for an optional value where that is ruled out, and
+    /// [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<H, Error> {
         let slot = self.registry.add_singular(self.spec)?;
         Ok(H::on(slot))
@@ -270,24 +270,24 @@ impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Gauge<T>, R> {
         self.with_handle()
     }
 
-    /// Lets the gauge be without a value, as at first. The file needs
-    /// [`RegistryBuilder::sentinel`](crate::RegistryBuilder::sentinel).
+    /// Lets the gauge be without a value, as at first. The file gets the
+    /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>, R> {
         self.with_handle()
     }
 }
 
 impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Discrete<T>, R> {
-    /// Lets the metric be without a value, as at first. The file needs
-    /// [`RegistryBuilder::sentinel`](crate::RegistryBuilder::sentinel).
+    /// Lets the metric be without a value, as at first. The file gets the
+    /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>, R> {
         self.with_handle()
     }
 }
 
 impl<'r, R: Registrar> MetricBuilder<'r, Text, R> {
-    /// Lets the text be absent, as at first. The file needs
-    /// [`RegistryBuilder::sentinel`](crate::RegistryBuilder::sentinel).
+    /// Lets the text be absent, as at first. The file gets the
+    /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Text>, R> {
         self.with_handle()
     }

@@ -139,8 +139,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A value that may be absent, in a file without the sentinel flag.
-    #[error("{name} can be absent only in a file with the sentinel flag")]
+    /// An optional value or a histogram, in a registry with
+    /// [`no_sentinel`](crate::RegistryBuilder::no_sentinel).
+    #[error(
+        "{name} can be without a value, which no_sentinel() of its registry rules out: \
+             leave that call out"
+    )]
     NeedsSentinel {
         /// The metric.
         name: String,

@@ -8,6 +8,16 @@ use zerocopy::IntoBytes;
 
 use crate::Error;
 
+/// Whether values of a file may be absent: whether it has the sentinel flag.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// From the first metric on that needs it.
+    #[default]
+    ByNeed,
+    Always,
+    Never,
+}
+
 /// A file before it has content.
 #[derive(Debug, Clone)]
 pub(crate) struct FileIdentity {
@@ -16,7 +26,9 @@ pub(crate) struct FileIdentity {
     /// Its path after publication.
     pub(crate) path: PathBuf,
     pub(crate) cluster: u32,
+    /// Those that it has at first.
     pub(crate) flags: Flags,
+    pub(crate) absent: Absent,
     /// What metric names in it begin with.
     pub(crate) prefix: String,
 }
@@ -29,18 +41,20 @@ impl FileIdentity {
 
     /// The header, with generation 2 still 0, and the table of contents.
     pub(crate) fn head(&self, version: Version, generation: u64, toc: &[TocEntry]) -> Vec<u8> {
-        let header = Header {
+        let mut head = self.header(version, generation, toc.len()).as_bytes().to_vec();
+        head.extend(toc.as_bytes());
+        head
+    }
+    fn header(&self, version: Version, generation: u64, sections: usize) -> Header {
+        Header {
             magic: MAGIC,
             version: version.code(),
             generation1: generation,
             generation2: 0,
-            toc_count: toc.len() as i32,
+            toc_count: sections as i32,
             flags: self.flags.raw(),
             pid: std::process::id().cast_signed(),
             cluster: self.cluster.cast_signed(),
-        };
-        let mut head = header.as_bytes().to_vec();
-        head.extend(toc.as_bytes());
-        head
+        }
     }
 }

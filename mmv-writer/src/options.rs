@@ -6,7 +6,7 @@ use mmv_format::layout::{Flags, MAX_CLUSTER, Version};
 use mmv_format::mmv_directory;
 
 use crate::Error;
-use crate::identity::FileIdentity;
+use crate::identity::{Absent, FileIdentity};
 use crate::overflow::Clusters;
 use crate::registration::check;
 
@@ -20,6 +20,8 @@ pub struct RegistryBuilder {
     directory: Option<PathBuf>,
     cluster: u32,
     flags: Flags,
+    /// Whether values may be absent.
+    absent: Absent,
     pub(crate) pinned: Option<Version>,
     pub(crate) lenient: bool,
     per_process: bool,
@@ -34,6 +36,7 @@ impl RegistryBuilder {
             directory: None,
             cluster: 0,
             flags: Flags::PROCESS,
+            absent: Absent::default(),
             pinned: None,
             lenient: false,
             per_process: false,
@@ -70,14 +73,25 @@ impl RegistryBuilder {
         self
     }
 
-    /// Makes all-ones integers, NaN and empty texts mean "no value", for all
-    /// metrics of the file; optional ones need it.
+    /// Gives the file the sentinel flag from the start, whether or not it needs it: for
+    /// all metrics of the file, readers take a 64-bit integer with all bits set (-1 of an
+    /// `i64`, the largest `u64`), NaN and an empty text for "no value".
     ///
-    /// In a live registry each instance then has a value in every family of its domain,
-    /// absent until it is requested, as long as half of the room for values is free:
-    /// pmdammv of PCP 7 logs a warning at each fetch for each one that is missing.
+    /// Without this, a file has the flag from the first metric on that needs it: an
+    /// optional value or a histogram; or, in a live registry, a second family on a domain,
+    /// as an instance may have a value of one and none of the other. pmdammv of PCP 7 logs a
+    /// warning at each fetch for each such gap unless it has a value that stands for none,
+    /// which such instances get as long as half of the room for values is free.
     pub fn sentinel(mut self) -> Self {
-        self.flags = self.flags.with(Flags::SENTINEL);
+        self.absent = Absent::Always;
+        self
+    }
+
+    /// Keeps the file without the [sentinel flag](RegistryBuilder::sentinel), so that -1
+    /// and NaN are values of every metric. Optional values and histograms are then rejected
+    /// ([`Error::NeedsSentinel`]), and instances of live domains have gaps.
+    pub fn no_sentinel(mut self) -> Self {
+        self.absent = Absent::Never;
         self
     }
 
@@ -156,7 +170,11 @@ impl RegistryBuilder {
             None => Clusters::Chosen,
         };
         let (name, path) = (self.name.clone(), directory.join(&self.name));
-        let (cluster, flags, prefix) = (self.cluster, self.flags, String::new());
-        Ok((FileIdentity { name, path, cluster, flags, prefix }, clusters))
+        let (cluster, absent, prefix) = (self.cluster, self.absent, String::new());
+        let flags = match absent {
+            Absent::Always => self.flags.with(Flags::SENTINEL),
+            Absent::ByNeed | Absent::Never => self.flags,
+        };
+        Ok((FileIdentity { name, path, cluster, flags, absent, prefix }, clusters))
     }
 }

@@ -68,8 +68,8 @@ impl Overflow {
         let prefix = if prefixed { format!("{}.", self.first.name) } else { String::new() };
         self.number = number;
         self.count += 1;
-        let flags = self.first.flags.with(Flags::NO_PREFIX);
-        Ok(Some(FileIdentity { name, path, cluster, flags, prefix }))
+        let (flags, absent) = (self.first.flags.with(Flags::NO_PREFIX), self.first.absent);
+        Ok(Some(FileIdentity { name, path, cluster, flags, absent, prefix }))
     }
 }
 

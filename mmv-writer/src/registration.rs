@@ -58,6 +58,10 @@ pub(crate) trait Store: Debug + Sized {
     /// Reserves room and disk space for the registration of `name`.
     fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error>;
 
+    /// Lets values be absent: the file gets the sentinel flag, before any metric that is
+    /// added after this.
+    fn allow_absent(&mut self);
+
     /// The cells of the next values, of which there is at least one.
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error>;
 
@@ -321,6 +325,9 @@ impl<S: Store> Registrations<S> {
             here.add_indom(&indom, serial, labels);
         }
         here.numbers.take_item(record.item);
+        if shape.optional {
+            here.store.allow_absent();
+        }
         let metric = here.store.add_metric(record, shape);
         here.add_labels(labels);
         (&mut here.store, metric)

@@ -23,7 +23,7 @@ const COUNTERS: u64 = 30;
 const QUEUES: [&str; 3] = ["in", "out", "retry"];
 
 fn builder(directory: &Path) -> RegistryBuilder {
-    Registry::builder("app").directory(directory).cluster(9).sentinel()
+    Registry::builder("app").directory(directory).cluster(9)
 }
 
 /// A file whose names and values all identify its round.

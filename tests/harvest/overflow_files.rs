@@ -72,7 +72,7 @@ fn a_live_registry_uses_an_overflow_file_while_it_is_served_and_logged() {
     let other = Registry::builder("zoo").directory(scratch.mmv_dir()).cluster(3).build().unwrap();
     other.counter::<u64>("lions").build().unwrap().add(2);
     let _other = other.publish().unwrap();
-    let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7).sentinel();
+    let registry = Registry::builder("app").directory(scratch.mmv_dir()).cluster(7);
     let registry = registry.live().build().unwrap();
     let users = registry.indom("users").build().unwrap();
     let seen: Family<Counter<u64>> = registry.counter("seen").build_family(&users).unwrap();

@@ -191,7 +191,7 @@ fn publish_as(
         return Err(Error::Io { path, action: "replace", source });
     }
     let registry = Registry::builder(name).directory(directory).cluster(cluster);
-    let registry = registry.sentinel().build()?;
+    let registry = registry.build()?;
     let own = OwnMetrics::register(&registry)?;
     Ok((OwnMetrics { file: Some(name.into()), ..own }, registry.publish()?))
 }

@@ -10,7 +10,7 @@ const VALUES: usize = 100_000;
 
 pub(crate) fn report() {
     let directory = tempfile::tempdir().expect("a directory");
-    let registry = Registry::builder("bench").directory(directory.path()).sentinel().build();
+    let registry = Registry::builder("bench").directory(directory.path()).build();
     let registry = registry.expect("a registry");
     let buckets = registry.buckets(Buckets::new(4, 100_000_000_000)).expect("a domain");
     let counter = registry.counter::<u64>("counter").build().expect("a metric");

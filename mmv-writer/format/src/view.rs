@@ -252,7 +252,8 @@ impl Contents {
                 generation2: again.generation2,
             });
         }
-        if budget.copy(HEADER_BYTES as u64, toc.len() as u64)? != toc {
+        let same_flags = Flags::from_raw(again.flags) == contents.header.flags;
+        if !same_flags || budget.copy(HEADER_BYTES as u64, toc.len() as u64)? != toc {
             return Err(Refusal::Grew { generation: contents.header.generation });
         }
         Ok(contents)

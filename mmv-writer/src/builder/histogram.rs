@@ -62,15 +62,16 @@ fn add_histogram<R: Registrar>(
 impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
     /// Registers a histogram of values in the chosen units: the metric
     /// `NAME.bucket`, which counts values by bucket and has a label `histogram`
-    /// with their units, and the metric `NAME.sum`. The file needs
-    /// [`RegistryBuilder::sentinel`](crate::RegistryBuilder::sentinel).
+    /// with their units, and the metric `NAME.sum`. The file gets the
+    /// [sentinel flag](crate::RegistryBuilder::sentinel), as a bucket that was never hit has
+    /// no value.
     ///
     /// ```
     /// use mmv_writer::{Buckets, Registry, Units};
     ///
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
-    /// let registry = Registry::builder("web").directory(directory.path()).sentinel().build()?;
+    /// let registry = Registry::builder("web").directory(directory.path()).build()?;
     /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?; // up to a minute
     /// let latency = registry.counter::<u64>("request.latency").units(Units::microseconds());
     /// let latency = latency.build_histogram(&buckets)?;

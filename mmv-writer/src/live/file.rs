@@ -20,7 +20,7 @@ use crate::mapping::{CellStrip, Segment};
 use crate::published::{Published, check_process};
 use crate::registration::ValueShape;
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
-use mmv_format::layout::{Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
+use mmv_format::layout::{Flags, Header, STRING_BYTES, SectionKind, TocEntry, Version, nul_padded};
 
 /// The most bytes that are allocated at a time.
 const PIECE: u64 = 64 << 10;
@@ -50,6 +50,7 @@ pub(super) struct LiveFile {
     /// for them: a program that chose a cluster wants them there.
     keeps_room: bool,
     generation: u64,
+    flags: Flags,
     /// Whether something was written since the last announcement.
     changed: bool,
     /// Entries of labels that were removed.
@@ -88,6 +89,7 @@ impl LiveFile {
             extended: None,
             keeps_room: identity.cluster > 0,
             generation,
+            flags: identity.flags,
             changed: false,
             removed_labels: Quarantine::default(),
         };
@@ -120,10 +122,23 @@ impl LiveFile {
             extended: None,
             keeps_room: true,
             generation: 0,
+            flags: identity.flags,
             changed: false,
             removed_labels: Quarantine::default(),
         };
         Ok((live, published))
+    }
+
+    /// Adds a flag to the header, before whatever is written after this.
+    pub(super) fn add_flag(&mut self, flag: Flags) {
+        if self.flags.contains(flag) {
+            return;
+        }
+        self.flags = self.flags.with(flag);
+        // The number of sections and the flags are one word.
+        let halves = [Part::TOC_ORDER.len() as u32, self.flags.raw()];
+        let word = halves.as_bytes().first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        self.store(Header::TOC_COUNT as u64, word);
     }
 
     /// The mapping of the whole file.

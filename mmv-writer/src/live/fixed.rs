@@ -41,8 +41,7 @@ impl LiveRegistry {
     ///
     /// # fn main() -> Result<(), mmv_writer::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
-    /// let registry = Registry::builder("web").directory(directory.path()).sentinel();
-    /// let registry = registry.live().build()?;
+    /// let registry = Registry::builder("web").directory(directory.path()).live().build()?;
     /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?; // up to a minute
     /// let latency = |path: &str| {
     ///     let latency = registry.counter::<u64>(format!("latency.{path}"));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits, Refusal, Source};
 
 use crate::mapping::trace::{Store, stores_of};
@@ -38,8 +39,23 @@ struct Before {
 
 impl Growth {
     fn of(name: &'static str, prepare: impl FnOnce(&Before), change: impl FnOnce(&Before)) -> Self {
-        let live = Registry::builder("app").live().announce_interval(Duration::ZERO);
+        let live = Registry::builder("app").no_sentinel().live().announce_interval(Duration::ZERO);
         Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
+    }
+
+    /// The change by which values of a file can be absent.
+    fn first_absent(name: &'static str, change: impl FnOnce(&Before)) -> Self {
+        let live = Registry::builder("app").live().announce_interval(Duration::ZERO);
+        let mut live = live.max_instances(4).max_values(8).max_texts(4);
+        let directory = tempfile::tempdir().unwrap();
+        live.base = live.base.directory(directory.path());
+        let registry = live.build().unwrap();
+        let indom = |name: &str| registry.indom(name).build().unwrap();
+        let (things, others) = (indom("things"), indom("others"));
+        let count = registry.counter("count").build_family(&things).unwrap();
+        let text = registry.text("text").build_family(&others).unwrap();
+        drop(count.get_or_create("i0").unwrap());
+        Self::made(name, &Before { registry, things, count, text }, change)
     }
 
     /// A change in a file whose values can be absent.
@@ -54,7 +70,8 @@ impl Growth {
 
     /// A change for which the file becomes longer; announced once it may be.
     fn beyond(name: &'static str, change: impl FnOnce(&Before)) -> Self {
-        let mut live = Registry::builder("app").live().announce_interval(Duration::from_hours(1));
+        let live = Registry::builder("app").no_sentinel().live();
+        let mut live = live.announce_interval(Duration::from_hours(1));
         live = live.max_instances(8).max_values(16).max_texts(8);
         live.capacity.first = (6, 3);
         let prepare = |there: &Before| {
@@ -84,9 +101,13 @@ impl Growth {
         let text = registry.text("text").build_family(&things).unwrap();
         let there = Before { registry, things, count, text };
         prepare(&there);
+        Self::made(name, &there, change)
+    }
+
+    fn made(name: &'static str, there: &Before, change: impl FnOnce(&Before)) -> Self {
         let mut before = std::fs::read(there.registry.published().path()).unwrap();
         let len_before = before.len() as u64;
-        let mut stores = stores_of(|| change(&there));
+        let mut stores = stores_of(|| change(there));
         // It becomes longer first.
         let after = std::fs::read(there.registry.published().path()).unwrap();
         before.resize(after.len(), 0);
@@ -163,6 +184,13 @@ impl Growth {
                 drop(there.text.get_or_create("i0").unwrap());
                 drop(there.registry.counter::<u64>("count2").build().unwrap());
             }),
+            Self::first_absent("an optional value", |there| {
+                drop(there.registry.gauge::<i64>("absent").optional().build().unwrap());
+            }),
+            Self::first_absent("a second family on a domain", |there| {
+                let absent = there.registry.gauge::<i64>("absent");
+                drop(absent.build_family(&there.things).unwrap());
+            }),
             Self::beyond("an instance in a longer file", create("i2")),
             Self::beyond("a text in a longer file", |there| {
                 drop(there.text.get_or_create("i1").unwrap());
@@ -205,9 +233,12 @@ impl Growth {
         }
         for metric in &contents.metrics {
             assert!(
-                ["count", "text", "count2", "count3"].contains(&metric.name.as_str()),
+                ["count", "text", "count2", "count3", "absent"].contains(&metric.name.as_str()),
                 "{metric:?}"
             );
+            let absent = metric.name == "absent";
+            let flags = contents.header.flags;
+            assert!(!absent || flags.contains(Flags::SENTINEL), "{}", self.name);
         }
         for value in &contents.values {
             let text = contents.metrics[value.metric].name == "text";

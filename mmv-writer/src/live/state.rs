@@ -9,14 +9,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mmv_format::layout::{Flags, LABEL_INSTANCES, METRIC_OFFSET, Version};
+use mmv_format::layout::{LABEL_INSTANCES, METRIC_OFFSET, Version};
 use pcp_types::InstanceId;
 
 use super::handles::RemoveHandle;
 use super::instances::InstanceTable;
 use super::sections::Sections;
 use super::store::{LiveMetric, LiveStore, Value};
-use crate::identity::FileIdentity;
+use crate::identity::{Absent, FileIdentity};
 use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
 use crate::registration::{
@@ -33,9 +33,9 @@ pub(super) struct State {
     pub(super) announced: Instant,
     /// Whether a thread waits to announce them.
     pub(super) pending: bool,
-    /// Whether a value can be absent: then each instance has one in every family of its
+    /// Whether a value may be absent: then each instance has one in every family of its
     /// file, as PCP's reader logs a warning for each that is missing at each fetch.
-    has_absent: bool,
+    allows_absent: bool,
 }
 
 /// A domain whose instances come and go: its index in the state that created it.
@@ -79,10 +79,10 @@ impl State {
         sections: Sections,
         lenient: bool,
     ) -> Result<Self, Error> {
-        let has_absent = identity.0.flags.contains(Flags::SENTINEL);
+        let allows_absent = identity.0.absent != Absent::Never;
         let registrations = Registrations::new(identity, sections, Some(Version::V3), lenient)?;
         let announced = Instant::now();
-        Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false, has_absent })
+        Ok(Self { registrations, dynamic: Vec::new(), announced, pending: false, allows_absent })
     }
 
     /// How long changes must wait until they are announced.
@@ -125,8 +125,11 @@ impl State {
         let families = &mut self.dynamic[id.0].families;
         let (values, is_removed) = (Vec::new(), false);
         let mut family = FamilyMetric { name, file, metric, values, is_removed, handles };
-        if self.has_absent {
+        if self.allows_absent {
             let store = &mut self.registrations.file_mut(file).store;
+            if families.iter().any(|other| other.file == file && !other.is_removed) {
+                store.allow_absent();
+            }
             let present: Vec<_> = store.table_mut(indom).present().collect();
             for slot in present {
                 family.add_absent(store, indom, slot);
@@ -168,7 +171,7 @@ impl State {
         here.numbers.take_labels(labels);
         let metric = family.metric;
         let value = here.store.link(&metric, indom, slot, family.value(slot));
-        if is_new && self.has_absent {
+        if is_new && self.allows_absent {
             let file = family.file;
             let families = dynamic.families.iter_mut().enumerate();
             for (_, other) in families

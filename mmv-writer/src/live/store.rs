@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mmv_format::layout::{
-    EXTRA_OFFSET, IndomEntry, LABEL_ITEM, LABEL_OPTIONAL, METRIC_OFFSET, MetricV2, NO_VALUE,
+    EXTRA_OFFSET, Flags, IndomEntry, LABEL_ITEM, LABEL_OPTIONAL, METRIC_OFFSET, MetricV2, NO_VALUE,
     SectionKind, ValueEntry,
 };
 use zerocopy::IntoBytes;
@@ -81,6 +81,10 @@ impl Store for LiveStore {
             self.file.add_family();
         }
         self.file.ensure_all(|kind| need.entries(kind), name)
+    }
+
+    fn allow_absent(&mut self) {
+        self.file.add_flag(Flags::SENTINEL);
     }
 
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Counter, Gauge, Registry, Text, Units};
+use crate::{Buckets, Counter, Gauge, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
 
@@ -15,8 +15,9 @@ pub(super) fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// Without absent values: those in the file are those that were requested.
 pub(super) fn builder(directory: &TempDir) -> LiveBuilder {
-    Registry::builder("app").directory(directory.path()).cluster(7).live()
+    Registry::builder("app").directory(directory.path()).cluster(7).no_sentinel().live()
 }
 
 /// Whose changes are announced at once.
@@ -93,11 +94,11 @@ fn used_instances(registry: &LiveRegistry) -> u32 {
 #[test]
 fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).cluster(7).sentinel();
+    let registry = Registry::builder("app").directory(directory.path()).cluster(7);
     let registry = registry.live().announce_interval(Duration::ZERO).build().unwrap();
     let empty = contents(&registry);
     assert_eq!((empty.header.version, empty.metrics.len()), (3, 0));
-    assert_eq!(empty.header.flags, Flags::PROCESS.with(Flags::SENTINEL));
+    assert_eq!(empty.header.flags, Flags::PROCESS);
     registry.label(Label::new("tier", 2)).unwrap();
     let total = registry.counter::<u64>("total").units(Units::count()).help("all").build().unwrap();
     let mut own = registry.gauge::<f64>("own").owned().isolated().build().unwrap();
@@ -109,6 +110,7 @@ fn a_live_file_is_there_from_the_start_and_grows_by_metrics_of_every_kind() {
     mode.set("fast");
     busy.begin();
     let contents = contents(&registry);
+    assert_eq!(contents.header.flags, Flags::PROCESS.with(Flags::SENTINEL));
     let names: Vec<_> = contents.metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(names, ["total", "own", "absent", "mode", "busy"]);
     assert_eq!(contents.metrics[0].short_help.as_deref(), Some("all"));
@@ -420,7 +422,7 @@ fn with_gaps(registry: &LiveRegistry) -> (LiveIndom, Family<Counter<u64>>, Famil
 fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
     let absent = u64::MAX;
     let (dir, other) = (directory(), directory());
-    let with = Registry::builder("app").directory(dir.path()).sentinel().live().build().unwrap();
+    let with = Registry::builder("app").directory(dir.path()).live().build().unwrap();
     let (_users, seen, mood) = with_gaps(&with);
     let value = |metric: &str, instance: &str, number| value(metric, Some(instance), number);
     let half = 0.5f64.to_bits();
@@ -451,15 +453,52 @@ fn each_instance_has_a_value_in_every_family_if_values_can_be_absent() {
     assert_eq!((count, contents(&with).values.len()), (6, 6));
     assert_eq!(&text("ann").to_ne_bytes(), b"good\0\0\0\0");
     // Without a sign of absence there is no value.
+    assert!(contents(&with).header.flags.contains(Flags::SENTINEL));
     let without = builder(&other).build().unwrap();
     let _families = with_gaps(&without);
     assert_eq!(values(&without).len(), 3);
+    assert!(!contents(&without).header.flags.contains(Flags::SENTINEL));
+}
+
+#[test]
+fn a_live_file_gets_the_sentinel_flag_with_the_first_metric_that_needs_it() {
+    let gauge = |registry: &LiveRegistry| {
+        drop(registry.gauge::<i64>("depth").optional().build().unwrap());
+    };
+    let histogram = |registry: &LiveRegistry| {
+        let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
+        drop(registry.counter::<u64>("latency").build_histogram(&buckets).unwrap());
+    };
+    let family = |registry: &LiveRegistry| {
+        let (first, second) = (registry.indom("a").build(), registry.indom("b").build());
+        let _on_another = registry.text("x").build_family(&second.unwrap()).unwrap();
+        let first = first.unwrap();
+        let one = registry.text("one").build_family(&first).unwrap();
+        let _ann = one.get_or_create("ann").unwrap();
+        registry.announce();
+        assert_eq!(contents(registry).header.flags, Flags::PROCESS, "with a family a domain");
+        let _two = registry.text("two").build_family(&first).unwrap();
+    };
+    for needy in [&gauge as &dyn Fn(&LiveRegistry), &histogram, &family] {
+        let directory = directory();
+        let registry = Registry::builder("app").directory(directory.path()).live();
+        let registry = registry.build().unwrap();
+        let level = registry.gauge::<i64>("level").build().unwrap();
+        level.set(-1);
+        registry.announce();
+        assert_eq!(contents(&registry).header.flags, Flags::PROCESS);
+        needy(&registry);
+        registry.announce();
+        let after = contents(&registry);
+        assert_eq!(after.header.flags, Flags::PROCESS.with(Flags::SENTINEL));
+        assert_eq!(after.skipped, []);
+    }
 }
 
 #[test]
 fn an_instance_in_a_used_place_has_no_value_of_the_one_before() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).sentinel().live();
+    let registry = Registry::builder("app").directory(directory.path()).live();
     let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
     let (users, _seen, mood) = with_gaps(&registry);
     mood.with("ann", |mood| mood.set("old")).unwrap();
@@ -482,7 +521,7 @@ fn an_instance_in_a_used_place_has_no_value_of_the_one_before() {
 #[test]
 fn absent_values_leave_room_for_others() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).sentinel().live();
+    let registry = Registry::builder("app").directory(directory.path()).live();
     let registry = registry.max_values(8).build().unwrap();
     let users = registry.indom("users").build().unwrap();
     let families = ["a", "b", "c"].map(|name| {

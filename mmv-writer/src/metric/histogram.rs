@@ -25,7 +25,7 @@ pub use timing::HistogramTiming;
 ///
 /// # fn main() -> Result<(), mmv_writer::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
-/// let registry = Registry::builder("web").directory(directory.path()).sentinel().build()?;
+/// let registry = Registry::builder("web").directory(directory.path()).build()?;
 /// let buckets = registry.buckets(Buckets::new(3, 60_000_000))?;
 /// let latency = registry.counter::<u64>("latency").units(Units::microseconds());
 /// let latency = latency.build_histogram(&buckets)?;

@@ -15,7 +15,7 @@ fn directory() -> TempDir {
 }
 
 fn builder(directory: &TempDir) -> RegistryBuilder {
-    Registry::builder("app").directory(directory.path()).cluster(7).sentinel()
+    Registry::builder("app").directory(directory.path()).cluster(7)
 }
 
 /// What another program reads in a file, of which nothing may be skipped.

@@ -6,21 +6,21 @@
 use std::ops::RangeInclusive;
 
 use mmv_format::layout::{
-    Flags, LABEL_CLUSTER, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS,
-    MAX_SERIAL, Version,
+    LABEL_CLUSTER, LABEL_INSTANCES, LABEL_ITEM, MAX_ITEM, MAX_LABELS, MAX_METRICS, MAX_SERIAL,
+    Version,
 };
 
 use super::check;
 use super::need::{Need, ValueShape};
 use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, version_for_name};
-use crate::identity::FileIdentity;
+use crate::identity::{Absent, FileIdentity};
 use crate::{Error, Label};
 
 /// The numbers and labels of one file.
 #[derive(Debug)]
 pub(crate) struct FileNumbers {
     cluster: u32,
-    sentinel: bool,
+    absent: Absent,
     /// What the names of its metrics begin with.
     prefix: String,
     pinned: Option<Version>,
@@ -52,7 +52,7 @@ impl FileNumbers {
     pub(super) fn new(identity: &FileIdentity, pinned: Option<Version>) -> Self {
         Self {
             cluster: identity.cluster,
-            sentinel: identity.flags.contains(Flags::SENTINEL),
+            absent: identity.absent,
             prefix: identity.prefix.clone(),
             pinned,
             items: NumberAllocator::default(),
@@ -136,7 +136,7 @@ impl FileNumbers {
         self.check_version("metric name", &name, version_for_name(&name))?;
         self.check_room_for_metrics(1, &spec.name)?;
         spec.help.check(&spec.name)?;
-        if spec.optional && !self.sentinel {
+        if spec.optional && self.absent == Absent::Never {
             return Err(Error::NeedsSentinel { name: spec.name });
         }
         let item = self.choose_item(&spec.name, spec.item)?;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use mmv_format::file::{TemporaryFile, allocate, next_generation};
 use mmv_format::layout::{
-    EXTRA_OFFSET, Header, INSTANCE_OFFSET, METRIC_OFFSET, STRING_BYTES, ValueEntry, Version,
+    EXTRA_OFFSET, Flags, Header, INSTANCE_OFFSET, METRIC_OFFSET, STRING_BYTES, ValueEntry, Version,
 };
 
 use super::image::{Content, Image, Link, ValueRecord, value_at};
@@ -76,6 +76,10 @@ impl Store for Draft {
             self.grow()?;
         }
         Ok(())
+    }
+
+    fn allow_absent(&mut self) {
+        self.identity.flags = self.identity.flags.with(Flags::SENTINEL);
     }
 
     /// Where the values cross from one chunk into the next they are mapped once

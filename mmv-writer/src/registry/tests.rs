@@ -439,16 +439,14 @@ fn elapsed_time_and_timers_are_counters_in_their_units() {
 }
 
 #[test]
-fn an_optional_value_is_absent_at_first_and_needs_a_sentinel_file() {
+fn an_optional_value_is_absent_at_first() {
     let directory = directory();
-    let error = refused(registry(&directory).gauge::<i32>("depth").optional().build(), "depth");
-    assert!(matches!(error, Error::NeedsSentinel { .. }));
-    let builder = Registry::builder("app").directory(directory.path()).sentinel();
-    let registry = builder.build().unwrap();
+    let registry = registry(&directory);
     let depth = registry.gauge::<i32>("depth").units(Units::count()).optional().build().unwrap();
     let ratio = registry.discrete::<f32>("ratio").optional().build().unwrap();
     let mode = registry.text("mode").optional().build().unwrap();
     let published = registry.publish().unwrap();
+    assert!(read(&published).header.flags.contains(Flags::SENTINEL));
     let cells = || [cell(&published, 0), cell(&published, 1)];
     assert_eq!(cells(), [u64::MAX; 2]);
     assert_eq!(text(&published, 2), b"");
@@ -463,6 +461,43 @@ fn an_optional_value_is_absent_at_first_and_needs_a_sentinel_file() {
     assert_eq!(cells(), [u64::MAX; 2]);
     assert!(f32::from_cell(cells()[1]).is_nan(), "also for a reader of the first half");
     assert_eq!(text(&published, 2), b"");
+}
+
+#[test]
+fn a_file_has_the_sentinel_flag_if_it_needs_or_wants_it() {
+    let directory = directory();
+    let builder = || Registry::builder("app").directory(directory.path());
+    let has_flag = |registry: Registry| {
+        let _total = registry.counter::<u64>("total").build().unwrap();
+        contents(registry).header.flags.contains(Flags::SENTINEL)
+    };
+    assert!(!has_flag(builder().build().unwrap()));
+    assert!(has_flag(builder().sentinel().build().unwrap()));
+    let with_histogram = builder().build().unwrap();
+    let buckets = with_histogram.buckets(Buckets::new(0, 3)).unwrap();
+    let _latency = with_histogram.counter::<u64>("latency").build_histogram(&buckets).unwrap();
+    assert!(has_flag(with_histogram));
+    let without = builder().no_sentinel().build().unwrap();
+    let error = refused(without.gauge::<i32>("depth").optional().build(), "depth");
+    assert!(matches!(error, Error::NeedsSentinel { .. }));
+    let buckets = without.buckets(Buckets::new(0, 3)).unwrap();
+    let latency = without.counter::<u64>("latency").build_histogram(&buckets);
+    let error = refused(latency, "latency.bucket");
+    assert!(matches!(error, Error::NeedsSentinel { .. }));
+    assert!(!has_flag(without));
+}
+
+#[test]
+fn an_overflow_file_has_the_sentinel_flag_if_it_needs_it() {
+    let directory = directory();
+    let registry = registry(&directory);
+    for index in 0..1023 {
+        let _counter = registry.counter::<u64>(format!("m{index}")).build().unwrap();
+    }
+    let _depth = registry.gauge::<i64>("depth").optional().build().unwrap();
+    let published = registry.publish().unwrap();
+    assert!(!read(&published).header.flags.contains(Flags::SENTINEL));
+    assert!(read(&published.overflow()[0]).header.flags.contains(Flags::SENTINEL));
 }
 
 #[test]
@@ -515,8 +550,7 @@ fn a_striped_counter_needs_a_stripe() {
 #[test]
 fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
     let directory = directory();
-    let builder = Registry::builder("app").directory(directory.path()).sentinel();
-    let registry = builder.build().unwrap();
+    let registry = registry(&directory);
     let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
     let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());
     let latency = latency.help("of requests").build_histogram(&buckets).unwrap();
@@ -553,12 +587,7 @@ fn a_histogram_counts_by_bucket_and_shows_only_buckets_that_were_hit() {
 #[test]
 fn a_histogram_is_registered_completely_or_not_at_all() {
     let directory = directory();
-    let registry = registry(&directory);
-    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
-    let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
-    let error = refused(histogram("latency"), "latency.bucket");
-    assert!(matches!(error, Error::NeedsSentinel { .. }));
-    let builder = Registry::builder("app").directory(directory.path()).cluster(321).sentinel();
+    let builder = Registry::builder("app").directory(directory.path()).cluster(321);
     let registry = builder.per_process().build().unwrap();
     let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
     let histogram = |name: &str| registry.counter::<u64>(name).build_histogram(&buckets);
@@ -577,8 +606,7 @@ fn a_histogram_is_registered_completely_or_not_at_all() {
 fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
     let directory = directory();
     for isolated in [false, true] {
-        let registry = Registry::builder("app").directory(directory.path()).sentinel();
-        let registry = registry.build().unwrap();
+        let registry = registry(&directory);
         let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
         let latency = registry.counter::<u64>("latency");
         let latency = if isolated { latency.isolated() } else { latency };
@@ -605,7 +633,7 @@ fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
 fn a_histogram_without_a_file_counts_as_well() {
     let directory = directory();
     let missing = directory.path().join("missing");
-    let registry = Registry::builder("app").directory(missing).sentinel().lenient();
+    let registry = Registry::builder("app").directory(missing).lenient();
     let registry = registry.build().unwrap();
     let buckets = registry.buckets(Buckets::new(8, u64::MAX)).unwrap();
     let mut latency = registry.counter::<u64>("latency").owned().build_histogram(&buckets).unwrap();

@@ -48,6 +48,8 @@ impl Header {
     pub const GENERATION1: usize = std::mem::offset_of!(Self, generation1);
     /// Where `generation2` is.
     pub const GENERATION2: usize = std::mem::offset_of!(Self, generation2);
+    /// Where `toc_count` is, and with it in one word, `flags`.
+    pub const TOC_COUNT: usize = std::mem::offset_of!(Self, toc_count);
 }
 
 #[cfg(all(test, target_endian = "little"))]
@@ -77,5 +79,6 @@ mod tests {
         assert_eq!(header.as_bytes(), bytes);
         assert_eq!(Header::read_from_bytes(&bytes), Ok(header));
         assert_eq!((Header::GENERATION1, Header::GENERATION2), (8, 16));
+        assert_eq!(Header::TOC_COUNT, 24);
     }
 }

@@ -29,7 +29,7 @@ fn of(metric: &str, instance: Option<&str>) -> (String, Option<String>) {
 
 /// A registry whose first file is full of metrics.
 fn full(directory: &Path) -> LiveRegistry {
-    let registry = Registry::builder("app").directory(directory).cluster(7).sentinel();
+    let registry = Registry::builder("app").directory(directory).cluster(7);
     let registry = registry.live().build().unwrap();
     for index in 0..1023 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();
@@ -266,7 +266,7 @@ fn labels_of_all_metrics_reach_overflow_files_in_clusters_of_their_own() {
 #[test]
 fn histograms_and_stripes_count_in_live_files_as_in_others() {
     let directory = directory();
-    let registry = Registry::builder("app").directory(directory.path()).cluster(7).sentinel();
+    let registry = Registry::builder("app").directory(directory.path()).cluster(7);
     let registry = registry.live().build().unwrap();
     let buckets = registry.buckets(Buckets::new(1, 10)).unwrap();
     let latency = registry.counter::<u64>("latency").units(Units::nanoseconds());

@@ -152,7 +152,7 @@ fn gauges(options: &Options, programs: &Programs) -> Result<(), String> {
 
 fn histograms(options: &Options) -> Result<(), String> {
     let n = options.count;
-    let registry = Registry::builder("histograms").sentinel().build().map_err(text_of)?;
+    let registry = Registry::builder("histograms").build().map_err(text_of)?;
     let buckets = registry.buckets(Buckets::new(3, 100_000_000_000)).map_err(text_of)?;
     let shared = registry.counter::<u64>("shared").units(Units::nanoseconds());
     let shared = shared.build_histogram(&buckets).map_err(text_of)?;
