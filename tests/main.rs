@@ -41,6 +41,7 @@
 //! | `derived_metrics` | expressions have the values of PCP's derived metrics |
 //! | `quantiles` | a recorded histogram reads back as quantiles |
 //! | **Workspace** | |
+//! | `documentation` | commands, configurations and code in the documentation are valid |
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
 //! | `manual_pages` | manual pages, unit and installation are complete |
@@ -64,6 +65,7 @@ mod crash_repair;
 mod demo;
 mod dependencies;
 mod derived_metrics;
+mod documentation;
 mod dump_command;
 mod failures;
 mod file_growth;

@@ -190,3 +190,7 @@ pub use options::RegistryBuilder;
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use published::{Published, warn};
 pub use registry::{Indom, Registry};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -300,3 +300,7 @@ mod tests {
         assert!(lowest.contains('0') && lowest.chars().any(is_dots), "{text}");
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -30,3 +30,7 @@ pub mod mapping;
 pub mod view;
 
 pub use directory::{DEFAULT_TMP_DIR, mmv_directory};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

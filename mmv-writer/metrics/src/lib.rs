@@ -299,3 +299,7 @@ fn warning(text: &impl Display) {
         mmv_writer::warn(&format!("metrics: {text}\n"));
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
