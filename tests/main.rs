@@ -23,6 +23,7 @@
 //! | `flight_recorder` | `capture` writes the samples in memory as an archive |
 //! | `self_monitoring` | the archive has the agent's own events and metrics |
 //! | `status_command` | `mmv-agent status` reports the state of a running agent |
+//! | `user_directories` | without privileges, programs, agent and commands find the same directories |
 //! | `record_command` | `mmv-agent record` logs a command while it runs |
 //! | `pmproxy_discovery` | pmproxy finds the agent's archives and follows them |
 //! | `soak` | one failure, repeated |
@@ -91,3 +92,4 @@ mod soak;
 mod status_command;
 mod structure;
 mod summary_command;
+mod user_directories;

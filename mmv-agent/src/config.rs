@@ -7,6 +7,7 @@
 //! Invariant: options override the file, which overrides the defaults; a file with an
 //! error changes nothing.
 
+mod directories;
 pub(crate) mod error;
 mod file;
 mod invocation;
@@ -14,9 +15,11 @@ mod pmlogger;
 mod settings;
 mod values;
 
-use std::env;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
+use directories::from_systemd;
+pub(crate) use directories::{find_mmv_file, sockets};
 pub(crate) use error::ConfigError;
 pub(crate) use invocation::Invocation;
 pub(crate) use settings::{
@@ -24,14 +27,6 @@ pub(crate) use settings::{
     Limits, LogMode, ReloadableSettings, Retention, Rotation, Settings,
 };
 pub(crate) use values::{SyncPolicy, parse_duration};
-
-/// The status socket in the runtime directory that systemd sets up.
-const SOCKET: &str = "status.sock";
-/// Its path with our unit.
-pub(crate) const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
-
-/// The directory for archives where neither an option nor systemd names one.
-pub(crate) const DEFAULT_ARCHIVE_DIR: &str = "/var/log/mmv-agent";
 
 impl Settings {
     /// A one-line summary.
@@ -64,30 +59,37 @@ impl Settings {
     }
 }
 
-impl Destination {
-    /// The status socket of the agent: in systemd's `$RUNTIME_DIRECTORY`, else in the
-    /// directory for archives; `None` if the user named the archive.
-    pub(crate) fn socket(&self, host: &str) -> Option<PathBuf> {
-        let runtime = from_systemd("RUNTIME_DIRECTORY").map(|directory| directory.join(SOCKET));
-        runtime.or_else(|| match self {
-            Self::Directory(directory) => {
-                Some(directory.join(host.replace('/', "_")).join(".mmv-agent.sock"))
+impl FixedSettings {
+    /// Creates the directory of MMV files if it is the default one, and returns one line
+    /// about all directories of a run and why they are used.
+    pub(crate) fn prepare(&self, socket: Option<&Path>) -> String {
+        let why = |reason: Option<String>| reason.map(|reason| format!(" ({reason})"));
+        let reason = why(directories::prepare_mmv_dir(&self.mmv_dir)).unwrap_or_default();
+        let mut line = format!("MMV files: {}{reason}", self.mmv_dir.display());
+        let _ = match &self.destination {
+            Destination::Directory(directory) => {
+                let of_user = directories::are_of_the_user(directory);
+                let reason = if of_user { " (of this user)" } else { "" };
+                write!(line, "; archives: {}{reason}", directory.display())
             }
-            Self::Base(_) => None,
-        })
+            Destination::Base(base) => write!(line, "; archive: {}", base.display()),
+        };
+        if let Some(socket) = socket {
+            let _ = write!(line, "; socket: {}", socket.display());
+        }
+        line
     }
 }
 
-/// The directory for archives when no option names one: systemd's
-/// `$LOGS_DIRECTORY`, else [`DEFAULT_ARCHIVE_DIR`].
-pub(crate) fn default_archive_dir() -> PathBuf {
-    from_systemd("LOGS_DIRECTORY").unwrap_or_else(|| PathBuf::from(DEFAULT_ARCHIVE_DIR))
-}
-
-fn from_systemd(variable: &str) -> Option<PathBuf> {
-    let list = env::var(variable).ok()?;
-    // With several directories in the unit this is a list; ours is first.
-    list.split(':').next().filter(|first| !first.is_empty()).map(PathBuf::from)
+impl Destination {
+    /// The status socket of the agent; `None` if the user named the archive.
+    pub(crate) fn socket(&self, host: &str) -> Option<PathBuf> {
+        let archives = match self {
+            Self::Directory(directory) => Some(directory.as_path()),
+            Self::Base(_) => None,
+        };
+        directories::socket(archives, host)
+    }
 }
 
 #[cfg(test)]

@@ -89,13 +89,14 @@ impl RunningAgent {
 /// Any [`Error`].
 pub(crate) fn run(invocation: &Invocation) -> Result<Summary, Error> {
     let settings = invocation.settings()?;
+    let host = Host::here();
+    let status = settings.fixed.destination.socket(&host.name);
+    info!("{}", settings.fixed.prepare(status.as_deref()));
     descriptor_budget::raise_limit();
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(invocation.clone(), commands.clone()).map_err(setup("signals"))?;
     let agent = start_with(&settings, commands.clone(), inbox)?;
-    let host = Host::here();
-    let status = settings.fixed.destination.socket(&host.name);
     let capture = status.as_deref().map(capture_socket::socket);
     if let Some(socket) = &status
         && let Err(error) = status_socket::serve(socket, commands.clone())

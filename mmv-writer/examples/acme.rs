@@ -8,19 +8,21 @@
 //! Without a directory the file `acme` goes to this machine's MMV directory,
 //! where pmcd (`pminfo -f mmv.acme`) and `mmv-agent run` find it.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Label, Registry, Units, mmv_directory};
+use mmv_writer::{Label, Registry, Units};
 
 const PRODUCTS: [&str; 3] = ["Anvils", "Rockets", "Giant_Rubber_Bands"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("acme");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let registry = Registry::builder("acme").directory(directory).cluster(321).build()?;
+    let registry = options.cluster(321).build()?;
     registry.label(Label::new("owner", "Wile E. Coyote").optional())?;
     let products = registry
         .indom("products")

@@ -6,18 +6,20 @@
 //!
 //! Without a directory the file `kinds` goes to this machine's MMV directory.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{Buckets, Registry, Units, mmv_directory};
+use mmv_writer::{Buckets, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("kinds");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let registry = Registry::builder("kinds").directory(directory).build()?;
+    let registry = options.build()?;
     let queues = registry.indom("queues").names(["in", "out"]).build()?;
     let stripes = registry.stripes(2)?;
     let events = registry.counter::<u64>("events").units(Units::count()).build()?;

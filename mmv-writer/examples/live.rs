@@ -8,19 +8,21 @@
 //! tenth again. Without a directory the file `live` goes to this machine's MMV
 //! directory.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Family, Registry, Units, mmv_directory};
+use mmv_writer::{Counter, Family, Registry, Units};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("live");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let sessions = arguments.next().map_or(Ok(10_000), |sessions| sessions.parse::<u64>())?;
     let a_second = arguments.next().map_or(Ok(500.0), |rate| rate.parse::<f64>())?;
 
-    let registry = Registry::builder("live").directory(directory).live().build()?;
+    let registry = options.live().build()?;
     let opened = registry.counter::<u64>("opened").units(Units::count()).build()?;
     let users = registry.indom("users").help("sessions").build()?;
     let requests: Family<Counter<u64>> =

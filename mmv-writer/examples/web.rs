@@ -8,13 +8,10 @@
 //! Without a directory the file `web` goes to this machine's MMV directory. Works,
 //! unseen, also where no file can be made.
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmv_writer::{
-    Buckets, Counter, Error, Gauge, Histogram, Instances, Registry, Striped, Units, mmv_directory,
-};
+use mmv_writer::{Buckets, Counter, Error, Gauge, Histogram, Instances, Registry, Striped, Units};
 
 const THREADS: usize = 4;
 const CODES: [&str; 3] = ["200", "404", "500"];
@@ -69,10 +66,13 @@ fn work(metrics: &Metrics, end: Instant) {
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("web");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
 
-    let registry = Registry::builder("web").directory(directory).lenient().build()?;
+    let registry = options.lenient().build()?;
     let metrics = Metrics::register(&registry)?;
     let _published = registry.publish()?;
 

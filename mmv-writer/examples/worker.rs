@@ -7,18 +7,20 @@
 //! Each process has a file `worker.PID`; the metric `mmv.worker.jobs` has an
 //! instance for each. Works, unseen, also where no file can be made.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use mmv_writer::{Counter, Instances, Registry, Units, mmv_directory};
+use mmv_writer::{Counter, Instances, Registry, Units};
 
 fn main() -> Result<(), mmv_writer::Error> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("worker");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
 
-    let builder = Registry::builder("worker").directory(directory).cluster(322);
+    let builder = options.cluster(322);
     let registry = builder.per_process().lenient().build()?;
     let process = registry.process()?;
     let jobs: Instances<Counter<u64>> = registry

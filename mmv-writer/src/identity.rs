@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mmv_format::directory::MmvDirectory;
 use mmv_format::file::TemporaryFile;
 use mmv_format::layout::{Flags, Header, MAGIC, TocEntry, Version};
 use zerocopy::IntoBytes;
@@ -25,6 +26,8 @@ pub(crate) struct FileIdentity {
     pub(crate) name: String,
     /// Its path after publication.
     pub(crate) path: PathBuf,
+    /// The directory, if the program names none: it is created where that is allowed.
+    pub(crate) chosen: Option<MmvDirectory>,
     pub(crate) cluster: u32,
     /// Those that it has at first.
     pub(crate) flags: Flags,
@@ -36,6 +39,9 @@ pub(crate) struct FileIdentity {
 impl FileIdentity {
     /// Creates the temporary file, after removing stale ones.
     pub(crate) fn temporary(&self) -> Result<TemporaryFile, Error> {
+        if let Some(chosen) = &self.chosen {
+            chosen.prepare()?;
+        }
         Ok(TemporaryFile::create(self.path.parent().unwrap_or(Path::new("")), &self.name)?)
     }
 

@@ -134,8 +134,9 @@
 //!
 //! It logs nothing, except for the one line of a lenient registry, and serves
 //! nothing. It starts no thread, except for one that sleeps up to 100 ms to announce
-//! a burst of changes in a [`LiveRegistry`]. It needs a directory to write to, and no
-//! installation of PCP.
+//! a burst of changes in a [`LiveRegistry`]. It needs no installation of PCP and no
+//! privileges: without them files go into a directory of the user, where an agent of the
+//! same user looks for them ([`MmvDirectory`]).
 //!
 //! # Read the modules in this order
 //!
@@ -184,6 +185,7 @@ pub use metric::{
     Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,
     Stripe, Striped, Text, Timer, Timing,
 };
+pub use mmv_format::directory::MmvDirectory;
 pub use mmv_format::layout::Version;
 pub use mmv_format::mmv_directory;
 pub use options::RegistryBuilder;

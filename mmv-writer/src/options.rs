@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use mmv_format::directory::MmvDirectory;
 use mmv_format::layout::{Flags, MAX_CLUSTER, Version};
-use mmv_format::mmv_directory;
 
 use crate::Error;
 use crate::identity::{Absent, FileIdentity};
@@ -44,8 +44,9 @@ impl RegistryBuilder {
         }
     }
 
-    /// Puts the file into this directory, which must exist; the default is
-    /// [`mmv_directory`].
+    /// Puts the file into this directory, which must exist; the default is what
+    /// [`MmvDirectory::choose`] gives: the system's, or the user's own, which is then
+    /// created. [`Published::path`](crate::Published::path) is the result.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
@@ -159,7 +160,9 @@ impl RegistryBuilder {
         if self.per_process && self.cluster == 0 {
             return Err(Error::NeedsCluster { name: self.name.clone() });
         }
-        let directory = self.directory.clone().unwrap_or_else(mmv_directory);
+        let chosen = self.directory.is_none().then(MmvDirectory::choose);
+        let chosen_path = chosen.as_ref().map(MmvDirectory::path);
+        let directory = self.directory.as_deref().or(chosen_path).unwrap_or(Path::new(""));
         let clusters = match self.overflow_cluster {
             Some(cluster) => {
                 Error::check_range("cluster", &self.name, cluster, 1, MAX_CLUSTER)?;
@@ -175,6 +178,6 @@ impl RegistryBuilder {
             Absent::Always => self.flags.with(Flags::SENTINEL),
             Absent::ByNeed | Absent::Never => self.flags,
         };
-        Ok((FileIdentity { name, path, cluster, flags, absent, prefix }, clusters))
+        Ok((FileIdentity { name, path, chosen, cluster, flags, absent, prefix }, clusters))
     }
 }

@@ -69,7 +69,8 @@ impl Overflow {
         self.number = number;
         self.count += 1;
         let (flags, absent) = (self.first.flags.with(Flags::NO_PREFIX), self.first.absent);
-        Ok(Some(FileIdentity { name, path, cluster, flags, absent, prefix }))
+        let chosen = None;
+        Ok(Some(FileIdentity { name, path, chosen, cluster, flags, absent, prefix }))
     }
 }
 

@@ -14,6 +14,13 @@ pub(crate) fn mmv_archive() -> PathBuf {
     directory().join("mmv-archive")
 }
 
+/// An example of `mmv-writer`.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| built(&["-p", "mmv-writer", "--examples"]));
+    directory.join("examples").join(name)
+}
+
 /// The static library with the C interface.
 pub(crate) fn capi_archive() -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();

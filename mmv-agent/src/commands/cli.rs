@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use clap_complete::Shell;
 
 use super::recording::Recording;
 use super::{capture, demo, inspect};
-use crate::config::{Destination, Invocation, UNIT_SOCKET, default_archive_dir, parse_duration};
+use crate::config::{Invocation, find_mmv_file, parse_duration, sockets};
 use crate::control::{status_socket, stderr_log};
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::host::Host;
@@ -142,27 +143,26 @@ struct CaptureOptions {
 /// Selects the agent.
 #[derive(Debug, Args)]
 struct AgentOptions {
-    /// The agent's directory for archives [default: the agent that systemd
-    /// runs, else that of /var/log/mmv-agent]
+    /// The agent's directory for archives [default: the agent of this user, else
+    /// that of the system]
     #[arg(long, value_name = "DIR")]
     archive_dir: Option<PathBuf>,
 }
 
 impl AgentOptions {
-    /// The status socket of the agent.
+    /// The status socket of the agent: the first at which one answers, else the
+    /// likeliest.
     fn socket(&self) -> PathBuf {
-        let unit = PathBuf::from(UNIT_SOCKET);
-        if self.archive_dir.is_none() && unit.exists() {
-            return unit;
-        }
-        let directory = self.archive_dir.clone().unwrap_or_else(default_archive_dir);
-        Destination::Directory(directory).socket(&Host::here().name).unwrap_or(unit)
+        let mut sockets = sockets(self.archive_dir.as_deref(), &Host::here().name);
+        let answers = sockets.iter().position(|socket| UnixStream::connect(socket).is_ok());
+        sockets.swap_remove(answers.unwrap_or(0))
     }
 }
 
 #[derive(Debug, Args)]
 struct InspectOptions {
-    /// The file
+    /// The file; a name without a slash is also that of a file in the directory of MMV
+    /// files
     #[arg(value_name = "FILE.mmv")]
     file: PathBuf,
     /// Print one JSON object
@@ -247,12 +247,13 @@ fn capture_command(options: &CaptureOptions) -> ExitCode {
 }
 
 fn inspect_command(options: &InspectOptions) -> ExitCode {
-    let report = match inspect::inspect(&options.file) {
+    let file = find_mmv_file(&options.file);
+    let report = match inspect::inspect(&file) {
         Ok(report) => report,
         Err(error) => {
             let denied = error.kind() == io::ErrorKind::PermissionDenied;
             let code = if denied { EXIT_PERMISSION } else { EXIT_IO };
-            return fail(&format!("{}: {error}", options.file.display()), code);
+            return fail(&format!("{}: {error}", file.display()), code);
         }
     };
     let result = inspect::print(&report, options.json, &mut io::BufWriter::new(io::stdout()));

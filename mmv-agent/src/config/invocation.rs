@@ -21,12 +21,15 @@ pub(crate) struct Invocation {
     pub pmlogger_config: Option<PathBuf>,
     /// The directory of MMV files [default: `$PCP_TMP_DIR/mmv` from the
     /// environment, else from `$PCP_CONF` or /etc/pcp.conf, else
-    /// /var/lib/pcp/tmp/mmv]
+    /// /var/lib/pcp/tmp/mmv; where this user may not write there, mmv in
+    /// `$XDG_RUNTIME_DIR`, else in ~/.local/state: where programs of this user
+    /// publish]
     #[arg(long, value_name = "DIR")]
     pub mmv_dir: Option<PathBuf>,
     /// The directory for archives, which are called HOST/YYYYMMDD.HH.MM after their
-    /// start in UTC [default: `$LOGS_DIRECTORY` as set by systemd, else
-    /// /var/log/mmv-agent]
+    /// start in UTC [default: `$LOGS_DIRECTORY` as set by systemd; for root
+    /// /var/log/mmv-agent, for other users mmv-agent/archives in `$XDG_STATE_HOME`,
+    /// else in ~/.local/state]
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub archive_dir: Option<PathBuf>,
     /// The base name of the archive, instead of a directory

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_format::mmv_directory;
 use pcp_archive::{Compression, Version};
 use pcp_types::{InstanceId, names};
 use serde::{Deserialize, Serialize};
 
-use super::default_archive_dir;
+use super::directories;
 use super::values::{self, SyncPolicy};
 
 /// Everything a run of the agent depends on.
@@ -266,8 +265,8 @@ impl From<PathBuf> for Destination {
 impl Default for FixedSettings {
     fn default() -> Self {
         Self {
-            mmv_dir: mmv_directory(),
-            destination: Destination::Directory(default_archive_dir()),
+            mmv_dir: directories::mmv_dir(),
+            destination: Destination::Directory(directories::archive_dir()),
             state_dir: None,
             archive_version: Version::V3,
             own_metrics: true,

@@ -1,77 +1,14 @@
-//! Where MMV files are: `$PCP_TMP_DIR/mmv`.
+//! Where MMV files are.
 //!
-//! `PCP_TMP_DIR` comes from the environment, else from PCP's configuration file
-//! (`$PCP_CONF`, else `$PCP_DIR/etc/pcp.conf`, else `/etc/pcp.conf`), else it is
-//! `/var/lib/pcp/tmp`. The environment is read, never changed. Source:
-//! `pcp.conf(5)`, `src/libpcp/src/config.c` of PCP.
+//! [`mmv_directory`] is PCP's rule, for interfaces that promise it. [`MmvDirectory::choose`]
+//! is ours, for programs and agents that must work without privileges as well: it comes to
+//! the same directory in each process of a user, whichever starts first.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+mod choice;
+mod pcp;
+mod process;
+mod user;
 
-/// `PCP_TMP_DIR` where neither the environment nor a configuration names it.
-pub const DEFAULT_TMP_DIR: &str = "/var/lib/pcp/tmp";
-
-const VARIABLE: &str = "PCP_TMP_DIR";
-
-/// The directory of this machine's MMV files. It need not exist.
-pub fn mmv_directory() -> PathBuf {
-    locate(|name| std::env::var_os(name), |path| std::fs::read_to_string(path).ok())
-}
-
-fn locate(
-    variable: impl Fn(&str) -> Option<OsString>,
-    read: impl Fn(&Path) -> Option<String>,
-) -> PathBuf {
-    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let configured = || {
-        let file = set("PCP_CONF").unwrap_or_else(|| {
-            set("PCP_DIR").unwrap_or_else(|| PathBuf::from("/")).join("etc/pcp.conf")
-        });
-        read(&file)?.lines().rev().find_map(assignment)
-    };
-    let tmp = set(VARIABLE).or_else(configured);
-    tmp.unwrap_or_else(|| PathBuf::from(DEFAULT_TMP_DIR)).join("mmv")
-}
-
-/// The value of a line `PCP_TMP_DIR=value`, without quotes around it.
-fn assignment(line: &str) -> Option<PathBuf> {
-    let value = line.trim().strip_prefix(VARIABLE)?.strip_prefix('=')?.trim();
-    let value = value.trim_matches(|quote| quote == '"' || quote == '\'');
-    (!value.is_empty()).then(|| PathBuf::from(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(environment: &[(&str, &str)], files: &[(&str, &str)]) -> String {
-        let variable = |name: &str| {
-            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
-        };
-        let read = |path: &Path| {
-            files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).into())
-        };
-        locate(variable, read).to_str().unwrap().to_owned()
-    }
-
-    #[test]
-    fn the_environment_comes_first() {
-        let files = [("/etc/pcp.conf", "PCP_TMP_DIR=/conf\n")];
-        assert_eq!(with(&[("PCP_TMP_DIR", "/env")], &files), "/env/mmv");
-    }
-
-    #[test]
-    fn then_the_configuration_file_that_the_environment_names() {
-        let text = "# PCP_TMP_DIR=/no\nPCP_LOG_DIR=/log\nPCP_TMP_DIR=\"/conf\"\n";
-        let files = [("/a/pcp.conf", text), ("/p/etc/pcp.conf", text), ("/etc/pcp.conf", text)];
-        assert_eq!(with(&[("PCP_CONF", "/a/pcp.conf")], &files[..1]), "/conf/mmv");
-        assert_eq!(with(&[("PCP_DIR", "/p")], &files[1..2]), "/conf/mmv");
-        assert_eq!(with(&[("PCP_TMP_DIR", "")], &files[2..]), "/conf/mmv");
-    }
-
-    #[test]
-    fn then_the_default() {
-        assert_eq!(with(&[], &[]), "/var/lib/pcp/tmp/mmv");
-        assert_eq!(with(&[], &[("/etc/pcp.conf", "PCP_TMP_DIR=\n")]), "/var/lib/pcp/tmp/mmv");
-    }
-}
+pub use choice::{MmvDirectory, Reason};
+pub use pcp::{DEFAULT_TMP_DIR, mmv_directory};
+pub use user::UserDirectories;

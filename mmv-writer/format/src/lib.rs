@@ -11,6 +11,7 @@
 //! | [`layout`] | every byte of the format, as structs with checked sizes |
 //! | [`view`] | the metadata of a foreign file, each byte checked |
 //! | [`mapping`] | the values of a foreign file, mapped and guarded against truncation |
+//! | [`directory`] | where files are, by PCP's rule and for users without privileges |
 //! | [`mod@file`] | a file of one's own: hidden until it is complete, then renamed |
 //!
 //! `unsafe` is in [`mapping`] and [`mapping::guard`] alone.
@@ -20,7 +21,7 @@
 #![cfg_attr(not(test), warn(clippy::big_endian_bytes, clippy::little_endian_bytes))]
 
 #[forbid(unsafe_code)]
-mod directory;
+pub mod directory;
 #[forbid(unsafe_code)]
 pub mod file;
 #[forbid(unsafe_code)]

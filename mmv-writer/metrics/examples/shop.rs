@@ -7,13 +7,12 @@
 //! Without a directory the file `shop` goes to this machine's MMV directory, where
 //! pmcd (`pminfo -f mmv.shop`) and `mmv-agent run` find it.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use metrics::{Unit, counter, describe_counter, describe_histogram, gauge, histogram};
 use mmv_metrics::Recorder;
-use mmv_writer::{Registry, mmv_directory};
+use mmv_writer::Registry;
 
 const PATHS: [&str; 3] = ["/", "/cart", "/checkout"];
 
@@ -28,10 +27,13 @@ fn serve(path: &'static str, turn: usize) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().map_or_else(mmv_directory, PathBuf::from);
+    let mut options = Registry::builder("shop");
+    if let Some(directory) = arguments.next() {
+        options = options.directory(directory);
+    }
     let seconds = arguments.next().map_or(Ok(60), |seconds| seconds.parse())?;
 
-    let file = Registry::builder("shop").directory(directory).lenient();
+    let file = options.lenient();
     let _published = Recorder::on(file.live())?.install()?;
     describe_counter!("http.requests", Unit::Count, "requests answered");
     describe_histogram!("http.latency", Unit::Seconds, "time to answer a request");

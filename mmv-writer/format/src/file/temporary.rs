@@ -122,6 +122,9 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
         Ok(file) => file,
         // A process in another PID namespace has our number: try the next name.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(FileError::with("create a file in this directory", directory)(error));
+        }
         Err(error) => return Err(FileError::with("create", path)(error)),
     };
     let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

@@ -1,0 +1,141 @@
+//! The directories and sockets that hold where neither the file nor an option names one.
+//!
+//! As a service of the system, which systemd tells by `$LOGS_DIRECTORY` and the like, and
+//! as root the agent uses the system's; as any other user that user's own, in the same
+//! places as the programs and commands of that user, whatever starts first.
+
+use std::env;
+use std::path::{Component, Path, PathBuf};
+
+use mmv_format::directory::{MmvDirectory, Reason, UserDirectories};
+use mmv_format::file::{open, read_header};
+use mmv_format::layout::{Header, MAGIC};
+use mmv_format::mmv_directory;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat, geteuid};
+use tracing::warn;
+
+/// The status socket in the runtime directory that systemd sets up.
+const SOCKET: &str = "status.sock";
+/// Its path with our unit.
+const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
+/// The directory for archives of the whole system.
+pub(super) const SYSTEM_ARCHIVES: &str = "/var/log/mmv-agent";
+/// Our part of the user's directories.
+const OURS: &str = "mmv-agent";
+
+/// The directory of MMV files: for a service of the system by PCP's rule, else the one
+/// that programs of this user choose.
+pub(crate) fn mmv_dir() -> PathBuf {
+    if is_system_service() { mmv_directory() } else { MmvDirectory::choose().path().to_owned() }
+}
+
+/// The file that is meant by `file`: a name alone is also that of a file in the directory
+/// of MMV files, unless the current directory has an MMV file of that name; the program of
+/// that name may be there.
+pub(crate) fn find_mmv_file(file: &Path) -> PathBuf {
+    let is_name = file.components().eq(file.file_name().map(Component::Normal));
+    let is_meant = || open(file).and_then(|file| read_header(&file)).is_some_and(is_mmv);
+    let published = || Some(mmv_dir().join(file)).filter(|path| path.exists());
+    let published = if is_name && !is_meant() { published() } else { None };
+    published.unwrap_or_else(|| file.to_owned())
+}
+
+fn is_mmv(header: Header) -> bool {
+    header.magic == MAGIC
+}
+
+/// The directory for archives: systemd's `$LOGS_DIRECTORY`, else that of the system if
+/// this user may write there or is root, else one in the user's state directory.
+pub(crate) fn archive_dir() -> PathBuf {
+    let system = || PathBuf::from(SYSTEM_ARCHIVES);
+    from_systemd("LOGS_DIRECTORY").unwrap_or_else(|| {
+        if is_for_the_system() { system() } else { user_archives().unwrap_or_else(system) }
+    })
+}
+
+/// Whether archives of this user are those of the whole system.
+fn is_for_the_system() -> bool {
+    let flags = AccessFlags::W_OK | AccessFlags::X_OK;
+    let writable = || faccessat(AT_FDCWD, SYSTEM_ARCHIVES, flags, AtFlags::AT_EACCESS).is_ok();
+    geteuid().is_root() || writable()
+}
+
+fn user_archives() -> Option<PathBuf> {
+    UserDirectories::of_this_process().state.map(|state| state.join(OURS).join("archives"))
+}
+
+/// Whether these are the archives of this user by default.
+pub(super) fn are_of_the_user(archives: &Path) -> bool {
+    user_archives().as_deref() == Some(archives)
+}
+
+/// Creates the directory of MMV files if it is the default one; a failure is for the log.
+/// Returns why it is used, unless it was configured.
+pub(super) fn prepare_mmv_dir(directory: &Path) -> Option<String> {
+    if is_system_service() && directory == mmv_directory() {
+        return Some(Reason::System.to_string());
+    }
+    let chosen = MmvDirectory::choose();
+    if directory != chosen.path() {
+        return None;
+    }
+    if let Err(error) = chosen.prepare() {
+        warn!(%error, "no program can publish metrics");
+    }
+    Some(chosen.reason().to_string())
+}
+
+/// The status socket of an agent: in systemd's `$RUNTIME_DIRECTORY`; for the user's default
+/// archives in the user's runtime directory; else in the directory for archives; `None`
+/// without one.
+pub(super) fn socket(archives: Option<&Path>, host: &str) -> Option<PathBuf> {
+    if let Some(runtime) = from_systemd("RUNTIME_DIRECTORY") {
+        return Some(runtime.join(SOCKET));
+    }
+    let archives = archives?;
+    let runtime = UserDirectories::of_this_process().runtime;
+    Some(match runtime.filter(|_| are_of_the_user(archives)) {
+        Some(runtime) => runtime.join(OURS).join(SOCKET),
+        None => socket_among_archives(archives, host),
+    })
+}
+
+fn socket_among_archives(directory: &Path, host: &str) -> PathBuf {
+    directory.join(host.replace('/', "_")).join(".mmv-agent.sock")
+}
+
+/// The status sockets at which an agent may answer, the likeliest first: that of a
+/// directory for archives, or without one that of the agent of this user, then that of the
+/// system.
+pub(crate) fn sockets(archive_dir: Option<&Path>, host: &str) -> Vec<PathBuf> {
+    if let Some(directory) = archive_dir {
+        return socket(Some(directory), host).into_iter().collect();
+    }
+    let own = socket(Some(&self::archive_dir()), host);
+    // Of an agent that had no runtime directory.
+    let among = user_archives().map(|directory| socket_among_archives(&directory, host));
+    let unit = PathBuf::from(UNIT_SOCKET);
+    let system = socket_among_archives(Path::new(SYSTEM_ARCHIVES), host);
+    let own = own.into_iter().chain(among);
+    if is_for_the_system() && from_systemd("RUNTIME_DIRECTORY").is_none() {
+        [unit, system].into_iter().chain(own).collect()
+    } else {
+        own.chain([unit, system]).collect()
+    }
+}
+
+/// Whether systemd runs the agent for the whole system: a user's systemd sets
+/// `$XDG_RUNTIME_DIR` as well.
+fn is_system_service() -> bool {
+    let variables = ["LOGS_DIRECTORY", "STATE_DIRECTORY", "RUNTIME_DIRECTORY"];
+    env::var_os("XDG_RUNTIME_DIR").is_none()
+        && variables.into_iter().any(|name| from_systemd(name).is_some())
+}
+
+/// The first directory of a variable that systemd sets for directories of a unit.
+pub(super) fn from_systemd(variable: &str) -> Option<PathBuf> {
+    let list = env::var(variable).ok()?;
+    // With several directories in the unit this is a list; ours is first.
+    list.split(':').next().filter(|first| !first.is_empty()).map(PathBuf::from)
+}
