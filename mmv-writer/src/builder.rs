@@ -13,13 +13,14 @@ use crate::metric::{
 use crate::registration::{Help, IndomSpec, MetricSpec};
 use crate::{Error, Label};
 pub use histogram::BucketIndom;
-pub(crate) use histogram::add_buckets;
+pub(crate) use histogram::{SharedBuckets, add_buckets};
 
 /// Takes metrics: a [`Registry`](crate::Registry) or a
 /// [`LiveRegistry`](crate::LiveRegistry). Implemented here only.
 pub trait Registrar: sealed::Registrar {}
 
 pub(crate) mod sealed {
+    use super::histogram::SharedBuckets;
     use crate::Error;
     use crate::mapping::CellStrip;
     use crate::metric::ValueSlot;
@@ -29,7 +30,7 @@ pub(crate) mod sealed {
     /// each.
     pub trait Registrar {
         /// A domain with fixed instances.
-        type Indom;
+        type Indom: Clone;
 
         /// Registers a domain.
         fn add_indom(&self, spec: IndomSpec) -> Result<Self::Indom, Error>;
@@ -39,6 +40,9 @@ pub(crate) mod sealed {
 
         /// Registers a metric with a value for each instance.
         fn add_fixed(&self, spec: MetricSpec, on: &Self::Indom) -> Result<Vec<ValueSlot>, Error>;
+
+        /// The domains of buckets that histograms share.
+        fn shared_buckets(&self) -> &SharedBuckets<Self::Indom>;
 
         /// Registers the counts of a histogram's buckets, and the sum of its values:
         /// both or none.

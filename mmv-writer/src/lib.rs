@@ -79,6 +79,12 @@
 //!
 //! Handles stay valid when the file is withdrawn; no reader sees them then.
 //!
+//! # Structs of metrics
+//!
+//! `#[derive(Metrics)]` (feature `derive`, on by default) makes a struct of handles one
+//! that registers itself, with names, help texts and units from its fields: see
+//! [`Metrics`].
+//!
 //! # Metrics and instances at run time
 //!
 //! A [`Registry`] is filled, then published, and does not change. Where
@@ -144,7 +150,7 @@
 //! `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
 //! and their checks, for both kinds of registries) -> `options`, `builder` (what the
 //! program calls) -> `registry` (files that are written once) -> `live` (files that
-//! grow). `mmv_format::layout` has the bytes of the format.
+//! grow) -> `derived` (structs of metrics). `mmv_format::layout` has the bytes of the format.
 
 #![warn(clippy::unwrap_used)]
 // MMV files have the byte order of their host.
@@ -152,6 +158,9 @@
 
 #[forbid(unsafe_code)]
 mod builder;
+#[doc(hidden)]
+#[forbid(unsafe_code)]
+pub mod derived;
 #[forbid(unsafe_code)]
 mod error;
 #[forbid(unsafe_code)]
@@ -175,6 +184,7 @@ mod registration;
 mod registry;
 
 pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};
+pub use derived::Metrics;
 pub use error::Error;
 pub use label::{Label, LabelValue};
 pub use live::{
@@ -185,6 +195,8 @@ pub use metric::{
     Instances, Interval, Measured, Number, Optional, OwnedCounter, OwnedGauge, OwnedHistogram,
     Stripe, Striped, Text, Timer, Timing,
 };
+#[cfg(feature = "derive")]
+pub use mmv_derive::Metrics;
 pub use mmv_format::directory::MmvDirectory;
 pub use mmv_format::layout::Version;
 pub use mmv_format::mmv_directory;

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use mmv_format::layout::Version;
 
-use crate::builder::{IndomBuilder, MetricBuilder, metric_kinds};
+use crate::builder::{IndomBuilder, MetricBuilder, SharedBuckets, metric_kinds};
 use crate::metric::{Counter, Discrete, Elapsed, Gauge, Number, Text, Timer};
 use crate::options::RegistryBuilder;
 use crate::overflow::remove_stale;
@@ -90,6 +90,7 @@ pub struct LiveRegistry {
     /// The first file.
     published: Published,
     options: LiveBuilder,
+    buckets: SharedBuckets<FixedIndom>,
 }
 
 /// Options for a live registry; see [`RegistryBuilder::live`].
@@ -176,7 +177,7 @@ impl LiveBuilder {
         remove_stale(&path, &[]);
         let announce_interval = self.announce_interval;
         let shared = Arc::new(Shared { state: RwLock::new(state), announce_interval });
-        Ok(LiveRegistry { shared, published, options: self })
+        Ok(LiveRegistry { shared, published, options: self, buckets: SharedBuckets::default() })
     }
 }
 

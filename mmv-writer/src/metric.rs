@@ -98,6 +98,8 @@ pub(crate) mod sealed {
         const SEMANTICS: Semantics;
         /// The units, unless the program chooses others.
         const UNITS: Units = Units::NONE;
+        /// Whether the program may choose the units.
+        const IS_MEASURED: bool = true;
         /// Whether the value may be absent, and is at first.
         const OPTIONAL: bool = false;
 

@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pcp_types::InstanceId;
 
 use crate::builder::{
-    BucketIndom, IndomBuilder, MetricBuilder, Registrar, add_buckets, add_stripes, metric_kinds,
-    sealed,
+    BucketIndom, IndomBuilder, MetricBuilder, Registrar, SharedBuckets, add_buckets, add_stripes,
+    metric_kinds, sealed,
 };
 use crate::mapping::CellStrip;
 use crate::metric::{
@@ -38,6 +38,7 @@ use draft::Draft;
 #[derive(Debug)]
 pub struct Registry {
     registrations: Mutex<Registrations<Draft>>,
+    buckets: SharedBuckets<Indom>,
 }
 
 /// A registered instance domain: what metrics with instances are registered on.
@@ -168,7 +169,7 @@ impl RegistryBuilder {
     /// cluster, and [`Error::Io`].
     pub fn build(self) -> Result<Registry, Error> {
         let registrations = Registrations::new(self.identity()?, (), self.pinned, self.lenient)?;
-        Ok(Registry { registrations: Mutex::new(registrations) })
+        Ok(Registry { registrations: Mutex::new(registrations), buckets: SharedBuckets::default() })
     }
 }
 
@@ -187,6 +188,10 @@ impl sealed::Registrar for Registry {
 
     fn add_fixed(&self, spec: MetricSpec, indom: &Indom) -> Result<Vec<ValueSlot>, Error> {
         self.registrations().add_fixed(spec, &indom.0)
+    }
+
+    fn shared_buckets(&self) -> &SharedBuckets<Indom> {
+        &self.buckets
     }
 
     fn add_histogram(

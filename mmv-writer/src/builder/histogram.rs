@@ -1,5 +1,7 @@
 //! Histograms: metrics on a domain of buckets.
 
+use std::sync::{Mutex, PoisonError};
+
 use pcp_types::Units;
 
 use super::{MetricBuilder, Registrar};
@@ -22,6 +24,28 @@ impl<I> BucketIndom<I> {
     pub fn buckets(&self) -> Buckets {
         self.buckets
     }
+}
+
+/// The domains of buckets that [`MetricBuilder::build_histogram_of`] made.
+#[derive(Debug)]
+pub struct SharedBuckets<I>(Mutex<Vec<BucketIndom<I>>>);
+
+impl<I> Default for SharedBuckets<I> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+/// The domain of these buckets that histograms share; registered by the first.
+fn shared<R: Registrar>(registry: &R, buckets: Buckets) -> Result<BucketIndom<R::Indom>, Error> {
+    let SharedBuckets(known) = registry.shared_buckets();
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(indom) = known.iter().find(|indom| indom.buckets == buckets) {
+        return Ok(indom.clone());
+    }
+    let indom = add_buckets(registry, buckets)?;
+    known.push(indom.clone());
+    Ok(indom)
 }
 
 /// Registers a domain of buckets.
@@ -88,6 +112,28 @@ impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
     pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<Histogram, Error> {
         Ok(Histogram::new(add_histogram(self.registry, self.spec, buckets)?))
     }
+
+    /// The same with a domain that all histograms registered by this method share if they
+    /// have the same buckets.
+    ///
+    /// ```
+    /// # use mmv_writer::{Buckets, Registry, Units};
+    /// # fn main() -> Result<(), mmv_writer::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let registry = Registry::builder("web").directory(directory.path()).build()?;
+    /// let latency = registry.counter::<u64>("latency").units(Units::microseconds());
+    /// let latency = latency.build_histogram_of(Buckets::for_units(Units::microseconds()))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As there, and as [`IndomBuilder::build`](crate::IndomBuilder::build).
+    pub fn build_histogram_of(self, buckets: Buckets) -> Result<Histogram, Error> {
+        let indom = shared(self.registry, buckets)?;
+        self.build_histogram(&indom)
+    }
 }
 
 impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
@@ -98,5 +144,15 @@ impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
     /// As there.
     pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<OwnedHistogram, Error> {
         Ok(OwnedHistogram::new(add_histogram(self.registry, self.spec, buckets)?))
+    }
+
+    /// As for a shared counter, with one writer.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn build_histogram_of(self, buckets: Buckets) -> Result<OwnedHistogram, Error> {
+        let indom = shared(self.registry, buckets)?;
+        self.build_histogram(&indom)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::LiveRegistry;
 use crate::Error;
-use crate::builder::{BucketIndom, Registrar, add_buckets, add_stripes, sealed};
+use crate::builder::{BucketIndom, Registrar, SharedBuckets, add_buckets, add_stripes, sealed};
 use crate::mapping::CellStrip;
 use crate::metric::{Buckets, ValueSlot};
 use crate::registration::{Indom, IndomSpec, MetricSpec};
@@ -76,6 +76,10 @@ impl sealed::Registrar for LiveRegistry {
 
     fn add_fixed(&self, spec: MetricSpec, indom: &FixedIndom) -> Result<Vec<ValueSlot>, Error> {
         self.shared.change(|state| state.registrations.add_fixed(spec, &indom.0))
+    }
+
+    fn shared_buckets(&self) -> &SharedBuckets<FixedIndom> {
+        &self.buckets
     }
 
     fn add_histogram(

@@ -1,5 +1,7 @@
 //! The buckets of a histogram.
 
+use pcp_types::Units;
+
 /// How values are sorted into buckets: each power of two is split into
 /// `2^precision` buckets of the same width, and small values have a bucket each.
 ///
@@ -31,6 +33,17 @@ impl Buckets {
         let precision =
             if precision > Self::MAX_PRECISION { Self::MAX_PRECISION } else { precision };
         Self { precision, split: 1 << precision, max }
+    }
+
+    /// Buckets for values in these units, of precision 3: times up to an hour, all other
+    /// values up to 2^64.
+    pub fn for_units(units: Units) -> Self {
+        const HOUR: f64 = 3600.0;
+        let is_time = (units.space_dimension(), units.time_dimension(), units.count_dimension());
+        match (is_time, units.time_scale_in_seconds()) {
+            ((0, 1, 0), Some(seconds)) => Self::new(3, (HOUR / seconds).max(1.0) as u64),
+            _ => Self::new(3, u64::MAX),
+        }
     }
 
     /// The precision.
@@ -153,6 +166,19 @@ mod tests {
         for (precision, seconds, all) in rows {
             assert_eq!(Buckets::new(precision, 100_000_000_000).count(), seconds);
             assert_eq!(Buckets::new(precision, u64::MAX).count(), all);
+        }
+    }
+
+    #[test]
+    fn times_have_buckets_up_to_an_hour_in_their_units() {
+        let most = |units| Buckets::for_units(units).max();
+        assert_eq!(most(Units::nanoseconds()), 3_600_000_000_000);
+        assert_eq!(most(Units::microseconds()), 3_600_000_000);
+        assert_eq!(most(Units::seconds()), 3600);
+        let day = Units::new([0, 1, 0], [0, 5, 0]).unwrap();
+        assert_eq!(most(day), 1);
+        for units in [Units::bytes(), Units::NONE, Units::seconds().per_second()] {
+            assert_eq!(most(units), u64::MAX, "{units}");
         }
     }
 

@@ -86,6 +86,7 @@ impl Handle for Elapsed {}
 impl sealed::Handle for Elapsed {
     const TYPE_CODE: i32 = TYPE_ELAPSED;
     const SEMANTICS: Semantics = Semantics::Counter;
+    const IS_MEASURED: bool = false;
     const UNITS: Units = Units::microseconds();
 
     fn on(slot: ValueSlot) -> Self {

@@ -104,6 +104,7 @@ impl<H: Handle> sealed::Handle for Optional<H> {
     const TYPE_CODE: i32 = H::TYPE_CODE;
     const SEMANTICS: Semantics = H::SEMANTICS;
     const UNITS: Units = H::UNITS;
+    const IS_MEASURED: bool = H::IS_MEASURED;
     const OPTIONAL: bool = true;
 
     fn on(slot: ValueSlot) -> Self {

@@ -101,6 +101,7 @@ impl Handle for Text {}
 impl sealed::Handle for Text {
     const TYPE_CODE: i32 = ValueType::String.code();
     const SEMANTICS: Semantics = Semantics::Discrete;
+    const IS_MEASURED: bool = false;
 
     fn on(slot: ValueSlot) -> Self {
         Self { cell: slot.cell, slot: slot.text.unwrap_or_default() }

@@ -84,6 +84,7 @@ impl Handle for Timer {}
 impl sealed::Handle for Timer {
     const TYPE_CODE: i32 = ValueType::U64.code();
     const SEMANTICS: Semantics = Semantics::Counter;
+    const IS_MEASURED: bool = false;
     const UNITS: Units = Units::nanoseconds();
 
     fn on(slot: ValueSlot) -> Self {

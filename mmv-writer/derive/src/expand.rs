@@ -1,0 +1,186 @@
+//! The implementation that the macro writes.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, LitStr, Result, Type};
+
+use crate::attributes::Attributes;
+
+/// The implementations of `Metrics` and `Field` for a struct.
+pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let name = &input.ident;
+    if let Some(parameter) = input.generics.params.first() {
+        return Err(Error::new(parameter.span(), "a struct of metrics has no generic parameters"));
+    }
+    let fields = match &input.data {
+        Data::Struct(data) => &data.fields,
+        Data::Enum(data) => return Err(no_struct(data.enum_token.span)),
+        Data::Union(data) => return Err(no_struct(data.union_token.span)),
+    };
+    let Fields::Named(fields) = fields else { return Err(no_struct(name.span())) };
+    let mut names = HashSet::new();
+    let mut checks = Vec::new();
+    let mut members = Vec::new();
+    let mut errors: Option<Error> = None;
+    for field in &fields.named {
+        match member(field, &mut names) {
+            Ok((check, value)) => {
+                checks.push(check);
+                members.push(value);
+            }
+            Err(error) => match &mut errors {
+                Some(errors) => errors.combine(error),
+                None => errors = Some(error),
+            },
+        }
+    }
+    if let Some(errors) = errors {
+        return Err(errors);
+    }
+    Ok(quote! {
+        #(#checks)*
+
+        #[automatically_derived]
+        impl ::mmv_writer::Metrics for #name {
+            fn register_under<R: ::mmv_writer::Registrar>(
+                registry: &R,
+                prefix: &str,
+            ) -> ::core::result::Result<Self, ::mmv_writer::Error> {
+                ::core::result::Result::Ok(Self { #(#members),* })
+            }
+        }
+
+        #[automatically_derived]
+        impl ::mmv_writer::derived::Field for #name {
+            const IS_STRUCT: bool = true;
+
+            fn register<R: ::mmv_writer::Registrar>(
+                registry: &R,
+                description: ::mmv_writer::derived::Description<'_>,
+            ) -> ::core::result::Result<Self, ::mmv_writer::Error> {
+                <Self as ::mmv_writer::Metrics>::register_under(registry, &description.name())
+            }
+        }
+    })
+}
+
+fn no_struct(span: Span) -> Error {
+    Error::new(
+        span,
+        "`Metrics` is for structs with named fields: each is a metric, named as the field",
+    )
+}
+
+/// The checks of a field's type, and its value in the struct.
+fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, TokenStream)> {
+    let attributes = Attributes::of(field)?;
+    let Some(ident) = &field.ident else { return Err(no_struct(field.span())) };
+    if attributes.skip.is_some() {
+        return Ok((quote!(), quote!(#ident: ::core::default::Default::default())));
+    }
+    let name = name(ident, &attributes)?;
+    if attributes.flatten.is_none() && !names.insert(name.clone()) {
+        let text = format!("another field is the metric `{name}` already");
+        return Err(Error::new(ident.span(), text));
+    }
+    let ty = &field.ty;
+    let checks = checks(ty, &attributes);
+    let Attributes { help, long_help, units, semantics, buckets, item, isolated, labels, .. } =
+        &attributes;
+    let option = |value: Option<TokenStream>| {
+        let some = |value| quote!(::core::option::Option::Some(#value));
+        value.map_or_else(|| quote!(::core::option::Option::None), some)
+    };
+    let help = option(help.as_ref().map(|text| quote!(#text)));
+    let long_help = option(long_help.as_ref().map(|text| quote!(#text)));
+    let units = option(units.as_ref().map(|units| quote!(#units)));
+    let semantics = semantics.as_ref().map(|one| quote!(::mmv_writer::Semantics::#one));
+    let semantics = option(semantics);
+    let buckets = option(buckets.as_ref().map(|buckets| quote!(#buckets)));
+    let item = option(item.as_ref().map(|item| quote!(#item)));
+    let isolated = isolated.is_some();
+    let labels = labels.iter().map(|(name, value)| {
+        let name = LitStr::new(&name.unraw().to_string(), name.span());
+        quote!(::mmv_writer::Label::new(#name, #value))
+    });
+    // The span of the type: a type that is no metric is reported there.
+    let register = quote_spanned!(ty.span()=> <#ty as ::mmv_writer::derived::Field>::register);
+    let value = quote! {
+        #ident: #register(
+            registry,
+            ::mmv_writer::derived::Description {
+                prefix,
+                name: #name,
+                help: #help,
+                long_help: #long_help,
+                units: #units,
+                semantics: #semantics,
+                buckets: #buckets,
+                item: #item,
+                isolated: #isolated,
+                labels: ::std::vec![#(#labels),*],
+            },
+        )?
+    };
+    Ok((checks, value))
+}
+
+/// The part of the metric's name that the field gives; empty for a flattened struct.
+fn name(ident: &Ident, attributes: &Attributes) -> Result<String> {
+    if attributes.flatten.is_some() {
+        return Ok(String::new());
+    }
+    if let Some(name) = &attributes.name {
+        return Ok(name.value());
+    }
+    let name = ident.unraw().to_string();
+    if name.is_ascii() && name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return Ok(name);
+    }
+    let text = format!("`{name}` is not a metric name: add `#[metric(name = \"…\")]`");
+    Err(Error::new(ident.span(), text))
+}
+
+/// Assertions on constants of the field's type: they fail when the struct is compiled.
+fn checks(ty: &Type, attributes: &Attributes) -> TokenStream {
+    let mut checks = TokenStream::new();
+    let mut check = |span: Span, property: &str, is: bool, text: &str| {
+        let property = Ident::new(property, span);
+        let not = if is { quote!() } else { quote!(!) };
+        checks.extend(quote_spanned! {span=>
+            const _: () = ::core::assert!(
+                #not <#ty as ::mmv_writer::derived::Field>::#property,
+                #text
+            );
+        });
+    };
+    if let Some(span) = attributes.flatten {
+        check(span, "IS_STRUCT", true, "`flatten` is for a struct of metrics; this is a metric");
+    }
+    if let Some(units) = &attributes.units {
+        let text = "`units` is for numbers and histograms; this has no units or its own";
+        check(units.span(), "HAS_UNITS", true, text);
+    }
+    if let Some(buckets) = &attributes.buckets {
+        check(buckets.span(), "HAS_BUCKETS", true, "`buckets` is for histograms");
+    }
+    let of_metric = [
+        attributes.semantics.as_ref().map(Spanned::span),
+        attributes.item.as_ref().map(Spanned::span),
+        attributes.isolated,
+        attributes.labels.first().map(|(name, _)| name.span()),
+    ];
+    for span in of_metric.into_iter().flatten() {
+        let text =
+            "this attribute is for a metric; this is a struct of metrics, which has only `name`";
+        check(span, "IS_STRUCT", false, text);
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests;

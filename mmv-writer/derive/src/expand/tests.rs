@@ -1,0 +1,99 @@
+use syn::parse_str;
+
+use super::*;
+
+/// The messages of a struct with these fields; none if it is right.
+fn errors(fields: &str) -> Vec<String> {
+    errors_of(&format!("struct Shop {{ {fields} }}"))
+}
+
+fn errors_of(item: &str) -> Vec<String> {
+    match expand(&parse_str(item).unwrap()) {
+        Ok(code) => {
+            let written: syn::Result<syn::File> = syn::parse2(code);
+            written.expect("what is written is Rust");
+            Vec::new()
+        }
+        Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
+    }
+}
+
+#[track_caller]
+fn refused(fields: &str, part: &str) {
+    let errors = errors(fields);
+    assert!(errors.len() == 1 && errors[0].contains(part), "{fields}: {errors:?}");
+}
+
+#[test]
+fn every_attribute_is_accepted_where_it_may_be() {
+    let fields = r#"
+        /// Orders.
+        ///
+        /// All of them.
+        #[metric(name = "orders.count", units = Units::count(), semantics = instant)]
+        #[metric(item = 7, isolated, label(owner = "sales", level = 3))]
+        orders: Counter<u64>,
+        #[metric(help = "took", buckets = Buckets::new(3, 10))]
+        latency: Histogram,
+        #[metric(flatten)]
+        others: Others,
+        #[metric(name = "cpu.0._x")]
+        more: Others,
+        #[metric(skip)]
+        config: Config,
+        r#type: Gauge<f64>,
+    "#;
+    assert_eq!(errors(fields), [""; 0]);
+}
+
+#[test]
+fn what_is_no_struct_of_named_fields_is_refused() {
+    for item in ["enum Shop { A }", "struct Shop(Counter<u64>);", "union Shop { a: u8 }"] {
+        let errors = errors_of(item);
+        assert!(errors.len() == 1 && errors[0].contains("named fields"), "{item}: {errors:?}");
+    }
+    let errors = errors_of("struct Shop<T> { a: Counter<T> }");
+    assert_eq!(errors, ["a struct of metrics has no generic parameters"]);
+}
+
+#[test]
+fn an_attribute_that_is_unknown_is_refused_with_those_that_are_known() {
+    refused("#[metric(unit = 1)] a: A", "unknown attribute `unit`; there are `name`");
+    refused("#[metric(a::b = 1)] a: A", "unknown attribute; there are `name`");
+    refused("#[metric(semantics = gauge)] a: A", "`counter`, `instant` and `discrete`");
+    refused("#[metric(item = 1, item = 2)] a: A", "there already");
+    refused("#[metric(isolated, isolated)] a: A", "there already");
+    refused("#[metric(label(a::b = 1))] a: A", "`label(name = value)`");
+}
+
+#[test]
+fn a_name_that_is_no_metric_name_is_refused() {
+    for name in ["", ".a", "a.", "a..b", "1a", "_a", "a b", "a-b", "\u{e9}", &"a".repeat(256)] {
+        refused(&format!("#[metric(name = {name:?})] a: A"), "is not a metric name: letters");
+    }
+    refused("_a: A", "`_a` is not a metric name: add `#[metric(name = ");
+    refused("a: A, #[metric(name = \"a\")] b: B", "another field is the metric `a` already");
+}
+
+#[test]
+fn a_help_text_that_is_too_long_is_refused_with_its_length() {
+    let long = "x".repeat(256);
+    refused(&format!("/// {long}\na: A"), "256 bytes, and at most 255 are allowed");
+    refused(&format!("#[metric(help = {long:?})] a: A"), "256 bytes");
+    refused("#[metric(help = \"a\\0\")] a: A", "no NUL");
+    // Its first paragraph is short; or the text is given.
+    assert_eq!(errors(&format!("/// short\n///\n/// {long}\na: A")), [""; 0]);
+    assert_eq!(errors(&format!("/// {long}\n#[metric(help = \"short\")] a: A")), [""; 0]);
+}
+
+#[test]
+fn attributes_that_exclude_each_other_are_refused() {
+    refused("#[metric(flatten, name = \"a\")] a: A", "`flatten` is for a struct");
+    refused("#[metric(skip, units = u)] a: A", "`skip` is for a field that is no metric");
+    refused("#[metric(skip, flatten)] a: A", "`skip` is for a field");
+}
+
+#[test]
+fn all_fields_with_errors_are_reported_at_once() {
+    assert_eq!(errors("#[metric(unit = 1)] a: A, b: B, _c: C").len(), 2);
+}

@@ -1,0 +1,21 @@
+//! The derive macro `Metrics` of `mmv-writer`, which exports it.
+//!
+//! `attributes` reads what a field says about its metric, `expand` writes the
+//! implementation. All that the macro can know is checked when it runs: names, texts,
+//! attributes. Types are checked by the traits of `mmv_writer::derived`.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod attributes;
+mod expand;
+
+use proc_macro::TokenStream;
+
+/// Makes a struct of metric handles one that registers itself; see
+/// `mmv_writer::Metrics`.
+#[proc_macro_derive(Metrics, attributes(metric))]
+pub fn derive_metrics(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    expand::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+}
