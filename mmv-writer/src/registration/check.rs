@@ -27,8 +27,13 @@ pub(crate) fn file_name(name: &str, prefixed: bool) -> Result<(), Error> {
 
 /// A metric's own part of its name.
 pub(super) fn metric_name(name: &str) -> Result<(), Error> {
-    length("name", name, name, 1, STRING_BYTES - 1)?;
+    name_length(name)?;
     if is_metric_name(name) { Ok(()) } else { Err(Error::MetricName { name: name.to_owned() }) }
+}
+
+/// The length of a metric's name, with its prefix or without.
+pub(super) fn name_length(name: &str) -> Result<(), Error> {
+    length("name", name, name, 1, STRING_BYTES - 1)
 }
 
 /// An instance's name; any bytes except NUL.

@@ -124,15 +124,15 @@ impl FileNumbers {
         self.check_version("instance name", name, version_for_name(name))
     }
 
-    /// Checks a metric whose name is free. Its labels are created, but not compared
-    /// with others.
+    /// Checks a metric whose own part of the name is legal and free. Its labels are
+    /// created, but not compared with others.
     pub(super) fn check_metric(
         &self,
         spec: MetricSpec,
         indom: Option<u32>,
     ) -> Result<CheckedMetric, Error> {
-        let name = format!("{}{}", self.prefix, spec.name);
-        check::metric_name(&name)?;
+        let name = [self.prefix.as_str(), &spec.name].concat();
+        check::name_length(&name)?;
         self.check_version("metric name", &name, version_for_name(&name))?;
         self.check_room_for_metrics(1, &spec.name)?;
         spec.help.check(&spec.name)?;
