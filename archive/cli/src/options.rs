@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+mod agent_archives;
 pub(crate) mod archives;
 pub(crate) mod display;
 pub(crate) mod new_archive;

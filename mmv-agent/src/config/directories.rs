@@ -7,7 +7,7 @@
 use std::env;
 use std::path::{Component, Path, PathBuf};
 
-use mmv_format::directory::{MmvDirectory, Reason, UserDirectories};
+use mmv_format::directory::{MmvDirectory, Reason, SYSTEM_ARCHIVES, UserDirectories};
 use mmv_format::file::{open, read_header};
 use mmv_format::layout::{Header, MAGIC};
 use mmv_format::mmv_directory;
@@ -19,8 +19,6 @@ use tracing::warn;
 const SOCKET: &str = "status.sock";
 /// Its path with our unit.
 const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
-/// The directory for archives of the whole system.
-pub(super) const SYSTEM_ARCHIVES: &str = "/var/log/mmv-agent";
 /// Our part of the user's directories.
 const OURS: &str = "mmv-agent";
 
@@ -62,7 +60,7 @@ fn is_for_the_system() -> bool {
 }
 
 fn user_archives() -> Option<PathBuf> {
-    UserDirectories::of_this_process().state.map(|state| state.join(OURS).join("archives"))
+    UserDirectories::of_this_process().archives()
 }
 
 /// Whether these are the archives of this user by default.

@@ -296,7 +296,7 @@ mod tests {
         // These defaults depend on the environment.
         let expected = FixedSettings {
             mmv_dir: "/var/lib/pcp/tmp/mmv".into(),
-            destination: Destination::Directory(crate::config::directories::SYSTEM_ARCHIVES.into()),
+            destination: Destination::Directory(mmv_format::directory::SYSTEM_ARCHIVES.into()),
             state_dir: Some("/var/lib/mmv-agent".into()),
             ..FixedSettings::default()
         };

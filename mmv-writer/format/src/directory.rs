@@ -11,4 +11,4 @@ mod user;
 
 pub use choice::{MmvDirectory, Reason};
 pub use pcp::{DEFAULT_TMP_DIR, mmv_directory};
-pub use user::UserDirectories;
+pub use user::{SYSTEM_ARCHIVES, UserDirectories};

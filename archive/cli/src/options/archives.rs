@@ -8,6 +8,7 @@ use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
 use pcp_types::names::{is_pattern, matches_pattern};
 use serde::Serialize;
 
+use super::agent_archives;
 use crate::Failure;
 use crate::left_out::check_types;
 use crate::text::{Output, warn};
@@ -21,7 +22,8 @@ const MAX_LABEL_WARNINGS: usize = 10;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ArchiveArgument {
     /// Archive: its base name, any of its files, a directory for all archives in it, or a pattern
-    /// such as "web-*" for all whose names it matches; several are separated by commas
+    /// such as "web-*" for all whose names it matches; several are separated by commas; @ for the
+    /// archives of this machine's agent
     archive: PathBuf,
 }
 
@@ -149,12 +151,10 @@ impl ArchiveArgument {
 
     /// The elements of the list, with patterns as they are.
     fn parts(&self) -> Result<Vec<PathBuf>> {
-        let name = self.archive.as_os_str().as_bytes();
-        if !name.contains(&b',')
-            || self.archive.exists()
-            || !member_files(&self.archive)?.is_empty()
-        {
-            return Ok(vec![self.archive.clone()]);
+        let archive = agent_archives::resolve(&self.archive);
+        let name = archive.as_os_str().as_bytes();
+        if !name.contains(&b',') || archive.exists() || !member_files(&archive)?.is_empty() {
+            return Ok(vec![archive]);
         }
         let parts = name.split(|byte| *byte == b',').filter(|part| !part.is_empty());
         Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())

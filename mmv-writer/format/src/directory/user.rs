@@ -22,10 +22,21 @@ pub struct UserDirectories {
     pub state: Option<PathBuf>,
 }
 
+/// The directory for archives of the system's agent.
+pub const SYSTEM_ARCHIVES: &str = "/var/log/mmv-agent";
+
+/// The agent's part of a user's directories.
+const AGENT: &str = "mmv-agent";
+
 impl UserDirectories {
     /// Those of the effective user of this process.
     pub fn of_this_process() -> Self {
         Self::of(&ThisProcess::new())
+    }
+
+    /// The directory for archives of this user's agent, in the state directory.
+    pub fn archives(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join(AGENT).join("archives"))
     }
 
     pub(super) fn of(process: &impl Process) -> Self {
