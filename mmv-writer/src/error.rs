@@ -139,6 +139,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A second registry for the program's statics.
+    #[error(
+        "the program's static metrics are in {path}: install one registry only",
+        path = path.display()
+    )]
+    AlreadyInstalled {
+        /// The file of the first one.
+        path: PathBuf,
+    },
     /// An optional value or a histogram, in a registry with
     /// [`no_sentinel`](crate::RegistryBuilder::no_sentinel).
     #[error(

@@ -85,6 +85,12 @@
 //! that registers itself, with names, help texts and units from its fields: see
 //! [`Metrics`].
 //!
+//! # Statics
+//!
+//! A [`Static`] is a metric that is used from anywhere without a handle: `static REQUESTS:
+//! Static<Counter<u64>> = Static::counter("requests")`. The program installs a registry
+//! for all of them ([`LiveRegistry::install`]).
+//!
 //! # Metrics and instances at run time
 //!
 //! A [`Registry`] is filled, then published, and does not change. Where
@@ -150,7 +156,7 @@
 //! `published`, `overflow` (the files of a registry) -> `registration` (names, numbers
 //! and their checks, for both kinds of registries) -> `options`, `builder` (what the
 //! program calls) -> `registry` (files that are written once) -> `live` (files that
-//! grow) -> `derived` (structs of metrics). `mmv_format::layout` has the bytes of the format.
+//! grow) -> `derived`, `statics` (structs of metrics, metrics in statics). `mmv_format::layout` has the bytes of the format.
 
 #![warn(clippy::unwrap_used)]
 // MMV files have the byte order of their host.
@@ -182,6 +188,8 @@ mod published;
 mod registration;
 #[forbid(unsafe_code)]
 mod registry;
+#[forbid(unsafe_code)]
+mod statics;
 
 pub use builder::{BucketIndom, IndomBuilder, MetricBuilder, Registrar};
 pub use derived::Metrics;
@@ -204,6 +212,7 @@ pub use options::RegistryBuilder;
 pub use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use published::{Published, warn};
 pub use registry::{Indom, Registry};
+pub use statics::{InStatic, Installed, Static, StaticGaugeGuard, StaticTiming};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

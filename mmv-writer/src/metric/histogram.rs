@@ -125,6 +125,25 @@ impl Histogram {
         Self { cells }
     }
 
+    /// A histogram that no reader sees, with these buckets and units.
+    pub(crate) fn private(buckets: Buckets, units: Units) -> Self {
+        let counts = CellStrip::private(buckets.count());
+        Self::new(Cells::new(buckets, counts, Cell::private(), units))
+    }
+
+    /// Adds all values of another histogram, which has the same buckets.
+    pub(crate) fn add_all(&self, other: &Self) {
+        debug_assert_eq!(self.cells.buckets, other.cells.buckets);
+        self.cells.sum.add(other.sum());
+        for (to, from) in self.cells.counts.iter().zip(other.cells.counts.iter()) {
+            let count = from.load();
+            if count != NO_VALUE {
+                to.replace(NO_VALUE, 0);
+                to.add(count);
+            }
+        }
+    }
+
     /// Counts a value, in the unit that the metric was registered with.
     #[inline]
     pub fn record(&self, value: u64) {

@@ -1,0 +1,120 @@
+use std::path::Path;
+
+use super::*;
+use crate::Registry;
+use mmv_format::view::{Contents, Limits};
+use tempfile::TempDir;
+
+fn live(directory: &TempDir) -> LiveRegistry {
+    Registry::builder("app").directory(directory.path()).live().build().unwrap()
+}
+
+/// The names of the metrics, and the cells of singular ones.
+fn values(path: &Path) -> Vec<(String, u64)> {
+    let bytes = std::fs::read(path).unwrap();
+    let contents = Contents::parse(&bytes).unwrap();
+    let values = contents.values.iter().filter(|value| value.instance.is_none());
+    let cell = |at: u64| u64::from_ne_bytes(bytes[at as usize..][..8].try_into().unwrap());
+    let named = values.map(|value| (contents.metrics[value.metric].name.clone(), cell(value.cell)));
+    named.collect()
+}
+
+fn value(name: &str, value: u64) -> (String, u64) {
+    (name.to_owned(), value)
+}
+
+#[test]
+fn every_kind_of_static_takes_what_it_counted_into_a_sealed_registry() {
+    static COUNT: Static<Counter<f64>> = Static::counter("count");
+    static LEVEL: Static<Gauge<i64>> = Static::gauge("level").units(Units::bytes());
+    static BUSY: Static<Timer> = Static::timer("busy");
+    static TOOK: Static<Histogram> =
+        Static::histogram("took").units(Units::microseconds()).buckets(Buckets::new(0, 3));
+    COUNT.add(0.5);
+    LEVEL.set(-7);
+    LEVEL.set_max(3);
+    let in_flight = LEVEL.guard();
+    BUSY.add(Duration::from_nanos(9));
+    let timing = BUSY.start();
+    TOOK.record(2);
+    TOOK.record_duration(Duration::from_secs(1));
+    TOOK.start().discard();
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    COUNT.register(&registry).unwrap();
+    LEVEL.register(&registry).unwrap();
+    BUSY.register(&registry).unwrap();
+    TOOK.register(&registry).unwrap();
+    TOOK.register(&registry).unwrap();
+    let published = registry.publish().unwrap();
+    assert_eq!(
+        values(published.path()),
+        [
+            value("count", 0.5f64.to_bits()),
+            value("level", 4),
+            value("busy", 9),
+            value("took.sum", 1_000_002),
+        ]
+    );
+    // What began before ends in the file.
+    drop((in_flight, timing));
+    assert_eq!(LEVEL.value(), 3);
+    assert!(BUSY.value() > Duration::from_nanos(9));
+    assert_eq!(values(published.path())[1], value("level", 3));
+    assert_eq!(values(published.path())[2].1, BUSY.value().as_nanos() as u64);
+    LEVEL.sub(1);
+    LEVEL.add(5);
+    TOOK.time(|| TOOK.record(2));
+    assert_eq!((TOOK.count(), LEVEL.value()), (4, 7));
+    let file = std::fs::File::open(published.path()).unwrap();
+    let contents = Contents::read(&file, &Limits::default()).unwrap();
+    assert_eq!(contents.metrics[1].units, Units::bytes());
+}
+
+#[test]
+fn a_static_that_cannot_be_registered_counts_further() {
+    static COUNT: Static<Counter<u64>> = Static::counter("count");
+    COUNT.inc();
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let _taken = registry.counter::<u64>("count").build().unwrap();
+    assert!(matches!(COUNT.register(&registry), Err(Error::NameTaken { .. })));
+    COUNT.inc();
+    assert_eq!(COUNT.value(), 2);
+}
+
+#[test]
+fn no_count_of_many_threads_is_lost_while_a_static_is_registered() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 20_000;
+    macro_rules! rounds {
+        ($($round:ident)*) => {[$({
+            static $round: (Static<Counter<u64>>, Static<Histogram>) =
+                (Static::counter("count"), Static::histogram("sizes"));
+            (&$round.0, &$round.1)
+        }),*]};
+    }
+    for (count, sizes) in rounds!(A B C D E F G H) {
+        let directory = tempfile::tempdir().unwrap();
+        let registry = live(&directory);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for size in 0..EACH {
+                        count.inc();
+                        sizes.record(size % 2);
+                    }
+                });
+            }
+            while count.value() < 100 {
+                std::thread::yield_now();
+            }
+            count.register(&registry).unwrap();
+            sizes.register(&registry).unwrap();
+        });
+        registry.announce();
+        let found = values(registry.published().path());
+        assert_eq!(found, [value("count", THREADS * EACH), value("sizes.sum", THREADS * EACH / 2)]);
+        assert_eq!(sizes.count(), THREADS * EACH);
+    }
+}
