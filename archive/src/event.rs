@@ -37,3 +37,8 @@ pub use crate::format::event_array::{
     EventArray, EventFlags, EventParameters, EventRecord, EventRecords, FLAGS_PMID, MISSED_PMID,
 };
 pub use crate::format::event_builder::EventArrayBuilder;
+
+/// Whether values of a type are event arrays.
+pub const fn is_array(value_type: crate::ValueType) -> bool {
+    matches!(value_type, crate::ValueType::Event | crate::ValueType::HighresEvent)
+}

@@ -66,6 +66,7 @@
 //! | `fast` | what only makes reading fast; skip it at first |
 //! | [`event`] | arrays of event records |
 //! | [`follow`] | an archive that grows |
+//! | [`programs`] | when the programs of MMV files ran, by the agent's events |
 //! | [`scan`] | values as columns |
 //! | [`summary`] | averages, minima and maxima of a window |
 //! | [`replay`] | values and rates at any time, derived metrics, quantiles |
@@ -113,6 +114,7 @@ mod format;
 pub mod fuzzing;
 pub mod parallel;
 pub mod prepared;
+pub mod programs;
 mod progress;
 mod reader;
 pub mod repair;

@@ -48,11 +48,14 @@
 mod damage;
 mod derived;
 pub mod expression;
+mod growth;
 mod histogram;
 mod interpolate;
 mod lifetime;
 mod observations;
 mod rate;
+mod resets;
+mod runs;
 mod seek;
 mod steps;
 mod timeline;
@@ -67,10 +70,13 @@ use hashbrown::HashMap;
 
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
-use crate::{InDom, InstanceId, Metadata, Result, Semantics, Source, Timestamp, Value, scan};
+use crate::{
+    InDom, InstanceId, Metadata, Result, Semantics, Source, Timestamp, Value, programs, scan,
+};
 use derived::{Derivations, Derived};
 use interpolate::{Observed, value_at};
 use lifetime::Lifetime;
+use runs::{Programs, Runs};
 use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
@@ -78,6 +84,7 @@ pub use expression::{Expression, ExpressionError, Values};
 pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;
+pub use runs::Gaps;
 pub use window::{Logged, Window};
 
 /// How far before the archive's start PCP still returns a result, without values: 1 ms.
@@ -95,6 +102,7 @@ pub struct Selection<'a> {
     lives: Option<Arc<Lives>>,
     reads_on: bool,
     decrease: Decrease,
+    gaps: Gaps,
 }
 
 impl<'a> Selection<'a> {
@@ -114,6 +122,14 @@ impl<'a> Selection<'a> {
     #[must_use]
     pub fn decrease(mut self, decrease: Decrease) -> Self {
         self.decrease = decrease;
+        self
+    }
+
+    /// Sets what a time without values means; by default, where the program of an MMV file
+    /// was away its metrics have no values.
+    #[must_use]
+    pub fn gaps(mut self, gaps: Gaps) -> Self {
+        self.gaps = gaps;
         self
     }
 
@@ -144,11 +160,18 @@ impl<'a> Selection<'a> {
     }
 
     /// Adds the operands of derived metrics that are not selected themselves, after the
-    /// metrics that are shown.
+    /// metrics that are shown, and last the events that say when programs ran.
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
             self.chosen.select(name);
+        }
+        let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
+        if self.gaps == Gaps::Keep
+            && self.metrics().iter().any(is_of_file)
+            && let Some(events) = programs::events_name(self.chosen.source())
+        {
+            self.chosen.select(&events);
         }
         if self.lives.is_none() {
             self.lives = Some(Arc::new(self.lives()));
@@ -175,16 +198,20 @@ impl<'a> Selection<'a> {
         let ChunkRows { timestamps, marks, columns, backward_records } = taken;
         let lives = self.lives.as_deref();
         let metrics = self.chosen.metrics().iter().cloned();
+        let timeline = Timeline::new(source.start(), timestamps, marks);
         let tracks =
             metrics.zip(columns).map(|(metric, columns)| Track::new(lives, metric, columns));
-        let tracks: Vec<Track> = tracks.collect();
+        let mut tracks: Vec<Track> = tracks.collect();
+        if self.gaps == Gaps::Keep {
+            find_runs(&mut tracks, &timeline, self.decrease);
+        }
         let mut derived = self.derivations.all;
         if self.decrease == Decrease::Reset {
             derived::find_resets(&mut derived, &tracks, &operands);
         }
         Replay {
             source,
-            timeline: Timeline::new(source.start(), timestamps, marks),
+            timeline,
             metrics: shown,
             derived,
             operands,
@@ -209,6 +236,17 @@ struct Track {
     columns: Vec<Column>,
     /// Parallel to `columns`; `None` for an instance that is not replayed.
     lives: Vec<Option<Lifetime>>,
+    runs: Runs,
+}
+
+/// Finds the runs of the programs, in what was read.
+fn find_runs(tracks: &mut [Track], timeline: &Timeline, decrease: Decrease) {
+    let is_of_events = |track: &&Track| track.metric.desc.pmid == programs::events_metric();
+    let events = tracks.iter().find(is_of_events).and_then(|track| track.columns.first());
+    let programs = events.map(|events| Programs::of(events, timeline)).unwrap_or_default();
+    for track in tracks {
+        track.runs = Runs::of(track, &programs, timeline, decrease);
+    }
 }
 
 impl Track {
@@ -223,7 +261,7 @@ impl Track {
                 columns.iter().map(life).collect()
             }
         };
-        Self { metric, columns, lives }
+        Self { metric, columns, lives, runs: Runs::default() }
     }
 
     /// The place of an instance.
@@ -242,12 +280,13 @@ impl Track {
 
     /// The values at one moment by instance.
     fn values_at(&self, moment: &Moment, timeline: &Timeline, decrease: Decrease) -> Values<'_> {
+        let reach = &self.runs.limit(&moment.reach);
         let lives = self.lives.iter().zip(&self.columns);
         let alive = lives.filter(|(life, _)| life.is_some_and(|life| life.contains(moment.at)));
         alive
             .filter_map(|(_, column)| {
                 let semantics = self.metric.desc.semantics;
-                let value = column_value(column, semantics, &moment.reach, timeline, decrease)?;
+                let value = column_value(column, semantics, reach, timeline, decrease)?;
                 Some((column.instance(), value))
             })
             .collect()
@@ -319,6 +358,7 @@ impl<'a> Replay<'a> {
             lives: None,
             reads_on: false,
             decrease: Decrease::Reset,
+            gaps: Gaps::Keep,
         }
     }
 

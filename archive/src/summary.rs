@@ -22,6 +22,9 @@
 //! | maximum, at | 5, 10 s | 160, 30 s | 160, 30 s |
 //! | sum | 80: its growth | 444 | 444 |
 //!
+//! Where the program of an MMV file ended or was away, by the [events](crate::programs) in
+//! the archive, there is no value, as if there were a mark for its metrics alone.
+//!
 //! A counter that decreases was reset: its growth is not known, so that interval counts
 //! neither as a rate nor as time, like one with a mark in it. (With [`Decrease::Wrap`]
 //! it continued from 0 after the end of its type.) Metrics whose values are not numbers
@@ -42,16 +45,18 @@
 
 mod number;
 mod tally;
+mod walls;
 
 use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
 
-use crate::replay::Decrease;
+use crate::replay::{Decrease, Gaps};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
-use crate::{InstanceId, Result, Timestamp, Units};
+use crate::{InstanceId, Result, Timestamp, Units, programs};
 use tally::Tally;
+use walls::{Wall, Walls, earliest};
 
 /// A metric and the summaries of its instances.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,8 +162,30 @@ pub fn summarize(
     span: RangeInclusive<Timestamp>,
     decrease: Decrease,
 ) -> Result<Vec<MetricSummary>> {
+    summarize_with(selection, span, decrease, Gaps::Keep)
+}
+
+/// As [`summarize`], which uses [`Gaps::Keep`]: where the program of an MMV file was away
+/// its metrics have no values.
+///
+/// # Errors
+///
+/// As [`summarize`].
+pub fn summarize_with(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+    gaps: Gaps,
+) -> Result<Vec<MetricSummary>> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
+    let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
+    if gaps == Gaps::Keep
+        && selection.metrics().iter().any(is_of_file)
+        && let Some(events) = programs::events_name(selection.source())
+    {
+        selection.select(&events);
+    }
     let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
     let segments = by_time(&selection, &span, summarize)?;
     let whole = segments.into_iter().reduce(Segment::join);
@@ -168,8 +195,7 @@ pub fn summarize(
 /// The metrics in a span of time.
 struct Segment<'s> {
     metrics: Vec<Tallies<'s>>,
-    /// The first mark in it.
-    mark: Option<Timestamp>,
+    walls: Walls,
 }
 
 impl<'s> Segment<'s> {
@@ -181,16 +207,16 @@ impl<'s> Segment<'s> {
     ) -> Result<Self> {
         let metrics = selection.metrics().iter();
         let metrics = metrics.map(|metric| Tallies::new(metric, decrease)).collect();
-        let mut segment = Self { metrics, mark: None };
+        let mut segment = Self { metrics, walls: Walls::new(selection) };
         let mut clock = Clock::default();
         while let Some(chunk) = columns.next_chunk()? {
             clock.set(chunk);
+            segment.walls.set(chunk);
             for (metric, tallies) in segment.metrics.iter_mut().enumerate() {
-                tallies.add(chunk, metric, &clock, segment.mark);
+                let walls = segment.walls.of(&tallies.metric.name);
+                tallies.add(chunk, metric, &clock.seconds, &walls, segment.walls.mark);
             }
-            let mut marks = chunk.marks().iter();
-            let mark = || marks.find_map(|row| chunk.timestamps().get(*row as usize)).copied();
-            segment.mark = segment.mark.or_else(mark);
+            segment.walls.pass();
         }
         Ok(segment)
     }
@@ -198,9 +224,10 @@ impl<'s> Segment<'s> {
     /// This span of time and the next one.
     fn join(mut self, next: Self) -> Self {
         for (tallies, next_tallies) in self.metrics.iter_mut().zip(next.metrics) {
-            tallies.join(next_tallies, next.mark);
+            tallies.join(next_tallies, next.walls.mark);
         }
-        Self { mark: self.mark.or(next.mark), ..self }
+        self.walls.mark = self.walls.mark.or(next.walls.mark);
+        self
     }
 
     /// The summaries of the metrics that have values, in a span that ends at `end`.
@@ -235,30 +262,43 @@ struct Tallies<'s> {
     decrease: Decrease,
     /// In the order of [`Chunk::columns`].
     instances: Vec<(Option<InstanceId>, Tally)>,
+    /// The first mark or boundary of its program.
+    wall: Option<Timestamp>,
 }
 
 impl<'s> Tallies<'s> {
     fn new(metric: &'s SelectedMetric, decrease: Decrease) -> Self {
-        Self { metric, decrease, instances: Vec::new() }
+        Self { metric, decrease, instances: Vec::new(), wall: None }
     }
 
-    /// Adds the values of a chunk. `mark` is the first one before the chunk.
-    fn add(&mut self, chunk: &Chunk, metric: usize, clock: &Clock, mark: Option<Timestamp>) {
+    /// Adds the values of a chunk with its marks and boundaries. `mark` is the first mark
+    /// before the chunk.
+    fn add(
+        &mut self,
+        chunk: &Chunk,
+        metric: usize,
+        clock: &[f64],
+        walls: &[Wall],
+        mark: Option<Timestamp>,
+    ) {
         let columns = chunk.columns(metric);
         let new = columns.iter().skip(self.instances.len());
         // The instances of most metrics never change.
         self.instances.reserve_exact(new.len());
         for column in new {
-            let tally = Tally::new(self.metric, self.decrease, mark);
+            let tally = Tally::new(self.metric, self.decrease, earliest(self.wall, mark));
             self.instances.push((column.instance(), tally));
         }
         for (column, (_, tally)) in columns.iter().zip(&mut self.instances) {
-            tally.add(chunk, column, &clock.seconds);
+            tally.add(chunk, column, clock, walls);
         }
+        self.wall = earliest(self.wall, walls.first().map(|wall| wall.at));
     }
 
     /// Adds the tallies of the span of time that follows, with its first mark.
     fn join(&mut self, next: Self, mark: Option<Timestamp>) {
+        let mark = earliest(next.wall, mark);
+        self.wall = earliest(self.wall, mark);
         let mut next: HashMap<_, _> = next.instances.into_iter().collect();
         for (instance, tally) in &mut self.instances {
             match next.remove(instance) {

@@ -3,10 +3,12 @@
 mod agent_archives;
 pub(crate) mod archives;
 pub(crate) mod display;
+pub(crate) mod histograms;
 pub(crate) mod new_archive;
 pub(crate) mod progress;
 
 pub(crate) use archives::ArchiveArgument;
 pub(crate) use display::{DisplayOptions, FormatOptions};
+pub(crate) use histograms::{GapOptions, QuantileOptions};
 pub(crate) use new_archive::OutputOptions;
 pub(crate) use progress::ProgressOptions;

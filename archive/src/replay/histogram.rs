@@ -20,15 +20,16 @@
 //! histogram existed.
 //!
 //! There is no quantile if nothing was counted, across a mark, and across a
-//! [reset](resets), which all parts of a histogram have at the same time: before and
-//! after it the quantiles are those of the values counted there.
+//! [reset](super::resets), which all parts of a histogram have at the same time: before and
+//! after it the quantiles are those of the values counted there. Where a program ended, the
+//! last values that were logged count; where the agent's events say when the next run
+//! began, all that it counted from 0 is added ([`runs`](super::runs)).
 //!
 //! Buckets of a domain without those two labels are known by their instances'
 //! names, as `path=/,bucket=96..103`. Such a metric has a histogram, and so each
 //! quantile an instance, for each instance of the sum, which is named `path=/`.
 
 mod buckets;
-mod resets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,10 +37,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use self::buckets::{Bucket, Buckets, Numbered};
-use self::resets::Resets;
 use super::expression::Values;
+use super::resets::Resets;
+use super::runs::Grown;
 use super::timeline::Reach;
-use super::{Column, Lifetime, Replay, Track, column_value};
+use super::{Column, Lifetime, Replay, Track};
 use crate::scan::SelectedMetric;
 use crate::{
     InDom, IndomHistory, Instance, InstanceId, LabelTarget, MetricDesc, Pmid, Semantics, Source,
@@ -191,28 +193,18 @@ struct Pair {
     now: Reach,
     /// There is a mark or a reset between them.
     is_parted: bool,
+    /// The next thing after them is a reset.
+    is_reset_next: bool,
 }
 
-/// What is known of one histogram between two moments.
+/// What one histogram counted between two moments.
 #[derive(Debug, Clone, Default)]
-struct Grown {
+struct Counted {
     was_there: bool,
-    /// A part of it no longer has a value, or has decreased.
+    /// A part of it has decreased.
     is_lost: bool,
-    /// The growth of each bucket.
-    counted: Vec<(Bucket, f64)>,
-}
-
-/// A counter at two moments.
-enum Growth {
-    /// It has no value at the second one.
-    Nothing,
-    /// It has a value at the second one only.
-    New(f64),
-    /// From the first one on.
-    By(f64),
-    /// It had a value at the first one, and has none or a smaller one at the second.
-    Lost,
+    /// The number of values in each bucket.
+    buckets: Vec<(Bucket, f64)>,
 }
 
 impl Quantile {
@@ -243,7 +235,8 @@ impl Quantile {
         };
         let sums = sums.filter_map(|column| Some((histogram(column)?, column)));
         let all: Vec<(usize, &Column)> = buckets.chain(sums).collect();
-        self.resets = Arc::new(Resets::find(self.sorted.histograms.len(), &all));
+        let known = track(self.counts).map_or(&[][..], |track| track.runs.known());
+        self.resets = Arc::new(Resets::find(self.sorted.histograms.len(), &all, known));
     }
 
     /// The quantile of what was counted between two moments.
@@ -253,46 +246,46 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> Values<'r> {
-        let all = self.grown(replay, since, at).unwrap_or_default();
+        let all = self.counted(replay, since, at).unwrap_or_default();
         let all = self.sorted.histograms.iter().zip(all);
-        let value = |(instance, grown): (&Option<InstanceId>, Grown)| {
-            let is_known = grown.was_there && !grown.is_lost;
-            let value = quantile(grown.counted, self.rank).filter(|_| is_known)?;
+        let value = |(instance, counted): (&Option<InstanceId>, Counted)| {
+            let is_known = counted.was_there && !counted.is_lost;
+            let value = quantile(counted.buckets, self.rank).filter(|_| is_known)?;
             Some((*instance, Value::Double(value)))
         };
         all.filter_map(value).collect()
     }
 
-    fn grown(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Option<Vec<Grown>> {
+    fn counted(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Option<Vec<Counted>> {
         let track = |operand: usize| replay.tracks.get(*replay.operands.get(operand)?);
         let counts = track(self.counts)?;
         let pairs = self.pairs(replay, since, at);
-        let mut all = vec![Grown::default(); pairs.len()];
+        let mut all = vec![Counted::default(); pairs.len()];
         for (column, life) in counts.columns.iter().zip(&counts.lives) {
             let Some(bucket) = self.sorted.bucket(column.instance()) else { continue };
-            let (Some(pair), Some(grown)) =
+            let (Some(pair), Some(counted)) =
                 (pairs.get(bucket.histogram), all.get_mut(bucket.histogram))
             else {
                 continue;
             };
-            let growth = pair.growth(replay, column, *life);
-            grown.was_there |= matches!(growth, Growth::By(_) | Growth::Lost);
-            grown.is_lost |= matches!(growth, Growth::Lost);
-            if let Growth::New(by) | Growth::By(by) = growth {
-                grown.counted.push((bucket, by));
-            }
+            let values = counted.add(pair.grown(replay, counts, column, *life));
+            counted.buckets.extend(values.map(|values| (bucket, values)));
         }
         let sums = self.sum.and_then(track);
-        for ((grown, pair), histogram) in all.iter_mut().zip(&pairs).zip(&self.sorted.histograms) {
+        for ((counted, pair), histogram) in all.iter_mut().zip(&pairs).zip(&self.sorted.histograms)
+        {
             let sum = sums.and_then(|sums| Some((sums, sums.place_of(*histogram)?)));
             let Some((sums, place)) = sum else { continue };
             let (Some(column), Some(life)) = (sums.columns.get(place), sums.lives.get(place))
             else {
                 continue;
             };
-            let growth = pair.growth(replay, column, *life);
-            grown.was_there |= matches!(growth, Growth::By(_) | Growth::Lost);
-            grown.is_lost |= matches!(growth, Growth::Lost);
+            counted.add(pair.grown(replay, sums, column, *life));
         }
         Some(all)
     }
@@ -302,36 +295,50 @@ impl Quantile {
         let [before, now] = [since, at].map(|moment| replay.timeline.reach(moment));
         let records = before.prior.end..now.prior.end;
         let is_joined = since < at && !replay.has_mark_between(since, at);
-        let pair = |histogram| Pair {
-            since,
-            at,
-            before: self.resets.limit(histogram, &before),
-            now: self.resets.limit(histogram, &now),
-            is_parted: !is_joined || self.resets.are_in(histogram, &records),
+        let pair = |histogram| {
+            let limited = self.resets.limit(histogram, &now);
+            Pair {
+                since,
+                at,
+                before: self.resets.limit(histogram, &before),
+                is_parted: !is_joined || self.resets.are_in(histogram, &records),
+                is_reset_next: limited.next.end < now.next.end,
+                now: limited,
+            }
         };
         (0..self.sorted.histograms.len()).map(pair).collect()
     }
 }
 
+impl Counted {
+    /// Adds what a counter of the histogram did, and returns how many values it counted.
+    fn add(&mut self, grown: Result<Option<Grown>, Parted>) -> Option<f64> {
+        let grown = grown.ok()?;
+        self.is_lost |= grown.is_none();
+        let grown = grown?;
+        self.was_there |= grown.was_there || grown.begun.is_some();
+        Some(grown.by + grown.begun.unwrap_or(0.0) + grown.appeared.unwrap_or(0.0))
+    }
+}
+
+/// There is a mark or a reset between the two moments.
+struct Parted;
+
 impl Pair {
-    /// The growth of a counter of the histogram.
-    fn growth(&self, replay: &Replay<'_>, column: &Column, life: Option<Lifetime>) -> Growth {
-        let value = |moment, reach| {
-            let is_alive = life.is_some_and(|life| life.contains(moment));
-            let (timeline, decrease) = (&replay.timeline, replay.decrease);
-            column_value(column, Semantics::Counter, reach, timeline, decrease).filter(|_| is_alive)
-        };
-        let now = value(self.at, &self.now);
-        let before = value(self.since, &self.before).filter(|_| !self.is_parted);
-        match (before, now) {
-            (None, None) => Growth::Nothing,
-            (None, Some(now)) => now.as_f64().map_or(Growth::Nothing, Growth::New),
-            (Some(_), None) => Growth::Lost,
-            (Some(before), Some(now)) => {
-                let growth = replay.growth_of(column, before, now, self.since..self.at);
-                growth.map_or(Growth::Lost, Growth::By)
-            }
-        }
+    /// What a counter of the histogram did; `Ok(None)` if it fell, or falls before it has
+    /// another value.
+    fn grown(
+        &self,
+        replay: &Replay<'_>,
+        track: &Track,
+        column: &Column,
+        life: Option<Lifetime>,
+    ) -> Result<Option<Grown>, Parted> {
+        let life = life.filter(|_| !self.is_parted).ok_or(Parted)?;
+        let bounds = [(self.since, &self.before), (self.at, &self.now)];
+        let grown = replay.grown(column, life, &track.runs, bounds);
+        let is_lost = |grown: &Grown| grown.was_there && grown.is_open && self.is_reset_next;
+        Ok(grown.filter(|grown| !is_lost(grown)))
     }
 }
 

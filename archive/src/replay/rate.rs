@@ -8,7 +8,11 @@
 //! A counter that measures time loses its unit: 2500 `millisec` of work in 10 s
 //! are a utilisation of 0.25.
 //!
-//! There is no rate if either value is missing, if there is a mark in between, or if
+//! Over the end of a program's run, and over the time until the next, the rate is what the
+//! counter grew in the runs over the time of these ([`runs`](super::runs)); only metrics of
+//! MMV files have such runs.
+//!
+//! Otherwise there is no rate if either value is missing, if there is a mark in between, or if
 //! the counter decreased in between, even between two samples: what it counted before
 //! it was reset is not known, and a rate from the two ends alone would be too small or
 //! negative. A counter that may wrap ([`Decrease::Wrap`]) continues from 0 after the
@@ -17,8 +21,9 @@
 use std::ops::Range;
 
 use super::expression::Values;
+use super::growth::growth;
 use super::two_moments::{TwoMoments, value_of};
-use super::{Column, Decrease, Replay, Sample, Track};
+use super::{Column, Decrease, Lifetime, Replay, Sample, Track};
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 
@@ -61,7 +66,8 @@ impl Replay<'_> {
         let mut now = self.tracks_at(at)?;
         let seconds = at.seconds_since(since);
         let mut before = self.tracks_at(since).filter(|_| seconds > 0.0);
-        let is_joined = seconds > 0.0 && !self.has_mark_between(since, at);
+        let is_joined = before.is_some() && !self.has_mark_between(since, at);
+        let records = self.timeline.reach(since).prior.end..self.timeline.reach(at).prior.end;
         // Only derived metrics need both.
         let mut rates =
             if self.derived.is_empty() { std::mem::take(&mut now) } else { now.clone() };
@@ -75,12 +81,18 @@ impl Replay<'_> {
             if !is_joined {
                 before.clear();
             }
-            *rates = self.rates_of(track, before, rates, since..at);
+            let span = since..at;
+            *rates =
+                if is_joined { self.rates_of(track, before, rates, span) } else { Values::new() };
+            if track.runs.are_known_in(&records) {
+                before.clear();
+            }
         }
         Some(TwoMoments { since, at, now, before, rates })
     }
 
-    /// The rates of a counter over a span, from its values at both ends.
+    /// The rates of a counter over a span without a mark in it, from its values at both
+    /// ends, or run by run.
     fn rates_of<'v>(
         &self,
         track: &Track,
@@ -89,6 +101,13 @@ impl Replay<'_> {
         span: Range<Timestamp>,
     ) -> Values<'v> {
         let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
+        // It is not known when the next run began, and no instance has grown over it.
+        if track.runs.fall_within(&span, &self.timeline) {
+            return Values::new();
+        }
+        if !track.runs.known().is_empty() {
+            return self.rates_by_run(track, scale, span);
+        }
         let seconds = span.end.seconds_since(span.start);
         let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
             let first = value_of(before, *instance)?;
@@ -97,6 +116,20 @@ impl Replay<'_> {
             Some((*instance, Value::Double(growth * scale / seconds)))
         };
         after.iter().filter_map(rate).collect()
+    }
+
+    /// The rates of a counter whose program is known to have runs: what it grew in each of
+    /// them over the time of each.
+    fn rates_by_run<'v>(&self, track: &Track, scale: f64, span: Range<Timestamp>) -> Values<'v> {
+        let [since, until] = [span.start, span.end].map(|moment| self.timeline.reach(moment));
+        let bounds = [(span.start, &since), (span.end, &until)];
+        let rate = |(column, life): (&Column, &Option<Lifetime>)| {
+            let grown = self.grown(column, (*life)?, &track.runs, bounds)?;
+            let is_known = grown.seconds > 0.0 && !grown.is_open;
+            let rate = is_known.then(|| grown.by * scale / grown.seconds)?;
+            Some((column.instance(), Value::Double(rate)))
+        };
+        track.columns.iter().zip(&track.lives).filter_map(rate).collect()
     }
 
     /// How much a counter grew over a span, given its values at both ends.
@@ -149,79 +182,9 @@ fn time_scale(units: Units) -> Option<f64> {
     if units.time_dimension() == 0 { Some(1.0) } else { units.time_scale_in_seconds() }
 }
 
-/// How much a counter grew from `first` over the observations in `between` to
-/// `last`, or `None` if it was reset in between.
-///
-/// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset,
-/// and 346 if the counter wrapped.
-pub(super) fn growth<'v>(
-    first: Value<'_>,
-    between: impl Iterator<Item = Value<'v>>,
-    last: Value<'_>,
-    decrease: Decrease,
-) -> Option<f64> {
-    let values = between.map(number).chain([number(last)]);
-    match number(first)? {
-        Number::Integer { value, range } => {
-            let mut sum = 0;
-            let mut before = value;
-            for number in values {
-                let Some(Number::Integer { value, .. }) = number else { return None };
-                sum += match value - before {
-                    less if less < 0 && decrease == Decrease::Reset => return None,
-                    less if less < 0 => less + range,
-                    more => more,
-                };
-                before = value;
-            }
-            Some(sum as f64)
-        }
-        Number::Float(value) => {
-            let mut before = value;
-            for number in values {
-                let Some(Number::Float(value)) = number else { return None };
-                if !matches!(value.partial_cmp(&before), Some(order) if order.is_ge()) {
-                    return None;
-                }
-                before = value;
-            }
-            Some(before - value)
-        }
-    }
-}
-
-/// A number in a form that holds all of its type.
-#[derive(Debug, Clone, Copy)]
-enum Number {
-    Integer {
-        value: i128,
-        /// How many values the type has.
-        range: i128,
-    },
-    Float(f64),
-}
-
-fn number(value: Value<'_>) -> Option<Number> {
-    let integer = |value, bits: u32| Some(Number::Integer { value, range: 1 << bits });
-    match value {
-        Value::I32(v) => integer(i128::from(v), 32),
-        Value::U32(v) => integer(i128::from(v), 32),
-        Value::I64(v) => integer(i128::from(v), 64),
-        Value::U64(v) => integer(i128::from(v), 64),
-        Value::Float(v) => Some(Number::Float(f64::from(v))),
-        Value::Double(v) => Some(Number::Float(v)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn grown(values: &[Value<'_>], decrease: Decrease) -> Option<f64> {
-        let [first, between @ .., last] = values else { panic!("two at least") };
-        growth(*first, between.iter().copied(), *last, decrease)
-    }
 
     #[test]
     fn the_rate_of_a_time_is_a_utilisation() {
@@ -230,36 +193,5 @@ mod tests {
         assert_eq!(time_scale(Units::bytes().per_second()), Some(1.0));
         assert_eq!(time_scale("count / min".parse().unwrap()), Some(60.0));
         assert_eq!(time_scale("time-7".parse().unwrap()), None);
-    }
-
-    #[test]
-    fn growth_is_the_difference_of_the_ends() {
-        let u32s = [Value::U32(100), Value::U32(150), Value::U32(203)];
-        assert_eq!(grown(&u32s, Decrease::Reset), Some(103.0));
-        let doubles = [Value::Double(0.5), Value::Double(0.5), Value::Double(2.0)];
-        assert_eq!(grown(&doubles, Decrease::Reset), Some(1.5));
-        let large = [Value::U64(u64::MAX - 5), Value::U64(u64::MAX - 1)];
-        assert_eq!(grown(&large, Decrease::Reset), Some(4.0), "no bit is lost above 2^53");
-    }
-
-    #[test]
-    fn a_counter_that_was_set_back_on_the_way_has_not_grown() {
-        let hidden = [Value::U32(100), Value::U32(7), Value::U32(400)];
-        assert_eq!(grown(&hidden, Decrease::Reset), None);
-        let doubles = [Value::Double(1.0), Value::Double(0.0), Value::Double(2.0)];
-        assert_eq!(grown(&doubles, Decrease::Wrap), None, "doubles do not wrap");
-        assert_eq!(grown(&[Value::Double(1.0), Value::Double(f64::NAN)], Decrease::Reset), None);
-    }
-
-    #[test]
-    fn a_wrapped_counter_grew_to_its_end_and_on() {
-        for (values, growth) in [
-            ([Value::U32(4_294_967_000), Value::U32(50), Value::U32(50)], 346.0),
-            ([Value::I32(i32::MAX), Value::I32(i32::MIN), Value::I32(i32::MIN + 1)], 2.0),
-            ([Value::U64(u64::MAX), Value::U64(0), Value::U64(0)], 1.0),
-            ([Value::I64(i64::MAX), Value::I64(i64::MIN), Value::I64(i64::MAX)], 2f64.powi(64)),
-        ] {
-            assert_eq!(grown(&values, Decrease::Wrap), Some(growth), "{values:?}");
-        }
     }
 }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 
 use super::{Lives, Replay, Selection, lifetime};
+use crate::programs::events_metric;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows};
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
 
@@ -163,7 +164,10 @@ impl<'a> Selection<'a> {
         let mut keys = HashSet::new();
         for (place, metric) in self.metrics().iter().enumerate() {
             let Some(indom) = metric.desc.indom else {
-                keys.insert((place, None));
+                // Events are rare: those among the records that decide the others suffice.
+                if metric.desc.pmid != events_metric() || Some(place) < self.shown {
+                    keys.insert((place, None));
+                }
                 continue;
             };
             let alive = self.lives.iter().filter_map(|lives| lives.get(&indom)).flatten();

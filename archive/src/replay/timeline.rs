@@ -44,6 +44,19 @@ impl Reach {
         let prior = prior.filter(|(_, record)| self.prior.contains(record));
         (prior, next.filter(|(_, record)| self.next.contains(record)))
     }
+
+    /// The same without what is beyond the nearest of some boundaries: records, ascending,
+    /// each the first one after a boundary.
+    pub(crate) fn limited(&self, boundaries: &[u32]) -> Self {
+        let passed = boundaries.partition_point(|&boundary| boundary < self.prior.end);
+        let newest = passed.checked_sub(1).and_then(|place| boundaries.get(place)).copied();
+        let oldest = boundaries.get(passed).copied();
+        Self {
+            at: self.at,
+            prior: self.prior.start.max(newest.unwrap_or(0))..self.prior.end,
+            next: self.next.start..self.next.end.min(oldest.unwrap_or(u32::MAX)),
+        }
+    }
 }
 
 impl Timeline {
@@ -72,6 +85,11 @@ impl Timeline {
     /// Seconds since the archive's start of any moment.
     pub(crate) fn seconds_of(&self, at: Timestamp) -> f64 {
         at.seconds_since(self.start)
+    }
+
+    /// The first record that is not before a moment; one after the last if all are.
+    pub(crate) fn first_from(&self, at: Timestamp) -> u32 {
+        self.timestamps.partition_point(|&timestamp| timestamp < at) as u32
     }
 
     /// The records strictly between two moments.

@@ -1,6 +1,7 @@
 //! The statistics of one instance, value by value.
 
 use super::number::Number;
+use super::walls::Wall;
 use super::{Extreme, Statistics};
 use crate::replay::Decrease;
 use crate::scan::{Chunk, Column, SelectedMetric};
@@ -96,36 +97,48 @@ impl Tally {
 
     /// Adds a chunk's values of the instance. `clock` has for each row the time since the
     /// row before.
-    pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
+    pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64], walls: &[Wall]) {
         match column.value_type() {
-            ValueType::I32 => self.add_numbers::<i32>(chunk, column, clock),
-            ValueType::U32 => self.add_numbers::<u32>(chunk, column, clock),
-            ValueType::I64 => self.add_numbers::<i64>(chunk, column, clock),
-            ValueType::U64 => self.add_numbers::<u64>(chunk, column, clock),
-            ValueType::Float => self.add_numbers::<f32>(chunk, column, clock),
-            ValueType::Double => self.add_numbers::<f64>(chunk, column, clock),
+            ValueType::I32 => self.add_numbers::<i32>(chunk, column, clock, walls),
+            ValueType::U32 => self.add_numbers::<u32>(chunk, column, clock, walls),
+            ValueType::I64 => self.add_numbers::<i64>(chunk, column, clock, walls),
+            ValueType::U64 => self.add_numbers::<u64>(chunk, column, clock, walls),
+            ValueType::Float => self.add_numbers::<f32>(chunk, column, clock, walls),
+            ValueType::Double => self.add_numbers::<f64>(chunk, column, clock, walls),
             _ => {}
         }
     }
 
-    fn add_numbers<N: Number>(&mut self, chunk: &Chunk, column: &Column, clock: &[f64]) {
+    fn add_numbers<N: Number>(
+        &mut self,
+        chunk: &Chunk,
+        column: &Column,
+        clock: &[f64],
+        walls: &[Wall],
+    ) {
         let (words, timestamps) = (column.words(), chunk.timestamps());
-        let mut marks = chunk.marks().iter().copied().peekable();
-        // A mark takes a row, so there is none between consecutive rows.
-        for (places, row) in column.rows().stretches() {
-            while let Some(mark) = marks.next_if(|mark| *mark < row) {
-                self.meet_mark(timestamps.get(mark as usize).copied());
-            }
-            let rows = row as usize..row as usize + places.len();
-            let (words, timestamps) = (words.get(places), timestamps.get(rows.clone()));
-            if let (Some(words), Some(timestamps), Some(clock)) =
-                (words, timestamps, clock.get(rows))
-            {
-                self.add_stretch::<N>(words, timestamps, clock);
+        let mut walls = walls.iter().peekable();
+        for (mut places, mut row) in column.rows().stretches() {
+            while !places.is_empty() {
+                while let Some(wall) = walls.next_if(|wall| wall.row <= row) {
+                    self.meet_mark(Some(wall.at));
+                }
+                // A mark takes a row, a boundary none.
+                let free = walls.peek().map_or(usize::MAX, |wall| (wall.row - row) as usize);
+                let part = places.start..places.end.min(places.start.saturating_add(free));
+                let rows = row as usize..row as usize + part.len();
+                places.start = part.end;
+                row = rows.end as u32;
+                let (words, timestamps) = (words.get(part), timestamps.get(rows.clone()));
+                if let (Some(words), Some(timestamps), Some(clock)) =
+                    (words, timestamps, clock.get(rows))
+                {
+                    self.add_stretch::<N>(words, timestamps, clock);
+                }
             }
         }
-        for mark in marks {
-            self.meet_mark(timestamps.get(mark as usize).copied());
+        for wall in walls {
+            self.meet_mark(Some(wall.at));
         }
     }
 

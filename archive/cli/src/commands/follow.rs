@@ -12,7 +12,7 @@ use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::{Archive, ArchiveSet, Timestamp};
 use pcp_types::parse_interval;
 
-use crate::options::DisplayOptions;
+use crate::options::{DisplayOptions, GapOptions};
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    gaps: GapOptions,
+
+    #[command(flatten)]
     display: DisplayOptions,
 
     #[command(flatten)]
@@ -73,6 +76,7 @@ impl Arguments {
             precision: self.precision.map(usize::from),
             width: self.display.width(),
             json: self.json,
+            gaps: self.gaps.gaps(),
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));

@@ -13,7 +13,7 @@ use pcp_types::parse_interval;
 
 use crate::columns::Choice;
 use crate::image::{Image, ImageError, Panel};
-use crate::options::{ArchiveArgument, DisplayOptions};
+use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
 use crate::text::Output;
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
@@ -58,6 +58,12 @@ pub(crate) struct Arguments {
     /// Size of the image in pixels
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1200x675")]
     size: String,
+
+    #[command(flatten)]
+    quantiles: QuantileOptions,
+
+    #[command(flatten)]
+    gaps: GapOptions,
 
     #[command(flatten)]
     span: SpanOptions,
@@ -134,8 +140,9 @@ impl Arguments {
     }
 
     fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
-        let selection =
-            select_with_derived(Replay::open(source).read_on(), &self.metrics, &self.expressions)?;
+        let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
+        let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
+        self.quantiles.apply(&mut selection)?;
         let replay = selection.load()?;
         warn_of_losses(&replay);
         Ok(replay)

@@ -17,7 +17,7 @@ use pcp_types::parse_interval;
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_types;
-use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions};
+use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
 use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
 use crate::{Failure, columns, time};
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 
     /// Report these quantiles of each histogram, of what it counted in the interval before each
     /// sample, instead of its buckets: 0.5,0.99,1
-    #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
+    #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,
 
@@ -98,6 +98,9 @@ pub(crate) struct Arguments {
     /// step through an archive
     #[arg(long, conflicts_with_all = ["raw", "rate", "at", "times"])]
     stepping: bool,
+
+    #[command(flatten)]
+    gaps: GapOptions,
 
     #[command(flatten)]
     window: WindowOptions,
@@ -151,7 +154,7 @@ impl Arguments {
     /// The metrics that are selected.
     fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let selection = Replay::open(source).decrease(decrease).read_on();
+        let selection = Replay::open(source).decrease(decrease).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         if !self.quantile.is_empty() && selection.quantiles(&self.quantile) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
@@ -254,12 +257,6 @@ impl Arguments {
         }
         Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
     }
-}
-
-/// A quantile on the command line.
-fn quantile(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
 /// The times in a file, one per line; empty lines and comments (`#`) are ignored.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use clap::Args;
 use hashbrown::HashMap;
 use pcp_archive::replay::Decrease;
-use pcp_archive::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize};
+use pcp_archive::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize_with};
 use pcp_archive::{InstanceId, Metadata, Source, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
 use crate::left_out::check_types;
-use crate::options::{ArchiveArgument, FormatOptions};
+use crate::options::{ArchiveArgument, FormatOptions, GapOptions};
 use crate::selection::select_metrics;
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     counter_wrap: bool,
 
     #[command(flatten)]
+    gaps: GapOptions,
+
+    #[command(flatten)]
     window: WindowOptions,
 
     #[command(flatten)]
@@ -82,7 +85,8 @@ impl Arguments {
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
         let selection = select_metrics(source, &self.metrics, &self.instances)?;
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let summaries = summarize(&selection, window.origin..=window.end, decrease)?;
+        let span = window.origin..=window.end;
+        let summaries = summarize_with(&selection, span, decrease, self.gaps.gaps())?;
         let lines = lines(source.metadata(), &summaries);
         if lines.is_empty() {
             check_types(archives.archives())?;

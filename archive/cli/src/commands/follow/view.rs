@@ -2,10 +2,11 @@
 
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
-use pcp_archive::replay::{SelectedMetric, rate_between};
+use pcp_archive::programs::{ProgramEvent, events_metric};
+use pcp_archive::replay::{Gaps, SelectedMetric, rate_between};
 use pcp_archive::scan::select_instances;
 use pcp_archive::{
-    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value,
+    ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value, ValueType,
 };
 use pcp_types::names;
 
@@ -31,6 +32,8 @@ pub(super) struct Choice<'o> {
     pub(super) precision: Option<usize>,
     pub(super) width: usize,
     pub(super) json: bool,
+    /// Whether rates reach over the time in which a program was away.
+    pub(super) gaps: Gaps,
 }
 
 impl Choice<'_> {
@@ -174,6 +177,9 @@ impl<'o> View<'o> {
             self.show_mark(timestamp, out)?;
             return Ok(false);
         }
+        if self.choice.gaps == Gaps::Keep {
+            self.meet_events(followed);
+        }
         let known = self.columns.len();
         let cells = self.cells(followed)?;
         if cells.is_empty() {
@@ -188,6 +194,21 @@ impl<'o> View<'o> {
             self.write_row(timestamp, &cells, out)?;
         }
         Ok(true)
+    }
+
+    /// Forgets the values of programs that have ended or begun.
+    fn meet_events(&mut self, followed: &Followed<'_>) {
+        let arrays = followed.record.value_sets().filter(|set| set.pmid() == events_metric());
+        let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
+        let values = arrays
+            .flat_map(|set| set.values(desc.map_or(ValueType::Event, |desc| desc.value_type)));
+        for (_, value) in values.flatten() {
+            let events = ProgramEvent::all(value).into_iter();
+            for event in events.filter(|event| event.boundary().is_some()) {
+                let own = self.columns.iter_mut().filter(|live| event.is_of(&live.column.name));
+                own.for_each(|live| live.before = None);
+            }
+        }
     }
 
     /// The values of the selected metrics. Adds columns of new instances.

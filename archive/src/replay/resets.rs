@@ -1,4 +1,4 @@
-//! Where histograms were reset, because their program restarted.
+//! Where histograms and counters were reset, because their program restarted.
 //!
 //! A histogram is reset as a whole. The evidence is a bucket, or the sum, that is less
 //! than before; the reset is at the first record after the higher value that has
@@ -17,9 +17,10 @@
 
 use std::ops::Range;
 
-use super::super::rate::growth;
-use super::super::timeline::Reach;
-use super::super::{Column, Decrease};
+use super::growth::growth;
+use super::timeline::Reach;
+use super::{Column, Decrease};
+use crate::ValueType;
 
 /// The records at which each histogram of a metric was reset, ascending.
 #[derive(Debug, Clone, Default)]
@@ -27,35 +28,24 @@ pub(super) struct Resets(Vec<Vec<u32>>);
 
 impl Resets {
     /// The resets of some histograms, given all columns that belong to one, each with
-    /// the place of its histogram.
-    pub(super) fn find(histograms: usize, columns: &[(usize, &Column)]) -> Self {
-        let mut all = vec![Vec::new(); histograms];
-        for &(histogram, column) in columns {
-            let Some(resets) = all.get_mut(histogram) else { continue };
-            resets.extend(last_before_falls(column).filter_map(|record| {
-                let own = columns.iter().filter(|(other, _)| *other == histogram);
-                let next = own.filter_map(|(_, own)| own.rows().first_from(record + 1));
-                next.map(|(_, record)| record).min()
-            }));
-        }
-        for resets in &mut all {
+    /// the place of its histogram. A fall over one of the `known` boundaries, records in
+    /// ascending order, is not evidence of another one.
+    pub(super) fn find(histograms: usize, columns: &[(usize, &Column)], known: &[u32]) -> Self {
+        let of = |histogram| {
+            let own = columns.iter().filter(|(other, _)| *other == histogram);
+            let own: Vec<&Column> = own.map(|(_, column)| *column).collect();
+            let mut resets: Vec<u32> =
+                falls(&own, 0..own.len(), known).into_iter().map(|fall| fall.end).collect();
             resets.sort_unstable();
             resets.dedup();
-        }
-        Self(all)
+            resets
+        };
+        Self((0..histograms).map(of).collect())
     }
 
     /// What is in reach of a moment without passing a reset of a histogram.
     pub(super) fn limit(&self, histogram: usize, reach: &Reach) -> Reach {
-        let resets = self.of(histogram);
-        let passed = resets.partition_point(|&reset| reset < reach.prior.end);
-        let newest = passed.checked_sub(1).and_then(|place| resets.get(place)).copied();
-        let oldest = resets.get(passed).copied();
-        Reach {
-            at: reach.at,
-            prior: reach.prior.start.max(newest.unwrap_or(0))..reach.prior.end,
-            next: reach.next.start..reach.next.end.min(oldest.unwrap_or(u32::MAX)),
-        }
+        reach.limited(self.of(histogram))
     }
 
     /// Whether a histogram was reset in one of these records.
@@ -68,11 +58,29 @@ impl Resets {
     }
 }
 
-/// The record of each value of a column that is followed by a smaller one.
-fn last_before_falls(column: &Column) -> impl Iterator<Item = u32> {
-    let pairs = column.iter().zip(column.iter().skip(1));
-    let falls = pairs.filter(|((_, one), (_, next))| {
+/// Where some of the columns that are reset together fell: from the last record before a
+/// fall to the first one after it with a value of any of the columns.
+pub(super) fn falls(columns: &[&Column], falling: Range<usize>, known: &[u32]) -> Vec<Range<u32>> {
+    let fallen = columns.get(falling).unwrap_or_default().iter();
+    let last = fallen.flat_map(|column| last_before_falls(column, known));
+    let falls = last.filter_map(|record| {
+        let next = columns.iter().filter_map(|own| own.rows().first_from(record + 1));
+        Some(record..next.map(|(_, record)| record).min()?)
+    });
+    falls.collect()
+}
+
+/// The record of each value of a column that is followed by a smaller one, without a
+/// known boundary in between.
+fn last_before_falls(column: &Column, known: &[u32]) -> impl Iterator<Item = u32> {
+    // The words of numbers without sign are in the order of the numbers.
+    let is_plain = matches!(column.value_type(), ValueType::U32 | ValueType::U64);
+    let len = if is_plain && column.words().is_sorted() { 0 } else { column.len() };
+    let pairs = column.iter().take(len).zip(column.iter().skip(1));
+    let passed = |record: u32| known.partition_point(|known| *known <= record);
+    let falls = pairs.filter(move |((record, one), (later, next))| {
         growth(*one, std::iter::empty(), *next, Decrease::Reset).is_none()
+            && passed(*record) == passed(*later)
     });
     falls.map(|((record, _), _)| record)
 }
@@ -80,7 +88,7 @@ fn last_before_falls(column: &Column) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Value, ValueType};
+    use crate::Value;
 
     fn column(values: &[(u32, u64)]) -> Column {
         let mut column = Column::new(None, ValueType::U64);
@@ -93,7 +101,7 @@ mod tests {
     fn resets(columns: &[Column]) -> Vec<u32> {
         {
             let columns: Vec<_> = columns.iter().map(|column| (0, column)).collect();
-            Resets::find(1, &columns).0.remove(0)
+            Resets::find(1, &columns, &[]).0.remove(0)
         }
     }
 

@@ -1,0 +1,128 @@
+//! Values, rates, quantiles and summaries of a program that ends and starts again, with
+//! the agent's events in the archive.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+#[path = "../../tests/shared/programs.rs"]
+mod programs;
+
+use std::path::Path;
+use std::process::Command;
+
+use programs::shop;
+
+/// The lines without their first field; none if there are no values.
+fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    process.arg(command).arg(base).args(["--format", "csv", "-Z", "UTC"]).args(arguments);
+    let output = process.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("the metrics have no values at these times") {
+        return Vec::new();
+    }
+    assert!(output.status.success(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+}
+
+/// The values of a report every ten seconds, from the start.
+fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
+    lines("report", base, &[&["-t", "10s"], arguments].concat())
+}
+
+#[test]
+fn a_program_that_is_away_has_no_values() {
+    let (_directory, base) = shop(true);
+    let gauge = report(&base, &["mmv.shop.queue"]);
+    assert_eq!(gauge, ["5", "5", "6", "6", "", "", "8", "8", "9", "9", "9"]);
+    let as_pcp = report(&base, &["mmv.shop.queue", "--pcp"]);
+    assert_eq!(as_pcp, ["5", "5", "6", "6", "6", "8", "8", "8", "9", "9", "9"]);
+    // A counter does not slide down to the first value of the next run.
+    let counter = report(&base, &["mmv.shop.orders", "-i", "a"]);
+    assert_eq!(counter, ["0", "100", "200", "300", "", "", "20", "40", "60", "80", "100"]);
+    let discrete = report(&base, &["mmv.shop.version"]);
+    assert_eq!(discrete, ["1", "1", "1", "1", "", "", "2", "2", "2", "2", "2"]);
+    let sum = report(&base, &["mmv.shop.queue", "-e", "s = sum(mmv.shop.orders)"]);
+    assert_eq!(sum[3..7], ["6,303", ",", ",", "8,30"].map(str::to_owned));
+}
+
+#[test]
+fn rates_are_whole_before_and_after_a_restart() {
+    let (_directory, base) = shop(true);
+    // Instance b is higher after the restart than before.
+    let rates = report(&base, &["mmv.shop.orders", "--rate"]);
+    let mut expected = vec![","];
+    expected.extend(["10,0.1"; 3]);
+    expected.extend([",", ",", ","]);
+    expected.extend(["2,0"; 4]);
+    assert_eq!(rates, expected);
+    let sums = report(&base, &["mmv.shop.orders", "--rate", "--sum"]);
+    assert_eq!(sums[3..8], ["10.1", "", "", "", "2"].map(str::to_owned));
+    // Over the end, what was counted up to it; over both runs, each for its time.
+    let over = |at: &str, span: &str| {
+        let at = format!("@17000000{at}.000000001");
+        lines("report", &base, &["mmv.shop.orders", "--rate", "-i", "a", "--at", &at, "-t", span])
+    };
+    assert_eq!(over("35", "10s"), ["10"]);
+    assert_eq!(over("40", "20s"), ["10"]);
+    assert_eq!(over("80", "60s"), ["4.666666666666667"], "(100 + 40) in (10 + 20) s");
+    assert_eq!(over("50", "10s"), [""; 0]);
+}
+
+/// Without events a fall of one instance is the evidence for all.
+#[test]
+fn no_instance_has_a_rate_over_the_fall_of_another() {
+    let (_directory, base) = shop(false);
+    let rates = report(&base, &["mmv.shop.orders", "--rate"]);
+    let expected = [",", "10,0.1", "10,0.1", "10,0.1", ",", ",", ",", "2,0", "2,0", "2,0", "2,0"];
+    assert_eq!(rates, expected);
+    let sums = report(&base, &["mmv.shop.orders", "--rate", "--sum"]);
+    assert_eq!(sums[3..8], ["10.1", "", "", "", "2"].map(str::to_owned));
+    let as_pcp = report(&base, &["mmv.shop.orders", "--rate", "--pcp"]);
+    assert_eq!(as_pcp[4..7], [",0.2", ",0.3", ",0.2"].map(str::to_owned));
+}
+
+#[test]
+fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
+    let (_directory, base) = shop(true);
+    let quantile = |options: &[&str]| {
+        report(&base, &[&["mmv.shop.latency", "--quantile", "0.5,1"], options].concat())
+    };
+    // The last run: 1, 2, .. of 6..7, and from 70 s on one of 8..11.
+    let mut expected = vec![","];
+    expected.extend(["4.5,4.5"; 3]);
+    expected.extend([",", ",", "6.5,6.5", "6.5,9.5"]);
+    expected.extend(["6.5,6.5"; 3]);
+    assert_eq!(quantile(&[]), expected);
+    let at = |second: i64, span: &str| {
+        let at = format!("@{}.000000001", 1_700_000_000 + second);
+        let options = ["mmv.shop.latency", "--quantile", "0.5,0.99,1", "--at", &at, "-t", span];
+        lines("report", &base, &options)
+    };
+    assert_eq!(at(37, "8s"), ["4.5,4.5,4.5"], "it ended within these seconds");
+    assert_eq!(at(57, "8s"), [""; 0], "it was away all the time");
+    // 30 of 4..5 up to the end, 3 of 6..7 and one of 8..11 since the start.
+    assert_eq!(at(80, "80s"), ["4.5,9.5,9.5"]);
+    assert_eq!(at(80, "50s"), ["6.5,9.5,9.5"], "without those of the first run");
+}
+
+#[test]
+fn a_summary_is_of_the_time_in_which_a_program_ran() {
+    let (_directory, base) = shop(true);
+    let columns = |line: &String| -> Vec<f64> {
+        let fields: Vec<&str> = line.split(',').collect();
+        // Events have microseconds.
+        let number = |place: usize| fields[place].parse::<f64>().unwrap();
+        [2, 3, 6].map(|place| (number(place) * 1e5).round() / 1e5).to_vec()
+    };
+    let of = |metric: &str, options: &[&str]| {
+        columns(&lines("summary", &base, &[&[metric], options].concat())[0])
+    };
+    // 5, 5, 6 for 10 s each; 8, 8, 9, 9 for 10 s each.
+    assert_eq!(of("mmv.shop.queue", &[]), [9.0, 70.0, 7.142_86]);
+    // And 6 for 30 s.
+    assert_eq!(of("mmv.shop.queue", &["--pcp"]), [9.0, 100.0, 6.8]);
+    // 1 until the end at 40 s, 2 until the end of the archive.
+    assert_eq!(of("mmv.shop.version", &[]), [2.0, 80.0, 1.5]);
+    assert_eq!(of("mmv.shop.orders", &["-i", "b"])[..2], [7.0, 70.0]);
+}

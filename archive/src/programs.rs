@@ -1,0 +1,186 @@
+//! What mmv-agent's events say of the programs whose metrics it logs.
+//!
+//! In: a value of `mmv.agent.events`, an event array. Out: one [`ProgramEvent`] for each
+//! thing that happened, and the [`Boundary`] that it is in the values of a program: no
+//! value from before it continues after it.
+//!
+//! | event | boundary |
+//! |---|---|
+//! | `appeared` | a run begins, from 0 unless the agent itself had just started |
+//! | `restarted` | a run begins, from 0 |
+//! | `recovered` | the values of a run are logged again |
+//! | `ended` | a run ends, after the values that were logged with the event |
+//! | `vanished`, `removed`, `quarantined`, `waiting` | values are no longer logged |
+//!
+//! A program is known by the name of its file: `mmv.FILE.` begins the names of its
+//! metrics. Of metrics of files with the NOPREFIX flag nothing is known.
+
+use std::time::Duration;
+
+use crate::event::EventArray;
+use crate::{Pmid, Source, Timestamp, Value};
+
+/// The domain of metrics of MMV files.
+pub const DOMAIN: u32 = 70;
+/// The cluster of the agent's own metrics.
+const CLUSTER: u32 = 0;
+/// The items of `mmv.agent.events` and of its parameters.
+const EVENTS: u32 = 1001;
+const KIND: u32 = 1002;
+const FILE: u32 = 1003;
+const REASON: u32 = 1004;
+const PID: u32 = 1005;
+
+/// The resolution of times in event arrays.
+const RESOLUTION: Duration = Duration::from_micros(1);
+
+/// One event of `mmv.agent.events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramEvent<'a> {
+    /// When, cut to microseconds.
+    pub at: Timestamp,
+    /// What happened: `appeared`, `restarted`, `ended` and so on.
+    pub kind: &'a str,
+    /// The name of the file to which it happened; `None` for events of the agent.
+    pub file: Option<&'a str>,
+    /// The process of the file, or the agent.
+    pub pid: Option<u32>,
+    /// Why.
+    pub reason: Option<&'a str>,
+    /// The agent started at the same time.
+    is_at_start: bool,
+}
+
+/// Where values of a program do not continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Boundary {
+    /// The values from here on are after it.
+    pub at: Timestamp,
+    /// A run begins here, whose counters began at 0.
+    pub from_zero: bool,
+}
+
+impl<'a> ProgramEvent<'a> {
+    /// The events in a value of [`events_metric`]; none in a value that is damaged or no
+    /// event array.
+    pub fn all(value: Value<'a>) -> Vec<Self> {
+        let Ok(array) = EventArray::unpack(value) else { return Vec::new() };
+        let mut all = Vec::new();
+        let mut is_at_start = false;
+        for record in array.records() {
+            let at = record.timestamp();
+            let mut event = Self { at, kind: "", file: None, pid: None, reason: None, is_at_start };
+            for (pmid, value) in record.parameters() {
+                let text = match value {
+                    Value::String(bytes) => std::str::from_utf8(bytes).ok(),
+                    _ => None,
+                };
+                match (item(pmid), value) {
+                    (Some(KIND), _) => event.kind = text.unwrap_or_default(),
+                    (Some(FILE), _) => event.file = text,
+                    (Some(REASON), _) => event.reason = text,
+                    (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
+                    _ => {}
+                }
+            }
+            is_at_start |= event.kind == "started";
+            if !event.kind.is_empty() {
+                all.push(event);
+            }
+        }
+        all
+    }
+
+    /// Whether a metric is one of the file's, by its name.
+    pub fn is_of(&self, metric: &str) -> bool {
+        let rest = self.file.and_then(|file| metric.strip_prefix("mmv.")?.strip_prefix(file));
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// The boundary in the values of the file's metrics, if it is one.
+    pub fn boundary(&self) -> Option<Boundary> {
+        self.file?;
+        let (at, from_zero) = match self.kind {
+            "appeared" => (self.at, !self.is_at_start),
+            "restarted" => (self.at, true),
+            "recovered" | "vanished" | "removed" | "quarantined" | "waiting" => (self.at, false),
+            "ended" => (self.at.saturating_add(RESOLUTION), false),
+            _ => return None,
+        };
+        Some(Boundary { at, from_zero })
+    }
+}
+
+/// The item of a metric of the agent's own cluster.
+fn item(pmid: Pmid) -> Option<u32> {
+    (pmid.domain() == DOMAIN && pmid.cluster() == CLUSTER).then(|| pmid.item())
+}
+
+/// The PMID of the agent's event metric.
+pub fn events_metric() -> Pmid {
+    Pmid::from_raw(DOMAIN << 22 | CLUSTER << 10 | EVENTS)
+}
+
+/// The name of the agent's event metric in an archive that has it.
+pub fn events_name(source: Source<'_>) -> Option<String> {
+    let metric = source.metadata().metric(events_metric())?;
+    let is_array = crate::event::is_array(metric.desc.value_type);
+    metric.names.first().filter(|_| is_array).map(ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventArrayBuilder, EventFlags};
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(micros) * 1_000)
+    }
+
+    fn parameter(item: u32) -> Pmid {
+        Pmid::new(DOMAIN, CLUSTER, item).unwrap()
+    }
+
+    #[test]
+    fn events_are_boundaries_of_the_metrics_of_their_file() {
+        let mut builder = EventArrayBuilder::new();
+        let events = [
+            ("appeared", "shop", Some((0, true))),
+            ("started", "", None),
+            ("appeared", "shop", Some((0, false))),
+            ("grew", "shop", None),
+            ("restarted", "shop", Some((0, true))),
+            ("recovered", "shop", Some((0, false))),
+            ("ended", "shop", Some((1, false))),
+            ("vanished", "shop", Some((0, false))),
+        ];
+        for (kind, file, _) in events {
+            builder.record(at(5), EventFlags::POINT).unwrap();
+            builder.parameter(parameter(KIND), Value::String(kind.as_bytes())).unwrap();
+            if !file.is_empty() {
+                builder.parameter(parameter(FILE), Value::String(file.as_bytes())).unwrap();
+                builder.parameter(parameter(PID), Value::U32(7)).unwrap();
+            }
+        }
+        builder.missed(at(6), 3).unwrap();
+        let value = builder.finish();
+        let found = ProgramEvent::all(value.as_value());
+        assert_eq!(found.len(), events.len());
+        for (found, (kind, file, boundary)) in found.iter().zip(events) {
+            assert_eq!((found.kind, found.file.unwrap_or_default()), (kind, file));
+            assert_eq!(found.pid, (!file.is_empty()).then_some(7));
+            let boundary =
+                boundary.map(|(later, from_zero)| Boundary { at: at(5 + later), from_zero });
+            assert_eq!(found.boundary(), boundary, "{kind}");
+        }
+        let is_of = |metric| found.first().unwrap().is_of(metric);
+        assert!(is_of("mmv.shop.orders") && !is_of("mmv.shop2.orders") && !is_of("mmv.shop"));
+        assert!(!found.get(1).unwrap().is_of("mmv..orders"));
+    }
+
+    #[test]
+    fn other_values_have_no_events() {
+        assert_eq!(ProgramEvent::all(Value::U32(1)), []);
+        assert_eq!(ProgramEvent::all(Value::Event(&[0, 0, 0, 9])), []);
+    }
+}
