@@ -231,6 +231,36 @@ fn the_end_of_a_process_is_an_event_that_names_it() {
     }
 }
 
+#[test]
+fn a_file_that_replaces_that_of_a_running_process_is_a_warning_and_an_event() {
+    let scratch = Scratch::new();
+    let (first, second, third) = (Sleeper::new(), Sleeper::new(), Sleeper::new());
+    let path = scratch.install_bytes(&first.image(), "app");
+    let mut agent = Agent::start_with(&scratch, &WITH_EVENTS);
+    wait_for(&agent, "app", "appeared");
+    scratch.install_bytes(&second.image(), "app");
+    wait_for(&agent, "app", "restarted");
+    let warning = format!(
+        "process {} has replaced the file of process {}, which is running",
+        second.0.id(),
+        first.0.id()
+    );
+    wait::until_true("a warning", || agent.log().contains(&warning));
+    // After the end of a process, and after it has withdrawn its file, all is well.
+    drop(second);
+    scratch.install_bytes(&third.image(), "app");
+    wait::until_true("the third", || agent.log().matches(" harvested").count() >= 3);
+    remove(&path);
+    wait_for(&agent, "app", "vanished");
+    scratch.install_bytes(&first.image(), "app");
+    wait::until_true("the first", || agent.log().matches(" harvested").count() >= 4);
+    let events = finished(&mut agent);
+    assert_eq!(agent.log().matches("has replaced the file").count(), 1, "{}", agent.log());
+    let restarted = events.iter().find(|event| event.kind == "restarted").expect("the event");
+    let reason = format!("replaces the file of process {}, which runs", first.0.id());
+    assert_eq!(restarted.reason, reason);
+}
+
 /// A configuration that has dead programs' files removed after so long.
 fn removing(scratch: &Scratch, after: &str) -> std::path::PathBuf {
     let config = scratch.path().join("agent.toml");

@@ -225,6 +225,11 @@ impl Source {
         self.process.as_deref()
     }
 
+    /// The same if it runs.
+    pub(crate) fn running_process(&self) -> Option<Arc<Process>> {
+        self.process.clone().filter(|process| process.is_alive())
+    }
+
     /// Whether its values may still change: the process that feeds it is alive.
     pub(crate) fn is_fed(&self) -> bool {
         self.process.as_deref().is_none_or(Process::is_alive)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use mmv_format::file::FileError;
+use mmv_format::file::{FileError, PublishError};
 use mmv_format::layout::{MAX_SERIAL, Version};
 
 /// Why a registration or a publication failed, with the name that it is about.
@@ -22,6 +22,23 @@ pub enum Error {
         path: PathBuf,
         /// The system's error.
         source: io::Error,
+    },
+    /// Another process that is running publishes the file.
+    #[error(
+        "{path}: {holder} publishes this file and is running; end it first, use another name, a \
+         file for each process (RegistryBuilder::per_process), or take its place \
+         (RegistryBuilder::replace_running)",
+        path = path.display(),
+        holder = process.map_or_else(
+            || "a process of another PID namespace".to_owned(),
+            |process| format!("process {process}"),
+        )
+    )]
+    Running {
+        /// The file.
+        path: PathBuf,
+        /// The process; `None` if it has no number here, as one in another container.
+        process: Option<u32>,
     },
     /// A file name that readers skip, or that spoils all metric names under it.
     #[error(
@@ -229,6 +246,15 @@ pub enum Error {
 impl From<FileError> for Error {
     fn from(FileError { action, path, source }: FileError) -> Self {
         Self::Io { action, path, source }
+    }
+}
+
+impl From<PublishError> for Error {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::File(error) => error.into(),
+            PublishError::Running { path, process } => Self::Running { path, process },
+        }
     }
 }
 

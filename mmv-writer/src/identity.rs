@@ -8,6 +8,7 @@ use mmv_format::layout::{Flags, Header, MAGIC, TocEntry, Version};
 use zerocopy::IntoBytes;
 
 use crate::Error;
+use crate::mapping::LockRegistration;
 
 /// Whether values of a file may be absent: whether it has the sentinel flag.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct FileIdentity {
     /// The directory, if the program names none: it is created where that is allowed.
     pub(crate) chosen: Option<MmvDirectory>,
     pub(crate) cluster: u32,
+    /// Whether it replaces the file of another running process.
+    pub(crate) replace_running: bool,
     /// Those that it has at first.
     pub(crate) flags: Flags,
     pub(crate) absent: Absent,
@@ -37,12 +40,16 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Creates the temporary file, after removing stale ones.
-    pub(crate) fn temporary(&self) -> Result<TemporaryFile, Error> {
+    /// Creates the temporary file, after removing stale ones. Children of fork do not
+    /// inherit its lock.
+    pub(crate) fn temporary(&self) -> Result<(TemporaryFile, LockRegistration), Error> {
         if let Some(chosen) = &self.chosen {
             chosen.prepare()?;
         }
-        Ok(TemporaryFile::create(self.path.parent().unwrap_or(Path::new("")), &self.name)?)
+        let directory = self.path.parent().unwrap_or(Path::new(""));
+        let file = TemporaryFile::create(directory, &self.name)?;
+        let lock = LockRegistration::new(&file);
+        Ok((file, lock))
     }
 
     /// The header, with generation 2 still 0, and the table of contents.

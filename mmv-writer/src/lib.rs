@@ -122,6 +122,10 @@
 //! Each makes a file of its own with [`RegistryBuilder::per_process`]. The process
 //! is the instance; metric names are the same in all and contain no number.
 //!
+//! A name without that belongs to one process at a time: to publish one that another running
+//! process has is [`Error::Running`], unless the registry may
+//! [replace](RegistryBuilder::replace_running) it.
+//!
 //! # Fork
 //!
 //! In a forked child all handles stay valid and count for the child alone, which no

@@ -154,11 +154,12 @@ impl LiveBuilder {
         self
     }
 
-    /// Creates the file and publishes it, replacing an existing one.
+    /// Creates the file and publishes it, replacing one of this process, or of one that has
+    /// ended.
     ///
     /// # Errors
     ///
-    /// [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
+    /// [`Error::Running`], [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
     /// cluster or the room, [`Error::Version`] if a version other than 3 is pinned,
     /// and [`Error::Io`].
     pub fn build(self) -> Result<LiveRegistry, Error> {

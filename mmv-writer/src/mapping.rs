@@ -20,6 +20,8 @@
 
 mod fork;
 
+pub(crate) use fork::LockRegistration;
+
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -222,6 +224,16 @@ fn make_private(entry: &fork::Entry) {
         unsafe { libc::mmap(address, entry.len, protection, flags, entry.file, entry.offset) };
     // There is no way to report it here; the child then counts in the parent's file.
     debug_assert_ne!(mapped, libc::MAP_FAILED, "mmap");
+}
+
+/// In a forked child: closes the descriptor that holds the lock of a file, by making it
+/// another one of the same file. The lock stays the parent's.
+fn give_up_lock(lock: fork::LockEntry) {
+    // SAFETY: dup3 takes numbers and touches no memory (dup(2)). Both descriptors are open:
+    // the entry is taken out of the table before they are closed. What owns the first one
+    // in the child finds a descriptor of the same file, which it may use and close.
+    let made = unsafe { libc::dup3(lock.unlocked, lock.locked, libc::O_CLOEXEC) };
+    debug_assert_ne!(made, -1, "dup3");
 }
 
 /// A segment and the number of cells on it that were made through this lease: the

@@ -25,6 +25,7 @@ pub struct RegistryBuilder {
     pub(crate) pinned: Option<Version>,
     pub(crate) lenient: bool,
     per_process: bool,
+    replace_running: bool,
     overflow_cluster: Option<u32>,
 }
 
@@ -40,6 +41,7 @@ impl RegistryBuilder {
             pinned: None,
             lenient: false,
             per_process: false,
+            replace_running: false,
             overflow_cluster: None,
         }
     }
@@ -103,7 +105,8 @@ impl RegistryBuilder {
     }
 
     /// Continues without a file when the system refuses one: no directory, no
-    /// permission, no space, a limit on file sizes ([`Error::Io`]). Handles then count without readers, one
+    /// permission, no space, a limit on file sizes ([`Error::Io`]); and when another running
+    /// process has the file ([`Error::Running`]). Handles then count without readers, one
     /// line on standard error gives the reason (once in the life of the process), and
     /// [`Published::is_published`](crate::Published::is_published) is false. Errors in
     /// registrations stay errors.
@@ -124,6 +127,17 @@ impl RegistryBuilder {
         self.name = format!("{}.{}", self.name, std::process::id());
         self.per_process = true;
         self.no_prefix()
+    }
+
+    /// Replaces the file of another process that is running, which no reader sees then, and
+    /// which does not get its file back. By default that is [`Error::Running`]; the file of
+    /// a process that has ended, and one of this process, is always replaced.
+    ///
+    /// For programs whose next instance takes over before the last one has ended. Where
+    /// several are to be seen at once, give each [a file](Self::per_process).
+    pub fn replace_running(mut self) -> Self {
+        self.replace_running = true;
+        self
     }
 
     /// The same options for the file of another process: this one, a forked child.
@@ -178,6 +192,9 @@ impl RegistryBuilder {
             Absent::Always => self.flags.with(Flags::SENTINEL),
             Absent::ByNeed | Absent::Never => self.flags,
         };
-        Ok((FileIdentity { name, path, chosen, cluster, flags, absent, prefix }, clusters))
+        let replace_running = self.replace_running;
+        let identity =
+            FileIdentity { name, path, chosen, cluster, replace_running, flags, absent, prefix };
+        Ok((identity, clusters))
     }
 }

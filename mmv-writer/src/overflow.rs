@@ -70,7 +70,17 @@ impl Overflow {
         self.count += 1;
         let (flags, absent) = (self.first.flags.with(Flags::NO_PREFIX), self.first.absent);
         let chosen = None;
-        Ok(Some(FileIdentity { name, path, chosen, cluster, flags, absent, prefix }))
+        let replace_running = self.first.replace_running;
+        Ok(Some(FileIdentity {
+            name,
+            path,
+            chosen,
+            cluster,
+            replace_running,
+            flags,
+            absent,
+            prefix,
+        }))
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::Once;
 use mmv_format::file::{PublishedFile, TemporaryFile, size_limit};
 
 use crate::Error;
+use crate::identity::FileIdentity;
+use crate::mapping::LockRegistration;
 
 /// A published file. Dropping this withdraws it: the file is removed, unless another
 /// one has replaced it meanwhile.
@@ -20,7 +22,7 @@ use crate::Error;
 pub struct Published {
     path: PathBuf,
     /// `None`: the file could not be created.
-    file: Option<PublishedFile>,
+    file: Option<(PublishedFile, LockRegistration)>,
     generation: u64,
     /// The process that published it, and alone may withdraw it.
     process: u32,
@@ -28,14 +30,21 @@ pub struct Published {
 }
 
 impl Published {
-    /// Publishes a complete file by renaming it.
+    /// Publishes a complete file by renaming it; that of another running process only if
+    /// the identity says so.
     pub(crate) fn publish(
-        file: TemporaryFile,
-        path: &Path,
+        (file, lock): (TemporaryFile, LockRegistration),
+        identity: &FileIdentity,
         generation: u64,
     ) -> Result<Self, Error> {
+        let path = &identity.path;
         let mut published = Self::unpublished(path);
-        published.file = Some(file.publish(path)?);
+        let file = if identity.replace_running {
+            file.publish(path)?
+        } else {
+            file.publish_unless_running(path)?
+        };
+        published.file = Some((file, lock));
         published.generation = generation;
         Ok(published)
     }
@@ -84,7 +93,7 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        if let Some(file) = &self.file
+        if let Some((file, _)) = &self.file
             && !self.is_inherited()
         {
             // On failure readers still see that the process is gone.
@@ -102,7 +111,7 @@ pub(crate) fn check_process(created: u32, path: &Path) -> Result<(), Error> {
     Err(Error::Forked { path: path.to_owned(), created, found })
 }
 
-/// For a lenient registry, turns an [`Error::Io`] into `None` and prints it, once
+/// For a lenient registry, turns an [`Error::Io`] or [`Error::Running`] into `None` and prints it, once
 /// in the life of the process.
 pub(crate) fn unless_lenient<T>(
     result: Result<T, Error>,
@@ -110,7 +119,7 @@ pub(crate) fn unless_lenient<T>(
 ) -> Result<Option<T>, Error> {
     static WARN: Once = Once::new();
     match result {
-        Err(error @ Error::Io { .. }) if lenient => {
+        Err(error @ (Error::Io { .. } | Error::Running { .. })) if lenient => {
             WARN.call_once(|| warn(&format!("metrics are not published: {error}\n")));
             Ok(None)
         }

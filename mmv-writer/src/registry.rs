@@ -129,16 +129,16 @@ impl Registry {
         self.registrations().add_label(label)
     }
 
-    /// Completes the file and gives it its name, replacing an older one: a reader
-    /// finds the old file or the new one, complete.
+    /// Completes the file and gives it its name, replacing an older one of this process, or
+    /// of one that has ended: a reader finds the old file or the new one, complete.
     ///
     /// The version is the lowest that can hold what was registered, or the one
     /// that was pinned.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], for instance when the disk is full; an old file is then
-    /// still there.
+    /// [`Error::Running`] if another running process has a file of the name, and
+    /// [`Error::Io`], for instance when the disk is full; an old file is then still there.
     pub fn publish(self) -> Result<Published, Error> {
         let registrations = self.registrations.into_inner();
         let registrations = registrations.unwrap_or_else(PoisonError::into_inner);

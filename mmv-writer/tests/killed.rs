@@ -244,7 +244,12 @@ fn a_program_killed_at_its_first_publication_leaves_a_whole_file_or_none() {
 #[test]
 fn a_program_killed_while_it_replaces_a_file_leaves_the_old_or_the_new_one() {
     let directory = tempfile::tempdir().unwrap();
-    std::mem::forget(publish(directory.path(), 0).unwrap());
+    let mut child = start(directory.path(), "replace");
+    while !directory.path().join("app").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
     let found = kill_again_and_again(directory.path(), "replace", check_sealed);
     assert!(found.none == 0 && found.hidden > 0, "{found:?}");
 }

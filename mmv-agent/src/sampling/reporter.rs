@@ -81,6 +81,17 @@ impl Reporter {
         }
     }
 
+    /// A file of a running process has taken the name of that of another one.
+    pub(crate) fn displaced(&mut self, name: &OsStr, running: i32, now: i32) {
+        if self.may_log() {
+            warn!(
+                file = %name.display(),
+                "process {now} has replaced the file of process {running}, which is running and \
+                 is not harvested any more: give each its own name, or a file for each process"
+            );
+        }
+    }
+
     /// A file has new metadata.
     pub(crate) fn grown(&mut self, name: &OsStr, contents: &Contents) {
         if self.may_log() {

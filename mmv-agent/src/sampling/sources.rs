@@ -6,19 +6,21 @@
 //! Invariant: one bad file never affects another. Whatever is wrong with a file, it
 //! waits in the file table for its next try.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::active_source::ActiveSource;
 use super::admission::{Admission, Usage};
 use super::reporter::Reporter;
 use crate::config::{Limits, ReloadableSettings};
-use crate::discovery::{Change, DeadFile, FileState, Removal, Restarts, Watcher};
+use crate::discovery::{Change, DeadFile, FileState, Process, Removal, Restarts, Watcher};
 use crate::housekeeping::{Harvested, Memory};
 use crate::metadata::{Collision, Member};
 use crate::moment::Moment;
-use crate::source::{Fault, RejectReason, Values};
+use crate::source::{Fault, RejectReason, Source, Values};
 use crate::telemetry::SourceStatus;
 
 /// How many tries a file may look half-written before that is reported.
@@ -34,6 +36,9 @@ pub(crate) struct Sources {
     pub restarts: Restarts,
     /// The files that are to be removed.
     pub removal: Removal,
+    /// The process of each file that is harvested no more, if it was running then: it
+    /// may still be when another one has a file of the name.
+    left: HashMap<OsString, Arc<Process>>,
     /// Sources or their metadata have changed.
     changed: bool,
 }
@@ -54,6 +59,7 @@ impl Sources {
             active: Vec::new(),
             restarts: Restarts::default(),
             removal: Removal::default(),
+            left: HashMap::new(),
             changed: false,
         }
     }
@@ -89,6 +95,7 @@ impl Sources {
                     reporter.events.vanished(&name);
                     self.restarts.vanished(&name);
                     self.close(&name, "vanished", reporter);
+                    self.left.remove(&name);
                 }
             }
         }
@@ -118,10 +125,17 @@ impl Sources {
             }
         }
         for (name, source, contents) in opened {
+            let running = self.displaced(name, &source);
+            if let Some(running) = running {
+                reporter.events.displaced(name, running);
+            }
             match self.admission.admit(name, source, &contents, None, reporter) {
                 Ok(active) => {
                     self.put(active, now);
                     reporter.harvested(name, &contents);
+                    if let Some(running) = running {
+                        reporter.displaced(name, running, contents.header.pid);
+                    }
                 }
                 Err(collision) => self.reject_collision(name, &collision, now, reporter),
             }
@@ -303,7 +317,19 @@ impl Sources {
         let at = self.find(name)?;
         self.admission.release(name);
         self.changed = true;
-        Some(self.active.remove(at))
+        let removed = self.active.remove(at);
+        if let Some(process) = removed.source.running_process() {
+            self.left.insert(name.to_owned(), process);
+        }
+        Some(removed)
+    }
+
+    /// The process that had a file of this name and runs, although another one that runs
+    /// has one now.
+    fn displaced(&mut self, name: &OsStr, source: &Source) -> Option<i32> {
+        let before = self.left.remove(name)?;
+        let now = source.process()?;
+        (before.pid != now.pid && before.is_alive() && now.is_alive()).then_some(before.pid)
     }
 
     /// A file cannot be opened for now.

@@ -27,6 +27,8 @@ enum Last {
     Left,
     /// Another file has its name now.
     Replaced,
+    /// The same, although this process, which had the name, runs.
+    Displaced(i32),
 }
 
 /// The events of the ticks that no sample has taken yet.
@@ -99,10 +101,13 @@ impl EventLog {
             None => Kind::Appeared,
             Some(Last::Harvested) => Kind::Grew,
             Some(Last::Left) => Kind::Recovered,
-            Some(Last::Replaced) => Kind::Restarted,
+            Some(Last::Replaced | Last::Displaced(_)) => Kind::Restarted,
         };
         self.of_file(kind, name, |event| {
             event.pid = pid;
+            if let Some(Last::Displaced(running)) = before {
+                event.reason = Some(format!("replaces the file of process {running}, which runs"));
+            }
             event.values = Some(values as u64);
         });
     }
@@ -131,6 +136,13 @@ impl EventLog {
     pub(crate) fn replaced(&mut self, name: &OsStr) {
         if let Some(last) = self.last.get_mut(name) {
             *last = Last::Replaced;
+        }
+    }
+
+    /// The same, although the process that had the name runs.
+    pub(crate) fn displaced(&mut self, name: &OsStr, running: i32) {
+        if let Some(last) = self.last.get_mut(name) {
+            *last = Last::Displaced(running);
         }
     }
 
@@ -212,6 +224,22 @@ mod tests {
         ];
         assert_eq!(take(&mut event_log), expected);
         assert_eq!(event_log.counts[..2], [2, 1]);
+    }
+
+    #[test]
+    fn the_event_of_a_file_that_replaces_that_of_a_running_process_names_it() {
+        let (mut event_log, name) = (event_log(), OsStr::new("app"));
+        event_log.admitted(name, Some(7), 3);
+        event_log.replaced(name);
+        event_log.displaced(name, 7);
+        event_log.admitted(name, Some(8), 3);
+        event_log.admitted(name, Some(8), 4);
+        let reasons: Vec<_> =
+            event_log.due().list.into_iter().map(|event| (event.kind, event.reason)).collect();
+        let expected = "replaces the file of process 7, which runs".to_owned();
+        let expected =
+            [(Kind::Appeared, None), (Kind::Restarted, Some(expected)), (Kind::Grew, None)];
+        assert_eq!(reasons, expected);
     }
 
     #[test]

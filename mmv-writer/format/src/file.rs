@@ -3,11 +3,14 @@
 //! A file is created under a hidden name that readers skip, filled, and renamed,
 //! so that a reader finds a complete file or none. It is locked (`flock`) from
 //! its creation on: a hidden file whose lock is free was left by a process that
-//! was killed, and the next start under the same name removes it.
+//! was killed, and the next start under the same name removes it. The lock is held until
+//! the process ends, so that another one does not
+//! [replace](TemporaryFile::publish_unless_running) the file of a running program.
 //!
 //! [`TemporaryFile`] is the file before it is renamed, [`PublishedFile`] the file
 //! after that. [`MappedFile`] does both for bytes that the caller provides.
 
+mod holder;
 mod image;
 mod temporary;
 
@@ -22,7 +25,7 @@ use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;
 use nix::sys::resource::{Resource, getrlimit};
-pub use temporary::{PublishedFile, TemporaryFile};
+pub use temporary::{PublishError, PublishedFile, TemporaryFile};
 use zerocopy::FromBytes;
 
 use crate::layout::Header;

@@ -63,7 +63,7 @@ impl LiveFile {
         identity: &FileIdentity,
         sections: Sections,
     ) -> Result<(Self, Published), Error> {
-        let temporary = identity.temporary()?;
+        let (temporary, lock) = identity.temporary()?;
         let path = temporary.path().to_owned();
         let file = Arc::clone(temporary.file());
         // One that needs more than the limit fails below.
@@ -97,7 +97,7 @@ impl LiveFile {
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
         live.changed = false;
-        let published = Published::publish(temporary, &identity.path, generation)?;
+        let published = Published::publish((temporary, lock), identity, generation)?;
         Ok((live, published))
     }
 

@@ -4,12 +4,18 @@
 //! counts for the parent's. So the child gets a private copy of each mapping, at the
 //! same address: its handles stay valid, count for the child alone, and cost no more.
 //!
+//! It also gives up the locks of its parent's files, which say that the parent lives.
+//!
 //! The handlers run in the thread that forks. It holds the table's lock across
 //! the fork, so that the child finds the table consistent and unlocked.
 
 use std::cell::RefCell;
-use std::os::fd::RawFd;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+
+use mmv_format::file::TemporaryFile;
+use nix::fcntl::Flock;
 
 /// A writable mapping of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +28,23 @@ pub(super) struct Entry {
     pub(super) offset: i64,
 }
 
-type Table = Vec<Entry>;
+/// The lock of a published file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LockEntry {
+    /// The descriptor that holds the lock. Both are open as long as the entry is in the
+    /// table.
+    pub(super) locked: RawFd,
+    /// Another descriptor of the file.
+    pub(super) unlocked: RawFd,
+}
 
-static TABLE: Mutex<Table> = Mutex::new(Vec::new());
+#[derive(Debug)]
+struct Table {
+    mappings: Vec<Entry>,
+    locks: Vec<LockEntry>,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table { mappings: Vec::new(), locks: Vec::new() });
 
 thread_local! {
     /// The table's lock, between the handlers before and after a fork.
@@ -41,15 +61,44 @@ pub(super) struct Registration(Entry);
 
 /// Enters a mapping into the table.
 pub(super) fn register(entry: Entry) -> Registration {
+    install();
+    lock().mappings.push(entry);
+    Registration(entry)
+}
+
+fn install() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| super::at_fork(prepare, parent, child));
-    lock().push(entry);
-    Registration(entry)
+}
+
+/// The lock of a file in the table, until this is dropped: no child of fork holds it, so
+/// that it is free when this process ends.
+#[derive(Debug)]
+pub(crate) struct LockRegistration {
+    entry: LockEntry,
+    _open: (Arc<Flock<File>>, Arc<File>),
+}
+
+impl LockRegistration {
+    /// Enters the lock of a file.
+    pub(crate) fn new(file: &TemporaryFile) -> Self {
+        install();
+        let (locked, unlocked) = (Arc::clone(file.lock()), Arc::clone(file.file()));
+        let entry = LockEntry { locked: locked.as_raw_fd(), unlocked: unlocked.as_raw_fd() };
+        lock().locks.push(entry);
+        Self { entry, _open: (locked, unlocked) }
+    }
+}
+
+impl Drop for LockRegistration {
+    fn drop(&mut self) {
+        lock().locks.retain(|entry| *entry != self.entry);
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut table = lock();
+        let table = &mut lock().mappings;
         if let Some(index) = table.iter().position(|entry| *entry == self.0) {
             table.swap_remove(index);
         }
@@ -68,7 +117,6 @@ extern "C" fn parent() {
 
 extern "C" fn child() {
     let Ok(Some(table)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
-    for entry in table.iter() {
-        super::make_private(entry);
-    }
+    table.mappings.iter().for_each(super::make_private);
+    table.locks.iter().copied().for_each(super::give_up_lock);
 }

@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::io::{PipeReader, PipeWriter};
 
 use mmv_format::mapping::ReadMapping;
 
@@ -81,6 +82,20 @@ pub(crate) fn in_a_fork(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: `status` is a valid place for the result.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     waited == child && status == 0
+}
+
+/// Forks a child that does nothing until a pipe is closed in all other processes. Its
+/// parent need not wait for it.
+pub(crate) fn idle_fork(end: &mut PipeReader, keeper: &mut Option<PipeWriter>) {
+    // SAFETY: as in `in_a_fork`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        drop(keeper.take());
+        let _ = io::Read::read(end, &mut [0]);
+        // SAFETY: _exit has no requirements.
+        unsafe { libc::_exit(0) };
+    }
 }
 
 #[test]

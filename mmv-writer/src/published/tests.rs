@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Registry;
-use crate::mapping::tests::in_a_fork;
+use crate::mapping::tests::{idle_fork, in_a_fork};
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
 
@@ -67,6 +67,89 @@ fn a_new_file_takes_the_old_ones_place_with_another_generation() {
     assert_eq!(contents.header.generation, first.generation(), "the old file is untouched");
     drop(first);
     assert_eq!(names(&directory), ["app"], "withdrawing the old one leaves the new one");
+}
+
+fn running(error: &Error) -> Option<u32> {
+    let Error::Running { process, .. } = error else { panic!("{error}") };
+    *process
+}
+
+#[test]
+fn another_process_does_not_replace_the_file_of_one_that_runs() {
+    let directory = directory();
+    let first = registry(&directory).publish().unwrap();
+    let generation = first.generation();
+    let path = first.path().to_owned();
+    let pid = std::process::id();
+    assert!(in_a_fork(|| {
+        let options = Registry::builder("app").directory(directory.path());
+        let sealed = options.clone().build().unwrap().publish().unwrap_err();
+        let live = options.clone().live().build().unwrap_err();
+        let text = sealed.to_string();
+        let helps = ["per_process", "replace_running"].iter().all(|word| text.contains(word));
+        let place = format!("{}: process {pid} publishes this file", path.display());
+        let private = options.lenient().build().unwrap().publish().unwrap();
+        [sealed, live].iter().all(|error| running(error) == Some(pid))
+            && text.starts_with(&place)
+            && helps
+            && !private.is_published()
+    }));
+    assert_eq!(names(&directory), ["app"]);
+    let found = Contents::read(&File::open(&path).unwrap(), &Limits::default()).unwrap();
+    assert_eq!(found.header.generation, generation);
+}
+
+#[test]
+fn a_process_may_take_the_place_of_another_one_for_good() {
+    let directory = directory();
+    let first = registry(&directory).publish().unwrap();
+    assert!(in_a_fork(|| {
+        let options = Registry::builder("app").directory(directory.path()).replace_running();
+        let second = options.build().unwrap().publish().unwrap();
+        let taken = File::open(first.path()).unwrap();
+        let header = mmv_format::file::read_header(&taken).unwrap();
+        // It ends without withdrawing its file.
+        std::mem::forget(second);
+        header.pid.cast_unsigned() == std::process::id()
+    }));
+    drop(first);
+    assert_eq!(names(&directory), ["app"], "the first withdraws its own file only");
+    drop(registry(&directory).publish().unwrap());
+    assert_eq!(names(&directory), [""; 0], "that of a dead process is replaced");
+}
+
+#[test]
+fn a_forked_child_does_not_keep_its_parents_file_in_use() {
+    let directory = directory();
+    let (mut end, keeper) = std::io::pipe().unwrap();
+    let mut keeper = Some(keeper);
+    assert!(in_a_fork(|| {
+        let draft = registry(&directory);
+        // One that has inherited a file before its publication, and one after that.
+        idle_fork(&mut end, &mut keeper);
+        let published = draft.publish().unwrap();
+        idle_fork(&mut end, &mut keeper);
+        std::mem::forget(published);
+        true
+    }));
+    drop(registry(&directory).publish().unwrap());
+    // Now they end.
+    drop(keeper);
+}
+
+#[test]
+fn what_a_forked_child_drops_stays_locked() {
+    let directory = directory();
+    let mut published = Some(registry(&directory).publish().unwrap());
+    assert!(in_a_fork(|| {
+        drop(published.take());
+        true
+    }));
+    assert!(in_a_fork(|| {
+        let error = registry(&directory).publish().unwrap_err();
+        running(&error).is_some()
+    }));
+    assert_eq!(names(&directory), ["app"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use mmv_format::layout::{
 use super::image::{Content, Image, Link, ValueRecord, value_at};
 use crate::Error;
 use crate::identity::FileIdentity;
-use crate::mapping::{CellStrip, Segment};
+use crate::mapping::{CellStrip, LockRegistration, Segment};
 use crate::metric::{SharedText, ValueSlot};
 use crate::published::{Published, check_process, unless_lenient};
 use crate::registration::{Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
@@ -34,7 +34,7 @@ const CHUNK: u64 = 64 << 10;
 pub(super) struct Draft {
     identity: FileIdentity,
     /// `None`: there is no file, the values are private.
-    temporary: Option<TemporaryFile>,
+    temporary: Option<(TemporaryFile, LockRegistration)>,
     /// Whether to continue without a file when the system refuses one.
     lenient: bool,
     /// The file's first chunks, one after the other.
@@ -62,8 +62,7 @@ impl Store for Draft {
     }
 
     fn check_process(&self) -> Result<(), Error> {
-        let temporary = self.temporary.as_ref();
-        temporary.map_or(Ok(()), |file| check_process(file.process(), file.path()))
+        self.temporary().map_or(Ok(()), |file| check_process(file.process(), file.path()))
     }
 
     fn has_room(&self, _: &Need) -> bool {
@@ -94,7 +93,7 @@ impl Store for Draft {
             let strip = self.locate(start).and_then(|(chunk, at)| chunk.strip(at, stride, values));
             return strip.ok_or_else(invalid);
         }
-        let Some(temporary) = &self.temporary else { return Ok(CellStrip::private(values)) };
+        let Some(temporary) = self.temporary() else { return Ok(CellStrip::private(values)) };
         let bytes = value_at(last + 1) - start;
         let segment = Segment::map(temporary.file(), start, bytes as usize);
         let segment = segment.map_err(Error::io("map", self.path()))?;
@@ -126,7 +125,12 @@ impl Store for Draft {
 
 impl Draft {
     fn path(&self) -> &Path {
-        self.temporary.as_ref().map_or(Path::new(""), TemporaryFile::path)
+        self.temporary().map_or(Path::new(""), TemporaryFile::path)
+    }
+
+    /// The file, if there is one.
+    fn temporary(&self) -> Option<&TemporaryFile> {
+        self.temporary.as_ref().map(|(file, _)| file)
     }
 
     /// The index of the next value of this shape.
@@ -167,7 +171,7 @@ impl Draft {
     /// Allocates and maps one more chunk.
     fn grow(&mut self) -> Result<(), Error> {
         let offset = self.chunks.len() as u64 * CHUNK;
-        let chunk = self.temporary.as_ref().map(|temporary| map_chunk(temporary, offset));
+        let chunk = self.temporary().map(|temporary| map_chunk(temporary, offset));
         let chunk = unless_lenient(chunk.transpose(), self.lenient)?.flatten();
         if chunk.is_none() {
             self.temporary = None;
@@ -191,7 +195,11 @@ impl Draft {
         Ok(unless_lenient(published, self.lenient)?.unwrap_or(unpublished))
     }
 
-    fn publish_file(&self, temporary: TemporaryFile, version: Version) -> Result<Published, Error> {
+    fn publish_file(
+        &self,
+        (temporary, lock): (TemporaryFile, LockRegistration),
+        version: Version,
+    ) -> Result<Published, Error> {
         let path = temporary.path().to_owned();
         check_process(temporary.process(), &path)?;
         let image = Image::new(&self.content, version);
@@ -205,7 +213,7 @@ impl Draft {
         // With release order: a reader that sees it sees everything else.
         self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
             .map_err(Error::io("write", &path))?;
-        Published::publish(temporary, &self.identity.path, generation)
+        Published::publish((temporary, lock), &self.identity, generation)
     }
 
     /// Completes the value entries, around their cells.

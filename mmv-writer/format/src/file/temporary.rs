@@ -6,10 +6,15 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 use nix::errno::Errno;
+#[cfg(target_env = "gnu")]
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::fcntl::{Flock, FlockArg};
 
+use super::holder::{Claim, Own, claim, is_running};
 use super::{FileError, identity, remove_if_same};
 
 /// Readable by all users: readers run as other users.
@@ -22,16 +27,41 @@ const SUFFIX: &str = ".tmp";
 #[derive(Debug)]
 pub struct TemporaryFile {
     name: Name,
-    file: Flock<File>,
-    /// The same file, for mappings, which may outlive its name.
+    file: Arc<Flock<File>>,
+    /// The same file, for mappings, which may outlive its name; opened once more, as the
+    /// lock belongs to what was opened, and a mapping keeps that.
     shared: Arc<File>,
 }
 
 /// A published file, locked until this is dropped, which leaves it in place.
 #[derive(Debug)]
 pub struct PublishedFile {
-    file: Flock<File>,
+    file: Arc<Flock<File>>,
+    _own: Own,
 }
+
+/// Why a file was not published.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The system refused it.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A running process has a file of this name.
+    #[error("{path}: a running process publishes this file", path = path.display())]
+    Running {
+        /// The file.
+        path: PathBuf,
+        /// The number of the process; `None` if it has none here, as one of another PID
+        /// namespace.
+        process: Option<u32>,
+    },
+}
+
+/// How often another file is looked at that a process has locked: one that only wants to
+/// know the same holds the lock for a moment.
+const TRIES: u32 = 20;
+/// And how long to wait before that.
+const PAUSE: Duration = Duration::from_millis(5);
 
 impl PublishedFile {
     /// Removes `path` if it leads to this file, and not to one that replaced it.
@@ -70,16 +100,11 @@ impl TemporaryFile {
     /// [`FileError`], for instance where there is no such directory.
     pub fn create(directory: &Path, name: &str) -> Result<Self, FileError> {
         remove_stale(directory, name);
-        let temporary = loop {
+        loop {
             if let Some(created) = create_locked(directory, name)? {
-                break created;
+                return Ok(created);
             }
-        };
-        let permissions = std::fs::Permissions::from_mode(MODE);
-        // The umask may have cleared bits of the mode at creation.
-        let set = temporary.file.set_permissions(permissions);
-        set.map_err(FileError::with("set mode", temporary.path()))?;
-        Ok(temporary)
+        }
     }
 
     /// The temporary name.
@@ -90,6 +115,12 @@ impl TemporaryFile {
     /// The open file.
     pub fn file(&self) -> &Arc<File> {
         &self.shared
+    }
+
+    /// What holds the lock, also after publication. A forked child inherits it, and must
+    /// give it up at once: else the file seems to be in use when this process has ended.
+    pub fn lock(&self) -> &Arc<Flock<File>> {
+        &self.file
     }
 
     /// The process that created it; a forked child must not publish it.
@@ -103,10 +134,79 @@ impl TemporaryFile {
     ///
     /// [`FileError`] from rename; the older file then stays.
     pub fn publish(mut self, path: &Path) -> Result<PublishedFile, FileError> {
-        std::fs::rename(&self.name.path, path).map_err(FileError::with("rename", path))?;
-        self.name.renamed = true;
-        Ok(PublishedFile { file: self.file })
+        self.rename(path, true)?;
+        self.published(path)
     }
+
+    /// Gives the file its name; false if there is a file of that name that may not be
+    /// replaced.
+    fn rename(&mut self, path: &Path, replace: bool) -> Result<bool, FileError> {
+        let renamed = if replace {
+            std::fs::rename(&self.name.path, path)
+        } else {
+            rename_new(&self.name.path, path)
+        };
+        match renamed {
+            Err(error) if !replace && error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(FileError::with("rename", path)(error)),
+            Ok(()) => {
+                self.name.renamed = true;
+                Ok(true)
+            }
+        }
+    }
+
+    fn published(self, path: &Path) -> Result<PublishedFile, FileError> {
+        let metadata = self.file.metadata().map_err(FileError::with("stat", path))?;
+        let own = Own::new(identity(&metadata));
+        Ok(PublishedFile { file: self.file, _own: own })
+    }
+
+    /// Renames the file to `path`, where it replaces one of this process, or one whose
+    /// process has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Running`] if another process publishes a file there; else as
+    /// [`publish`](Self::publish). The older file then stays.
+    pub fn publish_unless_running(mut self, path: &Path) -> Result<PublishedFile, PublishError> {
+        let mut found = 0;
+        for _ in 0..TRIES {
+            match claim(path) {
+                // Locked until the name is ours, so that no other process replaces it too.
+                Claim::Free(_lock) => return Ok(self.publish(path)?),
+                Claim::Gone if self.rename(path, false)? => return Ok(self.published(path)?),
+                Claim::Gone => {}
+                Claim::Running(process) => {
+                    found = process;
+                    break;
+                }
+                Claim::Locked(process) => {
+                    found = process;
+                    sleep(PAUSE);
+                }
+            }
+        }
+        let process = u32::try_from(found).ok().filter(|_| is_running(found));
+        Err(PublishError::Running { path: path.to_owned(), process })
+    }
+}
+
+/// Renames a file unless there is one of the new name.
+#[cfg(target_env = "gnu")]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let flags = RenameFlags::RENAME_NOREPLACE;
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) {
+        // A file system that cannot.
+        Err(Errno::EINVAL | Errno::ENOSYS) => std::fs::rename(from, to),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Renames a file; a moment ago there was none of the new name.
+#[cfg(not(target_env = "gnu"))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
 }
 
 /// Creates and locks a temporary file; `None` if another process, taking it for
@@ -133,9 +233,18 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
         Err((_, errno)) => return Err(FileError::with("lock", path)(errno.into())),
     };
     let links = file.metadata().map_err(FileError::with("stat", &path))?.nlink();
-    let shared = file.try_clone().map_err(FileError::with("duplicate", &path))?;
+    if links == 0 {
+        return Ok(None);
+    }
+    // Locked, it is not removed by others.
     let name = Name { path, renamed: false, process: pid };
-    Ok((links > 0).then_some(TemporaryFile { name, file, shared: Arc::new(shared) }))
+    let path = &name.path;
+    // The umask may have cleared bits of the mode at creation.
+    let set = file.set_permissions(std::fs::Permissions::from_mode(MODE));
+    set.map_err(FileError::with("set mode", path))?;
+    let again = OpenOptions::new().read(true).write(true).open(path);
+    let shared = Arc::new(again.map_err(FileError::with("open", path))?);
+    Ok(Some(TemporaryFile { name, file: Arc::new(file), shared }))
 }
 
 /// Removes temporary files of `name` whose lock is free. Failures are ignored: the
