@@ -32,8 +32,8 @@ pub(super) fn first_use(metric: &'static dyn Late) {
     }
 }
 
-/// The program's registry. Dropping it withdraws the file; handles and statics stay
-/// valid after that, but no reader sees them.
+/// The program's registry. Dropping it withdraws the file, unless the program has cloned
+/// the registry; handles and statics stay valid after that, but no reader sees them.
 #[derive(Debug)]
 #[must_use = "dropping this withdraws the file"]
 pub struct Installed {
@@ -41,8 +41,8 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The registry, for other metrics.
-    pub fn registry(&self) -> &LiveRegistry {
+    /// The registry, for other metrics. What clones it keeps the file.
+    pub fn registry(&self) -> &Arc<LiveRegistry> {
         &self.registry
     }
 }

@@ -1,0 +1,93 @@
+//! The durations of spans.
+
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crossbeam_utils::sync::ShardedLock;
+use hashbrown::HashMap;
+use mmv_writer::{Buckets, Error, Histogram, LiveRegistry, Units, warn};
+use tracing_core::Metadata;
+use tracing_core::callsite::Identifier;
+
+use crate::names::metric_name;
+
+const UNITS: Units = Units::nanoseconds();
+
+/// The histogram of spans without a place.
+const OVERFLOW: &str = "span_overflow";
+
+/// The histograms of spans.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    registry: Weak<LiveRegistry>,
+    max: usize,
+    by_callsite: ShardedLock<HashMap<Identifier, Histogram>>,
+    by_name: Mutex<ByName>,
+}
+
+#[derive(Debug, Default)]
+struct ByName {
+    own: HashMap<String, Histogram>,
+    overflow: Option<Histogram>,
+}
+
+impl Spans {
+    pub(crate) fn new(registry: Weak<LiveRegistry>, max: usize) -> Self {
+        Self { registry, max, by_callsite: ShardedLock::default(), by_name: Mutex::default() }
+    }
+
+    /// Records the duration of a span of this callsite.
+    pub(crate) fn record(&self, span: &'static Metadata<'static>, time: Duration) {
+        let callsite = span.callsite();
+        let known = self.by_callsite.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(histogram) = known.get(&callsite) {
+            return histogram.record_duration(time);
+        }
+        drop(known);
+        let histogram = self.histogram(span.name());
+        histogram.record_duration(time);
+        let mut known = self.by_callsite.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(callsite, histogram);
+    }
+
+    /// The histogram of a name, which is registered if there is none.
+    fn histogram(&self, name: &str) -> Histogram {
+        // Held until it is registered, so that each is registered once.
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(histogram) = by_name.own.get(name) {
+            return histogram.clone();
+        }
+        let metric = metric_name(name).filter(|_| by_name.own.len() < self.max);
+        if let Some(metric) = metric {
+            match self.register(&metric, &format!("durations of spans \"{name}\"")) {
+                Ok(histogram) => {
+                    by_name.own.insert(name.to_owned(), histogram.clone());
+                    return histogram;
+                }
+                Err(error) => warn(&format!("tracing: {error}\n")),
+            }
+        }
+        by_name.overflow.get_or_insert_with(|| self.overflow(name)).clone()
+    }
+
+    fn overflow(&self, name: &str) -> Histogram {
+        let max = self.max;
+        warn(&format!(
+            "tracing: {OVERFLOW} has the spans that have no place, such as \
+                       \"{name}\": there is one for {max} names\n"
+        ));
+        let help = "durations of all spans that have no histogram of their own";
+        self.register(OVERFLOW, help).unwrap_or_else(|error| {
+            warn(&format!("tracing: {error}\n"));
+            Histogram::noop()
+        })
+    }
+
+    /// `help` is short enough: a name of 200 bytes is not shorter than that of its span.
+    fn register(&self, metric: &str, help: &str) -> Result<Histogram, Error> {
+        // The file is withdrawn: nobody sees what is counted.
+        let Some(registry) = self.registry.upgrade() else { return Ok(Histogram::noop()) };
+        let histogram = registry.counter::<u64>(metric).units(UNITS).help(help.replace('\0', " "));
+        histogram.build_histogram_of(Buckets::for_units(UNITS))
+    }
+}
