@@ -90,12 +90,13 @@ fn a_span_takes_from_its_creation_to_its_end_in_any_thread() {
     tracing::dispatcher::with_default(&dispatch, || {
         let span = info_span!("order");
         let moved = span.clone();
-        thread::spawn(move || {
-            thread::sleep(Duration::from_millis(3));
+        let last = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(10));
             drop(moved);
         });
-        thread::sleep(Duration::from_millis(10));
         span.in_scope(|| ());
+        drop(span);
+        last.join().unwrap();
     });
     registry.announce();
     let found = found(registry.published().path());
