@@ -16,7 +16,7 @@
 //! | | |
 //! |---|---|
 //! | `a.b.c`, `7`, `0.5` | a metric, an integer of 32 bits without sign, a double |
-//! | `mkconst(7, type=U64, semantics=counter, units="byte / sec", indom=60.1, meta=m)` | a constant with metadata, at least one of these; `meta`: the others are those of metric m. With instances it has a value for each that the domain ever had |
+//! | `mkconst(7, type=U64, semantics=counter, units="byte / sec", indom=60.1, meta=m)` | a constant with metadata, at least one of these; `meta`: the others are those of metric m, in whose type a fraction is cut off. With instances it has a value for each that the domain ever had |
 //! | `-x` | negation |
 //! | `x * y` `x / y` | a quotient is a double, 0 / 0 is 0 |
 //! | `x + y` `x - y` | |
@@ -74,21 +74,34 @@
 //! | scales of `byte` and `Kbyte` in `x < y` | not converted | converted | 1 Kbyte is more than 2 byte |
 //! | numbers of different types in `x < y` | converted as in C: `-1 < 0` is false, 0 being unsigned | compared by value | |
 //! | units in `x < y` | any, if one side is of type U32; dimensions also differ between a counter and a level | the same dimension, or one side is a constant without units | pmRegisterDerived(3) |
-//! | semantics of `counter < y`, `!counter` | counter | instant | pmRegisterDerived(3): the result is not a counter |
-//! | type and value of `!x` | type of x, of which 32 bits are set | 32 bits unsigned | as documented |
+//! | semantics of `counter < y`, `counter && y`, `!counter` | counter | instant | pmRegisterDerived(3): the result is not a counter |
+//! | type, units and value of `!x` | type and units of x, of which 32 bits are set | 32 bits unsigned, no units | as documented |
 //! | instances of `x ? y : z` | paired by their order; `novalue()` may displace or crash | paired by identity | |
-//! | units of the sum of a plain number and a count | those of the left one | count | |
+//! | metadata of `x ? novalue() : novalue()` | 32 bits unsigned, discrete | those of the second | no value either way |
+//! | units of the sum of a plain number and a count | those of the left one, or of that which is no constant | count | |
+//! | scale of a constant with units in sums, products and quotients | may be lost: 100 hours times 2 seconds are 0.06 `sec^2` | kept: 0.06 `hour^2` | |
 //! | a product with a counter | a counter if the left operand is one | a counter | |
 //! | `byte^2` to `Kbyte^2` in sums | divided by 1024 | by 1024^2 | |
 //! | `rate` of an unsigned level that falls by 1000 a second | 4294966296 | -1000 | |
 //! | `rate` and `delta` of a counter after a mark | none for two samples | none for one | |
 //! | `rate` of a counter that was reset, of type I32 | negative | none | as for the other types |
+//! | `rate` and `delta` of `defined(m)` | no value | 0 | as of other constants |
+//! | `delta(instant(x))`, `rate(instant(x))` | 0 for an instance of any number | the growth of x | |
+//! | `delta(rate(x))` and the like | computed from three moments | an error | a result depends on two moments |
 //! | `avg` | summed in single precision | in double precision | |
 //! | `sum(rate(x))` | an error: only names in aggregates | the sum of the rates | |
 //! | `novalue()` | only next to the `:` | anywhere | |
+//! | `x[5]` | the instance with the name 5 | also the one with the number 5 | |
+//! | instances of `x[name]`, `matchinst` of what has none | no value | an error | |
+//! | `matchinst(/re/, x / y)` | an error: the pattern extends to the last slash | the instances of the quotient | |
+//! | `0.5 ? y : z`, `0 && m ? y : z` | the condition is not evaluated in advance, and a part that the archive lacks is an error or has no value | evaluated in advance | it does not depend on values |
+//! | `mkconst(1, meta=m)`, m a string | whatever is in memory | an error | |
 //! | `type`, `units` ... as metrics | reserved | metrics | |
 //! | regular expressions | POSIX extended | those of `regex_lite`, which differ in `\` within brackets | |
 //! | `anon(x)`, `#control`, equivalent instance domains | for PCP's own use, or by its configuration | not supported | |
+//!
+//! PCP 7.2.1 is commit 918d12b68b (`git describe`: 7.2.0-63), of which libpcp evaluated
+//! random expressions beside this module.
 //!
 //! PCP 6.0.3 also lacks `novalue`, `meta`, `indom`, expressions within `delta`, `rate`
 //! and `instant`, and conditions that are evaluated in advance; and it has a rate of

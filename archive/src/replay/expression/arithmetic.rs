@@ -113,11 +113,13 @@ fn number(
     }
 }
 
-/// A constant in another type; `None` for a double in an integer type.
+/// A constant in another type, without its fraction if that is an integer type; `None`
+/// for a type that is no number.
 pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match (value, value_type) {
         (Value::Double(v), ValueType::Double) => Some(Value::Double(v)),
         (Value::Double(v), ValueType::Float) => Some(Value::Float(v as f32)),
+        (Value::Double(v), _) => of_integer(v as i128, value_type),
         _ => of_integer(integer(value)?, value_type),
     }
 }
@@ -230,7 +232,8 @@ mod tests {
         assert_eq!(constant(integer, ValueType::U64), Some(Value::U64(u64::from(u32::MAX))));
         assert_eq!(constant(Value::U32(7), ValueType::Float), Some(Value::Float(7.0)));
         assert_eq!(constant(double, ValueType::Float), Some(Value::Float(0.5)));
-        assert_eq!(constant(double, ValueType::U32), None);
+        assert_eq!(constant(Value::Double(7.9), ValueType::U32), Some(Value::U32(7)));
+        assert_eq!(constant(double, ValueType::String), None);
         assert_eq!(constant(integer, ValueType::String), None);
     }
 

@@ -173,7 +173,12 @@ impl Checker<'_> {
         let action = match value {
             None => Action::NoValue,
             Some(value) => {
-                let value = constant(value, value_type);
+                // As in PCP, a type that is stated must hold the fraction, that of a
+                // metric need not.
+                let is_stated = metadata.value_type.is_some();
+                let is_integer = value_type.is_numeric() && value_type < ValueType::Float;
+                let loses = matches!(value, Value::Double(_)) && is_stated && is_integer;
+                let value = constant(value, value_type).filter(|_| !loses);
                 let value = value.ok_or_else(|| Flaw::new(at, Problem::Constant(value_type)))?;
                 let all = |indom| self.scope.instances(indom, None).into_iter().map(Some).collect();
                 Action::Constant(value, indom.map_or_else(|| vec![None], all))

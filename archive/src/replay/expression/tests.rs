@@ -246,6 +246,8 @@ fn instances_are_selected_by_name_and_by_pattern() {
         ("matchinst(/absent/, x)", vec![]),
         ("mkconst(2, indom=70.1) * x", vec![(1, 8.0), (2, 12.0), (3, 16.0)]),
         ("count(mkconst(2, indom=70.1))", vec![(0, 3.0)]),
+        ("mkconst(2.75, meta=x) * x", vec![(1, 8.0), (2, 12.0), (3, 16.0)]),
+        ("mkconst(4294967297.5, meta=x)", vec![(1, 1.0), (2, 1.0), (3, 1.0)]),
     ] {
         assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
     }
@@ -416,7 +418,12 @@ fn errors_are_reported_with_their_column() {
         ("x ? 1 : 2", "column 3: the condition has instances, its alternatives have none"),
         ("other ? x : y", "column 7: instance domains 70.1 and 70.2 on the two sides of ?:"),
         ("mkconst(0.5, type=32)", "column 1: the constant cannot have the type 32-bit int"),
+        (
+            "mkconst(0.5, meta=x, type=u64)",
+            "column 1: the constant cannot have the type 64-bit unsigned int",
+        ),
         ("mkconst(1, meta=name)", "column 1: the constant cannot have the type string"),
+        ("mkconst(0.5, meta=name)", "column 1: the constant cannot have the type string"),
         ("mkconst(1, meta=absent)", "column 1: no metric absent in the archive"),
         ("rate(speed)", "column 1: no rate of units \"byte / sec\""),
         ("rate(delta(x))", "column 6: delta() within rate() or delta()"),
