@@ -1,4 +1,4 @@
-//! PCP's own programs, fetched by `ci/oracle`.
+//! PCP's own programs, fetched by `ci/oracle`, or those of the file that `PCP_ENV` names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,7 +18,8 @@ pub(crate) struct Oracle {
 impl Oracle {
     /// Finds it. `None`, in the open, where it is not.
     pub(crate) fn find() -> Option<Self> {
-        let file = workspace().join("target/oracle/env");
+        let other = std::env::var_os("PCP_ENV").map(PathBuf::from);
+        let file = other.unwrap_or_else(|| workspace().join("target/oracle/env"));
         let Ok(text) = fs::read_to_string(&file) else {
             skip::skip("PCP's programs are not there; ci/oracle fetches them");
             return None;
@@ -31,17 +32,27 @@ impl Oracle {
         Path::new(&self.environment["PCP_DIR"])
     }
 
+    /// The first number of its version.
+    pub(crate) fn major(&self) -> u32 {
+        let output = self.output("pminfo", &["--version"]);
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        let version = printed.split_whitespace().next_back().expect("a version");
+        let major = version.split('.').next().and_then(|number| number.parse().ok());
+        major.unwrap_or_else(|| panic!("{printed} has no version"))
+    }
+
     /// The Python that can load PCP's modules.
     pub(crate) fn python(&self) -> &str {
         &self.environment["PCP_PYTHON"]
     }
 
-    /// A command in the oracle's environment. Times are printed in UTC, and text is
-    /// bytes.
+    /// A command in the oracle's environment. Times are printed in UTC, text is bytes,
+    /// and there are no derived metrics.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(self.locate(program.as_ref()));
         command.envs(&self.environment).env("TZ", "UTC").env("LC_ALL", "C");
-        command.env_remove("PCP_DERIVED_CONFIG");
+        // Empty, not absent: an installed PCP loads its own definitions if it is absent.
+        command.env("PCP_DERIVED_CONFIG", "");
         command
     }
 

@@ -18,7 +18,8 @@
 //! | stop, with the PROCESS flag | removes what has the name | removes its own file |
 //! | no memory left while registering | `ENOMEM` | the program aborts |
 //!
-//! Bad arguments have the same outcome and errno, except for these (7.2.1):
+//! Bad arguments have the same outcome and errno, except for these, which 6.0.3 and 7.2.1
+//! have in common (597 cases were run on both):
 //!
 //! | argument | libpcp_mmv | here |
 //! |---|---|---|
@@ -36,8 +37,8 @@
 //! | a NaN, or a number beyond the type's range | what the processor makes of it | 0, or the nearest |
 //! | a text of 2³¹ bytes or more | the lower 32 bits are its length | nothing is done |
 //!
-//! Versions before 7 refuse keys of a label's objects that are no label names; 7.2.1 and
-//! this library write them.
+//! 6.0.3 also refuses keys of a label's objects that are no label names; 7.2.1 and this
+//! library write them.
 //!
 //! As there: names, items, serials and clusters are checked only as in `check`; strings
 //! of labels need not be UTF-8 (the agent leaves such labels out); files have lowest
