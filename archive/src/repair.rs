@@ -23,12 +23,14 @@
 //! there is none, since it would hide all the others.
 //!
 //! Metadata is sorted by time, and what readers ignore in it is left out: see
-//! `repair/metadata_filter.rs`. If something is earlier than the start in the
+//! `repair/metadata_filter.rs`. Metrics whose name readers do not find get another:
+//! see `repair/name_filter.rs`. If something is earlier than the start in the
 //! label, the start is moved. The version stays what it is.
 
 mod decisions;
 mod in_place;
 mod metadata_filter;
+mod name_filter;
 mod order;
 mod output_files;
 mod pending_mark;
@@ -41,7 +43,7 @@ use crate::files::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
 use crate::salvage::{Lost, Salvage, Salvaged};
-use crate::{Error, Record, Result, Timestamp, Version, io_error};
+use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
 use decisions::{Decisions, KeptMetadata, Part};
 use in_place::Swap;
 use output_files::{DataFiles, IndexFile, OutputFile};
@@ -72,9 +74,25 @@ pub struct Repaired {
     pub span: (Timestamp, Timestamp),
     /// What is lost in the old files.
     pub lost: Vec<Lost>,
+    /// Names of metrics that readers do not find, and those in their place.
+    pub renamed: Vec<Renamed>,
     /// The archives of the records whose time steps back, `BASE-2` and so on. Their
-    /// `dropped`, `dropped_metadata`, `lost` and `further` are empty.
+    /// `dropped`, `dropped_metadata`, `lost`, `renamed` and `further` are empty.
     pub further: Vec<Repaired>,
+}
+
+/// A metric that has another name in the new archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renamed {
+    /// The metric.
+    pub pmid: Pmid,
+    /// Its name in the old archive.
+    pub old: ByteText,
+    /// The one in the new archive. Of an `old` with a NUL the same with `\x00` in its
+    /// place; else as much of `old` as there is room for, and the PMID: `a.b_70_1_2`.
+    pub new: ByteText,
+    /// Why readers do not find it by its old name.
+    pub reason: String,
 }
 
 /// Makes a whole archive of a damaged one, under another name. The old files
@@ -82,7 +100,7 @@ pub struct Repaired {
 ///
 /// # Errors
 ///
-/// Those of [`Salvage::open`]; [`Error::NoData`] if no data record can be
+/// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
 /// kept; [`Error::Exists`] if there is an archive of the new name;
 /// [`Error::Io`]. After an error there are no new files. [`Error::Exists`] also if
 /// there is an archive of the name of a further one.
@@ -266,6 +284,7 @@ impl<'s> Copier<'s> {
         if let Some(first) = outputs.first_mut() {
             let lost = salvage.lost_metadata().iter().chain(&decisions.lost);
             first.repaired.lost = lost.cloned().collect();
+            first.repaired.renamed.clone_from(&decisions.renamed);
             first.repaired.dropped = decisions.dropped();
             first.repaired.dropped_metadata = decisions.dropped_metadata;
         }
@@ -325,6 +344,7 @@ impl<'s> Output<'s> {
             index_entries: 0,
             span: part.span,
             lost: Vec::new(),
+            renamed: Vec::new(),
             further: Vec::new(),
         };
         let data = DataFiles::create(base, &part.label)?;

@@ -17,7 +17,7 @@ pub use records::{Salvaged, SalvagedRecords};
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, Scanned, Scanner};
 use crate::format::{MetadataRecord, Role, metadata_record};
 use crate::reader::MetadataLoader;
-use crate::{ArchiveLabel, Error, Metadata, RecordError, Result, Timestamp, Version};
+use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 
 /// A stretch of a file without usable records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,14 +151,7 @@ fn use_record(
     let record = metadata_record::parse(version, bytes).map_err(|error| error.to_string())?;
     let timestamp = match &record {
         MetadataRecord::Indom(record) => Some(record.timestamp),
-        MetadataRecord::Label(record) => {
-            // Other bytes than UTF-8 are not damage.
-            let is_damage = |error: &RecordError| !matches!(error, RecordError::NotUtf8 { .. });
-            if let Some((_, error)) = record.lost.iter().find(|(_, error)| is_damage(error)) {
-                return Err(error.to_string());
-            }
-            Some(record.timestamp)
-        }
+        MetadataRecord::Label(record) => Some(record.timestamp),
         MetadataRecord::Desc(_) | MetadataRecord::Text(_) => None,
     };
     let added = loader.add(offset, record);

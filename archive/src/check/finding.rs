@@ -110,6 +110,8 @@ pub enum Defect {
     MetricName { name: String, pmid: Pmid, at: usize, byte: u8 },
     #[error("metric {pmid}: its name \"{name}\" has an empty part at byte {at}")]
     MetricNamePart { name: String, pmid: Pmid, at: usize },
+    #[error("metric {pmid}: a name of {found} bytes, {max} at most")]
+    MetricNameLength { pmid: Pmid, found: u64, max: u64 },
     #[error("metadata of {found}, before the archive's start {start}")]
     MetadataBeforeStart { found: Timestamp, start: Timestamp },
     #[error("metadata of {found}, after the archive's end {end}")]
@@ -177,6 +179,20 @@ impl Defect {
         self.class().1
     }
 
+    /// Whether sound archives often have it: counters that start again, instances that are
+    /// not in their domain, names of old versions of PCP. Other notes are of what readers
+    /// accept, and yet may be the trace of damage.
+    pub const fn is_usual(&self) -> bool {
+        matches!(
+            self,
+            Self::CounterDecrease { .. }
+                | Self::DataInstance { .. }
+                | Self::IndomEmpty { .. }
+                | Self::MetricName { byte: b'!'..=b'~', .. }
+                | Self::MetricNamePart { .. }
+        )
+    }
+
     const fn class(&self) -> (&'static str, Severity) {
         use Severity::{Error, Note, Warning};
         match self {
@@ -202,11 +218,12 @@ impl Defect {
             Self::IndexLaterBefore { .. } => ("index-later-before", Error),
             Self::Metadata { .. } => ("metadata-record", Error),
             Self::DescChanged { .. } => ("desc-changed", Error),
-            Self::DescIndom { .. } => ("desc-indom", Warning),
-            Self::DescUnits { .. } => ("desc-units", Warning),
+            Self::DescIndom { .. } => ("desc-indom", Note),
+            Self::DescUnits { .. } => ("desc-units", Note),
             Self::NameTaken { .. } => ("name-taken", Warning),
-            Self::MetricName { byte: 0, .. } => ("metric-name", Error),
-            Self::MetricName { byte: ..=b' ' | 0x7f.., .. } => ("metric-name", Warning),
+            Self::MetricName { byte: 0, .. } | Self::MetricNameLength { .. } => {
+                ("metric-name", Error)
+            }
             Self::MetricName { .. } | Self::MetricNamePart { .. } => ("metric-name", Note),
             Self::MetadataBeforeStart { .. } => ("metadata-before-start", Warning),
             Self::MetadataAfterEnd { .. } => ("metadata-after-end", Warning),
@@ -216,6 +233,7 @@ impl Defect {
             Self::DeltaFirst { .. } => ("delta-first", Warning),
             Self::DeltaUnknown { .. } => ("delta-unknown", Warning),
             Self::DeltaKnown { .. } => ("delta-known", Warning),
+            Self::LabelSet { source: RecordError::NotUtf8 { .. }, .. } => ("label-json", Note),
             Self::LabelJson { .. } | Self::LabelSet { .. } => ("label-json", Warning),
             Self::LabelInstance { .. } => ("label-instance", Warning),
             Self::Data { .. } => ("data-record", Error),

@@ -8,10 +8,11 @@ use pcp_types::names::check_metric_name;
 use super::domains::Domains;
 use super::{Checker, Defect, Report};
 use crate::files::{Scanned, Scanner};
-use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, metadata_record};
+use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, desc, metadata_record};
 use crate::reader::MetadataLoader;
 use crate::{
-    ByteText, LabelClass, LabelSet, Metadata, MetricDesc, Pmid, Result, Timestamp, Units, Version,
+    ByteText, EncodeError, LabelClass, LabelSet, Metadata, MetricDesc, Pmid, Result, Timestamp,
+    Units, Version,
 };
 
 /// Domain 511 holds the metrics that clients derive.
@@ -187,6 +188,9 @@ fn check_names(loader: &MetadataLoader, record: &DescRecord<'_>, add: &mut impl 
     let pmid = record.desc.pmid;
     for name in &record.names {
         name_defect(name, pmid).into_iter().for_each(&mut *add);
+        if let Err(EncodeError::TooLarge { found, max, .. }) = desc::check_len(name) {
+            add(Defect::MetricNameLength { pmid, found, max });
+        }
         let name = ByteText::from_bytes(name);
         let owner = loader.metadata().metric_by_name(&name).map(|metric| metric.desc.pmid);
         if let Some(owner) = owner.filter(|owner| *owner != pmid) {

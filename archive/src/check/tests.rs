@@ -473,9 +473,9 @@ fn names_are_found_by_what_they_do_to_readers() {
     let name = |severity, text: &str| Some((severity, format!("metric 70.1.2: {text}")));
     let cases: [(&[u8], Severity, &str); 7] = [
         (b"a c\0", Severity::Error, r#"byte 3 of its name "a c\x00" is 0x00"#),
-        (b"a.c d", Severity::Warning, r#"byte 3 of its name "a.c d" is 0x20"#),
-        (b"a.\x1b[2J", Severity::Warning, r#"byte 2 of its name "a.\x1b[2J" is 0x1b"#),
-        (b"1.\xff", Severity::Warning, r#"byte 2 of its name "1.\xff" is 0xff"#),
+        (b"a.c d", Severity::Note, r#"byte 3 of its name "a.c d" is 0x20"#),
+        (b"a.\x1b[2J", Severity::Note, r#"byte 2 of its name "a.\x1b[2J" is 0x1b"#),
+        (b"1.\xff", Severity::Note, r#"byte 2 of its name "1.\xff" is 0xff"#),
         (b"40.4.6", Severity::Note, r#"byte 0 of its name "40.4.6" is 0x34"#),
         (b"a-c", Severity::Note, r#"byte 1 of its name "a-c" is 0x2d"#),
         (b"a..c", Severity::Note, r#"its name "a..c" has an empty part at byte 2"#),
@@ -483,4 +483,20 @@ fn names_are_found_by_what_they_do_to_readers() {
     for (bytes, severity, text) in cases {
         assert_eq!(found(bytes), name(severity, text));
     }
+}
+
+#[test]
+fn a_name_that_readers_have_no_room_for_is_found() {
+    let other = MetricDesc { pmid: Pmid::new(70, 1, 2).unwrap(), ..counter() };
+    Example::new().assert_metadata(&["metric-name"], |bytes| {
+        let mut record = Vec::new();
+        desc::encode(&other, &["n".repeat(4095).into()], &mut record).unwrap();
+        // One byte more, also in the lengths of the name and of the record.
+        let (len, end) = (record.len() as u32 + 1, record.len() - 4);
+        record.splice(end.., [b'n']);
+        record.extend(len.to_be_bytes());
+        record[..4].copy_from_slice(&len.to_be_bytes());
+        record[32..36].copy_from_slice(&4096u32.to_be_bytes());
+        bytes.extend(record);
+    });
 }

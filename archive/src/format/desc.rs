@@ -25,7 +25,7 @@ use super::{Bytes, NULL, RecordType, frame};
 use crate::{ByteText, EncodeError, InDom, Pmid, RecordError, Semantics, Units, ValueType};
 
 /// PCP's readers have a fixed buffer for a name and its NUL.
-const MAX_NAME: usize = 4095;
+pub(crate) const MAX_NAME: usize = 4095;
 
 /// What a metric's values are (`pmDesc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

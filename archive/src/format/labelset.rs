@@ -278,6 +278,20 @@ const _: () = assert!(size_of::<EntryLayout>() == 8 && align_of::<EntryLayout>()
 /// Bytes of a set with neither JSON nor labels: the least that one takes.
 const LEAST_SET: usize = 12;
 
+/// A label record whose sets have their bytes.
+pub(crate) struct RawLabels<'a> {
+    pub(crate) timestamp: Timestamp,
+    pub(crate) target: LabelTarget,
+    pub(crate) sets: Vec<RawSet<'a>>,
+}
+
+/// A set, or what is wrong with it, and its bytes.
+pub(crate) struct RawSet<'a> {
+    pub(crate) instance: Option<InstanceId>,
+    pub(crate) set: Result<LabelSet, RecordError>,
+    bytes: &'a [u8],
+}
+
 /// What follows the type word. A set that is not UTF-8, or has an entry outside
 /// of its JSON, is lost alone.
 ///
@@ -286,19 +300,42 @@ const LEAST_SET: usize = 12;
 /// [`RecordError::Field`] for an unknown class, a JSON text or a number of
 /// labels above the limit, and what lengths can be wrong with.
 pub(crate) fn parse(version: Version, body: &mut Bytes<'_>) -> Result<LabelRecord, RecordError> {
+    let RawLabels { timestamp, target, sets: raw } = parse_raw(version, body)?;
+    let mut sets = Vec::with_capacity(raw.len());
+    let mut lost = Vec::new();
+    for RawSet { instance, set, .. } in raw {
+        match set {
+            Ok(set) => sets.push(set),
+            Err(error) => lost.push((instance, error)),
+        }
+    }
+    Ok(LabelRecord { timestamp, target, sets, lost })
+}
+
+/// The same of a whole record, framing included.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub(crate) fn raw(version: Version, record: &[u8]) -> Result<RawLabels<'_>, RecordError> {
+    let mut body = Bytes::new(frame::parse(record)?);
+    body.take::<U32>("record type")?;
+    parse_raw(version, &mut body)
+}
+
+fn parse_raw<'a>(version: Version, body: &mut Bytes<'a>) -> Result<RawLabels<'a>, RecordError> {
     let timestamp = timestamp::parse(version, body)?;
     let class = body.take::<U32>("label class")?.get();
     let target = LabelTarget::from_words(class, body.take::<U32>("label target")?.get())?;
     let n = count("number of label sets", body.take::<I32>("number of label sets")?.get())?;
     let mut sets = Vec::with_capacity((n as usize).min(body.len() / LEAST_SET));
-    let mut lost = Vec::new();
     for _ in 0..n {
-        match parse_set(body)? {
-            (_, Ok(set)) => sets.push(set),
-            (instance, Err(error)) => lost.push((instance, error)),
-        }
+        let mut from = *body;
+        let (instance, set) = parse_set(body)?;
+        let bytes = from.slice("label set", (from.len() - body.len()) as u64)?;
+        sets.push(RawSet { instance, set, bytes });
     }
-    Ok(LabelRecord { timestamp, target, sets, lost })
+    Ok(RawLabels { timestamp, target, sets })
 }
 
 /// The instance of a set, and the set or what is wrong with it. An error is one
@@ -360,6 +397,42 @@ pub(crate) fn encode(
     sets: &[LabelSet],
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
+    encode_with(version, timestamp, target, sets.len(), out, |out| {
+        sets.iter().try_for_each(|set| encode_set(set, out))
+    })
+}
+
+/// Appends a record of some of the sets of another, byte for byte; with
+/// `without_instances` they are of no instance.
+///
+/// # Errors
+///
+/// None that the limits of the format allow.
+pub(crate) fn encode_raw(
+    version: Version,
+    labels: &RawLabels<'_>,
+    without_instances: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let RawLabels { timestamp, target, sets } = labels;
+    encode_with(version, *timestamp, *target, sets.len(), out, |out| {
+        for RawSet { instance, bytes, .. } in sets {
+            let instance = instance.filter(|_| !without_instances);
+            out.extend(InstanceId::option_raw(instance).to_be_bytes());
+            out.extend_from_slice(bytes.get(size_of::<I32>()..).unwrap_or_default());
+        }
+        Ok(())
+    })
+}
+
+fn encode_with(
+    version: Version,
+    timestamp: Timestamp,
+    target: LabelTarget,
+    sets: usize,
+    out: &mut Vec<u8>,
+    encode_sets: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
     let id = target.id_word()?;
     frame::encode(out, |out| {
         let record_type = match version {
@@ -370,8 +443,8 @@ pub(crate) fn encode(
         timestamp::encode(version, timestamp, out)?;
         out.extend(u32::from(target.class().bit()).to_be_bytes());
         out.extend(id.to_be_bytes());
-        out.extend((sets.len() as u32).to_be_bytes());
-        sets.iter().try_for_each(|set| encode_set(set, out))
+        out.extend((sets as u32).to_be_bytes());
+        encode_sets(out)
     })
 }
 

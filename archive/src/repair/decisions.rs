@@ -1,14 +1,16 @@
 //! Decides which records of a damaged archive are kept, and in which order.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::Renamed;
 use super::metadata_filter::{MetadataFilter, Passed};
 use super::order::parts;
 use super::value_filter::ValueFilter;
 use crate::files::RecordFile;
 use crate::progress::Progress;
 use crate::salvage::{Lost, MetadataPlace, Salvage, Salvaged};
-use crate::{ArchiveLabel, Error, Result, Timestamp, Version};
+use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
 /// The most archives that a repair makes of one.
 pub(super) const MAX_PARTS: usize = 8;
@@ -21,6 +23,8 @@ pub(super) struct Decisions {
     pub(super) dropped_metadata: u64,
     /// What is lost of the data, and of the metadata that is kept.
     pub(super) lost: Vec<Lost>,
+    /// The names that are replaced.
+    pub(super) renamed: Vec<Renamed>,
     /// For each good data record the number of its part, if it is kept.
     part_of: Vec<Option<usize>>,
     /// The old metadata, to find places by time.
@@ -50,7 +54,8 @@ impl Decisions {
         let Survey { readable, timestamps, marks, mut lost } = Survey::of(salvage, progress)?;
         let mut of_readable = parts(&timestamps, MAX_PARTS);
         let spans = spans(&timestamps, &marks, &mut of_readable);
-        if spans.is_empty() {
+        // Marks alone say nothing.
+        if !marks.contains(&false) {
             return Err(Error::NoData { path: salvage.files().base.clone() });
         }
         let mut of_readable = of_readable.into_iter();
@@ -65,8 +70,9 @@ impl Decisions {
         let parts = spans.into_iter().map(|span| Part::of(salvage, &mut metadata, span));
         let parts = parts.collect::<Result<_>>()?;
         lost.extend(metadata.lost);
+        let renamed = metadata.renamed.into_values().collect();
         let old = Places::of(places, salvage.version().label_size());
-        Ok(Self { parts, dropped_metadata, lost, part_of, old })
+        Ok(Self { parts, dropped_metadata, lost, renamed, part_of, old })
     }
 
     /// The part that the good record with this number is in, if it is kept.
@@ -157,9 +163,12 @@ impl Part {
 /// The old metadata, and what a filter finds to be bad in it.
 struct OldMetadata<'s> {
     version: Version,
+    metadata: &'s Metadata,
     file: Option<(&'s Path, RecordFile)>,
     /// In the order of the file, each once.
     lost: Vec<Lost>,
+    /// By metric and old name.
+    renamed: BTreeMap<(Pmid, ByteText), Renamed>,
 }
 
 impl<'s> OldMetadata<'s> {
@@ -167,35 +176,33 @@ impl<'s> OldMetadata<'s> {
         let path = salvage.files().metadata.as_deref();
         let open = |path: &'s Path| RecordFile::open(path).map(|file| (path, file));
         let file = path.map(open).transpose()?;
-        Ok(Self { version: salvage.version(), file, lost: Vec::new() })
+        let (version, metadata) = (salvage.version(), salvage.metadata());
+        Ok(Self { version, metadata, file, lost: Vec::new(), renamed: BTreeMap::new() })
     }
 
     fn filter(&mut self, places: Vec<MetadataPlace>) -> Result<Vec<KeptMetadata>> {
         let Some((path, file)) = &mut self.file else { return Ok(Vec::new()) };
-        let (mut filter, mut kept, mut bytes) =
-            (MetadataFilter::default(), Vec::with_capacity(places.len()), Vec::new());
+        let mut filter = MetadataFilter::new(self.metadata);
+        let (mut kept, mut bytes) = (Vec::with_capacity(places.len()), Vec::new());
         for place in places {
-            if place.timestamp.is_none() {
-                kept.push(KeptMetadata { place, changed: None });
-                continue;
-            }
             bytes.resize(place.len, 0);
             file.read_at(&mut bytes, place.offset)?;
-            let reason = match filter.pass(self.version, &bytes)? {
-                Passed::Whole => {
-                    kept.push(KeptMetadata { place, changed: None });
-                    None
+            let (changed, reason) = match filter.pass(self.version, &bytes)? {
+                Passed::Whole => (Some(None), None),
+                Passed::Changed(changed, reason) => (Some(Some(changed)), reason),
+                Passed::Renamed(changed, renamed) => {
+                    for renamed in renamed {
+                        self.renamed.insert((renamed.pmid, renamed.old.clone()), renamed);
+                    }
+                    (Some(Some(changed)), None)
                 }
-                Passed::Changed(changed, reason) => {
-                    kept.push(KeptMetadata { place, changed: Some(changed) });
-                    reason
-                }
-                Passed::Nothing(reason) => reason,
+                Passed::Nothing(reason) => (None, reason),
             };
+            kept.extend(changed.map(|changed| KeptMetadata { place, changed }));
             if let Some(reason) = reason
                 && self.lost.iter().all(|lost| lost.offset != place.offset)
             {
-                let (file, reason) = (path.to_owned(), format!("labels: {reason}"));
+                let file = path.to_owned();
                 let (offset, bytes) = (place.offset, place.len as u64);
                 self.lost.push(Lost { file, offset, bytes, reason, after: None, before: None });
             }

@@ -4,15 +4,18 @@
 //! what readers ignore there anyway, because other records are lost or repeated: of
 //! differences of instance domains the entries that change nothing, of instances that
 //! are listed twice the second. Sets of labels whose table does not fit their JSON
-//! are left out, since their text cannot be trusted.
+//! are left out, since their text cannot be trusted; sets that are not UTF-8 are kept to the
+//! byte. Names of metrics that readers do not find are replaced (`repair/name_filter.rs`).
 
 use hashbrown::{HashMap, HashSet};
 
+use super::Renamed;
+use super::name_filter::NameFilter;
 use crate::check::label_defect;
 use crate::format::indom::IndomRecord;
-use crate::format::labelset::LabelRecord;
-use crate::format::{Kind, MetadataRecord, indom, labelset, metadata_record};
-use crate::{EncodeError, InDom, InstanceId, LabelClass, Version};
+use crate::format::labelset::RawSet;
+use crate::format::{Kind, MetadataRecord, desc, indom, labelset, metadata_record};
+use crate::{EncodeError, InDom, InstanceId, LabelClass, Metadata, RecordError, Version};
 
 /// What becomes of a record.
 #[derive(Debug)]
@@ -20,19 +23,26 @@ pub(super) enum Passed {
     /// It is copied.
     Whole,
     /// These bytes take its place. With a reason if something is lost.
-    Changed(Vec<u8>, Option<&'static str>),
+    Changed(Vec<u8>, Option<String>),
+    /// The same with other names.
+    Renamed(Vec<u8>, Vec<Renamed>),
     /// Nothing of it is left. With a reason if something is lost.
-    Nothing(Option<&'static str>),
+    Nothing(Option<String>),
 }
 
 /// Decides about one record after the other.
-#[derive(Default)]
-pub(super) struct MetadataFilter {
+pub(super) struct MetadataFilter<'m> {
     /// The instances of each domain after the records so far.
     domains: HashMap<InDom, HashSet<InstanceId>>,
+    names: NameFilter<'m>,
 }
 
-impl MetadataFilter {
+impl<'m> MetadataFilter<'m> {
+    /// For the records of an archive with this metadata.
+    pub(super) fn new(metadata: &'m Metadata) -> Self {
+        Self { domains: HashMap::new(), names: NameFilter::new(metadata) }
+    }
+
     /// The next record of the new file, which is a good one.
     ///
     /// # Errors
@@ -41,7 +51,15 @@ impl MetadataFilter {
     pub(super) fn pass(&mut self, version: Version, bytes: &[u8]) -> Result<Passed, EncodeError> {
         match metadata_record::parse(version, bytes) {
             Ok(MetadataRecord::Indom(record)) => self.pass_indom(version, &record, bytes),
-            Ok(MetadataRecord::Label(record)) => pass_labels(version, record),
+            Ok(MetadataRecord::Label(_)) => pass_labels(version, bytes),
+            Ok(MetadataRecord::Desc(record)) => {
+                let Some((names, renamed)) = self.names.pass(&record) else {
+                    return Ok(Passed::Whole);
+                };
+                let mut changed = Vec::with_capacity(bytes.len());
+                desc::encode(&record.desc, &names, &mut changed)?;
+                Ok(Passed::Renamed(changed, renamed))
+            }
             _ => Ok(Passed::Whole),
         }
     }
@@ -86,31 +104,33 @@ impl MetadataFilter {
     }
 }
 
-fn pass_labels(version: Version, record: LabelRecord) -> Result<Passed, EncodeError> {
-    let LabelRecord { timestamp, target, mut sets, lost } = record;
-    if !lost.is_empty() {
-        // Sets that are not UTF-8 can only be kept as they are.
-        return Ok(Passed::Whole);
-    }
-    let has_instances = target.class() == LabelClass::Instances;
-    let misplaced = sets.iter().any(|set| set.instance.is_some() && !has_instances);
-    let reason = sets.iter().find_map(label_defect);
+fn pass_labels(version: Version, bytes: &[u8]) -> Result<Passed, EncodeError> {
+    let Ok(mut labels) = labelset::raw(version, bytes) else { return Ok(Passed::Whole) };
+    let has_instances = labels.target.class() == LabelClass::Instances;
+    let is_misplaced = |set: &RawSet<'_>| set.instance.is_some() && !has_instances;
+    let misplaced = labels.sets.iter().any(is_misplaced);
+    let reason = labels.sets.iter().find_map(defect);
     if reason.is_none() && !misplaced {
         return Ok(Passed::Whole);
     }
-    sets.retain(|set| label_defect(set).is_none());
-    if sets.is_empty() {
+    let reason = reason.map(|what| format!("labels of {}: {what}", labels.target));
+    labels.sets.retain(|set| defect(set).is_none());
+    if labels.sets.is_empty() {
         return Ok(Passed::Nothing(reason));
     }
-    if misplaced {
-        // Readers ignore the number.
-        for set in &mut sets {
-            set.instance = None;
-        }
-    }
-    let mut changed = Vec::new();
-    labelset::encode(version, timestamp, target, &sets, &mut changed)?;
+    let mut changed = Vec::with_capacity(bytes.len());
+    // Readers ignore the number of an instance that is misplaced.
+    labelset::encode_raw(version, &labels, misplaced, &mut changed)?;
     Ok(Passed::Changed(changed, reason))
+}
+
+/// Why a set cannot be kept. Other bytes than UTF-8 are not damage.
+fn defect(set: &RawSet<'_>) -> Option<String> {
+    match &set.set {
+        Ok(set) => label_defect(set).map(str::to_owned),
+        Err(RecordError::NotUtf8 { .. }) => None,
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +153,7 @@ mod tests {
     }
 
     /// Numbers as in [`record`] of what passes; `None` if nothing does.
-    fn passed(filter: &mut MetadataFilter, bytes: &[u8]) -> Option<(Kind, Vec<i32>)> {
+    fn passed(filter: &mut MetadataFilter<'_>, bytes: &[u8]) -> Option<(Kind, Vec<i32>)> {
         let changed = match filter.pass(Version::V3, bytes).unwrap() {
             Passed::Whole => bytes.to_vec(),
             Passed::Changed(bytes, None) => bytes,
@@ -153,7 +173,8 @@ mod tests {
 
     #[test]
     fn only_entries_that_change_something_pass() {
-        let mut filter = MetadataFilter::default();
+        let metadata = Metadata::default();
+        let mut filter = MetadataFilter::new(&metadata);
         let mut pass = |kind, numbers: &[i32]| passed(&mut filter, &record(kind, numbers));
         let (full, delta) = (Kind::Full, Kind::Delta);
         assert_eq!(pass(delta, &[-7, 1]), Some((full, vec![1])), "with nothing before it");

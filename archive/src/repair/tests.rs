@@ -350,6 +350,71 @@ fn labels_with_a_wrong_offset_are_left_out_and_reported() {
 }
 
 #[test]
+fn a_bad_set_of_labels_costs_neither_the_others_nor_bytes_that_are_not_utf_8() {
+    let (_directory, base, mut writer) = writer();
+    let [word, long] = descs();
+    writer.declare_metric(&word, &["a.word"]).unwrap();
+    writer.declare_metric(&long, &["a.long"]).unwrap();
+    let domain = long.indom.unwrap();
+    let id = |number| InstanceId::new(number).unwrap();
+    let class = crate::LabelClass::Instances;
+    let set = |number| {
+        let value = format!("\"{number}\"");
+        let pairs = [("label", value.as_str(), false)];
+        crate::LabelSet::from_pairs(class, pairs).unwrap().for_instance(id(number))
+    };
+    let sets: Vec<_> = (1..=4).map(set).collect();
+    let instance = |number| Instance { id: id(number), name: format!("i {number}").into() };
+    let instances: Vec<_> = (1..=4).map(instance).collect();
+    writer.declare_indom(domain, &instances).unwrap();
+    writer.declare_labels(crate::LabelTarget::Instances(domain), &sets).unwrap();
+    let sets = [ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(7))]) }];
+    writer.write_result(&FetchResult { timestamp: at(0), value_sets: sets.to_vec() }).unwrap();
+    writer.finish().unwrap();
+    let (at, len) = metadata_records(&base, 7)[0];
+    let one = (len - 32 - 4) / 4;
+    let set = |number: usize| at + 32 + (number - 1) * one;
+    change(&base, "meta", |bytes| {
+        // A byte that is not UTF-8; a name's place beyond the text; a comma for a brace.
+        bytes[set(1) + 8 + 3] = 0xff;
+        bytes[set(2) + one - 8] = 0x7f;
+        bytes[set(3) + 8] = b',';
+    });
+    let old = fs::read(base.with_extension("meta")).unwrap();
+    let (repaired, words) = repaired(&base);
+    assert_eq!(words, [7]);
+    let [lost] = repaired.lost.as_slice() else { panic!("{:?}", repaired.lost) };
+    assert!(lost.reason.starts_with("labels of instances of 70.1: "), "{}", lost.reason);
+    let new = fs::read(base.with_file_name("b").with_extension("meta")).unwrap();
+    let (at, _) = metadata_records(&base.with_file_name("b"), 7)[0];
+    assert_eq!(new[at + 31], 2);
+    assert_eq!(new[at + 32..at + 32 + one], old[set(1)..set(1) + one]);
+    assert_eq!(new[at + 32 + one..at + 32 + 2 * one], old[set(4)..set(4) + one]);
+}
+
+#[test]
+fn metrics_get_names_that_readers_find() {
+    let (_directory, base) = archive();
+    let (at, _) = metadata_records(&base, 1)[1];
+    let name = at + 36;
+    for (bytes, new) in [(b"a.word", "a.word_70_1_2"), (b"a.lo\0g", r"a.lo\x00g")] {
+        change(&base, "meta", |old| old[name..name + 6].copy_from_slice(bytes));
+        assert!(check::check(&base).unwrap().worst() >= Some(Severity::Warning));
+        let (repaired, words) = repaired(&base);
+        assert_eq!((words.len(), repaired.lost.len()), (10, 0));
+        let [renamed] = repaired.renamed.as_slice() else { panic!("{:?}", repaired.renamed) };
+        assert_eq!(*renamed.old.to_bytes(), *bytes);
+        let archive = Archive::open(base.with_file_name("b")).unwrap();
+        let metric = archive.metadata().metric(descs()[1].pmid).unwrap();
+        assert_eq!(metric.names, [renamed.new.clone()]);
+        assert_eq!(*renamed.new.to_bytes(), *new.as_bytes());
+        for file in ["0", "1", "meta", "index"] {
+            fs::remove_file(base.with_file_name("b").with_extension(file)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn metadata_of_data_that_is_gone_is_left_out() {
     let (_directory, base) = archive();
     fs::remove_file(base.with_extension("1")).unwrap();

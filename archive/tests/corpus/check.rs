@@ -94,7 +94,7 @@ fn of_bad_archives_at_least_as_much_is_salvaged_as_pcp_reads() {
 }
 
 #[test]
-fn repaired_archives_have_no_errors_and_open() {
+fn repaired_archives_are_clean_and_open() {
     let Some((directory, expected)) = bad_archives() else { return };
     let mut repairs = 0;
     for entry in &expected {
@@ -115,18 +115,10 @@ fn repaired_archives_have_no_errors_and_open() {
     assert!(repairs > 40, "{repairs}");
 }
 
-/// Rules that descriptors break which are whole: a repair does not change what they say.
-const LEFT_BY_REPAIR: [&str; 3] = ["desc-indom", "desc-units", "name-taken"];
-
 #[track_caller]
 fn assert_sound(name: &str, base: &Path, records: u64) {
     let report = check(base).unwrap();
-    let is_left = |finding: &&Finding| {
-        let is_note = finding.defect.severity() == Severity::Note;
-        !is_note && !LEFT_BY_REPAIR.contains(&finding.defect.rule())
-    };
-    let left: Vec<_> = report.findings().iter().filter(is_left).collect();
-    assert!(left.is_empty(), "{name}: {left:?}");
+    assert!(report.worst() < Some(Severity::Warning), "{name}: {:?}", report.findings());
     assert_eq!(report.records(), records, "{name}");
     Archive::open(base).unwrap_or_else(|error| panic!("{name}: {error}"));
 }

@@ -16,7 +16,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Also print notes: counters that decrease, instances without a name
+    /// Also print notes about what sound archives often have: counters that decrease, instances
+    /// without a name
     #[arg(long, short)]
     notes: bool,
 
@@ -57,9 +58,8 @@ impl Arguments {
         let show = &mut |done, all| progress.show(done, all);
         let report = check::check_watched(base, show)?;
         drop(progress);
-        let least = if self.notes { Severity::Note } else { Severity::Warning };
         let findings = report.findings().iter();
-        let shown: Vec<_> = findings.filter(|f| f.defect.severity() >= least).collect();
+        let shown: Vec<_> = findings.filter(|f| self.notes || !f.defect.is_usual()).collect();
         if self.json {
             print_json(out, &report, &shown)?;
         } else {

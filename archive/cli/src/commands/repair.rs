@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use pcp_archive::Timestamp;
-use pcp_archive::repair::{self, Repaired};
+use pcp_archive::repair::{self, Renamed, Repaired};
 use pcp_archive::salvage::Lost;
+use pcp_archive::{ByteText, Timestamp};
 use serde::Serialize;
 
 use crate::Failure;
@@ -61,6 +61,7 @@ struct JsonRepaired<'r> {
     start: (i64, u32),
     end: (i64, u32),
     lost: Vec<JsonLost<'r>>,
+    renamed: Vec<JsonRenamed<'r>>,
     further: Vec<JsonRepaired<'r>>,
 }
 
@@ -72,6 +73,14 @@ struct JsonLost<'r> {
     reason: &'r str,
     after: Option<(i64, u32)>,
     before: Option<(i64, u32)>,
+}
+
+#[derive(Serialize)]
+struct JsonRenamed<'r> {
+    pmid: String,
+    old: &'r str,
+    new: &'r str,
+    reason: &'r str,
 }
 
 impl RepairArguments {
@@ -138,6 +147,10 @@ fn text(repaired: &Repaired) -> String {
         ]);
     }
     lines.extend(repaired.lost.iter().map(|lost| line_of(lost, &zone)));
+    lines.extend(repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| {
+        let shown = [old, new].map(|name| ByteText::without_controls(name));
+        format!("renamed metric {pmid} from \"{}\" to \"{}\": {reason}", shown[0], shown[1])
+    }));
     lines.join("\n") + "\n"
 }
 
@@ -162,6 +175,12 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         after: lost.after.map(json_time),
         before: lost.before.map(json_time),
     });
+    let renamed = repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| JsonRenamed {
+        pmid: pmid.to_string(),
+        old,
+        new,
+        reason,
+    });
     JsonRepaired {
         archive: &repaired.base,
         records: repaired.records,
@@ -174,6 +193,7 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         start: json_time(repaired.span.0),
         end: json_time(repaired.span.1),
         lost: lost.collect(),
+        renamed: renamed.collect(),
         further: repaired.further.iter().map(json).collect(),
     }
 }
