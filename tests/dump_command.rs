@@ -5,7 +5,7 @@
 //! | where | pmdumplog 6.0.3 | ours | why |
 //! |---|---|---|---|
 //! | order of metrics, domains, names | of its hash tables | sorted, as in the file | [`dump_text`] |
-//! | an error code in place of values | PCP's sentence | the code's name | a text of our own |
+//! | an error code of PCP in place of values | PCP's sentence | the code's name | a text of our own |
 //! | a parameter of an event whose metric has no descriptor | an error | the value | the array states the type |
 //! | `extra`: units beyond space, time and count | none | the unit | newer than 6.0.3 |
 //! | `babylon.pmview_v2`: 64-bit values | bytes swapped | the value | blocks with a stale type |
@@ -16,10 +16,16 @@
 use std::path::Path;
 use std::process::Command;
 
+use pcp_archive::{
+    ArchiveWriter, ErrorCode, FetchResult, MetricDesc, Pmid, Semantics, Timestamp, Units, ValueSet,
+    ValueType, WriterLabel, WriterOptions,
+};
+
 use crate::harness::binaries;
 use crate::harness::corpus::{self, CorpusArchive};
 use crate::harness::dump_text;
 use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
 
 /// Archives whose records of instance labels repeat labels.
 const REPEATED_LABELS: [&str; 4] = ["sample-proc_v2", "sample-proc_v3", "amdgpu-0", "x3-multivol"];
@@ -131,4 +137,41 @@ fn is_known(archive: &CorpusArchive, theirs: &str, ours: &str) -> bool {
         || same_until(": pmLookupDesc: ", ": value ")
         || archive.name == "extra" && same_until("  Units: none", "  Units: ")
         || archive.name == "babylon.pmview_v2" && same_until(" value ", " value ")
+}
+
+#[test]
+fn system_errors_in_place_of_values_have_the_texts_of_pmdumplog() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let base = scratch.path().join("errors");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "host".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let codes = [-1, -2, -11, -13, -95, -110, -111];
+    let mut value_sets = Vec::new();
+    for (item, code) in (1..).zip(codes) {
+        let pmid = Pmid::new(70, 1, item).unwrap();
+        let (value_type, semantics, units) = (ValueType::U32, Semantics::Instant, Units::count());
+        let desc = MetricDesc { pmid, value_type, indom: None, semantics, units };
+        writer.declare_metric(&desc, &[format!("failing.m{item}").as_str()]).unwrap();
+        value_sets.push(ValueSet { pmid, values: Err(ErrorCode::new(code).unwrap()) });
+    }
+    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
+    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    writer.finish().unwrap();
+    let base = base.to_str().unwrap();
+    let expected = oracle.run("pmdumplog", &["-m", base]);
+    let mut command = Command::new(binaries::mmv_archive());
+    let output = command.args(["dump", "-m", "-Z", "UTC", base]).output().unwrap();
+    let failures = |text: &str| {
+        text.lines().filter(|line| line.contains("(failing.m")).map(str::to_owned).collect()
+    };
+    let found: Vec<String> = failures(&String::from_utf8(output.stdout).unwrap());
+    let expected: Vec<String> = failures(&expected);
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), codes.len());
 }

@@ -9,7 +9,7 @@ const BASE: i32 = -12345;
 ///
 /// Codes from -1 to about -200 are negated system `errno` values, codes from
 /// -12345 down are PCP's own. Prints the name where there is one
-/// (`PM_ERR_VALUE`), else the number.
+/// (`PM_ERR_VALUE`, `ENOENT`), else the number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(i32);
 
@@ -84,6 +84,143 @@ const CODES: &[(i32, &str, &str)] = &[
     (8999, "NYI", "not implemented"),
 ];
 
+/// The names of the system's error numbers from 1 on, as on Linux; empty where there is none.
+const SYSTEM: [&str; 133] = [
+    "EPERM",
+    "ENOENT",
+    "ESRCH",
+    "EINTR",
+    "EIO",
+    "ENXIO",
+    "E2BIG",
+    "ENOEXEC",
+    "EBADF",
+    "ECHILD",
+    "EAGAIN",
+    "ENOMEM",
+    "EACCES",
+    "EFAULT",
+    "ENOTBLK",
+    "EBUSY",
+    "EEXIST",
+    "EXDEV",
+    "ENODEV",
+    "ENOTDIR",
+    "EISDIR",
+    "EINVAL",
+    "ENFILE",
+    "EMFILE",
+    "ENOTTY",
+    "ETXTBSY",
+    "EFBIG",
+    "ENOSPC",
+    "ESPIPE",
+    "EROFS",
+    "EMLINK",
+    "EPIPE",
+    "EDOM",
+    "ERANGE",
+    "EDEADLK",
+    "ENAMETOOLONG",
+    "ENOLCK",
+    "ENOSYS",
+    "ENOTEMPTY",
+    "ELOOP",
+    "",
+    "ENOMSG",
+    "EIDRM",
+    "ECHRNG",
+    "EL2NSYNC",
+    "EL3HLT",
+    "EL3RST",
+    "ELNRNG",
+    "EUNATCH",
+    "ENOCSI",
+    "EL2HLT",
+    "EBADE",
+    "EBADR",
+    "EXFULL",
+    "ENOANO",
+    "EBADRQC",
+    "EBADSLT",
+    "",
+    "EBFONT",
+    "ENOSTR",
+    "ENODATA",
+    "ETIME",
+    "ENOSR",
+    "ENONET",
+    "ENOPKG",
+    "EREMOTE",
+    "ENOLINK",
+    "EADV",
+    "ESRMNT",
+    "ECOMM",
+    "EPROTO",
+    "EMULTIHOP",
+    "EDOTDOT",
+    "EBADMSG",
+    "EOVERFLOW",
+    "ENOTUNIQ",
+    "EBADFD",
+    "EREMCHG",
+    "ELIBACC",
+    "ELIBBAD",
+    "ELIBSCN",
+    "ELIBMAX",
+    "ELIBEXEC",
+    "EILSEQ",
+    "ERESTART",
+    "ESTRPIPE",
+    "EUSERS",
+    "ENOTSOCK",
+    "EDESTADDRREQ",
+    "EMSGSIZE",
+    "EPROTOTYPE",
+    "ENOPROTOOPT",
+    "EPROTONOSUPPORT",
+    "ESOCKTNOSUPPORT",
+    "EOPNOTSUPP",
+    "EPFNOSUPPORT",
+    "EAFNOSUPPORT",
+    "EADDRINUSE",
+    "EADDRNOTAVAIL",
+    "ENETDOWN",
+    "ENETUNREACH",
+    "ENETRESET",
+    "ECONNABORTED",
+    "ECONNRESET",
+    "ENOBUFS",
+    "EISCONN",
+    "ENOTCONN",
+    "ESHUTDOWN",
+    "ETOOMANYREFS",
+    "ETIMEDOUT",
+    "ECONNREFUSED",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "EALREADY",
+    "EINPROGRESS",
+    "ESTALE",
+    "EUCLEAN",
+    "ENOTNAM",
+    "ENAVAIL",
+    "EISNAM",
+    "EREMOTEIO",
+    "EDQUOT",
+    "ENOMEDIUM",
+    "EMEDIUMTYPE",
+    "ECANCELED",
+    "ENOKEY",
+    "EKEYEXPIRED",
+    "EKEYREVOKED",
+    "EKEYREJECTED",
+    "EOWNERDEAD",
+    "ENOTRECOVERABLE",
+    "ERFKILL",
+    "EHWPOISON",
+];
+
 impl ErrorCode {
     /// End of archive (`PM_ERR_EOL`).
     pub const EOL: Self = Self(BASE - 25);
@@ -112,9 +249,12 @@ impl ErrorCode {
         self.0
     }
 
-    /// The code of a name such as `PM_ERR_EOL`.
+    /// The code of a name such as `PM_ERR_EOL` or `ENOENT`.
     pub fn from_name(name: &str) -> Option<Self> {
-        let short = name.strip_prefix("PM_ERR_")?;
+        let Some(short) = name.strip_prefix("PM_ERR_") else {
+            let number = 1 + SYSTEM.iter().position(|known| !name.is_empty() && *known == name)?;
+            return Some(Self(-i32::try_from(number).ok()?));
+        };
         CODES.iter().find(|(_, name, _)| *name == short).map(|(n, _, _)| Self(BASE - n))
     }
 
@@ -128,6 +268,20 @@ impl ErrorCode {
         self.entry().map(|(_, _, meaning)| *meaning)
     }
 
+    /// The name of a system error, `ENOENT` for -2; `None` for other codes.
+    pub fn system_name(self) -> Option<&'static str> {
+        let number = usize::try_from(self.0.checked_neg()?).ok()?;
+        SYSTEM.get(number.checked_sub(1)?).copied().filter(|name| !name.is_empty())
+    }
+
+    /// The text of a system error in the words of the C library (strerror(3)), which
+    /// PCP's programs print: `No such file or directory` for -2. `None` for other codes.
+    pub fn system_text(self) -> Option<String> {
+        self.system_name()?;
+        let text = std::io::Error::from_raw_os_error(self.0.checked_neg()?).to_string();
+        Some(text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text).to_owned())
+    }
+
     fn entry(self) -> Option<&'static (i32, &'static str, &'static str)> {
         let n = BASE.checked_sub(self.0)?;
         CODES.get(CODES.binary_search_by_key(&n, |(n, _, _)| *n).ok()?)
@@ -136,9 +290,10 @@ impl ErrorCode {
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "PM_ERR_{name}"),
-            None => write!(f, "{}", self.0),
+        match (self.name(), self.system_name()) {
+            (Some(name), _) => write!(f, "PM_ERR_{name}"),
+            (None, Some(name)) => f.write_str(name),
+            (None, None) => write!(f, "{}", self.0),
         }
     }
 }
@@ -175,6 +330,24 @@ mod tests {
     }
 
     #[test]
+    fn system_errors_have_the_name_and_the_text_of_the_system() {
+        for (code, name, text) in [
+            (-1, "EPERM", "Operation not permitted"),
+            (-2, "ENOENT", "No such file or directory"),
+            (-11, "EAGAIN", "Resource temporarily unavailable"),
+            (-110, "ETIMEDOUT", "Connection timed out"),
+            (-133, "EHWPOISON", "Memory page has hardware error"),
+        ] {
+            let error = ErrorCode::new(code).unwrap();
+            assert_eq!(error.to_string(), name);
+            assert_eq!(error.system_text().as_deref(), Some(text));
+            assert_eq!(ErrorCode::from_name(name), Some(error));
+        }
+        assert_eq!(ErrorCode::VALUE.system_text(), None);
+        assert_eq!(ErrorCode::new(-200).unwrap().system_text(), None);
+    }
+
+    #[test]
     fn the_table_is_sorted_so_that_the_search_finds_every_code() {
         for (n, name, meaning) in CODES {
             let error = ErrorCode::new(BASE - n).unwrap();
@@ -185,7 +358,9 @@ mod tests {
 
     #[test]
     fn other_negative_numbers_keep_their_number_and_counts_are_no_errors() {
-        assert_eq!(ErrorCode::new(-2).unwrap().to_string(), "-2");
+        assert_eq!(ErrorCode::new(-41).unwrap().to_string(), "-41");
+        assert_eq!(ErrorCode::new(-200).unwrap().to_string(), "-200");
+        assert_eq!(ErrorCode::from_name(""), None);
         assert_eq!(ErrorCode::new(i32::MIN).unwrap().to_string(), i32::MIN.to_string());
         assert_eq!(ErrorCode::new(0), None);
         assert_eq!(ErrorCode::new(1), None);

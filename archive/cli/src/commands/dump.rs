@@ -2,7 +2,7 @@
 //!
 //! The sections have pmdumplog's order (label, descriptors, labels, help text,
 //! instance domains on disk and resolved, temporal index, records) and its
-//! format, so that diff(1) can compare the two. Only the texts of error codes
+//! format, so that diff(1) can compare the two. Only the texts of PCP's own error codes
 //! differ. On a terminal, control characters in names and strings are blanks
 //! (see [`Output`]).
 

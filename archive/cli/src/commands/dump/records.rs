@@ -181,7 +181,8 @@ fn print_set(
     };
     if let Some(error) = set.error() {
         dump.out.text.extend_from_slice(known.title());
-        dump.text(&format!("): {error}\n"));
+        let text = error.system_text().unwrap_or_else(|| error.to_string());
+        dump.text(&format!("): {text}\n"));
         return Ok(());
     }
     if set.is_empty() {
