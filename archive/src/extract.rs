@@ -34,7 +34,7 @@ use std::ops::RangeInclusive;
 use crate::copy::Changes;
 use crate::scan::Selection;
 use crate::writer::CopiedSet;
-use crate::{ArchiveWriter, Pmid, Record, Result, Source, Timestamp};
+use crate::{ArchiveWriter, Pmid, Record, RecordError, Result, Source, Timestamp};
 use mapping::Mapping;
 use needs_mark::NeedsMark;
 
@@ -86,6 +86,16 @@ impl<'a> Extract<'a> {
     pub fn keep_volumes(mut self) -> Self {
         self.keeps_volumes = true;
         self
+    }
+
+    /// The metrics that are left out because no name of them, new or old, fits into the
+    /// 4095 bytes that PCP's readers have room for, and the length of the first name.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), for new names and PMIDs.
+    pub fn unnameable(&self) -> Result<Vec<(Pmid, usize)>> {
+        Ok(Mapping::new(&self.selection, &self.renames, &self.renumbered)?.into_unnameable())
     }
 
     /// Writes it. `watch` is shown each record that is read.
@@ -188,11 +198,16 @@ impl Pass<'_, '_> {
             let (pmid, instances) = self.mapping.wanted(set.pmid())?;
             Some(CopiedSet { pmid, set, instances })
         });
-        self.writer.write_copied(timestamp, sets).map_err(|error| {
-            // If the record cannot be read, that is the error.
-            match record.to_owned(self.source.metadata()) {
-                Err(source) => self.source.damaged(record, source),
-                Ok(_) => error,
+        self.writer.write_copied(timestamp, sets).or_else(|error| {
+            let sets = readable_sets(self.source, &self.mapping, record)?;
+            match sets.len() {
+                // If the record cannot be read, that is the error.
+                len if len == count => match record.to_owned(self.source.metadata()) {
+                    Err(source) => Err(self.source.damaged(record, source)),
+                    Ok(_) => Err(error),
+                },
+                0 => Ok(()),
+                _ => self.writer.write_copied(timestamp, sets.into_iter()),
             }
         })
     }
@@ -211,6 +226,26 @@ impl Pass<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The wanted sets of a record without those that are not stored as their type is; the
+/// source remembers those.
+fn readable_sets<'r, 'm>(
+    source: Source<'_>,
+    mapping: &'m Mapping,
+    record: &Record<'r>,
+) -> Result<Vec<CopiedSet<'r, 'm>>> {
+    let mut sets = Vec::new();
+    for set in record.value_sets() {
+        let Some((pmid, instances)) = mapping.wanted(set.pmid()) else { continue };
+        let Some(metric) = source.metadata().metric(set.pmid()) else { continue };
+        let mut errors = set.values(metric.desc.value_type).filter_map(Result::err);
+        match errors.find(|error| matches!(error, RecordError::ValueEncoding { .. })) {
+            Some(error) => source.leave_out(record, error)?,
+            None => sets.push(CopiedSet { pmid, set, instances }),
+        }
+    }
+    Ok(sets)
 }
 
 #[cfg(test)]

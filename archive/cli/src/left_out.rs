@@ -9,9 +9,9 @@ use crate::text::warn;
 ///
 /// # Errors
 ///
-/// [`Failure::Lost`] if there are such metrics.
-pub(crate) fn check_types(archives: &[Archive]) -> Result<(), Failure> {
-    let mut is_whole = true;
+/// [`Failure::Lost`] if there are such metrics, or metadata was passed by.
+pub(crate) fn check_whole(archives: &[Archive]) -> Result<(), Failure> {
+    let mut is_whole = archives.iter().all(|archive| archive.bad_metadata().is_empty());
     for TypeConflict { file, offset, error } in archives.iter().flat_map(Archive::type_conflicts) {
         is_whole = false;
         let file = file.display();

@@ -12,7 +12,7 @@ use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
 use crate::Failure;
-use crate::left_out::check_types;
+use crate::left_out::check_whole;
 use crate::text::warn;
 
 /// The most names that are proposed for one that does not exist.
@@ -174,7 +174,7 @@ fn define(
 
 /// Fails if parts of the archives are damaged. Called when all else is printed.
 pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Result<(), Failure> {
-    check_types(archives.archives())?;
+    check_whole(archives.archives())?;
     if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }
 

@@ -32,6 +32,14 @@ fn run(command: &str, base: &Path) -> Output {
     program.arg(command).arg(base).env("TZ", "UTC").output().unwrap()
 }
 
+/// Runs a command of which the archive is the first argument, in its directory.
+fn run_in(base: &Path, arguments: &[&str]) -> Output {
+    let (command, options) = arguments.split_first().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    program.current_dir(base.parent().unwrap()).arg(command).arg(base).args(options);
+    program.env("TZ", "UTC").output().unwrap()
+}
+
 fn text(output: &[u8]) -> &str {
     std::str::from_utf8(output).unwrap()
 }
@@ -59,8 +67,24 @@ fn a_help_text_without_its_nul_costs_the_text() {
     assert!(warnings.contains("acme.meta: offset "), "{warnings}");
     assert!(warnings.contains("; passed by\n"), "{warnings}");
     assert_eq!(run("metrics", &base).status.code(), Some(65));
-    // What is copied has to be whole.
     assert_eq!(run("check", &base).status.code(), Some(1));
+    for arguments in [
+        &["report", "--format", "csv", "acme.word"][..],
+        &["summary", "--format", "csv"],
+        &["plot", "acme.word"],
+        &["extract", "-o", "extracted", "acme.word"],
+        &["convert", "-o", "converted"],
+    ] {
+        let output = run_in(&base, arguments);
+        assert_eq!(output.status.code(), Some(65), "{arguments:?}: {output:?}");
+        assert!(!output.stdout.is_empty(), "{arguments:?}");
+        let warnings = text(&output.stderr);
+        assert_eq!(warnings.matches("; passed by\n").count(), 1, "{arguments:?}: {warnings}");
+        assert!(warnings.contains("acme.meta: offset "), "{arguments:?}: {warnings}");
+    }
+    for copy in ["extracted", "converted"] {
+        assert_eq!(run("check", &base.with_file_name(copy)).status.code(), Some(0), "{copy}");
+    }
 }
 
 #[test]
@@ -72,6 +96,14 @@ fn a_bad_descriptor_costs_the_values_of_its_metric() {
     assert_eq!(output.status.code(), Some(65));
     let lines = "    70.1.1 (acme.word): value 5\n    70.1.2 (<nonames>): no descriptor\n";
     assert_eq!(text(&output.stdout).matches(lines).count(), 3);
+    let report = run_in(&base, &["report", "--format", "csv", "--raw", "acme"]);
+    assert_eq!(report.status.code(), Some(65));
+    let rows: Vec<&str> = text(&report.stdout).lines().collect();
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    assert!(rows[0].ends_with(",acme.word") && rows[1].ends_with(",5"), "{rows:?}");
+    assert_eq!(run_in(&base, &["convert", "-o", "converted"]).status.code(), Some(65));
+    let copy = run("dump", &base.with_file_name("converted"));
+    assert_eq!(text(&copy.stdout).matches("(acme.word): value 5\n").count(), 3);
 }
 
 #[test]
@@ -85,4 +117,52 @@ fn a_value_that_its_type_cannot_have_costs_only_itself() {
     let lines = "    70.1.1 (acme.word): value ?\n    70.1.2 (acme.long): value 7\n";
     assert_eq!(text(&output.stdout).matches(lines).count(), 3);
     assert_eq!(text(&output.stderr).matches("acme.0: offset 808: metric 70.1.1: ").count(), 1);
+    // No record is lost for it.
+    for arguments in [&["report", "--raw"][..], &["report", "-t", "1s"], &["summary"]] {
+        let output = run_in(&base, &[arguments, &["--format", "csv", "acme"]].concat());
+        assert_eq!(output.status.code(), Some(65), "{arguments:?}");
+        let rows = text(&output.stdout).lines().filter(|row| row.contains(",7")).count();
+        assert_eq!(rows, if arguments[0] == "report" { 3 } else { 1 }, "{arguments:?}: {output:?}");
+        assert_eq!(text(&output.stderr).matches("70.1.1").count(), 1, "{output:?}");
+    }
+    for (copy, version) in [("three", "3"), ("two", "2")] {
+        let output = run_in(&base, &["convert", "-o", copy, "--archive-version", version]);
+        assert!(matches!(output.status.code(), Some(0 | 65)), "{version}: {output:?}");
+        let dump = run("dump", &base.with_file_name(copy));
+        assert_eq!(text(&dump.stdout).matches("(acme.long): value 7\n").count(), 3, "{version}");
+    }
+}
+
+#[test]
+fn a_name_that_readers_have_no_room_for_costs_its_metric() {
+    let (_directory, base) = archive();
+    let meta = base.with_extension("meta");
+    let mut bytes = fs::read(&meta).unwrap();
+    // The record of `acme.long`, with its lengths.
+    let name = bytes.windows(9).position(|found| found == b"acme.long").unwrap();
+    let (start, longer) = (name - 36, 5000 - 9);
+    for at in [start, name - 4, name + 9] {
+        let word = bytes[at..at + 4].try_into().unwrap();
+        let word = u32::from_be_bytes(word) + longer;
+        bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    bytes.splice(name + 9..name + 9, vec![b'x'; longer as usize]);
+    fs::write(&meta, bytes).unwrap();
+    for index in fs::read_dir(base.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()) {
+        if index.extension().is_some_and(|extension| extension == "index") {
+            fs::remove_file(index).unwrap();
+        }
+    }
+    let output = run_in(&base, &["convert", "-o", "converted"]);
+    assert_eq!(output.status.code(), Some(65), "{output:?}");
+    let warning = "metric 70.1.2 is left out: its name has 5000 bytes";
+    assert_eq!(text(&output.stderr).matches(warning).count(), 1, "{output:?}");
+    let copy = base.with_file_name("converted");
+    assert_eq!(run("check", &copy).status.code(), Some(0));
+    assert_eq!(text(&run("dump", &copy).stdout).matches("(acme.word): value 5\n").count(), 3);
+    let rename = format!("acme.long{}=acme.long", "x".repeat(longer as usize));
+    let output = run_in(&base, &["convert", "-o", "renamed", "--rename", &rename]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let dump = run("dump", &base.with_file_name("renamed"));
+    assert_eq!(text(&dump.stdout).matches("(acme.long): value 7\n").count(), 3);
 }

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::label_inheritance::LabelInheritance;
 use crate::copy::Change;
-use crate::format::desc::check_name;
+use crate::format::desc::{check_len, check_name};
 use crate::scan::Selection;
 use crate::writer::NameRules;
 use crate::{
@@ -32,6 +32,8 @@ pub(super) struct Mapping {
     clusters: LabelInheritance<(u32, u32)>,
     /// Sets keep their PMIDs and all of their values.
     keeps_sets: bool,
+    /// Metrics of the source that no name fits, and the length of their first.
+    unnameable: Vec<(Pmid, usize)>,
 }
 
 /// A metric that is extracted.
@@ -61,6 +63,7 @@ impl Mapping {
         }
         mapping.renumber(renumbered)?;
         mapping.rename(renames)?;
+        mapping.drop_long_names();
         renames.clone_into(&mut mapping.renames);
         let moves = || mapping.metrics.iter().map(|(old, kept)| (*old, kept.metric.desc.pmid));
         let cluster = |pmid: Pmid| (pmid.domain(), pmid.cluster());
@@ -109,6 +112,27 @@ impl Mapping {
             Some(((old, _), _)) => Err(Error::NoMetric { name: old.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Leaves out names for which readers have no room, and metrics without any other.
+    fn drop_long_names(&mut self) {
+        let unnameable = &mut self.unnameable;
+        self.metrics.retain(|pmid, Kept { metric, .. }| {
+            let length = metric.names.first().map_or(0, |name| name.to_bytes().len());
+            let had_names = !metric.names.is_empty();
+            metric.names.retain(has_room);
+            let is_lost = had_names && metric.names.is_empty();
+            if is_lost {
+                unnameable.push((*pmid, length));
+            }
+            !is_lost
+        });
+        unnameable.sort_unstable();
+    }
+
+    /// The metrics of the source that are left out because no name fits.
+    pub(super) fn into_unnameable(self) -> Vec<(Pmid, usize)> {
+        self.unnameable
     }
 
     /// Names that were renamed may not become leaf and branch; those of the
@@ -160,6 +184,10 @@ impl Mapping {
                 *name = other;
             }
         }
+        if let Some(metric) = &mut metric {
+            metric.names.retain(has_room);
+        }
+        let metric = metric.filter(|metric| !metric.names.is_empty());
         new.insert(metric).is_some()
     }
 
@@ -235,6 +263,11 @@ impl Mapping {
             }
         }
     }
+}
+
+/// Whether PCP's readers have room for a name.
+fn has_room(name: &ByteText) -> bool {
+    check_len(&name.to_bytes()).is_ok()
 }
 
 /// Another name by the first renaming that fits, and which that is.

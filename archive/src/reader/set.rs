@@ -40,11 +40,28 @@ impl ArchiveSet {
     /// [`Error::PmidDiffers`] and [`Error::DescDiffers`] if a metric is not the
     /// same in all of them.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        Self::open_with(paths, |base| Archive::open(base))
+    }
+
+    /// As [`open`](Self::open), but of each archive metadata records that cannot be used are
+    /// passed by, as by [`Archive::open_tolerant`].
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_tolerant<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        Self::open_with(paths, |base| Archive::open_tolerant(base))
+    }
+
+    fn open_with<P: AsRef<Path>>(
+        paths: &[P],
+        open: impl Fn(&Path) -> Result<Archive>,
+    ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
         let mut empty = None;
         for base in &bases {
-            match Archive::open(base) {
+            match open(base) {
                 Ok(archive) => archives.push(archive),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
                 Err(error) => return Err(error),

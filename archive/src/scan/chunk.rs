@@ -258,10 +258,7 @@ impl Chunk {
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.router.find(position, set.pmid()) else { continue };
             let Some(columns) = self.columns.get_mut(metric) else { continue };
-            let leave_out = |error| match error {
-                RecordError::ValueType { .. } => source.leave_out(record, error),
-                other => Err(source.damaged(record, other)),
-            };
+            let leave_out = |error| source.leave_out(record, error);
             match add_set(row, &set, map, columns, leave_out) {
                 Ok(bytes) => self.bytes += bytes,
                 Err(error) => {

@@ -8,7 +8,8 @@ use pcp_archive::scan::Selection;
 use pcp_archive::{Compression, Pmid, Source};
 
 use crate::Failure;
-use crate::options::{ArchiveArgument, OutputOptions};
+use crate::left_out::check_whole;
+use crate::options::{ArchiveArgument, OutputOptions, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
 use crate::time::ZoneOptions;
 
@@ -81,12 +82,15 @@ impl Arguments {
         for (name, pmid) in &self.pmid {
             extract = extract.renumber(name, *pmid);
         }
+        let is_whole = warn_of_unnameable(&extract)?;
         let staging = self.output.staging(&archives)?;
         let summary = self.output.write(&extract, &archives, &staging)?;
         if let Some(compression) = self.compress.compression() {
             compress_volumes(staging.hidden(), compression)?;
         }
-        self.output.commit(staging, &summary, &zone)
+        self.output.commit(staging, &summary, &zone)?;
+        check_whole(archives.archives())?;
+        if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 }
 

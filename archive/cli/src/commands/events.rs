@@ -15,6 +15,7 @@ use pcp_archive::{Metadata, Pmid, Source, Value, ValueType};
 use serde::Serialize;
 
 use crate::Failure;
+use crate::left_out::check_whole;
 use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
 use crate::text::{EventJson, Output, printable, push_plain, warn};
@@ -93,7 +94,8 @@ impl Arguments {
         if count == 0 {
             return Err(Failure::NoData("nothing happened at these times".to_owned()));
         }
-        printer.out.finish()
+        printer.out.finish()?;
+        check_whole(archives.archives())
     }
 }
 

@@ -5,7 +5,8 @@ use pcp_archive::Source;
 use pcp_archive::extract::Extract;
 
 use crate::Failure;
-use crate::options::{ArchiveArgument, OutputOptions};
+use crate::left_out::check_whole;
+use crate::options::{ArchiveArgument, OutputOptions, warn_of_unnameable};
 use crate::selection::{select_metrics, warn_of_unnamed};
 use crate::time::{WindowOptions, ZoneOptions};
 
@@ -45,8 +46,11 @@ impl Arguments {
         }
         let extract = Extract::new(select_metrics(source, &self.metrics, &self.instances)?);
         let extract = extract.window(window.origin.max(window.start)..=window.end);
+        let is_whole = warn_of_unnameable(&extract)?;
         let staging = self.output.staging(&archives)?;
         let summary = self.output.write(&extract, &archives, &staging)?;
-        self.output.commit(staging, &summary, &zone)
+        self.output.commit(staging, &summary, &zone)?;
+        check_whole(archives.archives())?;
+        if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 }

@@ -16,7 +16,7 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
-use crate::left_out::check_types;
+use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
 use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
@@ -133,7 +133,7 @@ impl Arguments {
         warn_of_losses(replay);
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
-            check_types(archives.archives())?;
+            check_whole(archives.archives())?;
             return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();

@@ -10,7 +10,7 @@ use pcp_archive::{InstanceId, Metadata, Source, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
-use crate::left_out::check_types;
+use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions};
 use crate::selection::select_metrics;
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
@@ -89,7 +89,7 @@ impl Arguments {
         let summaries = summarize_with(&selection, span, decrease, self.gaps.gaps())?;
         let lines = lines(source.metadata(), &summaries);
         if lines.is_empty() {
-            check_types(archives.archives())?;
+            check_whole(archives.archives())?;
             let reason = "the metrics have no numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
         }
@@ -103,7 +103,7 @@ impl Arguments {
             Format::Jsonl => write_json(&mut out, &lines)?,
         }
         out.finish()?;
-        check_types(archives.archives())
+        check_whole(archives.archives())
     }
 
     /// Writes a row per instance.

@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use glob::Pattern;
 use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
-use pcp_types::names::{is_pattern, matches_pattern};
 use serde::Serialize;
 
 use super::agent_archives;
 use crate::Failure;
-use crate::left_out::check_types;
+use crate::left_out::check_whole;
 use crate::text::{Output, warn};
 
 /// How many bad entries of an index, or records of metadata, are reported one by one.
@@ -22,8 +22,8 @@ const MAX_LABEL_WARNINGS: usize = 10;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ArchiveArgument {
     /// Archive: its base name, any of its files, a directory for all archives in it, or a pattern
-    /// such as "web-*" for all whose names it matches; several are separated by commas; @ for the
-    /// archives of this machine's agent
+    /// such as "web-*" or "2026112[0-6]*" for all whose names it matches; several are separated by
+    /// commas; @ for the archives of this machine's agent
     archive: PathBuf,
 }
 
@@ -34,13 +34,14 @@ struct Heading<'a> {
 }
 
 impl ArchiveArgument {
-    /// All archives as one timeline.
+    /// All archives as one timeline. Metadata records that cannot be used are passed by,
+    /// with a warning; [`check_whole`] makes them a failure when all else is done.
     ///
     /// # Errors
     ///
-    /// Those of [`ArchiveSet::open`].
+    /// Those of [`ArchiveSet::open_tolerant`].
     pub(crate) fn open(&self) -> Result<ArchiveSet, Failure> {
-        let set = ArchiveSet::open(&self.paths()?)?;
+        let set = ArchiveSet::open_tolerant(&self.paths()?)?;
         set.archives().iter().for_each(warn_of_defects);
         Ok(set)
     }
@@ -62,8 +63,7 @@ impl ArchiveArgument {
             let archive = Archive::open_tolerant(base)?;
             warn_of_defects(&archive);
             print(&archive, out)?;
-            check_types(std::slice::from_ref(&archive))?;
-            if archive.bad_metadata().is_empty() { Ok(()) } else { Err(Failure::Lost) }
+            check_whole(std::slice::from_ref(&archive))
         })
     }
 
@@ -162,10 +162,14 @@ impl ArchiveArgument {
 }
 
 /// The archives whose base names, or names of files, a pattern matches: the shell leaves a
-/// pattern alone that is in quotes, or that matches no file. Any other path is itself.
+/// pattern alone that is in quotes, or that matches no file. Any other path is itself, also
+/// one with a bracket that is not closed.
 fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
-    let pattern = path.file_name().and_then(OsStr::to_str).filter(|name| is_pattern(name));
-    let Some(pattern) = pattern.map(str::to_owned) else { return Ok(vec![path]) };
+    let name = path.file_name().and_then(OsStr::to_str);
+    let pattern = name.filter(|name| name.contains(['*', '?', '[']));
+    let Some(pattern) = pattern.and_then(|pattern| Pattern::new(pattern).ok()) else {
+        return Ok(vec![path]);
+    };
     if path.exists() || !member_files(&path)?.is_empty() {
         return Ok(vec![path]);
     }
@@ -174,7 +178,7 @@ fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
     let mut found = ArchiveSet::bases(&[directory]).unwrap_or_default();
     let matches = |file: &Path| {
         let name = file.file_name().map(OsStr::to_string_lossy);
-        name.is_some_and(|name| matches_pattern(&pattern, &name))
+        name.is_some_and(|name| pattern.matches(&name))
     };
     found.retain(|base| {
         let files = member_files(base).unwrap_or_default();
@@ -255,6 +259,9 @@ mod tests {
         assert_eq!(paths("web-?,db").unwrap()[..2], ["web-1", "web-2"]);
         assert_eq!(paths("*.0").unwrap(), ["web-1"]);
         assert_eq!(paths("db*").unwrap(), ["db"]);
+        assert_eq!(paths("web-[2-9]").unwrap(), ["web-2"]);
+        assert_eq!(paths("[!w]*").unwrap(), ["db"]);
+        assert_eq!(paths("web-[1").unwrap(), ["web-[1"], "no pattern");
         assert!(matches!(paths("none*"), Err(pcp_archive::Error::NotFound { .. })));
         // A name is no pattern if there is such an archive.
         std::fs::write(directory.path().join("w*.meta"), "").unwrap();

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::ProgressOptions;
 use crate::Failure;
-use crate::text::{Output, json_time};
+use crate::text::{Output, json_time, warn};
 use crate::time::Zone;
 
 /// Options of the new archive.
@@ -129,6 +129,18 @@ impl OutputOptions {
         }
         out.finish()
     }
+}
+
+/// Warns of metrics that are left out because of their names; whether there are none.
+pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure> {
+    let unnameable = extract.unnameable()?;
+    for (pmid, len) in &unnameable {
+        warn(&format_args!(
+            "metric {pmid} is left out: its name has {len} bytes, and PCP's readers have room for \
+             4095; convert --rename OLD=NEW, or repair, gives it another"
+        ));
+    }
+    Ok(unnameable.is_empty())
 }
 
 /// Bytes of all data volumes that can be read.
