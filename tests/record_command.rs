@@ -48,6 +48,12 @@ fn a_command_is_logged_and_its_output_and_status_are_its_own() {
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &base);
     }
+    // A second recording of the same name says what it is called.
+    let again = record(&scratch, &base, script);
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    let base = base.display();
+    let expected = format!("there is an archive {base} already, so this one is {base}-01\n");
+    assert!(stderr.contains(&expected), "{stderr}");
 }
 
 #[test]

@@ -202,6 +202,9 @@ pub enum Error {
     /// The directory holds several archives.
     #[error("{}: {count} archives in this directory; name one", path.display())]
     Ambiguous { path: PathBuf, count: usize },
+    /// The directory holds no archives itself, and several directories with archives.
+    #[error("{}: {count} directories with archives in this one; name one", path.display())]
+    SeveralHosts { path: PathBuf, count: usize },
     /// A file that an archive must have is missing (`PM_ERR_LOGFILE`). `file` is the
     /// file, or the pattern of the data volumes.
     #[error("{}: missing", file.display())]

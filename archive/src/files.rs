@@ -14,7 +14,7 @@ mod record_file;
 mod scanner;
 
 pub(crate) use members::{AddExtension, MemberFiles, Members, bases, sync_directory};
-pub use members::{Compression, member_files};
+pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};
 pub(crate) use scanner::{Damage, Scanned, Scanner};

@@ -136,7 +136,7 @@ pub use pcp_types::{
 pub use byte_text::ByteText;
 pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
-pub use files::{Compression, RawFile, RawPiece, member_files};
+pub use files::{Compression, RawFile, RawPiece, host_directories, member_files};
 pub use format::desc::MetricDesc;
 pub use format::index::IndexEntry;
 pub use format::indom::Instance;

@@ -138,6 +138,11 @@ impl<'a> Selection<'a> {
         self.chosen.metrics()
     }
 
+    /// What is replayed.
+    pub const fn source(&self) -> Source<'a> {
+        self.chosen.source()
+    }
+
     /// The metadata that names are looked up in.
     pub const fn metadata(&self) -> &'a Metadata {
         self.chosen.source().metadata()

@@ -57,6 +57,7 @@ fn archive_exit_code(error: &Error) -> ExitCode {
         // The request is impossible: archives that do not belong together, names that
         // are taken.
         Error::Ambiguous { .. }
+        | Error::SeveralHosts { .. }
         | Error::NoMetric { .. }
         | Error::PmidTaken { .. }
         | Error::NameTaken { .. }

@@ -17,6 +17,7 @@
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
 //! | `failure` | why a command fails, and its exit status |
+//! | `hint` | what there is in place of an archive that does not exist |
 
 #![warn(clippy::unwrap_used)]
 // Byte orders are the business of `pcp-archive`.
@@ -29,6 +30,7 @@ mod columns;
 mod commands;
 mod failure;
 mod formats;
+mod hint;
 mod image;
 mod left_out;
 mod options;
@@ -146,7 +148,11 @@ fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
         // The findings were printed.
         Err(failure @ Failure::Findings) => failure.exit_code(),
         Err(failure) => {
-            warn(&failure);
+            let hint = match &failure {
+                Failure::Archive(error) => hint::hint(error),
+                _ => String::new(),
+            };
+            warn(&format_args!("{failure}{hint}"));
             failure.exit_code()
         }
     }

@@ -98,3 +98,72 @@ fn a_wrapping_counter_has_a_rate_when_it_decreases() {
     assert_eq!(rates[5], "429496730.1,5");
     assert_eq!(rates[7], ",", "over a mark nothing is counted");
 }
+
+#[test]
+fn two_instants_have_one_interval_between_them_as_in_pmval() {
+    let (_directory, base) = archive();
+    let between = |from: &str, to: &str| report(&base, &["--rate", "-S", from, "-T", to]);
+    // From 0 s to 10 s, and not what was before the start.
+    assert_eq!(between("@1700000000.000000001", "@1700000010.000000001"), ["10,5"]);
+    assert_eq!(between("10s", "10s"), ["10,5"], "the end counts from the start");
+    assert_eq!(between("40s", "15s"), [",5"], "the reset is between them");
+    assert_eq!(between("0s", "20s").len(), 3);
+    // Values that are no rates are those of both instants.
+    assert_eq!(report(&base, &["-S", "0s", "-T", "10s"]), ["0,0", "100,50"]);
+}
+
+/// An archive of a counter that is at its own age in seconds, whose last record is some
+/// seconds old.
+fn recent(age: i64) -> (TempDir, PathBuf, i64) {
+    let (directory, base, mut writer) = archives::begin("recent", WriterOptions::default());
+    let desc = |item| MetricDesc {
+        semantics: Semantics::Counter,
+        units: Units::count(),
+        ..archives::desc(item, ValueType::U32)
+    };
+    let (fast, slow) = (desc(1), desc(2));
+    writer.declare_metric(&fast, &["a.fast"]).unwrap();
+    writer.declare_metric(&slow, &["a.slow"]).unwrap();
+    let end = pcp_archive::Timestamp::now().seconds() - age;
+    for second in 0..=90 {
+        let mut sets = vec![archives::single(&fast, OwnedValue::U32(second * second))];
+        if second % 40 == 0 {
+            sets.push(archives::single(&slow, OwnedValue::U32(second)));
+        }
+        let at = pcp_archive::Timestamp::new(end - 90 + i64::from(second), 0).unwrap();
+        archives::write(&mut writer, at, sets);
+    }
+    writer.finish().unwrap();
+    (directory, base, end)
+}
+
+fn printed(base: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let output = command.arg("report").arg(base).args(["--json"]).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn now_is_the_newest_value_of_an_archive_that_is_being_written() {
+    let (_directory, base, end) = recent(3);
+    let (_, fast, _) = printed(&base, &["a.fast", "--at", "now"]);
+    assert!(fast.contains("8100") && fast.contains(&end.to_string()), "{fast}");
+    let (_, slow, _) = printed(&base, &["a.slow", "--at", "now"]);
+    assert!(slow.contains(":80") && slow.contains(&(end - 10).to_string()), "{slow}");
+    let (_directory, base, _) = recent(1000);
+    let (status, printed, error) = printed(&base, &["a.fast", "--at", "now"]);
+    assert_eq!((status, printed.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("at these times; the archive is from "), "{error}");
+}
+
+#[test]
+fn some_time_ago_begins_the_first_interval() {
+    let (_directory, base, end) = recent(2);
+    let (_, rate, error) =
+        printed(&base, &["a.fast", "-S", "1 minute ago", "-t", "1min", "--rate"]);
+    let line: serde_json::Value = serde_json::from_str(rate.trim()).expect(&error);
+    // Of the last 60 s: 2 s of what the archive should have is not written yet.
+    assert_eq!(line["time"][0], end, "{rate}");
+    assert_eq!(line["value"], f64::from(90 * 90 - 30 * 30) / 60.0, "{rate}");
+}

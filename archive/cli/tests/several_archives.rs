@@ -207,3 +207,23 @@ fn a_conversion_to_version_2_and_back_has_the_same_content() {
     let status = run(&directory, &["convert", "a", "-o", "x", "--archive-version", "4"]).status;
     assert_eq!(status.code(), Some(2));
 }
+
+#[test]
+fn the_directory_of_the_only_host_is_found_and_others_are_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("archives/web")).unwrap();
+    write(&directory.path().join("archives/web/a"), 0);
+    let csv = printed(&directory, &["report", "archives", "acme", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 12);
+    let missing = run(&directory, &["info", "archives/b"]);
+    assert_eq!(missing.status.code(), Some(74));
+    let error = String::from_utf8(missing.stderr).unwrap();
+    let expected = "archives/b: no archive of this name; archives has archives/web/a\n";
+    assert!(error.ends_with(expected), "{error}");
+    std::fs::create_dir(directory.path().join("archives/db")).unwrap();
+    write(&directory.path().join("archives/db/a"), 0);
+    let several = run(&directory, &["info", "archives"]);
+    assert_eq!(several.status.code(), Some(2));
+    let error = String::from_utf8(several.stderr).unwrap();
+    assert!(error.ends_with("name one: archives/db, archives/web\n"), "{error}");
+}

@@ -144,7 +144,7 @@ fn base_of(path: &Path) -> Result<PathBuf> {
 }
 
 fn only_base(directory: &Path) -> Result<PathBuf> {
-    let mut bases = bases_in(directory)?;
+    let mut bases = bases_of(directory)?;
     match (bases.pop(), bases.len()) {
         (Some(base), 0) => Ok(base),
         (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
@@ -158,8 +158,36 @@ pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![base_of(path)?]);
     }
-    let bases = bases_in(path)?;
+    let bases = bases_of(path)?;
     if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
+}
+
+/// The archives in a directory, or else those in the only directory in it that has any:
+/// loggers write into one directory for each host.
+fn bases_of(directory: &Path) -> Result<Vec<PathBuf>> {
+    let bases = bases_in(directory)?;
+    if !bases.is_empty() {
+        return Ok(bases);
+    }
+    let mut hosts = host_directories(directory)?;
+    match (hosts.pop(), hosts.is_empty()) {
+        (Some(host), true) => bases_in(&host),
+        (Some(_), false) => {
+            Err(Error::SeveralHosts { path: directory.to_owned(), count: hosts.len() + 1 })
+        }
+        (None, _) => Ok(Vec::new()),
+    }
+}
+
+/// The directories in a directory that have archives, sorted; hidden ones do not count.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the directory cannot be listed.
+pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut hosts = list(directory, |name| !name.as_encoded_bytes().starts_with(b"."))?;
+    hosts.retain(|path| path.is_dir() && bases_in(path).is_ok_and(|bases| !bases.is_empty()));
+    Ok(hosts)
 }
 
 /// The base names of all archives in a directory, sorted. Hidden files are
@@ -301,6 +329,26 @@ mod tests {
         let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
         let members = Members::find(&directory.path().join("a.1")).unwrap();
         assert_eq!(members.base, directory.path().join("a.1"));
+    }
+
+    #[test]
+    fn the_directory_of_a_host_is_found_in_that_of_all() {
+        let all = directory(&["README"]);
+        assert!(matches!(bases(all.path()), Err(Error::NotFound { .. })));
+        for host in ["web", "db", ".hidden", "empty"] {
+            fs::create_dir(all.path().join(host)).unwrap();
+        }
+        let put = |file: &str| fs::write(all.path().join(file), "").unwrap();
+        ["web/a.meta", "web/a.0", "web/b.meta", ".hidden/c.meta"].into_iter().for_each(put);
+        let found = ["web/a", "web/b"].map(|base| all.path().join(base));
+        assert_eq!(bases(all.path()).unwrap(), found);
+        assert!(matches!(Members::find(all.path()), Err(Error::Ambiguous { count: 2, .. })));
+        put("db/d.meta");
+        assert!(matches!(bases(all.path()), Err(Error::SeveralHosts { count: 2, .. })));
+        let hosts = host_directories(all.path()).unwrap();
+        assert_eq!(hosts, ["db", "web"].map(|host| all.path().join(host)));
+        put("own.meta");
+        assert_eq!(bases(all.path()).unwrap(), [all.path().join("own")], "archives come first");
     }
 
     #[test]

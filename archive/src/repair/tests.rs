@@ -406,7 +406,7 @@ fn metrics_get_names_that_readers_find() {
         assert_eq!(*renamed.old.to_bytes(), *bytes);
         let archive = Archive::open(base.with_file_name("b")).unwrap();
         let metric = archive.metadata().metric(descs()[1].pmid).unwrap();
-        assert_eq!(metric.names, [renamed.new.clone()]);
+        assert_eq!(metric.names, std::slice::from_ref(&renamed.new));
         assert_eq!(*renamed.new.to_bytes(), *new.as_bytes());
         for file in ["0", "1", "meta", "index"] {
             fs::remove_file(base.with_file_name("b").with_extension(file)).unwrap();

@@ -111,6 +111,11 @@ impl Recording {
         if summary.archiver.archives.is_empty() {
             say("the command published no metrics, or ended before they were sampled");
         }
+        let first = summary.archiver.archives.first();
+        if let Some((base, wanted)) = first.zip(self.output.as_ref()).filter(|(a, b)| a != b) {
+            let (base, wanted) = (base.display(), wanted.display());
+            say(&format!("there is an archive {wanted} already, so this one is {base}"));
+        }
         for base in &summary.archiver.archives {
             say(&format!(
                 "{}.0, .meta, .index\n\n{}",

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pcp_archive::replay::{Decrease, Replay, Selection};
-use pcp_archive::{Source, Timestamp};
+use hashbrown::HashSet;
+use pcp_archive::replay::{Decrease, Replay, SelectedMetric, Selection};
+use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::{Choice, Column};
@@ -19,12 +20,15 @@ use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
-use crate::time::{Frame, Window, WindowOptions, ZoneOptions};
+use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
 
 /// The options of samples at regular intervals, which conflict with given times.
 const REGULAR: [&str; 5] = ["start", "finish", "last", "align", "origin"];
+
+/// How long before now a record of an archive that is being written is at most.
+const RECENT: Duration = Duration::from_secs(120);
 
 /// Options of `report`.
 #[derive(Debug, Args)]
@@ -65,7 +69,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["at", "times", "interval", "samples", "align", "origin"])]
     raw: bool,
 
-    /// Report the values at this time, a date or SECONDS.NANOSECONDS since 1970; may be repeated
+    /// Report the values at this time, a date or SECONDS.NANOSECONDS since 1970; of an archive that
+    /// is being written, the last ones at "now"; may be repeated
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = REGULAR)]
     at: Vec<String>,
 
@@ -126,15 +131,16 @@ impl Arguments {
             now: Timestamp::now(),
             zone: zone.time_zone().clone(),
         };
-        let window = self.window(&frame)?;
-        let request = self.request(window, &frame)?;
-        let mut samples = Samples::new(self.selection(source)?, &request)?;
+        let selection = self.selection(source)?;
+        let window = self.window(&frame, &selection)?;
+        let request = self.request(window, &frame, &selection)?;
+        let mut samples = Samples::new(selection, &request)?;
         let replay = samples.replay();
         warn_of_losses(replay);
         let columns = self.columns(source, replay)?;
         if columns.is_empty() {
             check_whole(archives.archives())?;
-            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+            return Err(no_values(&frame));
         }
         let pmids = replay.metrics().map(|metric| metric.desc.pmid.to_string()).collect();
         let width = self.display.width();
@@ -146,7 +152,7 @@ impl Arguments {
         let values = writer.finish()?;
         check_complete(samples.replay(), &archives)?;
         if values == 0 {
-            return Err(Failure::NoData("the metrics have no values at these times".to_owned()));
+            return Err(no_values(&frame));
         }
         Ok(())
     }
@@ -179,23 +185,43 @@ impl Arguments {
         Ok(columns::columns(source.metadata(), replay, &choice))
     }
 
-    /// The window. The first sample of the last part of an archive is an interval after its
-    /// start, so that no rate and no quantile has anything of the time before.
-    fn window(&self, frame: &Frame) -> Result<Window, Failure> {
+    /// The window. The first sample of the last part of an archive, of one that begins some
+    /// time ago, and of rates within a window of two instants, is an interval after its start,
+    /// so that no rate and no quantile has anything of the time before. pmval also answers for
+    /// the one interval between two instants.
+    fn window(&self, frame: &Frame, selection: &Selection<'_>) -> Result<Window, Failure> {
         let window = self.window.window(frame.start, frame.end, &frame.zone)?;
         let WindowOptions { span, align, origin } = &self.window;
-        if self.raw || span.last.is_none() || align.is_some() || origin.is_some() {
+        if self.raw || align.is_some() || origin.is_some() {
             return Ok(window);
         }
-        let first = window.start.saturating_add(self.step()?);
-        Ok(Window { origin: first.min(window.end), ..window })
+        let step = self.step()?;
+        let first = window.start.saturating_add(step);
+        let start = span.start.as_deref().map(str::trim);
+        let is_ago = start.is_some_and(|start| start.ends_with(" ago"));
+        let is_one_interval = start.is_some()
+            && first <= window.end
+            && window.end < first.saturating_add(step)
+            && self.has_rates()
+            && self.quantile.is_empty()
+            && self.expressions.is_empty()
+            && selection.metrics().iter().all(SelectedMetric::has_rates);
+        if span.last.is_some() || is_ago || is_one_interval {
+            return Ok(Window { origin: first.min(window.end), ..window });
+        }
+        Ok(window)
     }
 
     /// The request for this window.
-    fn request(&self, window: Window, frame: &Frame) -> Result<Request, Failure> {
+    fn request(
+        &self,
+        window: Window,
+        frame: &Frame,
+        selection: &Selection<'_>,
+    ) -> Result<Request, Failure> {
         let step = self.step()?;
         Ok(Request {
-            times: self.sample_times(window, step, frame)?,
+            times: self.sample_times(window, step, frame, selection)?,
             window,
             step,
             count: self.count(),
@@ -210,6 +236,7 @@ impl Arguments {
         window: Window,
         step: Duration,
         frame: &Frame,
+        selection: &Selection<'_>,
     ) -> Result<SampleTimes, Failure> {
         if self.raw {
             return Ok(SampleTimes::Logged);
@@ -226,7 +253,11 @@ impl Arguments {
         }
         let mut times = Vec::new();
         for text in &self.at {
-            times.push(time::parse_timestamp(text, frame)?);
+            let at = time::parse_timestamp(text, frame)?;
+            // An archive that is being written ends shortly before now.
+            let is_recent = frame.end < at && at <= frame.end.saturating_add(RECENT);
+            let at = if is_recent && at <= frame.now { newest(selection, frame)? } else { at };
+            times.push(at);
         }
         if let Some(path) = &self.times {
             times.extend(times_in(path, frame)?);
@@ -257,6 +288,27 @@ impl Arguments {
         }
         Ok(if step < Duration::from_millis(1) { 9 } else { 3 })
     }
+}
+
+/// The time of the newest record that has one of the metrics, of the last [`RECENT`] of the
+/// archive; else the end of the archive.
+fn newest(selection: &Selection<'_>, frame: &Frame) -> Result<Timestamp, Failure> {
+    let pmids: HashSet<Pmid> = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
+    let mut records = selection.source().records_back_from(frame.end)?;
+    let earliest = frame.end.saturating_sub(RECENT);
+    while let Some(record) = records.previous()?.filter(|record| record.timestamp() >= earliest) {
+        if record.value_sets().any(|set| !set.is_empty() && pmids.contains(&set.pmid())) {
+            return Ok(record.timestamp());
+        }
+    }
+    Ok(frame.end)
+}
+
+fn no_values(frame: &Frame) -> Failure {
+    let zone = Zone::new(frame.zone.clone());
+    let [start, end] = [frame.start, frame.end].map(|at| zone.long(at));
+    let reason = "the metrics have no values at these times";
+    Failure::NoData(format!("{reason}; the archive is from {start} to {end}"))
 }
 
 /// The times in a file, one per line; empty lines and comments (`#`) are ignored.

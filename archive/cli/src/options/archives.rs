@@ -21,9 +21,10 @@ const MAX_LABEL_WARNINGS: usize = 10;
 /// The archives of a command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ArchiveArgument {
-    /// Archive: its base name, any of its files, a directory for all archives in it, or a pattern
-    /// such as "web-*" or "2026112[0-6]*" for all whose names it matches; several are separated by
-    /// commas; @ for the archives of this machine's agent
+    /// Archive: its base name, any of its files, a directory for all archives in it (or in its only
+    /// directory with archives, as the agent has one for its host), or a pattern such as "web-*" or
+    /// "2026112[0-6]*" for all whose names it matches; several are separated by commas; @ for the
+    /// archives of this machine's agent
     archive: PathBuf,
 }
 

@@ -1,0 +1,113 @@
+//! What there is in place of an archive that does not exist.
+//!
+//! In: the error of a name that means no archive, or more than one. Out: the names that a
+//! user can type next, for the end of the message.
+
+use std::path::{Path, PathBuf};
+
+use pcp_archive::{ArchiveSet, Error, host_directories};
+
+/// The most names that are listed.
+const MAX_NAMES: usize = 5;
+
+/// The end of a message; empty for errors that need none.
+pub(crate) fn hint(error: &Error) -> String {
+    match error {
+        Error::NotFound { path } => instead_of(path),
+        Error::Ambiguous { path, .. } => match ArchiveSet::bases(&[path]) {
+            Ok(bases) => format!(": {}", listed(&bases, None)),
+            Err(_) => String::new(),
+        },
+        Error::SeveralHosts { path, .. } => match host_directories(path) {
+            Ok(hosts) => format!(": {}", listed(&hosts, None)),
+            Err(_) => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+fn instead_of(path: &Path) -> String {
+    if path.is_file() {
+        return "; the files of an archive end with .meta, .index or the number of a volume"
+            .to_owned();
+    }
+    let directory = if path.is_dir() { Some(path) } else { path.parent() };
+    let directory = directory.filter(|path| !path.as_os_str().is_empty());
+    let shown = directory.map_or_else(
+        || "the current directory".to_owned(),
+        |directory| directory.display().to_string(),
+    );
+    let directory = directory.unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return format!("; there is no directory {shown}");
+    }
+    match ArchiveSet::bases(&[directory]) {
+        Ok(bases) => {
+            let wanted = path.file_name().and_then(|name| name.to_str());
+            format!("; {shown} has {}", listed(&bases, wanted.filter(|_| !path.is_dir())))
+        }
+        Err(Error::SeveralHosts { .. }) => {
+            let hosts = host_directories(directory).unwrap_or_default();
+            format!("; {shown} has directories with archives: {}", listed(&hosts, None))
+        }
+        Err(_) => format!("; {shown} has no archives"),
+    }
+}
+
+/// The first paths, or those whose names are most like a wanted one, and the number of the
+/// others.
+fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
+    let mut all: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+    if let Some(wanted) = wanted {
+        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let likeness = |path: &str| strsim::jaro_winkler(wanted, &name(path));
+        all.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
+    }
+    let more = match all.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    all.truncate(MAX_NAMES);
+    all.join(", ") + &more
+}
+
+/// A path as it can be typed.
+fn shown(path: &Path) -> String {
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_exist_are_listed_the_most_alike_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let not_found = |name: &str| {
+            let path = directory.path().join(name);
+            hint(&Error::NotFound { path }).replace(directory.path().to_str().unwrap(), "DIR")
+        };
+        assert_eq!(not_found("web"), "; DIR has no archives");
+        assert_eq!(not_found("none/web"), "; there is no directory DIR/none");
+        for name in ["a", "b", "c", "d", "e", "web-1", "web-2"] {
+            std::fs::write(directory.path().join(format!("{name}.meta")), "").unwrap();
+        }
+        let expected = "; DIR has DIR/web-1, DIR/web-2, ";
+        assert!(not_found("web").starts_with(expected), "{}", not_found("web"));
+        assert!(not_found("web").ends_with(" and 2 more"), "{}", not_found("web"));
+        let ends = not_found("web-1.meta");
+        assert!(ends.starts_with("; the files of an archive end with"), "{ends}");
+    }
+
+    #[test]
+    fn directories_of_hosts_are_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        for host in ["web", "db"] {
+            std::fs::create_dir(directory.path().join(host)).unwrap();
+            std::fs::write(directory.path().join(host).join("a.meta"), "").unwrap();
+        }
+        let error = ArchiveSet::bases(&[directory.path()]).unwrap_err();
+        let hint = hint(&error).replace(directory.path().to_str().unwrap(), "DIR");
+        assert_eq!(hint, ": DIR/db, DIR/web");
+    }
+}
