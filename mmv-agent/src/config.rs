@@ -11,6 +11,7 @@ mod directories;
 pub(crate) mod error;
 mod file;
 mod invocation;
+mod own_groups;
 mod pmlogger;
 mod settings;
 mod values;
@@ -36,7 +37,7 @@ impl Settings {
             Destination::Directory(directory) => format!("archives in {}", directory.display()),
             Destination::Base(base) => format!("the archive {}", base.display()),
         };
-        let own = self.own_group();
+        let own = self.own_groups();
         let groups = reloadable.groups.iter().chain(&own).map(|group| match group.log {
             LogMode::Never => format!("{} never", group.name),
             _ => format!("{} each {:?}", group.name, reloadable.interval_of(group)),

@@ -6,6 +6,7 @@ mod groups;
 mod hostile;
 mod housekeeping;
 mod marks;
+mod own_metrics;
 mod removal;
 mod restarts;
 mod rig;

@@ -126,15 +126,15 @@ mod tests {
         let invocation = Invocation { config: Some(config.clone()), ..Invocation::default() };
         let settings = invocation.settings().unwrap();
         assert!(settings.fixed.own_metrics && settings.fixed.events);
-        let own = settings.own_group().unwrap();
-        // A multiple of four seconds, so that no tick is for it alone.
-        assert_eq!(own.interval, Some(Duration::from_secs(12)));
+        let [rare, own] = &settings.own_groups()[..] else { panic!("two groups") };
+        assert_eq!(rare.interval, Some(Duration::from_secs(600)));
+        assert_eq!(own.interval, Some(Duration::from_secs(60)));
         assert_eq!(own.metrics, ["mmv.agent", "mmv.agent_?.*"]);
 
         let quiet = Invocation { own_metrics: Some(false), events: Some(false), ..invocation };
         let quiet = quiet.settings().unwrap();
         assert!(!quiet.fixed.own_metrics && !quiet.fixed.events);
-        assert_eq!(quiet.own_group(), None);
+        assert_eq!(quiet.own_groups(), []);
         fs::write(&config, format!("own-metrics = false\nevents = false\n{text}")).unwrap();
         let invocation = Invocation { config: Some(config), ..Invocation::default() };
         assert_eq!(invocation.settings().unwrap(), quiet);

@@ -377,23 +377,6 @@ impl Settings {
         self.reloadable = new.reloadable;
         self.fixed.changed_keys(&new.fixed)
     }
-
-    /// The group that logs the agent's own metrics if no other one does: every ten
-    /// seconds, or with each sample if these are rarer, so that archives of hosts with
-    /// few metrics are not full of them. `None` if they are not published.
-    pub(crate) fn own_group(&self) -> Option<Group> {
-        const INTERVAL: Duration = Duration::from_secs(10);
-        let interval = self.reloadable.interval;
-        let every = INTERVAL.as_nanos().div_ceil(interval.as_nanos().max(1));
-        let every = u32::try_from(every.max(1)).unwrap_or(u32::MAX);
-        self.fixed.own_metrics.then(|| Group {
-            name: "mmv-agent".to_owned(),
-            metrics: vec!["mmv.agent".to_owned(), "mmv.agent_?.*".to_owned()],
-            instances: Vec::new(),
-            interval: Some(interval.saturating_mul(every)),
-            log: LogMode::Every,
-        })
-    }
 }
 
 impl ReloadableSettings {
@@ -419,23 +402,10 @@ mod tests {
         assert_eq!(settings.reload(new.clone()), ["archive-dir", "mmv-dir", "own-metrics"]);
         let reloadable = ReloadableSettings { interval: 7 * SECOND, ..before.reloadable };
         assert_eq!(settings, Settings { reloadable, ..before });
-        assert_eq!(settings.own_group(), None);
+        assert_eq!(settings.own_groups(), []);
         settings.fixed.own_metrics = true;
         settings.reload(new.clone());
-        assert_eq!(settings.own_group(), new.own_group());
-    }
-
-    #[test]
-    fn own_metrics_are_logged_at_multiples_of_the_interval() {
-        for (millis, expected) in
-            [(100, 10_000), (1_000, 10_000), (3_000, 12_000), (60_000, 60_000)]
-        {
-            let interval = Duration::from_millis(millis);
-            let mut settings = Settings::default();
-            settings.reloadable.interval = interval;
-            let group = settings.own_group().unwrap();
-            assert_eq!(group.interval, Some(Duration::from_millis(expected)));
-        }
+        assert_eq!(settings.own_groups(), new.own_groups());
     }
 
     #[test]

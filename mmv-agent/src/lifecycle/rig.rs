@@ -60,11 +60,15 @@ impl Rig {
 
     /// An agent with other settings.
     pub(super) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with_home(|home| change(&mut home.settings))
+    }
+
+    fn with_home(change: impl FnOnce(&mut Home)) -> Self {
         guard::install().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mmv")).unwrap();
         let mut home = Home::new(dir.path());
-        change(&mut home.settings);
+        change(&mut home);
         let (sampler, receiver, archiver, housekeeper, tasks) = home.agent();
         Self {
             housekeeper,
@@ -78,6 +82,31 @@ impl Rig {
             start: Timestamp::new(1_700_000_000, 0).unwrap(),
             stalled: false,
         }
+    }
+
+    /// An agent that publishes its own metrics. It changes their file only together with
+    /// its own.
+    pub(super) fn with_own_metrics() -> (Self, Published) {
+        let mut published = None;
+        let rig = Self::with_home(|home| {
+            let (own, file) = OwnMetrics::publish(&home.settings.fixed.mmv_dir);
+            published = file;
+            home.settings.fixed.own_metrics = true;
+            home.shared = Arc::new(SharedStatus::new(own));
+        });
+        (rig, published.unwrap())
+    }
+
+    /// The agent's own metrics.
+    pub(super) fn own(&self) -> &OwnMetrics {
+        &self.home.shared.own
+    }
+
+    /// The groups of the agent's own metrics, with their intervals in seconds.
+    pub(super) fn own_groups(&self) -> Vec<(GroupId, u64)> {
+        let groups = self.home.settings.own_groups().into_iter().enumerate();
+        let interval = |group: &Group| group.interval.unwrap().as_secs();
+        groups.map(|(at, group)| (GroupId::OwnMetrics(at), interval(&group))).collect()
     }
 
     /// Ends the agent and starts another one.

@@ -30,7 +30,7 @@ pub(crate) struct Due {
     pub flight_recorder: bool,
 }
 
-/// The groups of the configuration, that of the agent's own metrics, and the default
+/// The groups of the configuration, those of the agent's own metrics, and the default
 /// group.
 #[derive(Debug)]
 pub(crate) struct Groups {
@@ -53,7 +53,8 @@ pub(crate) struct Logged {
 fn configs(settings: &Settings) -> Vec<(GroupId, Group)> {
     let configured = settings.reloadable.groups.iter().cloned().enumerate();
     let configured = configured.map(|(number, group)| (GroupId::Configured(number), group));
-    let own = settings.own_group().map(|group| (GroupId::OwnMetrics, group));
+    let own = settings.own_groups().into_iter().enumerate();
+    let own = own.map(|(number, group)| (GroupId::OwnMetrics(number), group));
     let default = Group {
         name: "default".to_owned(),
         metrics: Vec::new(),

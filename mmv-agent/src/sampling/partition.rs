@@ -4,7 +4,7 @@
 //! goes each group's share.
 //!
 //! Invariant: each value belongs to one group: the first of the configuration that
-//! takes it, the group of the agent's own metrics, or the default group.
+//! takes it, those of the agent's own metrics, or the default group.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ use crate::metadata::{Catalog, Place, RecordShape, ValueSetShape};
 pub(crate) enum GroupId {
     /// A group of the configuration, by its position there.
     Configured(usize),
-    /// The group of the agent's own metrics.
-    OwnMetrics,
+    /// A group of the agent's own metrics, by its position among these.
+    OwnMetrics(usize),
     /// The group of all that no other one takes.
     Default,
 }

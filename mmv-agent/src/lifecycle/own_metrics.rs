@@ -1,0 +1,65 @@
+//! What the agent's own metrics cost.
+
+use std::fs;
+use std::path::Path;
+
+use super::rig::{Rig, entries_of};
+use crate::sampling::partition::GroupId;
+
+/// Bytes of all files of an archive.
+fn size(base: &Path) -> u64 {
+    let file = |suffix: &str| format!("{}.{suffix}", base.display());
+    let size = |suffix: &str| fs::metadata(file(suffix)).unwrap().len();
+    ["0", "meta", "index"].iter().map(|suffix| size(suffix)).sum()
+}
+
+#[test]
+fn they_need_less_than_two_megabytes_a_day() {
+    const HOUR: u64 = 3600;
+    let (mut rig, _published) = Rig::with_own_metrics();
+    let own_groups = rig.own_groups();
+    rig.tick();
+    let base = rig.archives()[0].clone();
+    // An hour, after half an hour, when each histogram has buckets for all times of a busy machine:
+    // 3 microseconds to a second.
+    let mut before = 0;
+    for second in 1..=HOUR / 2 + HOUR {
+        let own = rig.own();
+        for histogram in [&own.duration, &own.lateness, &own.sync] {
+            histogram.record(3 * 10_u64.pow(second as u32 % 6) * (1 + second % 9));
+        }
+        let due = own_groups.iter().filter(|(_, interval)| second % interval == 0);
+        let groups: Vec<_> = due.map(|(group, _)| *group).chain([GroupId::Default]).collect();
+        rig.tick_of(&groups);
+        if second == HOUR / 2 {
+            before = size(&base);
+        }
+    }
+    let bytes = (size(&base) - before) * 24;
+    println!("{bytes} bytes a day");
+    assert!(bytes < 2_000_000, "{bytes} bytes a day");
+    assert_eq!(rig.archives().len(), 1);
+    let _log = rig.finish();
+}
+
+#[test]
+fn losses_are_logged_each_minute_and_nothing_is_left_out() {
+    let (mut rig, _published) = Rig::with_own_metrics();
+    let own_groups = rig.own_groups();
+    rig.tick();
+    let [_, (often, 60)] = own_groups[..] else { panic!("{own_groups:?}") };
+    rig.tick_of(&[often]);
+    let base = rig.archives()[0].clone();
+    let entries = entries_of(&base);
+    let names = |at: usize| entries[at].values.keys().map(String::as_str).collect::<Vec<_>>();
+    let minute = names(entries.len() - 1);
+    for name in ["ticks.late", "ticks.missed", "records.dropped", "records.lost", "ticks.taken"] {
+        let name = format!("mmv.agent.{name}");
+        assert!(minute.contains(&name.as_str()), "{name}: {minute:?}");
+    }
+    let first: Vec<_> = (0..entries.len() - 1).flat_map(names).collect();
+    for name in ["happened[appeared]", "archives.kept", "compression.volumes", "queue.limit"] {
+        let name = format!("mmv.agent.{name}");
+        assert!(first.contains(&name.as_str()) && !minute.contains(&name.as_str()), "{name}");
+    }
+}
