@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use mmv_format::layout::Version;
+use mmv_runtime::ProcessMetrics;
 use mmv_writer::{Buckets, Counter, Family, Gauge, Label, Published, Registry, Text, Timer, Units};
 
 use crate::harness::oracle::Oracle;
@@ -158,6 +159,30 @@ fn no_value_that_is_absent_makes_pmdammv_complain_unless_the_program_wants_no_si
     let complaints = complaints_about_gaps(&oracle, false);
     assert!(complaints.len() > 300, "they are found: {complaints:?}");
     assert_eq!(complaints_about_gaps(&oracle, true), [""; 0]);
+}
+
+#[test]
+fn metrics_of_the_process_are_counters_and_sizes_for_pmdammv() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let registry = Registry::builder("own").directory(scratch.mmv_dir()).build().unwrap();
+    let process = ProcessMetrics::new(&registry).unwrap();
+    let _published = registry.publish().unwrap();
+    process.update().unwrap();
+    let pmcd = Pmcd::start(&oracle, &scratch);
+    let served = pminfo::ask(&oracle, ["-h", &pmcd.host()]);
+    assert_eq!(served.len(), 10);
+    let value = |name: &str| served[name].values[""].parse::<u64>().unwrap();
+    for (name, semantics, units) in [
+        ("mmv.own.process.cpu.user", "counter", "microsec"),
+        ("mmv.own.process.memory.resident", "instant", "Kbyte"),
+        ("mmv.own.process.threads", "instant", "count"),
+        ("mmv.own.process.page_faults.minor", "counter", "count"),
+    ] {
+        let metric = &served[name];
+        assert_eq!((metric.semantics.as_str(), metric.units.as_str()), (semantics, units));
+        assert!(value(name) > 0, "{name}");
+    }
 }
 
 #[test]
