@@ -61,6 +61,7 @@ pub struct Archive {
     metadata: Metadata,
     index: TemporalIndex,
     end: Timestamp,
+    has_records: bool,
     end_position: Position,
     torn_tail: Option<TornTail>,
     conflicts: TypeConflicts,
@@ -93,20 +94,25 @@ impl Archive {
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path.as_ref(), Err)
+        let archive = Self::read_metadata(path.as_ref(), Err)?;
+        if archive.has_records {
+            return Ok(archive);
+        }
+        Err(Error::NoData { path: archive.base })
     }
 
     /// As [`open`](Self::open), but metadata records that cannot be used are passed by
     /// as long as their length words are good: [`bad_metadata`](Self::bad_metadata) has
     /// them. What they describe is missing: values of a metric without its descriptor
-    /// have no type, instances no names.
+    /// have no type, instances no names. An archive without a record is opened for its
+    /// metadata ([`has_records`](Self::has_records)).
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     pub fn open_tolerant(path: impl AsRef<Path>) -> Result<Self> {
         let mut bad_metadata = Vec::new();
-        let archive = Self::open_with(path.as_ref(), |error| match error {
+        let archive = Self::read_metadata(path.as_ref(), |error| match error {
             Error::Corrupt { .. } | Error::DescChanged { .. } => {
                 bad_metadata.push(error);
                 Ok(())
@@ -116,7 +122,7 @@ impl Archive {
         Ok(Self { bad_metadata, ..archive })
     }
 
-    fn open_with(path: &Path, bad: impl FnMut(Error) -> Result<()>) -> Result<Self> {
+    fn read_metadata(path: &Path, bad: impl FnMut(Error) -> Result<()>) -> Result<Self> {
         let members = Members::find(path)?;
         let mut meta = RecordFile::open(&members.metadata)?;
         let label = meta.read_label(Role::Metadata)?;
@@ -127,13 +133,15 @@ impl Archive {
         let indexed = index.entries().iter().map(|entry| entry.metadata_offset).max().unwrap_or(0);
         let (metadata, torn_tail) = metadata_loader::load(&mut meta, label.version, indexed, bad)?;
         let volumes = members.volumes.into_iter();
+        let label_start = label.start;
         let mut archive = Self {
             base: members.base,
             label,
             volumes: volumes.map(|(number, path)| VolumeFile { number, path }).collect(),
             metadata,
             index,
-            end: Timestamp::EPOCH,
+            end: label_start,
+            has_records: false,
             end_position: Position::UNKNOWN_END,
             torn_tail,
             conflicts: TypeConflicts::default(),
@@ -164,9 +172,15 @@ impl Archive {
         self.label.version
     }
 
-    /// The time of the last record that is whole.
+    /// The time of the last record that is whole; without one that of the label.
     pub const fn end(&self) -> Timestamp {
         self.end
+    }
+
+    /// Whether a record is whole: always, unless the archive was opened
+    /// [tolerantly](Self::open_tolerant).
+    pub const fn has_records(&self) -> bool {
+        self.has_records
     }
 
     /// The numbers of the data volumes that exist, rising; there is at least
@@ -294,10 +308,12 @@ impl Archive {
             }
             if let Some(timestamp) = end.timestamp {
                 self.end = timestamp;
+                self.has_records = true;
                 self.end_position = damage.unwrap_or(end.position);
                 return Ok(());
             }
         }
-        Err(Error::NoData { path: self.base.clone() })
+        self.end_position = damage.unwrap_or(Position::start(self.version()));
+        Ok(())
     }
 }

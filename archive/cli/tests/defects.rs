@@ -166,3 +166,68 @@ fn a_name_that_readers_have_no_room_for_costs_its_metric() {
     let dump = run("dump", &base.with_file_name("renamed"));
     assert_eq!(text(&dump.stdout).matches("(acme.long): value 7\n").count(), 3);
 }
+
+#[test]
+fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
+    let (_directory, base) = archive();
+    let whole = run("dump", &base);
+    assert_eq!(whole.status.code(), Some(0));
+    let options = ["-L", "-d", "-t", "-m"];
+    let dump = |base: &Path| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        program.arg("dump").arg(base).args(options).env("TZ", "UTC").output().unwrap()
+    };
+    let whole = text(&dump(&base).stdout).to_owned();
+    // The first record is not complete.
+    let data = fs::File::options().write(true).open(base.with_extension("0")).unwrap();
+    let label = fs::read(base.with_extension("0")).unwrap();
+    let label = u64::from(u32::from_be_bytes(label[..4].try_into().unwrap()));
+    data.set_len(label + 7).unwrap();
+    let output = dump(&base);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("    ending     UNKNOWN\n"), "{printed}");
+    let shared = |line: &&str| !line.starts_with("    ending") && !line.contains("past end");
+    let printed: Vec<_> = printed.lines().filter(shared).collect();
+    let expected: Vec<_> = whole.lines().filter(shared).take(printed.len()).collect();
+    assert_eq!(printed, expected);
+    assert!(printed.contains(&"Temporal Index"), "{printed:?}");
+    let complaints = text(&output.stderr);
+    assert!(complaints.ends_with("acme: no records\n"), "{complaints}");
+    assert_eq!(output.status.code(), Some(1));
+    for command in ["info", "metrics"] {
+        assert_eq!(run(command, &base).status.code(), Some(1), "{command}");
+        assert!(run(command, &base).stdout.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn index_entries_beyond_a_file_and_of_missing_volumes_are_marked() {
+    let (_directory, base) = archive();
+    let index = base.with_extension("index");
+    let bytes = fs::read(&index).unwrap();
+    // An entry has its time in 12 bytes, then the volume and two offsets.
+    let entry = u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize;
+    let size = |extension| fs::metadata(base.with_extension(extension)).unwrap().len();
+    let changed = |place: usize, to: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[entry + place..][..to.len()].copy_from_slice(to);
+        fs::write(&index, bytes).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = program.arg("dump").arg(&base).args(["-t"]).output().unwrap();
+        text(&output.stdout).to_owned()
+    };
+    let expected = |line: String| format!("\n\t\t{line}\n");
+    let error = |kind: &str, size| {
+        expected(format!("Error: offset to {kind} file past end of file ({size})"))
+    };
+    for (place, to, line) in [
+        (16, &99_999_999_u64.to_be_bytes()[..], error("meta", size("meta"))),
+        (24, &99_999_999_u64.to_be_bytes(), error("log", size("0"))),
+        (12, &7_u32.to_be_bytes(), expected("Warning: file missing for log volume 7".into())),
+    ] {
+        let printed = changed(place, to);
+        assert!(printed.contains(&line), "{line:?} in {printed}");
+    }
+    let printed = changed(0, &[]);
+    assert!(!printed.contains("Error") && !printed.contains("Warning"), "{printed}");
+}

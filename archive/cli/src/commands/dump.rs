@@ -20,6 +20,7 @@ use pcp_archive::{Archive, Pmid, Timestamp, Version};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
+use crate::options::archives::require_records;
 use crate::selection::select_metrics;
 use crate::text::Output;
 use crate::time::{SpanOptions, Zone, ZoneOptions};
@@ -129,7 +130,10 @@ impl Arguments {
         if self.hex {
             return self.archive.each_file(hex::print);
         }
-        self.archive.each(self.json, |archive, out| self.print(archive, out))
+        self.archive.each_also_empty(self.json, |archive, out| {
+            self.print(archive, out)?;
+            require_records(archive)
+        })
     }
 
     fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {

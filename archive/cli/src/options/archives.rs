@@ -54,8 +54,20 @@ impl ArchiveArgument {
     /// # Errors
     ///
     /// The last failure; the others are printed. [`Failure::NoData`] only if all
-    /// archives have no data.
+    /// archives have no data; an error for each archive without a record.
     pub(crate) fn each(
+        &self,
+        json: bool,
+        print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.each_also_empty(json, |archive, out| {
+            require_records(archive)?;
+            print(archive, out)
+        })
+    }
+
+    /// As [`each`](Self::each), also for archives that have metadata and no record.
+    pub(crate) fn each_also_empty(
         &self,
         json: bool,
         print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
@@ -186,6 +198,16 @@ fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
         matches(base) || files.iter().any(|file| matches(file))
     });
     if found.is_empty() { Err(pcp_archive::Error::NotFound { path }) } else { Ok(found) }
+}
+
+/// # Errors
+///
+/// For an archive without a record.
+pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
+    if archive.has_records() {
+        return Ok(());
+    }
+    Err(pcp_archive::Error::NoData { path: archive.base().to_owned() }.into())
 }
 
 /// Warns of the parts of an archive that are not used.

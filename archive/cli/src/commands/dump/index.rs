@@ -1,5 +1,7 @@
 //! Prints the temporal index and the errors of its entries.
 
+use std::path::Path;
+
 use pcp_archive::{IndexDefect, IndexEntry, Version};
 
 use super::Dump;
@@ -20,6 +22,10 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
     dump.text(&"\t".repeat(tabs + version));
     dump.text("\t\tLog Vol    end(meta)     end(log)\n");
     let archive = dump.archive;
+    let mut metadata = archive.base().as_os_str().to_owned();
+    metadata.push(".meta");
+    let metadata_size = plain_size(Path::new(&metadata));
+    let mut data_size = None;
     let mut last: Option<&IndexEntry> = None;
     for entry in archive.index().entries() {
         dump.push_timestamp(entry.timestamp);
@@ -27,6 +33,22 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
             "\t  {:5}  {:11}  {:11}\n",
             entry.volume, entry.metadata_offset, entry.data_offset
         ));
+        if last.is_none_or(|last| last.volume != entry.volume) {
+            let volume = archive.volume_path(entry.volume);
+            data_size = volume.and_then(plain_size);
+            if volume.is_none() {
+                let volume = entry.volume;
+                dump.text(&format!("\t\tWarning: file missing for log volume {volume}\n"));
+            }
+        }
+        for (kind, offset, size) in
+            [("meta", entry.metadata_offset, metadata_size), ("log", entry.data_offset, data_size)]
+        {
+            if let Some(size) = size.filter(|size| offset > *size) {
+                let error = format!("Error: offset to {kind} file past end of file ({size})");
+                dump.text(&format!("\t\t{error}\n"));
+            }
+        }
         if let Some(last) = last {
             print_errors(dump, last, entry);
         }
@@ -34,6 +56,13 @@ pub(super) fn print(dump: &mut Dump<'_>) -> Result<bool, Failure> {
         dump.out.spill()?;
     }
     Ok(archive.index().defects().iter().all(IndexDefect::is_torn))
+}
+
+/// The size of a file that is not compressed.
+fn plain_size(path: &Path) -> Option<u64> {
+    let extension = path.extension()?.to_str()?;
+    let is_plain = extension == "meta" || extension.bytes().all(|byte| byte.is_ascii_digit());
+    std::fs::metadata(path).ok().filter(|_| is_plain).map(|found| found.len())
 }
 
 /// Prints what decreases from one entry to the next.

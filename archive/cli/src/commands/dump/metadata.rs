@@ -23,6 +23,10 @@ pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
     dump.text(&format!("Performance metrics from host {}\n", label.hostname));
     for (title, timestamp) in [("commencing", label.start), ("ending    ", archive.end())] {
         dump.text(&format!("    {title} "));
+        if !archive.has_records() && title != "commencing" {
+            dump.text("UNKNOWN\n");
+            continue;
+        }
         dump.zone.push_day(&mut dump.out.text, timestamp);
         dump.text(" ");
         dump.push_time(timestamp);
