@@ -15,10 +15,12 @@
 //! A program is known by the name of its file: `mmv.FILE.` begins the names of its
 //! metrics. Of metrics of files with the NOPREFIX flag nothing is known.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::event::EventArray;
-use crate::{Pmid, Source, Timestamp, Value};
+use crate::scan::{Column, Columns, Selection};
+use crate::{Pmid, Result, Source, Timestamp, Value};
 
 /// The domain of metrics of MMV files.
 pub const DOMAIN: u32 = 70;
@@ -126,6 +128,29 @@ pub fn events_name(source: Source<'_>) -> Option<String> {
     let metric = source.metadata().metric(events_metric())?;
     let is_array = crate::event::is_array(metric.desc.value_type);
     metric.names.first().filter(|_| is_array).map(ToString::to_string)
+}
+
+/// Calls a function with each event of the records in a span, in their order; there are none
+/// in an archive without [`events_metric`].
+///
+/// # Errors
+///
+/// Those of the [scan](Columns::next_chunk).
+pub fn for_each_event(
+    source: Source<'_>,
+    span: RangeInclusive<Timestamp>,
+    mut take: impl FnMut(&ProgramEvent<'_>),
+) -> Result<()> {
+    let Some(name) = events_name(source) else { return Ok(()) };
+    let mut selection = Selection::new(source);
+    selection.select(&name);
+    let mut columns = Columns::open(&selection, span)?;
+    while let Some(chunk) = columns.next_chunk()? {
+        for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
+            ProgramEvent::all(value).iter().for_each(&mut take);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

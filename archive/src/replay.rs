@@ -74,6 +74,7 @@ use crate::{
     InDom, InstanceId, Metadata, Result, Semantics, Source, Timestamp, Value, programs, scan,
 };
 use derived::{Derivations, Derived};
+use histogram::Quantile;
 use interpolate::{Observed, value_at};
 use lifetime::Lifetime;
 use runs::{Programs, Runs};
@@ -81,6 +82,7 @@ use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
+pub use histogram::BucketCount;
 pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;
@@ -210,15 +212,16 @@ impl<'a> Selection<'a> {
         if self.gaps == Gaps::Keep {
             find_runs(&mut tracks, &timeline, self.decrease);
         }
-        let mut derived = self.derivations.all;
+        let (mut derived, mut quantiles) = (self.derivations.all, self.derivations.quantiles);
         if self.decrease == Decrease::Reset {
-            derived::find_resets(&mut derived, &tracks, &operands);
+            derived::find_resets(&mut derived, &mut quantiles, &tracks, &operands);
         }
         Replay {
             source,
             timeline,
             metrics: shown,
             derived,
+            quantiles,
             operands,
             tracks,
             decrease: self.decrease,
@@ -341,6 +344,8 @@ pub struct Replay<'a> {
     /// Those that are shown: the first tracks, then the derived metrics.
     metrics: Vec<SelectedMetric>,
     derived: Vec<Derived>,
+    /// The quantiles in expressions.
+    quantiles: Vec<Quantile>,
     /// The tracks of the operands of derived metrics.
     operands: Vec<usize>,
     tracks: Vec<Track>,

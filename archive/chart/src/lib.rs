@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
 
-pub use line::{Line, top_by_mean};
+pub use line::{Line, ranked, top_by_mean};
 
 /// A point of a line: seconds of any clock, and the value; `None` is a gap.
 pub type Point = (f64, Option<f64>);
@@ -37,6 +37,7 @@ pub struct Chart<'a> {
     title: &'a str,
     from_zero: bool,
     time_label: Option<Box<dyn Fn(f64) -> String + 'a>>,
+    marks: &'a [f64],
 }
 
 impl std::fmt::Debug for Chart<'_> {
@@ -60,6 +61,7 @@ impl<'a> Chart<'a> {
             title: "",
             from_zero: false,
             time_label: None,
+            marks: &[],
         }
     }
 
@@ -85,15 +87,28 @@ impl<'a> Chart<'a> {
         self
     }
 
+    /// Times that are marked on the time axis by a triangle.
+    #[must_use]
+    pub fn marks(mut self, marks: &'a [f64]) -> Self {
+        self.marks = marks;
+        self
+    }
+
     /// Draws one line through `points`, which are ordered by time.
     ///
     /// No line of the result is wider than the chart; each ends in a newline. Numbers
     /// that are not finite are missing values. Without any value the result is the
     /// title and `(no values)`.
     pub fn render(&self, points: &[Point]) -> String {
-        let points = &finite(points);
+        self.render_all(&[points])
+    }
+
+    /// Draws several lines on the same axes, as [`render`](Self::render) draws one.
+    pub fn render_all(&self, lines: &[&[Point]]) -> String {
+        let lines: Vec<Vec<Point>> = lines.iter().map(|points| finite(points)).collect();
+        let all = lines.concat();
         let mut out = self.heading();
-        let Some(range) = axis::range(points.iter().filter_map(|&(_, value)| value)) else {
+        let Some(range) = axis::range(all.iter().filter_map(|&(_, value)| value)) else {
             out.push_str("(no values)\n");
             return out;
         };
@@ -103,8 +118,11 @@ impl<'a> Chart<'a> {
         let labels = scale.labels(rows);
         let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
         let columns = self.width.saturating_sub(margin + 2).max(8);
-        let span = axis::time_span(points);
-        let canvas = draw(points, &scale, span, columns, rows);
+        let span = axis::time_span(&all);
+        let mut canvas = Canvas::new(columns, rows);
+        for points in &lines {
+            draw(&mut canvas, points, &scale, span);
+        }
         for (row, label) in labels.iter().enumerate() {
             let edge = if label.is_some() { '\u{2524}' } else { '\u{2502}' };
             let line =
@@ -129,7 +147,11 @@ impl<'a> Chart<'a> {
             Some(label) => TimeTicks::new(span, 0.0, columns, label),
             None => TimeTicks::new(span, span.0, columns, &elapsed),
         };
-        let _ = writeln!(out, "{:margin$} \u{2514}{}", "", ticks.line());
+        let inside = self.marks.iter().filter(|mark| (span.0..=span.1).contains(*mark));
+        let marks: Vec<usize> = inside.map(|&mark| axis::position(mark, span, columns)).collect();
+        let marked = |(column, c)| if marks.contains(&column) { '\u{25b2}' } else { c };
+        let line: String = ticks.line().chars().enumerate().map(marked).collect();
+        let _ = writeln!(out, "{:margin$} \u{2514}{line}", "");
         let _ = writeln!(out, "{:margin$}  {}", "", ticks.labels());
     }
 }
@@ -145,8 +167,7 @@ fn finite(points: &[Point]) -> Vec<Point> {
     points.map(|&(time, value)| (time, value.filter(|v| v.is_finite()))).collect()
 }
 
-fn draw(points: &[Point], scale: &Scale, span: (f64, f64), columns: usize, rows: usize) -> Canvas {
-    let mut canvas = Canvas::new(columns, rows);
+fn draw(canvas: &mut Canvas, points: &[Point], scale: &Scale, span: (f64, f64)) {
     let mut pen: Option<(usize, usize)> = None;
     for &(time, value) in points {
         let dot = value.map(|value| {
@@ -157,7 +178,6 @@ fn draw(points: &[Point], scale: &Scale, span: (f64, f64), columns: usize, rows:
         }
         pen = dot;
     }
-    canvas
 }
 
 /// A line of `width` block characters, whose range is from the smallest value, or
@@ -264,6 +284,20 @@ mod tests {
         let text = Chart::new(40, 8).render(&points);
         let drawn = text.lines().filter(|line| line.chars().any(is_dots)).count();
         assert_eq!(drawn, 1, "{text}");
+    }
+
+    #[test]
+    fn lines_share_their_axes_and_marks_are_on_the_axis_of_time() {
+        let low = [(0.0, Some(0.0)), (10.0, Some(0.0))];
+        let high = [(0.0, Some(100.0)), (10.0, Some(100.0))];
+        let chart = Chart::new(40, 8).marks(&[5.0, 11.0]);
+        let text = chart.render_all(&[&low, &high]);
+        let drawn: Vec<bool> = text.lines().map(|line| line.chars().any(is_dots)).collect();
+        assert_eq!(drawn, [true, false, false, false, false, true, false, false], "{text}");
+        let axis = text.lines().nth(6).unwrap();
+        assert_eq!(axis.matches('\u{25b2}').count(), 1, "{text}");
+        let place = axis.chars().position(|c| c == '\u{25b2}').unwrap();
+        assert!((20..25).contains(&place), "{text}");
     }
 
     #[test]

@@ -37,15 +37,20 @@ impl Line {
 /// The lines must have the same times. A sum has a gap where none of its lines has
 /// a value.
 pub fn top_by_mean(lines: Vec<Line>, count: usize) -> Vec<Line> {
-    let mut ranked: Vec<(f64, Line)> =
-        lines.into_iter().filter_map(|line| Some((line.mean()?, line))).collect();
-    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let mut lines: Vec<Line> = ranked.into_iter().map(|(_, line)| line).collect();
+    let mut lines = ranked(lines);
     if lines.len() > count + 1 {
         let others = lines.split_off(count);
         lines.extend(sum(&others));
     }
     lines
+}
+
+/// The lines with values, those with the largest means first.
+pub fn ranked(lines: Vec<Line>) -> Vec<Line> {
+    let mut ranked: Vec<(f64, Line)> =
+        lines.into_iter().filter_map(|line| Some((line.mean()?, line))).collect();
+    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    ranked.into_iter().map(|(_, line)| line).collect()
 }
 
 fn sum(lines: &[Line]) -> Option<Line> {

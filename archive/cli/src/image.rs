@@ -47,6 +47,8 @@ pub(crate) struct Panel {
     pub unit: String,
     /// In the order of the legend.
     pub lines: Vec<Line>,
+    /// The lines are quantiles of one histogram, which never cross.
+    pub is_histogram: bool,
 }
 
 /// An image.
@@ -56,13 +58,14 @@ pub(crate) struct Image<'a> {
     panels: &'a [Panel],
     size: (u32, u32),
     time_label: Box<dyn Fn(f64) -> String + 'a>,
+    marks: &'a [f64],
 }
 
 impl<'a> Image<'a> {
     /// An image of 1200 by 675 pixels, with times in seconds.
     pub(crate) fn new(title: &'a str, panels: &'a [Panel]) -> Self {
         let time_label = Box::new(|seconds| format!("{seconds}s"));
-        Self { title, subtitle: "", panels, size: (1200, 675), time_label }
+        Self { title, subtitle: "", panels, size: (1200, 675), time_label, marks: &[] }
     }
 
     /// The line below the title.
@@ -76,6 +79,13 @@ impl<'a> Image<'a> {
     #[must_use]
     pub(crate) fn size(mut self, width: u32, height: u32) -> Self {
         self.size = (width, height);
+        self
+    }
+
+    /// Times that have a vertical line.
+    #[must_use]
+    pub(crate) fn marks(mut self, marks: &'a [f64]) -> Self {
+        self.marks = marks;
         self
     }
 
@@ -166,7 +176,11 @@ mod tests {
                 .collect(),
             is_sum: false,
         };
-        Panel { unit: "Kbyte / sec".to_owned(), lines: (0..lines).map(line).collect() }
+        Panel {
+            unit: "Kbyte / sec".to_owned(),
+            lines: (0..lines).map(line).collect(),
+            is_histogram: false,
+        }
     }
 
     #[test]
@@ -186,6 +200,28 @@ mod tests {
     }
 
     #[test]
+    fn text_of_a_small_image_can_be_read() {
+        let sizes = |width, height| -> Vec<f64> {
+            let panels = [panel(2)];
+            let svg = Image::new("x", &panels).size(width, height).svg().unwrap();
+            let sizes = svg.split("font-size=\"").skip(1);
+            sizes.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+        };
+        // Of SVG, whose letters are smaller than their box by 1.24.
+        assert!(sizes(500, 300).into_iter().all(|size| size >= 8.0), "{:?}", sizes(500, 300));
+        assert!(sizes(100, 100).into_iter().all(|size| size < 12.0));
+    }
+
+    #[test]
+    fn a_mark_is_a_vertical_line() {
+        let panels = [panel(1), panel(1)];
+        let image = |marks| Image::new("x", &panels).marks(marks).svg().unwrap();
+        let color = format!("stroke=\"{}\"", "#B0413E");
+        assert_eq!(image(&[]).matches(&color).count(), 0);
+        assert_eq!(image(&[25.0, 500.0]).matches(&color).count(), 2, "one in each panel");
+    }
+
+    #[test]
     fn images_of_nothing_and_of_too_much_are_drawn() {
         for panels in [vec![], vec![panel(0)], vec![panel(200)], vec![panel(2); 30]] {
             let image = Image::new("x", &panels).size(300, 200);
@@ -201,7 +237,7 @@ mod tests {
         {
             let points = vec![(0.0, Some(values[0])), (1e12, Some(values[1]))];
             let line = Line { label: "x".to_owned(), points, is_sum: false };
-            let panels = [Panel { unit: String::new(), lines: vec![line] }];
+            let panels = [Panel { unit: String::new(), lines: vec![line], is_histogram: false }];
             assert!(Image::new("x", &panels).svg().is_ok(), "{values:?}");
         }
     }

@@ -8,7 +8,7 @@ use pcp_types::names::selects;
 use super::expression::{
     Before, Bound, Expression, ExpressionError, Filter, Moments, Operand, Scope, Values,
 };
-use super::histogram::{Histogram, Quantile};
+use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
 use super::{Replay, Sample, Selection, Track, rate_between};
 use crate::scan::{SelectedMetric, select_instances};
@@ -40,6 +40,8 @@ pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
     /// The names of the operands, in the order of their places.
     pub(super) operands: Vec<String>,
+    /// The quantiles in expressions, in the order of their places.
+    pub(super) quantiles: Vec<Quantile>,
     /// The definitions that names may select, with their metadata.
     defined: Vec<(Expression, MetricDesc)>,
 }
@@ -71,9 +73,10 @@ impl Selection<'_> {
     /// As [`derive`](Self::derive).
     pub fn define(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
-        let mut operands = Vec::new();
+        let (mut operands, mut quantiles) = (Vec::new(), Vec::new());
         let Derivations { all, defined, .. } = &self.derivations;
-        let mut names = Names { source, all, defined, operands: &mut operands };
+        let (operands, quantiles) = (&mut operands, &mut quantiles);
+        let mut names = Names { source, all, defined, operands, quantiles };
         if names.desc(expression.name()).is_none() {
             let desc = Bound::new(expression, &mut names)?.desc(Pmid::from_raw(0));
             self.derivations.defined.push((expression.clone(), desc));
@@ -140,8 +143,9 @@ impl Selection<'_> {
 
     fn derive_of(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
-        let Derivations { all, defined, operands } = &mut self.derivations;
-        let bound = Bound::new(expression, &mut Names { source, all, defined, operands })?;
+        let Derivations { all, defined, operands, quantiles } = &mut self.derivations;
+        let mut names = Names { source, all, defined, operands, quantiles };
+        let bound = Bound::new(expression, &mut names)?;
         let desc = |pmid| bound.desc(pmid);
         let is_added =
             self.add(expression.name().to_owned(), desc, Rule::Expression(bound.clone()));
@@ -196,6 +200,7 @@ struct Names<'n, 'a> {
     all: &'n [Derived],
     defined: &'n [(Expression, MetricDesc)],
     operands: &'n mut Vec<String>,
+    quantiles: &'n mut Vec<Quantile>,
 }
 
 impl Scope for Names<'_, '_> {
@@ -211,6 +216,22 @@ impl Scope for Names<'_, '_> {
         let defined = self.defined.iter().map(|(definition, desc)| (definition.name(), *desc));
         let derived = all.chain(defined).find(|(known, _)| *known == name);
         logged.or_else(|| derived.map(|(_, desc)| desc))
+    }
+
+    fn quantile(&mut self, rank: f64, name: &str) -> Option<(Operand, Vec<Option<InstanceId>>)> {
+        let metadata = self.source.metadata();
+        let names = [name.to_owned(), format!("{name}.bucket")];
+        let histogram = names.into_iter().find_map(|name| {
+            let desc = metadata.metric_by_name(&name)?.desc;
+            Histogram::of(self.source, &SelectedMetric { name, desc })
+        })?;
+        let counts = place_of(self.operands, &histogram.counts.name);
+        let sum = histogram.sum.map(|_| place_of(self.operands, &histogram.sum_name()));
+        let quantile = histogram.quantile(rank, counts, sum);
+        let instances = quantile.instances().into_iter().collect();
+        self.quantiles.push(quantile);
+        let place = self.quantiles.len() - 1;
+        Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0)) }, instances))
     }
 
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
@@ -235,10 +256,18 @@ impl Scope for Names<'_, '_> {
 
 /// Finds where the histograms of quantiles were reset, once for all quantiles of the
 /// same histograms.
-pub(super) fn find_resets(all: &mut [Derived], tracks: &[Track], operands: &[usize]) {
+pub(super) fn find_resets(
+    all: &mut [Derived],
+    in_expressions: &mut [Quantile],
+    tracks: &[Track],
+    operands: &[usize],
+) {
     let mut known: Vec<Quantile> = Vec::new();
-    for derived in all {
-        let Rule::Quantile(quantile) = &mut derived.rule else { continue };
+    let all = all.iter_mut().filter_map(|derived| match &mut derived.rule {
+        Rule::Quantile(quantile) => Some(quantile),
+        Rule::Expression(_) => None,
+    });
+    for quantile in all.chain(in_expressions) {
         if let Some(same) = known.iter().find(|one| one.has_same_histograms(quantile)) {
             quantile.share_resets(same);
             continue;
@@ -266,6 +295,42 @@ impl Replay<'_> {
         (self.shown()..self.metrics.len()).contains(&metric)
     }
 
+    /// The name of the histogram of which a metric, given by its place in
+    /// [`metrics`](Self::metrics), is a quantile.
+    pub fn histogram_of(&self, metric: usize) -> Option<&str> {
+        let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
+        let is_quantile = matches!(derived.rule, Rule::Quantile(_));
+        derived.metric.name.rsplit_once(".p").filter(|_| is_quantile).map(|(name, _)| name)
+    }
+
+    /// How many values the buckets of the histograms counted from `since` to `at`, of
+    /// which a metric is a quantile: by instance, in the order of the buckets. Empty
+    /// where it has no quantile.
+    pub fn bucket_counts(
+        &self,
+        metric: usize,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
+        let derived = metric.checked_sub(self.shown()).and_then(|place| self.derived.get(place));
+        match derived.map(|derived| &derived.rule) {
+            Some(Rule::Quantile(quantile)) if self.is_covered(since) && self.is_covered(at) => {
+                quantile.bucket_counts(self, since, at)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The time of the first value that was read of the histogram of which a metric is a
+    /// quantile.
+    pub fn first_counted(&self, metric: usize) -> Option<Timestamp> {
+        let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
+        let Rule::Quantile(quantile) = &derived.rule else { return None };
+        let track = self.tracks.get(*self.operands.get(quantile.counts())?)?;
+        let firsts = track.columns.iter().filter_map(|column| column.rows().get(0));
+        self.timeline.timestamp(firsts.min()?)
+    }
+
     /// The tracks that are shown, and the derived metrics.
     pub(super) fn sample<'r>(
         &self,
@@ -280,7 +345,7 @@ impl Replay<'_> {
 
     /// The derived metrics at one moment.
     pub(super) fn derived_at<'r>(&self, now: &[Values<'r>]) -> Vec<Values<'r>> {
-        let moments = Moments { places: &self.operands, now, before: None };
+        let moments = Moments { places: &self.operands, now, before: None, quantiles: &[] };
         let values = |derived: &Derived| match &derived.rule {
             Rule::Expression(bound) => bound.values(&moments),
             Rule::Quantile(_) => Values::new(),
@@ -299,7 +364,11 @@ impl Replay<'_> {
             rates: &pair.rates,
             seconds: pair.at.seconds_since(pair.since),
         });
-        bound.values(&Moments { places: &self.operands, now: &pair.now, before })
+        let quantiles = self.quantiles.iter();
+        let quantiles: Vec<Values<'r>> =
+            quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
+        let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
+        bound.values(&Moments { places, now, before, quantiles })
     }
 
     /// The rate of a derived counter, from its values at the two moments; none if it
@@ -311,7 +380,8 @@ impl Replay<'_> {
             _ => return now,
         };
         let Some(values) = pair.before.as_deref() else { return Values::new() };
-        let moments = Moments { places: &self.operands, now: values, before: None };
+        let (places, quantiles) = (&self.operands, [].as_slice());
+        let moments = Moments { places, now: values, before: None, quantiles };
         let befores = bound.values(&moments);
         let rate = |(instance, after): (Option<InstanceId>, Value<'r>)| {
             let first = (pair.since, value_of(&befores, instance)?);

@@ -32,6 +32,7 @@
 //! | `scalar(x)` | the first instance, without its name |
 //! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
+//! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
 //! | `novalue(type=U64, ...)` | no value; the parameters of `mkconst`, if any |
 //!
@@ -65,6 +66,10 @@
 //! result depends on these two alone. A counter does not reach over a mark, and
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
+//!
+//! `quantile` is not in PCP's grammar, in which a name before a parenthesis is always a
+//! function: no expression that PCP accepts has another meaning here. It compares the same
+//! two moments itself, so it cannot be within `rate` or `delta`.
 //!
 //! # Differences from PCP
 //!
@@ -232,6 +237,11 @@ pub enum Problem {
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
     UnknownMetric(String),
+    /// A name that is not that of a histogram.
+    #[error(
+        "no histogram {0} in the archive; it is a counter {0}.bucket with a label \"histogram\""
+    )]
+    NoHistogram(String),
     /// The archive has a metric of the expression's name.
     #[error("the archive has a metric {0} of its own")]
     NameTaken(String),
@@ -271,7 +281,7 @@ pub enum Problem {
     /// A rate needs a dimension of time of 0 or 1.
     #[error("no rate of units \"{0}\"")]
     RateUnits(String),
-    /// `rate` or `delta` within another: there is only one moment before.
+    /// `rate`, `delta` or `quantile` within another: there is only one moment before.
     #[error("{0}() within rate() or delta()")]
     Nested(&'static str),
     /// Operands of different instance domains.

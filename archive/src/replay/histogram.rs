@@ -69,6 +69,17 @@ pub(super) struct Quantile {
     resets: Arc<Resets>,
 }
 
+/// How many values a bucket has counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BucketCount {
+    /// The least value in it.
+    pub first: f64,
+    /// The greatest value in it; the least one of a bucket without an upper bound.
+    pub last: f64,
+    /// How many values.
+    pub count: f64,
+}
+
 /// How the values of a metric are distributed over buckets.
 #[derive(Debug)]
 struct Sorted {
@@ -254,6 +265,35 @@ impl Quantile {
             Some((*instance, Value::Double(value)))
         };
         all.filter_map(value).collect()
+    }
+
+    /// The operand that counts values by bucket.
+    pub(super) const fn counts(&self) -> usize {
+        self.counts
+    }
+
+    /// What each bucket counted between two moments, in their order.
+    pub(super) fn bucket_counts(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
+        let all = self.counted(replay, since, at).unwrap_or_default();
+        let all = self.sorted.histograms.iter().zip(all);
+        let known = all.filter(|(_, counted)| counted.was_there && !counted.is_lost);
+        let of = |(instance, counted): (&Option<InstanceId>, Counted)| {
+            let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
+                first: bucket.first,
+                last: 2.0 * bucket.middle - bucket.first,
+                count,
+            };
+            let mut buckets: Vec<BucketCount> = counted.buckets.into_iter().map(bucket).collect();
+            buckets.retain(|bucket| bucket.count > 0.0);
+            buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
+            (*instance, buckets)
+        };
+        known.map(of).collect()
     }
 
     fn counted(

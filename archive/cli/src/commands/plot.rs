@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pcp_archive::programs::for_each_event;
 use pcp_archive::replay::{self, Replay, Sample};
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
@@ -21,6 +22,9 @@ use crate::{Failure, columns};
 
 /// The maximum number of samples without a given interval.
 const MAX_SAMPLES: u128 = 800;
+
+/// What is plotted of a histogram if nothing else is asked for.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// Options of `plot`.
 #[derive(Debug, Args)]
@@ -80,6 +84,8 @@ struct Caption {
     title: String,
     subtitle: String,
     clock: Clock,
+    /// When programs of the metrics began, by the clock.
+    marks: Vec<f64>,
 }
 
 /// Times as seconds of the local clock at the start, so that round times are round
@@ -97,8 +103,13 @@ impl Clock {
         let ahead = zone.offset(window.start);
         let day = (window.start.seconds().saturating_add(ahead)).div_euclid(86_400);
         let zero = day.saturating_mul(86_400).saturating_sub(ahead);
-        let format = match window.end.nanos_since(window.start) / 1_000_000_000 {
-            0..300 => "%H:%M:%S",
+        let nanos = window.end.nanos_since(window.start);
+        let format = match nanos / 1_000_000_000 {
+            0 if nanos < 10_000_000 => "%H:%M:%S%.6f",
+            0 if nanos < 100_000_000 => "%H:%M:%S%.3f",
+            0 => "%H:%M:%S%.2f",
+            1..10 => "%H:%M:%S%.1f",
+            10..300 => "%H:%M:%S",
             300..172_800 => "%H:%M",
             172_800..604_800 => "%a %H:%M",
             _ => "%b %e",
@@ -127,7 +138,8 @@ impl Arguments {
         let replay = self.load(source)?;
         let clock = Clock::new(zone, window);
         let panels = self.panels(source, &replay, window, &clock)?;
-        let caption = self.caption(source, window, clock);
+        let marks = restarts(source, &replay, window, &clock)?;
+        let caption = Caption { marks, ..self.caption(source, window, clock) };
         if let Some(path) = &self.output {
             write_image(path, &caption, &panels, size)?;
             return check_complete(&replay, &archives);
@@ -143,6 +155,9 @@ impl Arguments {
         let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         self.quantiles.apply(&mut selection)?;
+        if self.quantiles.quantile.is_empty() && self.display.instances.is_empty() {
+            selection.quantiles(&QUANTILES);
+        }
         let replay = selection.load()?;
         warn_of_losses(&replay);
         Ok(replay)
@@ -171,7 +186,7 @@ impl Arguments {
         });
         let samples: Vec<Sample<'_>> = samples.collect();
         let top = self.top.or_else(|| self.output.is_none().then_some(4));
-        let panels = lines::panels(&columns, &samples, clock, top);
+        let panels = lines::panels(&columns, &samples, clock, top, &|m| replay.histogram_of(m));
         if panels.is_empty() {
             return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
         }
@@ -205,8 +220,26 @@ impl Arguments {
         let expressions = self.expressions.iter().filter(|text| !is_definition_file(text));
         let titles: Vec<&str> =
             self.metrics.iter().chain(expressions).map(String::as_str).collect();
-        Caption { title: titles.join(", "), subtitle, clock }
+        Caption { title: titles.join(", "), subtitle, clock, marks: Vec::new() }
     }
+}
+
+/// When the programs of the metrics began, within the window.
+fn restarts(
+    source: Source<'_>,
+    replay: &Replay<'_>,
+    window: Window,
+    clock: &Clock,
+) -> Result<Vec<f64>, Failure> {
+    let mut marks = Vec::new();
+    for_each_event(source, window.start..=window.end, |event| {
+        let begins = event.boundary().is_some_and(|boundary| boundary.from_zero);
+        if begins && replay.metrics().any(|metric| event.is_of(&metric.name)) {
+            marks.push(clock.seconds(event.at));
+        }
+    })?;
+    marks.dedup();
+    Ok(marks)
 }
 
 /// `1200x675`.
@@ -226,6 +259,7 @@ fn write_image(
     let image = Image::new(&caption.title, panels)
         .subtitle(&caption.subtitle)
         .size(width, height)
+        .marks(&caption.marks)
         .time_labels(|seconds| caption.clock.label(seconds));
     let extension = path.extension().and_then(|extension| extension.to_str());
     let bytes = match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -269,5 +303,11 @@ mod tests {
         let since_midnight = 3.0 * 3600.0 + 43.0 * 60.0 + 20.0;
         assert!((clock.seconds(start) - since_midnight).abs() < 1e-9);
         assert_eq!(clock.label(4.0 * 3600.0), "04:00");
+        for (millis, label) in [(8_000, "04:00:00.5"), (800, "04:00:00.50"), (80, "04:00:00.500")] {
+            let end = start.saturating_add(Duration::from_millis(millis));
+            let zone = Zone::new(TimeZone::posix("IST-5:30").unwrap());
+            let clock = Clock::new(zone, Window { start, end, origin: start });
+            assert_eq!(clock.label(4.0 * 3600.0 + 0.5), label);
+        }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Also report a derived metric: "free = 100 * mem.free / mem.total",
     /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]"; with + - * /, comparisons, && || ! ?:,
     /// rate, delta, instant, sum, avg, min, max, count, scalar, defined, novalue, mkconst,
-    /// matchinst, rescale(x, "Mbyte"). Or read definitions from a file or directory, named with a
+    /// matchinst, rescale(x, "Mbyte"), quantile(0.99, histogram). Or read definitions from a file or directory, named with a
     /// leading /, ./ or ../, and report those that METRIC selects, or all. May be repeated
     #[arg(
         short = 'e',

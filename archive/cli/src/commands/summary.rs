@@ -1,21 +1,26 @@
 //! `mmv-archive summary`: averages, minima and maxima over a time window.
 
+mod quantiles;
+
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clap::Args;
-use hashbrown::HashMap;
-use pcp_archive::replay::Decrease;
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::replay::{Decrease, Replay};
+use pcp_archive::scan::Selection;
 use pcp_archive::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize_with};
-use pcp_archive::{InstanceId, Metadata, Source, Value};
+use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole;
-use crate::options::{ArchiveArgument, FormatOptions, GapOptions};
+use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::selection::select_metrics;
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
+use quantiles::Quantiles;
 
 /// Counters with rates over at most this part of the window are marked with an
 /// asterisk, as in pmlogsummary.
@@ -47,6 +52,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sum: bool,
 
+    /// Add these quantiles of each histogram, of all that it counted in the window, instead of
+    /// its buckets and its sum: 0.5,0.99,1
+    #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
+    quantile: Vec<f64>,
+
     /// Decimal places of numbers in tables and CSV [default in tables: 3]
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
@@ -75,6 +85,7 @@ struct Line<'s> {
     /// The instance's newest name.
     name: Option<Arc<str>>,
     statistics: Option<&'s Statistics>,
+    quantile: Option<f64>,
 }
 
 impl Arguments {
@@ -83,11 +94,13 @@ impl Arguments {
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
-        let selection = select_metrics(source, &self.metrics, &self.instances)?;
-        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
+        let mut selection = select_metrics(source, &self.metrics, &self.instances)?;
         let span = window.origin..=window.end;
+        let quantiles = self.quantiles(&mut selection, &span)?;
+        let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let summaries = summarize_with(&selection, span, decrease, self.gaps.gaps())?;
-        let lines = lines(source.metadata(), &summaries);
+        let mut lines = lines(source.metadata(), &summaries);
+        quantiles.add_to(source.metadata(), &mut lines);
         if lines.is_empty() {
             check_whole(archives.archives())?;
             let reason = "the metrics have no numbers at these times";
@@ -104,6 +117,30 @@ impl Arguments {
         }
         out.finish()?;
         check_whole(archives.archives())
+    }
+
+    /// The quantiles of the histograms in a selection, which they leave.
+    fn quantiles(
+        &self,
+        selection: &mut Selection<'_>,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Result<Quantiles, Failure> {
+        if self.quantile.is_empty() {
+            return Ok(Quantiles::default());
+        }
+        let mut replay = Replay::open(selection.source()).gaps(self.gaps.gaps()).read_on();
+        for metric in selection.metrics() {
+            replay.select(&metric.name);
+        }
+        for instance in &self.instances {
+            replay.select_instance(instance);
+        }
+        if replay.quantiles(&self.quantile) == 0 {
+            return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
+        }
+        let kept: HashSet<_> = replay.metrics().iter().map(|metric| metric.desc.pmid).collect();
+        selection.retain(|metric| kept.contains(&metric.desc.pmid));
+        Ok(Quantiles::of(&replay.load_spans(std::slice::from_ref(span))?, span))
     }
 
     /// Writes a row per instance.
@@ -130,7 +167,9 @@ impl Arguments {
         heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
         heads.extend(self.sum.then_some("Sum"));
-        heads.extend(["Count", "Units"]);
+        heads.push("Count");
+        heads.extend((!self.quantile.is_empty()).then_some("Quantile"));
+        heads.push("Units");
         heads
     }
 
@@ -169,6 +208,11 @@ impl Arguments {
             number(grid, |statistics| statistics.sum);
         }
         grid.format(format_args!("{}", statistics.map_or(0, |statistics| statistics.count)));
+        match line.quantile {
+            _ if self.quantile.is_empty() => {}
+            Some(quantile) => grid.format(format_args!("{quantile:.places$}")),
+            None => grid.format(format_args!("{MISSING}")),
+        }
         grid.cell(|text| text.push_str(&line.units()));
     }
 
@@ -176,8 +220,10 @@ impl Arguments {
     fn write_csv(&self, out: &mut Output, lines: &[Line<'_>], zone: &Zone) -> Result<(), Failure> {
         out.text.extend_from_slice(
             b"Metric,Instance,Units,Count,Seconds,Sum,Stochastic average,Time average,\
-              Minimum,Minimum at,Maximum,Maximum at\r\n",
+              Minimum,Minimum at,Maximum,Maximum at",
         );
+        let has_quantiles = !self.quantile.is_empty();
+        out.text.extend_from_slice(if has_quantiles { b",Quantile\r\n" } else { b"\r\n" });
         for line in lines {
             csv::push_field(&mut out.text, line.metric.metric.name.as_bytes());
             out.text.push(b',');
@@ -188,6 +234,13 @@ impl Arguments {
             match line.statistics {
                 Some(statistics) => self.push_csv_numbers(out, statistics, zone),
                 None => out.text.extend_from_slice(b",0,,,,,,,,"),
+            }
+            if has_quantiles {
+                out.text.push(b',');
+            }
+            if let Some(quantile) = line.quantile {
+                let places = self.precision.map(usize::from);
+                push_plain(&mut out.text, Value::Double(quantile), places);
             }
             out.text.extend_from_slice(b"\r\n");
             out.spill()?;
@@ -242,6 +295,7 @@ fn lines<'s>(metadata: &Metadata, summaries: &'s [MetricSummary]) -> Vec<Line<'s
             instance: summary.instance,
             name: summary.instance.and_then(|id| names.get(&id).cloned()),
             statistics: summary.statistics.as_ref(),
+            quantile: None,
         };
         lines.extend(metric.instances.iter().map(line));
     }
@@ -259,6 +313,8 @@ struct Object<'s> {
     count: u64,
     #[serde(flatten)]
     numbers: Option<Numbers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantile: Option<Json<'static>>,
 }
 
 /// Statistics of at least one value.
@@ -295,6 +351,7 @@ fn write_json(out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
             units: line.units(),
             count: line.statistics.map_or(0, |statistics| statistics.count),
             numbers,
+            quantile: line.quantile.map(number),
         })?;
     }
     Ok(())

@@ -13,6 +13,8 @@ use super::{Image, Panel};
 const TITLE: f64 = 1.35;
 /// The height of the title and the line below it.
 const HEAD: f64 = 4.2;
+/// The least height of text in pixels that can be read.
+const LEAST: f64 = 11.5;
 /// The height of the times below the last panel.
 const FOOT: f64 = 2.0;
 
@@ -24,7 +26,11 @@ pub(super) fn draw<DB: DrawingBackend>(
 ) -> Drawn<DB> {
     area.fill(&WHITE)?;
     let (width, height) = area.dim_in_pixel();
-    let em = (f64::from(width) / 80.0).min(f64::from(height) / 42.0);
+    let by_size = (f64::from(width) / 80.0).min(f64::from(height) / 42.0);
+    // Smaller letters cannot be read, if there is room for larger ones.
+    let scale = f64::from(width) / f64::from(image.size.0.max(1));
+    let room = f64::from(height) / (7 + 5 * image.panels.len()) as f64;
+    let em = by_size.max((LEAST * scale).min(room).min(f64::from(width) / 26.0));
     let sheet = Sheet { area, em, sink };
     let (width, height) = (width as i32, height as i32);
     let margin = sheet.ems(1.2);
@@ -52,6 +58,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         }
         let times = times(&sheet, image, &frame)?;
         panel::draw(&sheet, panel, &frame, &times)?;
+        panel::draw_marks(&sheet, &frame, image.marks)?;
         if number == last {
             for (x, text) in &times {
                 let point = (*x, frame.bottom + sheet.ems(0.5));

@@ -25,6 +25,8 @@ const COLORS: [RGBColor; 12] = [
 ];
 /// The color of the sum of the lines that are not drawn.
 const SUM: RGBColor = RGBColor(0x9a, 0xa0, 0xa6);
+/// The color of the lines at which a program began.
+const MARK: RGBColor = RGBColor(0xb0, 0x41, 0x3e);
 /// The line height of the legend.
 const LEGEND_LINE: f64 = 1.45;
 /// The width of the stroke before a name in the legend, with its margins.
@@ -132,6 +134,20 @@ pub(super) fn draw<DB: DrawingBackend>(
         }
     }
     legend(sheet, panel, frame)
+}
+
+/// Draws a vertical line at each of these times within the span.
+pub(super) fn draw_marks<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    frame: &Frame,
+    marks: &[f64],
+) -> Drawn<DB> {
+    let (begin, end) = frame.span;
+    for mark in marks.iter().filter(|mark| (begin..=end).contains(*mark)) {
+        let x = frame.x(*mark);
+        sheet.line(&[(x, frame.top), (x, frame.bottom)], MARK, 0.07)?;
+    }
+    Ok(())
 }
 
 /// The parts of a line without gaps.

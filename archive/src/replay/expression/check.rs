@@ -50,6 +50,11 @@ pub(crate) trait Scope {
     fn metric(&mut self, name: &str) -> Option<Operand>;
     /// The metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
+    /// A quantile of the histogram of a name, with the index of its values; `None` if it is
+    /// no histogram.
+    fn quantile(&mut self, _rank: f64, _name: &str) -> Option<(Operand, Vec<Option<InstanceId>>)> {
+        None
+    }
     /// The instances that a domain ever had, ascending; without a filter all.
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId>;
 }
@@ -90,6 +95,8 @@ pub(super) enum Action {
     Instances(Box<Term>, Vec<InstanceId>),
     Call(Function, Box<Term>),
     Rescale(Box<Term>, Conversion),
+    /// The index of a quantile, and the instances that it can have.
+    Quantile(usize, Vec<Option<InstanceId>>),
 }
 
 /// An operand and its conversion to the scales of the result.
@@ -144,6 +151,7 @@ impl Checker<'_> {
             Kind::Instances(inner, filter) => self.instances(node.at, inner, filter),
             Kind::Call(function, inner) => self.call(node.at, *function, inner),
             Kind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
+            Kind::Quantile(rank, name) => self.quantile(node.at, *rank, name),
         }
     }
 
@@ -194,6 +202,20 @@ impl Checker<'_> {
         };
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         Ok(Term { action: Action::Metric(operand.place), value_type, semantics, units, indom })
+    }
+
+    /// A quantile compares two moments itself.
+    fn quantile(&mut self, at: usize, rank: f64, name: &str) -> Result<Term, Flaw> {
+        if self.within.is_some() {
+            return Err(Flaw::new(at, Problem::Nested("quantile")));
+        }
+        self.needs_moment_before = true;
+        let Some((operand, instances)) = self.scope.quantile(rank, name) else {
+            return Err(Flaw::new(at, Problem::NoHistogram(name.to_owned())));
+        };
+        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
+        let action = Action::Quantile(operand.place, instances);
+        Ok(Term { action, value_type, semantics, units, indom })
     }
 
     /// A part whose values must be numbers.

@@ -22,6 +22,8 @@ pub(crate) struct Moments<'m, 'v> {
     pub(crate) now: &'m [Values<'v>],
     /// `None` if there is no moment before, or it is not before.
     pub(crate) before: Option<Before<'m, 'v>>,
+    /// The quantiles since then, by their indexes.
+    pub(crate) quantiles: &'m [Values<'v>],
 }
 
 /// The moment before.
@@ -64,6 +66,9 @@ impl Term {
             Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
             Action::NoValue => Values::new(),
             Action::Metric(operand) => moments.of(*operand, at),
+            Action::Quantile(place, _) => {
+                moments.quantiles.get(*place).cloned().unwrap_or_default()
+            }
             Action::Not(inner) => {
                 each(inner.values(moments, at), |value| Some(Value::U32((!is_true(value)?).into())))
             }
@@ -231,7 +236,7 @@ impl Term {
                 let alternatives = [yes, no].into_iter().filter(|term| term.indom == self.indom);
                 alternatives.flat_map(|term| term.instances(of)).collect()
             }
-            Action::Constant(_, ids) => ids.iter().copied().collect(),
+            Action::Constant(_, ids) | Action::Quantile(_, ids) => ids.iter().copied().collect(),
             Action::NoValue => BTreeSet::new(),
             Action::Call(..) => BTreeSet::from([None]),
         }

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     Instances(Box<Node>, Filter),
     Call(Function, Box<Node>),
     Rescale(Box<Node>, Units),
+    /// A quantile, from 0 to 1, of the histogram of a name.
+    Quantile(f64, String),
 }
 
 /// The parameters of `mkconst` and `novalue`.
@@ -288,6 +290,14 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(number)
     }
 
+    /// The first argument of `quantile`.
+    fn rank(&mut self) -> Result<f64, Flaw> {
+        let (at, found) = (self.at(), self.peek().quoted());
+        let rank = self.number()?.as_f64().filter(|rank| (0.0..=1.0).contains(rank));
+        let expected = "a number from 0 to 1";
+        rank.ok_or_else(|| Flaw::new(at, Problem::Unexpected { found, expected }))
+    }
+
     fn name(&mut self) -> Result<&'t str, Flaw> {
         let Token::Name(name) = self.peek() else { return self.unexpected("a metric") };
         self.next += 1;
@@ -322,6 +332,11 @@ impl<'p, 't> Parser<'p, 't> {
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
                 (Kind::Instances(Box::new(inner), filter), depth)
+            }
+            "quantile" => {
+                let rank = self.rank()?;
+                self.expect(&Token::Sign(","), "\",\" and a histogram")?;
+                (Kind::Quantile(rank, self.name()?.to_owned()), 0)
             }
             "rescale" => {
                 let inner = self.expression(0)?;
@@ -477,6 +492,7 @@ mod tests {
             }
             Kind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
             Kind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
+            Kind::Quantile(rank, name) => format!("quantile({rank} {name})"),
         }
     }
 

@@ -93,8 +93,12 @@ fn evaluated(text: &str, now: &[Values<'static>], before: &[Values<'static>]) ->
     let rates: Vec<Values<'static>> = vec![smallvec![(None, Value::Double(0.5))]; METRICS.len()];
     let places: Vec<usize> = (0..METRICS.len()).collect();
     let before = Before { values: before, rates: &rates, seconds: 2.0 };
-    let values =
-        bound(text).unwrap().values(&Moments { places: &places, now, before: Some(before) });
+    let values = bound(text).unwrap().values(&Moments {
+        places: &places,
+        now,
+        before: Some(before),
+        quantiles: &[],
+    });
     values
         .iter()
         .map(|(id, value)| (id.map_or(0, InstanceId::get), value.as_f64().unwrap()))
@@ -304,7 +308,7 @@ fn delta_and_rate_compare_two_moments() {
     assert_eq!(evaluated("rate(bytes + bytes)", &before, &now), []);
     assert_eq!(evaluated("delta(bytes + bytes)", &before, &now), [(0, -4000.0)]);
     let places: Vec<usize> = (0..METRICS.len()).collect();
-    let alone = Moments { places: &places, now: &now, before: None };
+    let alone = Moments { places: &places, now: &now, before: None, quantiles: &[] };
     assert!(bound("delta(bytes)").unwrap().values(&alone).is_empty());
 }
 
@@ -499,7 +503,7 @@ proptest! {
                 ("ops", &[(2, Value::U64(4)), (3, Value::U64(6))]),
             ]);
             let places: Vec<usize> = (0..METRICS.len()).collect();
-            let found = bound.values(&Moments { places: &places, now: &now, before: None });
+            let found = bound.values(&Moments { places: &places, now: &now, before: None, quantiles: &[] });
             let of = |place: usize| now[place].iter().map(|(id, _)| *id).collect();
             let named = bound.instances(&of);
             let is_named = found.iter().all(|(id, _)| named.contains(id));

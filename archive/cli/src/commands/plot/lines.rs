@@ -1,6 +1,6 @@
 //! Makes the lines of a plot from columns and samples.
 
-use mmv_chart::{Line, top_by_mean};
+use mmv_chart::{Line, ranked, top_by_mean};
 use pcp_archive::replay::Sample;
 
 use super::Clock;
@@ -13,27 +13,39 @@ const LEGEND_LINES: usize = 18;
 /// A sum larger than the largest line times this has a panel of its own.
 const MAX_SUM_RATIO: f64 = 3.0;
 
-/// A panel for each unit, in the order of the columns, with its `top` largest lines
+/// A panel for each unit and each histogram, in the order of the columns, with its `top` largest lines
 /// and the sum of the others. Units without numbers have no panel. Without `top`
 /// there are as many lines as the legends have room for.
-pub(super) fn panels(
+pub(super) fn panels<'a>(
     columns: &[Column],
     samples: &[Sample<'_>],
     clock: &Clock,
     top: Option<usize>,
+    histogram: &dyn Fn(usize) -> Option<&'a str>,
 ) -> Vec<Panel> {
-    let mut groups: Vec<(&str, Vec<&Column>)> = Vec::new();
+    type Key<'k> = (&'k str, Option<&'k str>);
+    let mut groups: Vec<(Key<'_>, Vec<&Column>)> = Vec::new();
     for column in columns {
-        let unit = column.scale.units.as_str();
-        match groups.iter_mut().find(|(other, _)| *other == unit) {
+        let key = (column.scale.units.as_str(), histogram(column.metric));
+        match groups.iter_mut().find(|(other, _)| *other == key) {
             Some((_, group)) => group.push(column),
-            None => groups.push((unit, vec![column])),
+            None => groups.push((key, vec![column])),
         }
     }
     let drawn = |top: usize| -> Vec<Panel> {
-        let panels = groups.iter().flat_map(|(unit, group)| {
-            let unit = heading(unit, group, groups.len());
-            separate_sum(Panel { unit, lines: top_by_mean(lines(group, samples, clock), top) })
+        let panels = groups.iter().flat_map(|((unit, histogram), group)| {
+            let Some(histogram) = histogram else {
+                let unit = heading(unit, group, groups.len());
+                let lines = top_by_mean(lines(group, samples, clock, shared_prefix(group)), top);
+                return separate_sum(Panel { unit, lines, is_histogram: false });
+            };
+            // A sum of quantiles means nothing.
+            let mut lines = lines(group, samples, clock, histogram.len() + 1);
+            lines.reverse();
+            let mut lines = ranked(lines);
+            lines.truncate(top.max(3));
+            let is_histogram = group.iter().all(|column| column.instance.is_none());
+            vec![Panel { unit: named(histogram, unit), lines, is_histogram }]
         });
         panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
     };
@@ -63,7 +75,8 @@ fn separate_sum(mut panel: Panel) -> Vec<Panel> {
     if lines.is_empty() || largest(std::slice::from_ref(sum)) <= MAX_SUM_RATIO * largest(lines) {
         return vec![panel];
     }
-    let sum = Panel { unit: panel.unit.clone(), lines: panel.lines.pop().into_iter().collect() };
+    let lines = panel.lines.pop().into_iter().collect();
+    let sum = Panel { unit: panel.unit.clone(), lines, is_histogram: false };
     vec![panel, sum]
 }
 
@@ -81,16 +94,18 @@ fn without_repeated_label(mut panel: Panel) -> Panel {
 /// not in the plot.
 fn heading(unit: &str, group: &[&Column], panels: usize) -> String {
     match group.first() {
-        Some(first) if panels > 1 && is_one_metric(group) => match unit {
-            "" => first.name.clone(),
-            unit => format!("{}: {unit}", first.name),
-        },
+        Some(first) if panels > 1 && is_one_metric(group) => named(&first.name, unit),
         _ => unit.to_owned(),
     }
 }
 
-fn lines(group: &[&Column], samples: &[Sample<'_>], clock: &Clock) -> Vec<Line> {
-    let shared = shared_prefix(group);
+/// A name and the unit, if there is one.
+fn named(name: &str, unit: &str) -> String {
+    if unit.is_empty() { name.to_owned() } else { format!("{name}: {unit}") }
+}
+
+/// The lines of columns whose names share their first bytes.
+fn lines(group: &[&Column], samples: &[Sample<'_>], clock: &Clock, shared: usize) -> Vec<Line> {
     let line = |column: &&Column| Line {
         label: label(column, is_one_metric(group), shared),
         points: samples
@@ -154,18 +169,23 @@ mod tests {
     fn a_sum_that_would_press_the_lines_flat_has_its_own_panel() {
         let panels = |sum| {
             let lines = vec![line("a", -10.0, false), line("2 others, summed", sum, true)];
-            let panels = separate_sum(Panel { unit: "byte".to_owned(), lines });
+            let panels =
+                separate_sum(Panel { unit: "byte".to_owned(), lines, is_histogram: false });
             panels.iter().map(|panel| panel.lines.len()).collect::<Vec<_>>()
         };
         assert_eq!((panels(30.0), panels(31.0)), (vec![2], vec![1, 1]));
-        let sum = Panel { unit: String::new(), lines: vec![line("all", 1.0, true)] };
+        let sum =
+            Panel { unit: String::new(), lines: vec![line("all", 1.0, true)], is_histogram: false };
         assert_eq!(separate_sum(sum.clone()), [sum]);
     }
 
     #[test]
     fn what_the_heading_names_is_not_named_again() {
         let label = |unit: &str, lines: Vec<Line>| {
-            without_repeated_label(Panel { unit: unit.to_owned(), lines }).lines[0].label.clone()
+            without_repeated_label(Panel { unit: unit.to_owned(), lines, is_histogram: false })
+                .lines[0]
+                .label
+                .clone()
         };
         let used = || line("used", 1.0, false);
         assert_eq!(label("mem.used: byte", vec![used()]), "");

@@ -1,6 +1,6 @@
-//! A plot in the terminal: a chart for each line.
+//! A plot in the terminal: a chart for each line, one for all quantiles of a histogram.
 
-use mmv_chart::Chart;
+use mmv_chart::{Chart, Point};
 
 use super::Caption;
 use crate::image::Panel;
@@ -13,19 +13,33 @@ const MIN_HEIGHT: usize = 8;
 /// All charts, one below the other.
 pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize) -> String {
     let mut out = format!("{}\n{}\n", caption.title, caption.subtitle);
-    let count: usize = panels.iter().map(|panel| panel.lines.len()).sum();
+    let charts = |panel: &Panel| if panel.is_histogram { 1 } else { panel.lines.len() };
+    let count: usize = panels.iter().map(charts).sum();
     let height =
         HEIGHTS.iter().find(|(most, _)| count <= *most).map_or(MIN_HEIGHT, |(_, height)| *height);
+    let mut draw = |title: &str, lines: &[&[Point]]| {
+        let chart = Chart::new(width, height)
+            .title(title)
+            .from_zero(true)
+            .marks(&caption.marks)
+            .time_labels(|seconds| caption.clock.label(seconds));
+        out.push('\n');
+        out.push_str(&chart.render_all(lines));
+    };
     for panel in panels {
-        for line in &panel.lines {
-            let title = title(&line.label, &panel.unit);
-            let chart = Chart::new(width, height)
-                .title(&title)
-                .from_zero(true)
-                .time_labels(|seconds| caption.clock.label(seconds));
-            out.push('\n');
-            out.push_str(&chart.render(&line.points));
+        if panel.is_histogram {
+            let labels: Vec<&str> = panel.lines.iter().map(|line| line.label.as_str()).collect();
+            let title = format!("{}; from above {}", panel.unit, labels.join(", "));
+            let lines: Vec<&[Point]> = panel.lines.iter().map(|line| &*line.points).collect();
+            draw(&title, &lines);
+            continue;
         }
+        for line in &panel.lines {
+            draw(&title(&line.label, &panel.unit), &[&line.points]);
+        }
+    }
+    if !caption.marks.is_empty() {
+        out.push_str("\u{25b2} a program began\n");
     }
     out
 }

@@ -1,0 +1,60 @@
+//! The quantiles of a window in a summary.
+
+use std::ops::RangeInclusive;
+
+use pcp_archive::replay::Replay;
+use pcp_archive::summary::MetricSummary;
+use pcp_archive::{InstanceId, Metadata, Timestamp};
+
+use super::Line;
+use crate::columns;
+
+/// The quantiles of all histograms.
+#[derive(Default)]
+pub(super) struct Quantiles {
+    metrics: Vec<(MetricSummary, Values)>,
+}
+
+/// The quantile of each instance.
+type Values = Vec<(Option<InstanceId>, f64)>;
+
+impl Quantiles {
+    /// The quantiles of what was counted in a span; if a histogram appears in it, since its
+    /// first record.
+    pub(super) fn of(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
+        let at = *span.end();
+        let values = |place: usize, since: Timestamp| {
+            let sample = replay.at_since(at, since);
+            let values = sample.and_then(|sample| sample.values.get(place).cloned());
+            let numbers = values.into_iter().flatten();
+            let numbers = numbers.filter_map(|(instance, value)| Some((instance, value.as_f64()?)));
+            numbers.collect::<Values>()
+        };
+        let quantiles = replay.metrics().enumerate().filter_map(|(place, metric)| {
+            replay.histogram_of(place)?;
+            let mut found = values(place, *span.start());
+            if found.is_empty() {
+                let first = replay.first_counted(place).filter(|first| span.contains(first));
+                found = first.map(|first| values(place, first)).unwrap_or_default();
+            }
+            let (metric, units) = (metric.clone(), metric.desc.units);
+            Some((MetricSummary { metric, units, instances: Vec::new() }, found))
+        });
+        Self { metrics: quantiles.collect() }
+    }
+
+    /// Adds a line for each.
+    pub(super) fn add_to<'s>(&'s self, metadata: &Metadata, lines: &mut Vec<Line<'s>>) {
+        for (metric, values) in &self.metrics {
+            let indom = metric.metric.desc.indom;
+            let names = indom.map(|indom| columns::instance_names(metadata, indom));
+            lines.extend(values.iter().map(|(instance, value)| Line {
+                metric,
+                instance: *instance,
+                name: names.as_ref().zip(*instance).and_then(|(names, id)| names.get(&id).cloned()),
+                statistics: None,
+                quantile: Some(*value),
+            }));
+        }
+    }
+}

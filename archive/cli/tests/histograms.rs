@@ -1,0 +1,96 @@
+//! Quantiles and heat maps of a histogram in `plot`, `summary` and expressions, against
+//! numbers computed from what the program counted.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+#[path = "../../tests/shared/programs.rs"]
+mod programs;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use programs::shop;
+
+fn run(command: &str, base: &Path, arguments: &[&str]) -> Output {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    process.arg(command).arg(base).args(["-Z", "UTC"]).args(arguments).output().unwrap()
+}
+
+fn text(command: &str, base: &Path, arguments: &[&str]) -> String {
+    let output = run(command, base, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn expressions_have_quantiles() {
+    let (_directory, base) = shop(true);
+    let column = |arguments: &[&str]| -> Vec<String> {
+        let all = [&["--format", "csv", "-t", "10s"], arguments].concat();
+        let text = text("report", &base, &all);
+        text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+    };
+    let plain = column(&["mmv.shop.latency", "--quantile", "0.99"]);
+    assert!(plain.contains(&"9.5".to_owned()) && plain.contains(&"4.5".to_owned()), "{plain:?}");
+    assert_eq!(column(&["-e", "p99 = quantile(0.99, mmv.shop.latency)"]), plain);
+    assert_eq!(column(&["-e", "quantile(0.99, mmv.shop.latency.bucket)"]), plain);
+    let both = "spread = quantile(1, mmv.shop.latency) - quantile(0, mmv.shop.latency)";
+    let spread = column(&["-e", both]);
+    // From 60 s to 70 s one of 6..7 and one of 8..11 were counted.
+    assert_eq!(spread[7], "3");
+    assert_eq!(spread.iter().filter(|value| *value == "0").count(), 7);
+    for (expression, message) in [
+        ("quantile(1.5, mmv.shop.latency)", "column 10: found 1.5, expected a number from 0 to 1"),
+        ("quantile(0.5, mmv.shop.orders)", "no histogram mmv.shop.orders in the archive"),
+        ("quantile(0.5)", "expected \",\" and a histogram"),
+        ("rate(quantile(0.5, mmv.shop.latency))", "quantile() within rate() or delta()"),
+    ] {
+        let output = run("report", &base, &["-e", expression]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(message), "{expression}: {stderr}");
+    }
+}
+
+#[test]
+fn a_summary_has_the_quantiles_of_the_window() {
+    let (_directory, base) = shop(true);
+    let quantile = |arguments: &[&str]| -> Vec<String> {
+        let all = [&["mmv.shop", "--quantile", "0.5,0.9", "--format", "csv"], arguments].concat();
+        let text = text("summary", &base, &all);
+        let lines = text.lines().filter(|line| line.starts_with("mmv.shop.latency"));
+        lines.map(|line| line.replace(",,,,,,,,,", " ").replace(",,microsec,0", "")).collect()
+    };
+    // 30 of 4..5 after the first record, then 5 of 6..7 and one of 8..11.
+    assert_eq!(quantile(&[]), ["mmv.shop.latency.p50 4.5", "mmv.shop.latency.p90 6.5"]);
+    let late = ["-S", "70s"];
+    assert_eq!(quantile(&late), ["mmv.shop.latency.p50 6.5", "mmv.shop.latency.p90 6.5"]);
+    let table = text("summary", &base, &["mmv.shop.latency", "--quantile", "0.9"]);
+    let line = table.lines().find(|line| line.contains(".p90")).unwrap();
+    assert!(table.contains("Quantile") && line.contains("6.500"), "{table}");
+    assert!(!table.contains("bucket") && !table.contains("latency.sum"), "{table}");
+    let json = text("summary", &base, &["mmv.shop.latency", "--quantile", "0.9", "--json"]);
+    assert!(json.contains("\"quantile\":6.5"), "{json}");
+    let output = run("summary", &base, &["mmv.shop.queue", "--quantile", "0.9"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
+    let (_directory, base) = shop(true);
+    let plot = text("plot", &base, &["mmv.shop.latency", "--width", "80"]);
+    let title = "mmv.shop.latency: microsec; from above p99, p90, p50";
+    assert_eq!(plot.matches(title).count(), 1, "{plot}");
+    // One chart of 18 lines, one of the sum, and the restart on both axes.
+    assert!(plot.lines().all(|line| line.chars().count() <= 80), "{plot}");
+    assert!(plot.contains("\u{25b2} a program began"), "{plot}");
+    assert!(!plot.contains("4..5"), "{plot}");
+    let chosen = text("plot", &base, &["mmv.shop.latency", "--quantile", "0.5,0.999"]);
+    assert!(chosen.contains("from above p99.9, p50"), "{chosen}");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histogram.svg");
+    let arguments = ["mmv.shop.latency.bucket", "-o", path.to_str().unwrap()];
+    assert_eq!(text("plot", &base, &arguments), "");
+    let svg = std::fs::read_to_string(path).unwrap();
+    for text in ["p99", "p90", "p50", "mmv.shop.latency: microsec", "stroke=\"#B0413E\""] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
