@@ -41,6 +41,8 @@ pub(crate) struct Report<'a> {
     /// Decimal places of floating-point numbers, if given.
     pub(crate) precision: Option<usize>,
     pub(crate) width: usize,
+    /// What happened, between the rows of a table.
+    pub(crate) events: Vec<(Timestamp, String)>,
 }
 
 /// Writes samples in one of the formats.

@@ -107,6 +107,40 @@ fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
 }
 
 #[test]
+fn a_table_has_the_events_between_its_rows() {
+    let (_directory, base) = shop(true);
+    let run = |options: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        process.arg("report").arg(&base).args(["mmv.shop.queue", "-t", "20s", "-Z", "UTC"]);
+        process.args(options).output().unwrap()
+    };
+    let output = run(&["--events"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let table = lines[lines.len() - 10..].join("\n");
+    let expected = "\
+2023-11-14 22:13:20.000  agent started
+2023-11-14 22:13:20.000  shop appeared (pid 7)
+2023-11-14 22:13:20.000               5
+2023-11-14 22:13:40.000               6
+2023-11-14 22:14:00.000  shop vanished (pid 7)
+2023-11-14 22:14:00.000               -
+2023-11-14 22:14:20.000  shop appeared (pid 8)
+2023-11-14 22:14:20.000               8
+2023-11-14 22:14:40.000               9
+2023-11-14 22:15:00.000               9";
+    assert_eq!(table, expected);
+    let short = run(&["--events", "-S", "30s", "-T", "15s"]);
+    let short = String::from_utf8(short.stdout).unwrap();
+    assert!(
+        short.ends_with("22:14:00.000  shop vanished (pid 7)\n"),
+        "after the last row: {short}"
+    );
+    let output = run(&["--events", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn a_summary_is_of_the_time_in_which_a_program_ran() {
     let (_directory, base) = shop(true);
     let columns = |line: &String| -> Vec<f64> {

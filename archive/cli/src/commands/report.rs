@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hashbrown::HashSet;
+use pcp_archive::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Replay, SelectedMetric, Selection};
 use pcp_archive::{Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
@@ -20,6 +21,7 @@ use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
+use crate::text::printable;
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
@@ -64,6 +66,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,
+
+    /// Print what happened to the programs of the metrics between the rows of the table: when
+    /// they appeared, ended or were restarted
+    #[arg(long, conflicts_with_all = ["json", "at", "times"])]
+    events: bool,
 
     /// Report the values as they were logged, at the times they were logged
     #[arg(long, conflicts_with_all = ["at", "times", "interval", "samples", "align", "origin"])]
@@ -146,7 +153,8 @@ impl Arguments {
         let width = self.display.width();
         let (places, precision) = (self.places(window)?, self.precision.map(usize::from));
         let metadata = source.metadata();
-        let report = Report { metadata, pmids, columns, zone, places, precision, width };
+        let events = self.events(source, replay, window)?;
+        let report = Report { metadata, pmids, columns, zone, places, precision, width, events };
         let mut writer = Writer::begin(report, self.format.format());
         samples.write(&request, &mut writer)?;
         let values = writer.finish()?;
@@ -169,6 +177,34 @@ impl Arguments {
             selection.sum_instances(self.has_rates())?;
         }
         Ok(selection)
+    }
+
+    /// What happened in the window to the programs of the metrics, and to the agent.
+    fn events(
+        &self,
+        source: Source<'_>,
+        replay: &Replay<'_>,
+        window: Window,
+    ) -> Result<Vec<(Timestamp, String)>, Failure> {
+        let mut events = Vec::new();
+        if !self.events {
+            return Ok(events);
+        }
+        if self.format.format() != Format::Table {
+            let reason = "--events is for tables; print events with mmv-archive events --json";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        let span = window.start..=window.end;
+        for_each_event(source, span, |event| {
+            let is_wanted = event.file.is_none()
+                || !self.expressions.is_empty()
+                || replay.metrics().any(|metric| event.is_of(&metric.name));
+            if is_wanted {
+                events.push((event.at, words(event)));
+            }
+        })?;
+        events.sort_by_key(|(at, _)| *at);
+        Ok(events)
     }
 
     /// Whether counters are converted to rates: by default in tables, as in PCP's
@@ -309,6 +345,13 @@ fn no_values(frame: &Frame) -> Failure {
     let [start, end] = [frame.start, frame.end].map(|at| zone.long(at));
     let reason = "the metrics have no values at these times";
     Failure::NoData(format!("{reason}; the archive is from {start} to {end}"))
+}
+
+/// `shop restarted (pid 4711)`.
+fn words(event: &ProgramEvent<'_>) -> String {
+    let pid = event.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    let reason = event.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    printable(&format!("{} {}{pid}{reason}", event.file.unwrap_or("agent"), event.kind))
 }
 
 /// The times in a file, one per line; empty lines and comments (`#`) are ignored.

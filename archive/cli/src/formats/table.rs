@@ -7,6 +7,7 @@
 //! with all its rows, its own head and the times, so that nothing is wrapped or
 //! cut.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use pcp_archive::replay::Sample;
@@ -31,16 +32,21 @@ const BLOCK_ROWS: usize = 1000;
 /// The most cells of a block of more than one row.
 const BLOCK_CELLS: usize = 100_000;
 
-/// A row: the time, and the cells of all columns; a mark has no cells.
+/// A row: the time, and the cells of all columns; a mark and an event have no cells.
 pub(crate) struct Row {
+    pub(crate) at: Timestamp,
     pub(crate) time: String,
     pub(crate) cells: Vec<String>,
+    /// What happened, if the row is an event.
+    pub(crate) event: Option<String>,
 }
 
 /// The table of a report and the rows that are not written yet.
 pub(crate) struct Blocks {
     table: Table,
     rows: Vec<Row>,
+    /// The events that no row has passed yet.
+    events: VecDeque<Row>,
     /// Rows of a full block.
     len: usize,
 }
@@ -48,7 +54,14 @@ pub(crate) struct Blocks {
 impl Blocks {
     pub(crate) fn new(report: &Report<'_>) -> Self {
         let table = Table::new(report.columns.iter().map(head).collect(), report.width);
-        Self { table, rows: Vec::new(), len: block_len(report.columns.len()) }
+        let event = |(at, event): &(Timestamp, String)| Row {
+            at: *at,
+            time: time_text(&report.zone, *at, report.places),
+            cells: Vec::new(),
+            event: Some(event.clone()),
+        };
+        let events = report.events.iter().map(event).collect();
+        Self { table, rows: Vec::new(), events, len: block_len(report.columns.len()) }
     }
 
     /// Adds a row per sample and writes the blocks that are full; returns the
@@ -66,9 +79,12 @@ impl Blocks {
         Ok(values)
     }
 
-    /// Adds a row and writes the block if it is full; returns the number of
-    /// values.
+    /// Adds a row after the events up to its time, and writes the block if it is full;
+    /// returns the number of values.
     pub(crate) fn push(&mut self, out: &mut Output, row: Row) -> Result<u64, Failure> {
+        while let Some(event) = self.next_event(row.at) {
+            self.rows.push(event);
+        }
         let values = row.cells.iter().filter(|cell| *cell != MISSING).count() as u64;
         self.rows.push(row);
         if self.rows.len() >= self.len {
@@ -78,8 +94,15 @@ impl Blocks {
         Ok(values)
     }
 
+    /// Takes the next event if it is not after a moment.
+    fn next_event(&mut self, at: Timestamp) -> Option<Row> {
+        let is_passed = self.events.front().is_some_and(|event| event.at <= at);
+        if is_passed { self.events.pop_front() } else { None }
+    }
+
     /// Writes the last block: the head alone if there is no row.
     pub(crate) fn finish(mut self, out: &mut Output) -> Result<(), Failure> {
+        self.rows.extend(self.events);
         self.table.write_block(out, &self.rows)
     }
 }
@@ -166,7 +189,11 @@ impl Table {
     ) -> Result<(), Failure> {
         let widths = self.widths.get(panel.clone()).unwrap_or_default();
         for row in rows {
-            if row.cells.is_empty() {
+            if let Some(event) = &row.event {
+                let time_width = self.time_width;
+                let line = format!("{:<time_width$}{:GAP$}{event}\n", row.time, "");
+                out.text.extend_from_slice(line.as_bytes());
+            } else if row.cells.is_empty() {
                 push_line(out, &row.time, self.time_width, &["<mark>".to_owned()], &[6]);
             } else {
                 let cells = row.cells.get(panel.clone()).unwrap_or_default();
@@ -182,6 +209,8 @@ pub(crate) fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
     let text = |column| cell_text(cell(sample, column), column, report.precision);
     let cells = report.columns.iter().map(text).collect();
     Row {
+        at: sample.timestamp,
+        event: None,
         time: time_text(&report.zone, sample.timestamp, report.places),
         cells: if sample.is_mark { Vec::new() } else { cells },
     }
@@ -292,7 +321,12 @@ mod tests {
         let cells = |cells: &[&str]| cells.iter().map(ToString::to_string).collect();
         let rows: Vec<Row> = rows
             .iter()
-            .map(|(time, row)| Row { time: (*time).to_owned(), cells: cells(row) })
+            .map(|(time, row)| Row {
+                at: Timestamp::EPOCH,
+                time: (*time).to_owned(),
+                cells: cells(row),
+                event: None,
+            })
             .collect();
         let mut out = Output::new();
         table.write_block(&mut out, &rows).unwrap();

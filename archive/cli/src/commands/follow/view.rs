@@ -246,6 +246,10 @@ impl<'o> View<'o> {
         Ok(cells)
     }
 
+    fn row(&self, at: Timestamp, cells: Vec<String>) -> Row {
+        Row { at, time: time_text(&self.zone, at, PLACES), cells, event: None }
+    }
+
     /// Prints a mark after at least one value.
     fn show_mark(&mut self, timestamp: Timestamp, out: &mut Output) -> Result<(), Failure> {
         if self.columns.is_empty() {
@@ -255,7 +259,7 @@ impl<'o> View<'o> {
         if self.choice.json {
             return out.json_line(&Mark { time: json_time(timestamp), mark: true });
         }
-        let row = Row { time: time_text(&self.zone, timestamp, PLACES), cells: Vec::new() };
+        let row = self.row(timestamp, Vec::new());
         self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
     }
 
@@ -281,7 +285,7 @@ impl<'o> View<'o> {
             let value = value.as_ref().map(OwnedValue::as_value);
             *text = cell_text(value, &live.column, self.choice.precision);
         }
-        let row = Row { time: time_text(&self.zone, timestamp, PLACES), cells: texts };
+        let row = self.row(timestamp, texts);
         self.table.as_mut().map_or(Ok(()), |table| table.write_block(out, &[row]))
     }
 
