@@ -24,3 +24,8 @@ pub use process::ProcessMetrics;
 #[cfg(feature = "tokio")]
 pub use tokio_runtime::TokioMetrics;
 pub use updates::{Updates, every};
+
+/// The examples of the README.
+#[cfg(all(doctest, feature = "process"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

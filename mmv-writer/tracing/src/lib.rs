@@ -160,3 +160,8 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for MetricsLayer {
         }
     }
 }
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
