@@ -194,9 +194,12 @@ fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
     let complaints = text(&output.stderr);
     assert!(complaints.ends_with("acme: no records\n"), "{complaints}");
     assert_eq!(output.status.code(), Some(1));
-    for command in ["info", "metrics"] {
-        assert_eq!(run(command, &base).status.code(), Some(1), "{command}");
-        assert!(run(command, &base).stdout.is_empty(), "{command}");
+    for command in [&["info"][..], &["metrics"], &["report", "acme.word"], &["summary"]] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = program.arg(command[0]).arg(&base).args(&command[1..]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(output.stdout.is_empty(), "{command:?}");
+        assert!(text(&output.stderr).ends_with("acme: no records\n"), "{command:?}");
     }
 }
 

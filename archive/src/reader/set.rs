@@ -62,7 +62,8 @@ impl ArchiveSet {
         let mut empty = None;
         for base in &bases {
             match open(base) {
-                Ok(archive) => archives.push(archive),
+                Ok(archive) if archive.has_records() => archives.push(archive),
+                Ok(archive) => empty = Some(Error::NoData { path: archive.base }),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
                 Err(error) => return Err(error),
             }
