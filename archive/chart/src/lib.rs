@@ -1,4 +1,4 @@
-//! Charts for a terminal: a line of Braille dots over an axis of times, and a
+//! Charts for a terminal: lines of Braille dots over an axis of times, heat maps, and a
 //! one-line sparkline. [`axis`] has round ticks, also for other drawings.
 //!
 //! Size and labels are the caller's, so the same points always yield the same
@@ -18,6 +18,7 @@
 
 pub mod axis;
 mod canvas;
+mod heat;
 mod line;
 
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ use std::fmt::Write as _;
 use axis::{Scale, TimeTicks, elapsed};
 use canvas::Canvas;
 
+pub use heat::{HeatAxes, HeatCell};
 pub use line::{Line, ranked, top_by_mean};
 
 /// A point of a line: seconds of any clock, and the value; `None` is a gap.
@@ -113,11 +115,11 @@ impl<'a> Chart<'a> {
             return out;
         };
         let range = if self.from_zero { with_zero(range) } else { range };
-        let rows = self.height - 2 - usize::from(!self.title.is_empty());
+        let rows = self.rows();
         let scale = Scale::new(range, rows);
         let labels = scale.labels(rows);
         let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
-        let columns = self.width.saturating_sub(margin + 2).max(8);
+        let columns = self.columns(margin);
         let span = axis::time_span(&all);
         let mut canvas = Canvas::new(columns, rows);
         for points in &lines {
@@ -131,6 +133,16 @@ impl<'a> Chart<'a> {
         }
         self.push_times(&mut out, span, margin, columns);
         out
+    }
+
+    /// The lines of the drawing itself.
+    fn rows(&self) -> usize {
+        self.height - 2 - usize::from(!self.title.is_empty())
+    }
+
+    /// The columns of the drawing itself, next to labels of this width.
+    fn columns(&self, margin: usize) -> usize {
+        self.width.saturating_sub(margin + 2).max(8)
     }
 
     fn heading(&self) -> String {

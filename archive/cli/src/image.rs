@@ -6,10 +6,11 @@
 //! same bytes: locale, time zone and fonts of the system are not used.
 
 mod draw;
+mod heat;
 mod panel;
 mod sheet;
 
-use mmv_chart::Line;
+use mmv_chart::{HeatCell, Line};
 use plotters::prelude::{BitMapBackend, IntoDrawingArea as _, SVGBackend};
 use plotters::style::{FontStyle, register_font};
 
@@ -49,6 +50,8 @@ pub(crate) struct Panel {
     pub lines: Vec<Line>,
     /// The lines are quantiles of one histogram, which never cross.
     pub is_histogram: bool,
+    /// The cells of a heat map, instead of lines.
+    pub heat: Vec<HeatCell>,
 }
 
 /// An image.
@@ -180,6 +183,7 @@ mod tests {
             unit: "Kbyte / sec".to_owned(),
             lines: (0..lines).map(line).collect(),
             is_histogram: false,
+            heat: Vec::new(),
         }
     }
 
@@ -213,6 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn a_heat_map_has_a_rectangle_for_each_cell_that_is_not_empty() {
+        let cell = |time: f64, value: f64, count| HeatCell {
+            time: (time, time + 1.0),
+            value: (value, 2.0 * value),
+            count,
+        };
+        let heat = vec![cell(0.0, 8.0, 1.0), cell(5.0, 512.0, 9.0)];
+        let (unit, lines) = ("latency: usec".to_owned(), Vec::new());
+        let panel = Panel { unit, lines, is_histogram: true, heat };
+        let panels = [panel.clone(), Panel { heat: Vec::new(), ..panel }];
+        let svg = Image::new("x", &panels).svg().unwrap();
+        let filled = svg.matches("<rect").count();
+        // The background as well; cells are a few lines high.
+        assert!((3..60).contains(&filled), "{svg}");
+        for text in ["latency: usec", "10", "100", "1k"] {
+            assert!(svg.contains(text), "{text}");
+        }
+        assert!(Image::new("x", &panels).size(300, 200).png().is_ok());
+    }
+
+    #[test]
     fn a_mark_is_a_vertical_line() {
         let panels = [panel(1), panel(1)];
         let image = |marks| Image::new("x", &panels).marks(marks).svg().unwrap();
@@ -237,7 +262,12 @@ mod tests {
         {
             let points = vec![(0.0, Some(values[0])), (1e12, Some(values[1]))];
             let line = Line { label: "x".to_owned(), points, is_sum: false };
-            let panels = [Panel { unit: String::new(), lines: vec![line], is_histogram: false }];
+            let panels = [Panel {
+                unit: String::new(),
+                lines: vec![line],
+                is_histogram: false,
+                heat: Vec::new(),
+            }];
             assert!(Image::new("x", &panels).svg().is_ok(), "{values:?}");
         }
     }

@@ -75,6 +75,38 @@ fn a_summary_has_the_quantiles_of_the_window() {
 }
 
 #[test]
+fn a_heat_map_shows_what_each_bucket_counted() {
+    let (_directory, base) = shop(true);
+    let map = |options: &[&str]| {
+        let all =
+            [&["--heatmap", "mmv.shop.latency", "-t", "10s", "--width", "80"], options].concat();
+        text("plot", &base, &all)
+    };
+    let plot = map(&[]);
+    // 30 of 4..5 before the end, 5 of 6..7 and one of 8..11 after the next start.
+    assert!(plot.contains("mmv.shop.latency: microsec, 36 values"), "{plot}");
+    assert!(!plot.contains('\u{1b}'), "no colors where there is no terminal");
+    let rows: Vec<&str> = plot.lines().skip(4).take(15).collect();
+    // Ten in an interval are the most; of one the root is a third of that.
+    let count = |rows: &[&str], shade: char| {
+        rows.iter().map(|row| row.matches(shade).count()).sum::<usize>()
+    };
+    let (top, bottom) = rows.split_at(9);
+    assert!(count(bottom, '@') > 0 && count(top, '@') == 0, "{plot}");
+    assert!(count(top, '-') > 0, "{plot}");
+    let wide = |rows: &[&str]| rows.iter().map(|row| row.chars().count()).max().unwrap();
+    assert!(wide(&rows) <= 80);
+    // What was counted first is on the left, in the lowest rows.
+    let lowest = rows.last().unwrap().trim_end();
+    assert!(lowest.chars().count() < 40 && lowest.ends_with('@'), "{plot}");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("heat.png");
+    assert_eq!(map(&["-o", path.to_str().unwrap()]), "");
+    assert!(std::fs::read(path).unwrap().starts_with(b"\x89PNG"));
+    let output = run("plot", &base, &["mmv.shop.queue", "--heatmap"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_histogram_is_plotted_as_its_quantiles_in_one_panel() {
     let (_directory, base) = shop(true);
     let plot = text("plot", &base, &["mmv.shop.latency", "--width", "80"]);

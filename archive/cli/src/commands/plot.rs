@@ -1,8 +1,10 @@
 //! `mmv-archive plot`: metrics over time as lines, in the terminal or an image.
 
+mod heat;
 mod lines;
 mod terminal;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +24,9 @@ use crate::{Failure, columns};
 
 /// The maximum number of samples without a given interval.
 const MAX_SAMPLES: u128 = 800;
+
+/// The maximum number of columns of a heat map without a given interval.
+const MAX_INTERVALS: u128 = 200;
 
 /// What is plotted of a histogram if nothing else is asked for.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -62,6 +67,11 @@ pub(crate) struct Arguments {
     /// Size of the image in pixels
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1200x675")]
     size: String,
+
+    /// Plot how many values each histogram counted over time, as colors on a logarithmic axis of
+    /// values; as characters where the output is no terminal
+    #[arg(long, conflicts_with_all = ["quantile", "units", "instances", "no_rate"])]
+    heatmap: bool,
 
     #[command(flatten)]
     quantiles: QuantileOptions,
@@ -146,7 +156,8 @@ impl Arguments {
         }
         let width = self.display.width();
         let mut out = Output::new();
-        out.text.extend_from_slice(terminal::render(&caption, &panels, width).as_bytes());
+        out.text
+            .extend_from_slice(terminal::render(&caption, &panels, width, has_colors()).as_bytes());
         out.finish()?;
         check_complete(&replay, &archives)
     }
@@ -155,6 +166,9 @@ impl Arguments {
         let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         self.quantiles.apply(&mut selection)?;
+        if self.heatmap && selection.quantiles(&QUANTILES[..1]) == 0 {
+            return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
+        }
         if self.quantiles.quantile.is_empty() && self.display.instances.is_empty() {
             selection.quantiles(&QUANTILES);
         }
@@ -176,6 +190,14 @@ impl Arguments {
         let choice = Choice { instances, rates, units: &units, raw: false };
         let columns = columns::columns(source.metadata(), replay, &choice);
         let step = self.step(replay, window)?;
+        if self.heatmap {
+            let panels = heat::panels(source, replay, window, step, clock, self.top.unwrap_or(4));
+            if panels.is_empty() {
+                let reason = "the histograms counted nothing at these times";
+                return Err(Failure::NoData(reason.to_owned()));
+            }
+            return Ok(panels);
+        }
         let samples = replay::times(window.start..=window.end, step).filter_map(|timestamp| {
             let rates = || replay.rates_at(timestamp, timestamp.saturating_sub(step));
             if self.display.no_rate {
@@ -197,7 +219,8 @@ impl Arguments {
     /// values would show how values in between are rounded.
     fn step(&self, replay: &Replay<'_>, window: Window) -> Result<Duration, Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
-        let least = Duration::from_nanos((span / MAX_SAMPLES).max(1) as u64);
+        let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };
+        let least = Duration::from_nanos((span / most).max(1) as u64);
         let step = match &self.interval {
             Some(text) => parse_interval(text)?,
             None => replay.typical_interval().map_or(least, |logged| logged.max(least)),
@@ -222,6 +245,12 @@ impl Arguments {
             self.metrics.iter().chain(expressions).map(String::as_str).collect();
         Caption { title: titles.join(", "), subtitle, clock, marks: Vec::new() }
     }
+}
+
+/// Whether the output has colors: to a terminal, unless `NO_COLOR` is set.
+fn has_colors() -> bool {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stdout().is_terminal() && !is_unwanted
 }
 
 /// When the programs of the metrics began, within the window.

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::panel::{self, Frame};
 use super::sheet::{Drawn, GREY, INK, Sheet};
-use super::{Image, Panel};
+use super::{Image, Panel, heat};
 
 /// The size of the title, in heights of plain text.
 const TITLE: f64 = 1.35;
@@ -57,7 +57,11 @@ pub(super) fn draw<DB: DrawingBackend>(
             continue;
         }
         let times = times(&sheet, image, &frame)?;
-        panel::draw(&sheet, panel, &frame, &times)?;
+        if panel.heat.is_empty() {
+            panel::draw(&sheet, panel, &frame, &times)?;
+        } else {
+            heat::draw(&sheet, panel, &frame, &times)?;
+        }
         panel::draw_marks(&sheet, &frame, image.marks)?;
         if number == last {
             for (x, text) in &times {
@@ -73,6 +77,8 @@ pub(super) fn draw<DB: DrawingBackend>(
 fn span(panels: &[Panel]) -> (f64, f64) {
     let lines = panels.iter().flat_map(|panel| &panel.lines);
     let times = lines.flat_map(|line| line.points.iter().map(|&(time, _)| time));
+    let cells = panels.iter().flat_map(|panel| &panel.heat);
+    let times = times.chain(cells.flat_map(|cell| [cell.time.0, cell.time.1]));
     axis::range(times.filter(|time| time.is_finite())).unwrap_or((0.0, 0.0))
 }
 

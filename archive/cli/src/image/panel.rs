@@ -1,7 +1,7 @@
 //! One panel: axis, grid, lines, legend.
 
 use mmv_chart::axis::{self, Scale};
-use mmv_chart::{Line, Point};
+use mmv_chart::{HeatAxes, Line, Point};
 use plotters::prelude::{DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -32,9 +32,9 @@ const LEGEND_LINE: f64 = 1.45;
 /// The width of the stroke before a name in the legend, with its margins.
 const SWATCH: f64 = 2.6;
 /// Lines of text per tick of the value axis.
-const PER_TICK: f64 = 1.3;
+pub(super) const PER_TICK: f64 = 1.3;
 /// The size of axis labels.
-const SMALL: f64 = 0.95;
+pub(super) const SMALL: f64 = 0.95;
 
 /// The rectangle of a panel in pixels, and its span of time.
 pub(super) struct Frame {
@@ -93,6 +93,12 @@ pub(super) fn axis_width<DB: DrawingBackend>(
 ) -> Drawn<DB, i32> {
     let mut widest = 0;
     for panel in panels {
+        if let Some(axes) = HeatAxes::of(&panel.heat) {
+            for (_, text) in axes.ticks(40) {
+                widest = widest.max(sheet.width(&text, SMALL)?);
+            }
+            continue;
+        }
         // The width hardly depends on the number of ticks.
         for rows in [8, 24, 40] {
             for (_, text) in Scale::new(range(panel), rows).ticks() {

@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::{
     Circle, DrawingArea, DrawingAreaErrorKind, DrawingBackend, IntoFont as _, PathElement,
-    RGBColor, TextStyle,
+    RGBColor, Rectangle, TextStyle,
 };
 use plotters::style::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -97,6 +97,11 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         }
         let sink = if matches!(anchor.1, VPos::Center) { self.ems(self.sink) } else { 0 };
         self.area.draw_text(text, &self.style(size, color, anchor), (point.0, point.1 + sink))
+    }
+
+    /// Fills a rectangle between two corners.
+    pub(super) fn fill(&self, corners: [(i32, i32); 2], color: RGBColor) -> Drawn<DB> {
+        self.area.draw(&Rectangle::new(corners, color.filled()))
     }
 
     /// Draws a line through points; a single point is a dot.

@@ -37,7 +37,7 @@ pub(super) fn panels<'a>(
             let Some(histogram) = histogram else {
                 let unit = heading(unit, group, groups.len());
                 let lines = top_by_mean(lines(group, samples, clock, shared_prefix(group)), top);
-                return separate_sum(Panel { unit, lines, is_histogram: false });
+                return separate_sum(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
             };
             // A sum of quantiles means nothing.
             let mut lines = lines(group, samples, clock, histogram.len() + 1);
@@ -45,7 +45,7 @@ pub(super) fn panels<'a>(
             let mut lines = ranked(lines);
             lines.truncate(top.max(3));
             let is_histogram = group.iter().all(|column| column.instance.is_none());
-            vec![Panel { unit: named(histogram, unit), lines, is_histogram }]
+            vec![Panel { unit: named(histogram, unit), lines, is_histogram, heat: Vec::new() }]
         });
         panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
     };
@@ -76,7 +76,7 @@ fn separate_sum(mut panel: Panel) -> Vec<Panel> {
         return vec![panel];
     }
     let lines = panel.lines.pop().into_iter().collect();
-    let sum = Panel { unit: panel.unit.clone(), lines, is_histogram: false };
+    let sum = Panel { unit: panel.unit.clone(), lines, is_histogram: false, heat: Vec::new() };
     vec![panel, sum]
 }
 
@@ -169,21 +169,34 @@ mod tests {
     fn a_sum_that_would_press_the_lines_flat_has_its_own_panel() {
         let panels = |sum| {
             let lines = vec![line("a", -10.0, false), line("2 others, summed", sum, true)];
-            let panels =
-                separate_sum(Panel { unit: "byte".to_owned(), lines, is_histogram: false });
+            let panels = separate_sum(Panel {
+                unit: "byte".to_owned(),
+                lines,
+                is_histogram: false,
+                heat: Vec::new(),
+            });
             panels.iter().map(|panel| panel.lines.len()).collect::<Vec<_>>()
         };
         assert_eq!((panels(30.0), panels(31.0)), (vec![2], vec![1, 1]));
-        let sum =
-            Panel { unit: String::new(), lines: vec![line("all", 1.0, true)], is_histogram: false };
+        let sum = Panel {
+            unit: String::new(),
+            lines: vec![line("all", 1.0, true)],
+            is_histogram: false,
+            heat: Vec::new(),
+        };
         assert_eq!(separate_sum(sum.clone()), [sum]);
     }
 
     #[test]
     fn what_the_heading_names_is_not_named_again() {
         let label = |unit: &str, lines: Vec<Line>| {
-            without_repeated_label(Panel { unit: unit.to_owned(), lines, is_histogram: false })
-                .lines[0]
+            without_repeated_label(Panel {
+                unit: unit.to_owned(),
+                lines,
+                is_histogram: false,
+                heat: Vec::new(),
+            })
+            .lines[0]
                 .label
                 .clone()
         };

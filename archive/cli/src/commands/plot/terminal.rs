@@ -1,6 +1,6 @@
 //! A plot in the terminal: a chart for each line, one for all quantiles of a histogram.
 
-use mmv_chart::{Chart, Point};
+use mmv_chart::{Chart, Line, Point};
 
 use super::Caption;
 use crate::image::Panel;
@@ -11,37 +11,46 @@ const HEIGHTS: [(usize, usize); 3] = [(1, 18), (2, 13), (4, 10)];
 const MIN_HEIGHT: usize = 8;
 
 /// All charts, one below the other.
-pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize) -> String {
+pub(super) fn render(caption: &Caption, panels: &[Panel], width: usize, colored: bool) -> String {
     let mut out = format!("{}\n{}\n", caption.title, caption.subtitle);
     let charts = |panel: &Panel| if panel.is_histogram { 1 } else { panel.lines.len() };
     let count: usize = panels.iter().map(charts).sum();
     let height =
         HEIGHTS.iter().find(|(most, _)| count <= *most).map_or(MIN_HEIGHT, |(_, height)| *height);
-    let mut draw = |title: &str, lines: &[&[Point]]| {
+    for panel in panels {
         let chart = Chart::new(width, height)
-            .title(title)
             .from_zero(true)
             .marks(&caption.marks)
             .time_labels(|seconds| caption.clock.label(seconds));
         out.push('\n');
-        out.push_str(&chart.render_all(lines));
-    };
-    for panel in panels {
-        if panel.is_histogram {
+        if !panel.heat.is_empty() {
+            out.push_str(&chart.title(&panel.unit).render_heat(&panel.heat, colored));
+        } else if panel.is_histogram {
             let labels: Vec<&str> = panel.lines.iter().map(|line| line.label.as_str()).collect();
             let title = format!("{}; from above {}", panel.unit, labels.join(", "));
             let lines: Vec<&[Point]> = panel.lines.iter().map(|line| &*line.points).collect();
-            draw(&title, &lines);
-            continue;
-        }
-        for line in &panel.lines {
-            draw(&title(&line.label, &panel.unit), &[&line.points]);
+            out.push_str(&chart.title(&title).render_all(&lines));
+        } else {
+            out.push_str(&separate(panel, caption, (width, height)));
         }
     }
     if !caption.marks.is_empty() {
         out.push_str("\u{25b2} a program began\n");
     }
     out
+}
+
+/// A chart for each line.
+fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -> String {
+    let chart = |line: &Line| {
+        Chart::new(width, height)
+            .title(&title(&line.label, &panel.unit))
+            .from_zero(true)
+            .marks(&caption.marks)
+            .time_labels(|seconds| caption.clock.label(seconds))
+            .render(&line.points)
+    };
+    panel.lines.iter().map(chart).collect::<Vec<_>>().join("\n")
 }
 
 /// The label of the line, unless the heading has it, and the heading of the panel.

@@ -1,0 +1,244 @@
+//! Heat maps: how much is where, over time and over the logarithm of values.
+
+use std::fmt::Write as _;
+
+use crate::{Chart, axis};
+
+/// The least value that has a logarithm of its own: zero is drawn below one.
+const LEAST: f64 = 0.5;
+/// Characters from nothing to the most.
+const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
+/// Colors of a terminal with 256 of them, from little to much.
+const COLORS: [u8; 11] = [17, 53, 89, 125, 161, 197, 203, 209, 215, 221, 227];
+
+/// What was counted in a span of time and a range of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeatCell {
+    /// From the first time to the last.
+    pub time: (f64, f64),
+    /// From the least value to the one after the greatest.
+    pub value: (f64, f64),
+    /// How many; more than 0.
+    pub count: f64,
+}
+
+/// The axes of a heat map.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeatAxes {
+    /// The first and the last time.
+    pub span: (f64, f64),
+    low: f64,
+    high: f64,
+}
+
+impl HeatAxes {
+    /// Those that have room for all cells; `None` without any.
+    pub fn of(cells: &[HeatCell]) -> Option<Self> {
+        let counted = cells.iter().filter(|cell| cell.count > 0.0);
+        let times = counted.clone().flat_map(|cell| [cell.time.0, cell.time.1]);
+        let values = counted.flat_map(|cell| [cell.value.0, cell.value.1]);
+        let span = axis::range(times.filter(|time| time.is_finite()))?;
+        let (low, high) = axis::range(values.filter(|value| value.is_finite()))?;
+        let (low, high) = (low.max(LEAST), high.max(2.0 * LEAST));
+        Some(Self {
+            span,
+            low: low.ln(),
+            high: if low < high { high.ln() } else { low.ln() + 1.0 },
+        })
+    }
+
+    /// The same with another span of time.
+    #[must_use]
+    pub fn over(self, span: (f64, f64)) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Where a value is, from 0 for the least one to 1.
+    pub fn height(&self, value: f64) -> f64 {
+        (value.max(LEAST).ln() - self.low) / (self.high - self.low)
+    }
+
+    /// Round values and their labels, lowest first: about `wanted` of them.
+    pub fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
+        let decades = (self.high - self.low) / std::f64::consts::LN_10;
+        let steps: &[f64] = if wanted as f64 >= 3.0 * decades { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let skipped = (decades / wanted.max(1) as f64).ceil().max(1.0) as i32;
+        let powers = (0..20).filter(|power| power % skipped == 0);
+        let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
+        let inside = all.filter(|value| (0.0..=1.0).contains(&self.height(*value)));
+        inside.map(|value| (value, label(value))).collect()
+    }
+
+    /// The share of the largest count, from 0 to 1, in each of `rows` lines, the highest
+    /// values first, and `columns` parts of the time.
+    pub fn shares(&self, cells: &[HeatCell], columns: usize, rows: usize) -> Vec<Vec<f64>> {
+        let mut grid = vec![vec![0.0; columns]; rows];
+        let length = self.span.1 - self.span.0;
+        let part = |time: f64| if length > 0.0 { (time - self.span.0) / length } else { 0.0 };
+        for cell in cells.iter().filter(|cell| cell.count > 0.0) {
+            let across = covered(part(cell.time.0), part(cell.time.1), columns);
+            let up = covered(self.height(cell.value.0), self.height(cell.value.1), rows);
+            for row in up {
+                let line = grid.get_mut(rows - 1 - row).map(Vec::as_mut_slice);
+                let line = line.and_then(|line| line.get_mut(across.clone()));
+                line.into_iter().flatten().for_each(|share| *share += cell.count);
+            }
+        }
+        let most = grid.iter().flatten().fold(0.0, |most: f64, count| most.max(*count));
+        grid.iter_mut().flatten().for_each(|count| *count /= most.max(f64::MIN_POSITIVE));
+        grid
+    }
+}
+
+/// Those of `cells` equal parts whose centers are between two places from 0 to 1; the one
+/// around their middle if there is none.
+fn covered(low: f64, high: f64, cells: usize) -> std::ops::Range<usize> {
+    let (low, high) = (low * cells as f64, high * cells as f64);
+    let (first, end) = ((low - 0.5).ceil().max(0.0) as usize, (high - 0.5).ceil() as usize);
+    let end = end.min(cells);
+    if first < end {
+        return first..end;
+    }
+    let middle = (f64::midpoint(low, high).max(0.0) as usize).min(cells.saturating_sub(1));
+    middle..(middle + 1).min(cells)
+}
+
+/// `500`, `20k`, `1M`.
+fn label(value: f64) -> String {
+    let thousands = ((value.log10() + 1e-9) / 3.0).max(0.0) as usize;
+    let suffix = ["", "k", "M", "G", "T", "P"].get(thousands).copied();
+    match suffix {
+        Some(suffix) => format!("{}{suffix}", (value / 1000f64.powi(thousands as i32)).round()),
+        None => format!("{value:.0e}"),
+    }
+}
+
+impl Chart<'_> {
+    /// Draws a heat map: time from left to right, values on a logarithmic axis, and how much
+    /// was counted as a character, or with `colored` as the background of a blank.
+    ///
+    /// Lines are no wider than the chart, not counting the codes of colors.
+    pub fn render_heat(&self, cells: &[HeatCell], colored: bool) -> String {
+        let mut out = self.heading();
+        let Some(axes) = HeatAxes::of(cells) else {
+            out.push_str("(no values)\n");
+            return out;
+        };
+        let rows = self.rows();
+        let mut labels: Vec<Option<String>> = vec![None; rows];
+        for (value, text) in axes.ticks(rows / 2) {
+            let row = (axes.height(value) * rows as f64) as usize;
+            if let Some(label) = labels.get_mut(rows - 1 - row.min(rows - 1)) {
+                label.get_or_insert(text);
+            }
+        }
+        let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
+        let columns = self.columns(margin);
+        for (label, shares) in labels.iter().zip(axes.shares(cells, columns, rows)) {
+            let edge = if label.is_some() { '\u{2524}' } else { '\u{2502}' };
+            let shaded = if colored { colors(&shares) } else { characters(&shares) };
+            let line = format!("{:>margin$} {edge}{shaded}", label.as_deref().unwrap_or(""));
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        self.push_times(&mut out, axes.span, margin, columns);
+        out
+    }
+}
+
+/// The place among `steps` of a share above 0: the root, so that little is seen as well.
+fn step(share: f64, steps: usize) -> usize {
+    ((share.sqrt() * steps as f64) as usize).min(steps - 1)
+}
+
+fn characters(shares: &[f64]) -> String {
+    let shade = |share: &f64| match *share {
+        share if share > 0.0 => SHADES.get(1 + step(share, SHADES.len() - 1)).copied(),
+        _ => SHADES.first().copied(),
+    };
+    shares.iter().filter_map(shade).collect()
+}
+
+fn colors(shares: &[f64]) -> String {
+    let mut out = String::new();
+    let color = |share: &f64| {
+        (*share > 0.0).then(|| COLORS.get(step(*share, COLORS.len())).copied()).flatten()
+    };
+    let mut last = None;
+    for color in shares.iter().map(color) {
+        if color != last {
+            let code = color.map_or("0".to_owned(), |color| format!("48;5;{color}"));
+            let _ = write!(out, "\u{1b}[{code}m");
+        }
+        out.push(' ');
+        last = color;
+    }
+    if last.is_some() {
+        out.push_str("\u{1b}[0m");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(time: f64, value: (f64, f64), count: f64) -> HeatCell {
+        HeatCell { time: (time, time + 1.0), value, count }
+    }
+
+    /// Ten seconds: 100 of 10..20 in each, and in the last one 4 of 1000..2000.
+    fn cells() -> Vec<HeatCell> {
+        let mut cells: Vec<_> = (0..10).map(|t| cell(f64::from(t), (10.0, 20.0), 100.0)).collect();
+        cells.push(cell(9.0, (1000.0, 2000.0), 4.0));
+        cells
+    }
+
+    #[test]
+    fn cells_are_where_their_times_and_values_are() {
+        let cells = cells();
+        let axes = HeatAxes::of(&cells).unwrap();
+        assert_eq!(axes.span, (0.0, 10.0));
+        // From 10 to 2000 are 7.64 doublings, a line for each.
+        let grid = axes.shares(&cells, 10, 8);
+        assert_eq!(grid[7], [1.0; 10]);
+        assert!((grid[0][9] - 0.04).abs() < 1e-9);
+        assert!(grid[0][..9].iter().chain(&grid[4]).all(|share| *share == 0.0), "{grid:?}");
+        let ticks: Vec<String> = axes.ticks(8).into_iter().map(|(_, label)| label).collect();
+        assert_eq!(ticks, ["10", "20", "50", "100", "200", "500", "1k", "2k"]);
+        assert_eq!(axes.ticks(3).len(), 3, "powers of ten");
+    }
+
+    #[test]
+    fn parts_of_a_map_add_up_and_wide_cells_fill_it() {
+        let narrow: Vec<_> = (0..100).map(|t| cell(f64::from(t), (1.0, 2.0), 1.0)).collect();
+        let axes = HeatAxes::of(&narrow).unwrap();
+        assert_eq!(axes.shares(&narrow, 10, 1), [[1.0; 10]]);
+        let wide = [cell(0.0, (1.0, 1024.0), 3.0)];
+        let axes = HeatAxes::of(&wide).unwrap();
+        assert_eq!(axes.shares(&wide, 4, 5), [[1.0; 4]; 5]);
+    }
+
+    #[test]
+    fn a_map_is_text_of_the_given_size() {
+        let chart = Chart::new(40, 10).title("latency");
+        let plain = chart.render_heat(&cells(), false);
+        assert_eq!(plain.lines().count(), 10);
+        assert!(plain.lines().all(|line| line.chars().count() <= 40), "{plain}");
+        let rows: Vec<&str> = plain.lines().skip(1).take(7).collect();
+        assert!(rows[6].ends_with("@@@@@@@@@@") && rows[0].ends_with(" ::::"), "{plain}");
+        let colored = chart.render_heat(&cells(), true);
+        assert!(colored.contains("\u{1b}[48;5;227m") && !colored.contains('@'), "{colored}");
+        let open = colored.lines().filter(|line| line.contains("[48;5;"));
+        assert!(open.clone().count() >= 2 && open.clone().all(|line| line.ends_with("\u{1b}[0m")));
+        assert_eq!(chart.render_heat(&[], false), "latency\n(no values)\n");
+    }
+
+    #[test]
+    fn extreme_cells_do_not_break_the_map() {
+        for (low, high) in [(0.0, 0.0), (0.0, 1.0), (1.0, f64::MAX), (f64::NAN, f64::INFINITY)] {
+            let cells = [cell(0.0, (low, high), 1.0), cell(1e12, (low, high), f64::MAX)];
+            let text = Chart::new(40, 8).render_heat(&cells, false);
+            assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        }
+    }
+}

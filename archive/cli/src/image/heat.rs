@@ -1,0 +1,71 @@
+//! A panel with a heat map.
+
+use mmv_chart::HeatAxes;
+use plotters::prelude::{DrawingBackend, RGBColor};
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::Panel;
+use super::panel::{Frame, PER_TICK, SMALL};
+use super::sheet::{Drawn, FAINT, GREY, Sheet};
+
+/// The color of little, of the middle and of the most.
+const COLORS: [[f64; 3]; 3] = [[222.0, 235.0, 247.0], [66.0, 146.0, 198.0], [8.0, 36.0, 94.0]];
+/// The height of a cell at least, in heights of text.
+const CELL: f64 = 0.5;
+
+/// Draws a panel; `times` are the ticks of the time axis.
+pub(super) fn draw<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panel: &Panel,
+    frame: &Frame,
+    times: &[(i32, String)],
+) -> Drawn<DB> {
+    let Some(axes) = HeatAxes::of(&panel.heat).map(|axes| axes.over(frame.span)) else {
+        return Ok(());
+    };
+    let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
+    let above = (frame.left, frame.top - sheet.ems(0.5));
+    sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
+    let (width, height) = (frame.right - frame.left, frame.bottom - frame.top);
+    for (x, _) in times {
+        sheet.line(&[(*x, frame.top), (*x, frame.bottom)], FAINT, 0.07)?;
+    }
+    for (value, text) in axes.ticks((f64::from(height) / (sheet.em * 2.0 * PER_TICK)) as usize) {
+        let y = frame.bottom - (axes.height(value) * f64::from(height)).round() as i32;
+        sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;
+        let anchor = (frame.left - sheet.ems(0.5), y);
+        sheet.text(&text, anchor, SMALL, GREY, (HPos::Right, VPos::Center))?;
+    }
+    let rows = ((f64::from(height) / (sheet.em * CELL)) as usize).max(1);
+    let intervals = panel.heat.iter().map(|cell| cell.time.1 - cell.time.0);
+    let shortest = intervals.filter(|length| *length > 0.0).fold(f64::INFINITY, f64::min);
+    let columns = ((frame.span.1 - frame.span.0) / shortest).round() as usize;
+    let columns = columns.clamp(1, (width as usize / 2).max(1));
+    let shares = axes.shares(&panel.heat, columns, rows);
+    let edge = |begin: i32, length: i32, place: usize, of: usize| {
+        begin + (f64::from(length) * place as f64 / of as f64).round() as i32
+    };
+    for (row, shares) in shares.iter().enumerate() {
+        let (top, bottom) =
+            (edge(frame.top, height, row, rows), edge(frame.top, height, row + 1, rows));
+        for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            let left = edge(frame.left, width, column, columns);
+            let right = edge(frame.left, width, column + 1, columns);
+            sheet.fill([(left, top), (right, bottom)], color(*share))?;
+        }
+    }
+    sheet.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], GREY, 0.08)
+}
+
+/// The color of a share of the most, by its root, so that little is seen as well.
+fn color(share: f64) -> RGBColor {
+    let [low, middle, high] = COLORS;
+    let place = 2.0 * share.sqrt().clamp(0.0, 1.0);
+    let (from, to, part) =
+        if place < 1.0 { (low, middle, place) } else { (middle, high, place - 1.0) };
+    let [red, green, blue] = [0, 1, 2].map(|n: usize| match (from.get(n), to.get(n)) {
+        (Some(from), Some(to)) => (from + (to - from) * part).round() as u8,
+        _ => 0,
+    });
+    RGBColor(red, green, blue)
+}
