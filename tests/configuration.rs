@@ -55,11 +55,48 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
                 [[group]]\nname = \"slow\"\nmetrics = [\"mmv.b\"]\ninterval = \"1m\"\n";
     let file = config(&scratch, text);
     let good = mmv_agent(&["check-config"], &file);
-    assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
+    assert!(good.status.success(), "{good:?}");
     let groups = "slow each 60s, mmv-agent rarely each 600s, mmv-agent each 60s, default each 2s";
     let expected =
         format!("{}: valid: MMV files in /m, archives in /a; groups: {groups}\n", file.display());
     assert_eq!(String::from_utf8_lossy(&good.stdout), expected);
+}
+
+#[test]
+fn what_a_valid_file_probably_does_not_mean_is_a_warning_of_check_config_and_run() {
+    let scratch = Scratch::new();
+    let (mmv, archives) = (scratch.path().join("mvm"), scratch.path().join("archive"));
+    let text = format!(
+        "mmv-dir = {mmv:?}\narchive-dir = {archives:?}\n[[group]]\nname = \"all\"\nmetrics = \
+         [\"mmv.*\"]\n[[group]]\nname = \"slow\"\nmetrics = [\"mmv.batch\"]\n"
+    );
+    let file = config(&scratch, &text);
+    let expected = [
+        format!("mmv-dir: {}: No such file or directory", mmv.display()),
+        format!("archive-dir: {}: No such file or directory", archives.display()),
+        "group \"slow\" never logs anything: \"all\" above it".to_owned(),
+    ];
+    let checked = mmv_agent(&["check-config"], &file);
+    assert!(checked.status.success(), "{checked:?}");
+    let run = mmv_agent(&["run", "--samples", "1", "--interval", "10ms", "--config"], &file);
+    assert!(run.status.success(), "{run:?}");
+    for output in [checked, run] {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        for line in &expected {
+            let warns = |found: &str| found.contains("warning: ") && found.contains(line.as_str());
+            assert_eq!(stderr.lines().filter(|found| warns(found)).count(), 1, "{line}: {stderr}");
+        }
+        assert!(
+            !stderr.contains("own metrics unavailable")
+                || stderr.contains("mvm: create a file in this directory"),
+            "{stderr}"
+        );
+    }
+    // A good one has none.
+    fs::create_dir_all(&mmv).expect("a directory");
+    let text = text.replace("mmv.*", "mmv.batch.*");
+    let good = mmv_agent(&["check-config"], &config(&scratch, &text));
+    assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
 }
 
 #[test]

@@ -15,12 +15,13 @@ mod own_groups;
 mod pmlogger;
 mod settings;
 mod values;
+mod warnings;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use directories::from_systemd;
-pub(crate) use directories::{find_mmv_file, sockets};
+pub(crate) use directories::{find_mmv_file, missing_mmv_file, sockets};
 pub(crate) use error::ConfigError;
 pub(crate) use invocation::Invocation;
 pub(crate) use settings::{

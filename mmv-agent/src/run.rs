@@ -92,6 +92,7 @@ pub(crate) fn run(invocation: &Invocation) -> Result<Summary, Error> {
     let host = Host::here();
     let status = settings.fixed.destination.socket(&host.name);
     info!("{}", settings.fixed.prepare(status.as_deref()));
+    settings.warnings().iter().for_each(|warning| warn!("{warning}"));
     descriptor_budget::raise_limit();
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };

@@ -35,7 +35,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) enum Error {
     /// No agent answers, or no longer.
     #[error(
-        "{}: no agent answers: {source}; --archive-dir names the directory of a running agent",
+        "{}: no agent answers: {source}; start one with \"mmv-agent run\", or name the directory \
+         of its archives with --archive-dir",
         socket.display()
     )]
     NoAgent {

@@ -13,7 +13,7 @@ use clap_complete::Shell;
 
 use super::recording::Recording;
 use super::{capture, demo, inspect};
-use crate::config::{Invocation, find_mmv_file, parse_duration, sockets};
+use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration, sockets};
 use crate::control::{status_socket, stderr_log};
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::host::Host;
@@ -38,6 +38,9 @@ enum Command {
     Run(Invocation),
     /// Check a configuration and print a one-line summary: directories, groups and
     /// their intervals.
+    ///
+    /// Warns on standard error of directories that are missing, and of groups that can
+    /// never log anything since groups above them take all of their metrics.
     ///
     /// Exit status: 0 valid, 78 invalid: the error has file, line, column and key.
     CheckConfig(CheckOptions),
@@ -210,6 +213,9 @@ fn check_command(options: CheckOptions) -> ExitCode {
         Ok(settings) => {
             let files = [&invocation.config, &invocation.pmlogger_config].into_iter().flatten();
             let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+            for warning in settings.warnings() {
+                say(&format!("{}: warning: {warning}", files.join(", ")));
+            }
             // With a closed stdout the exit status suffices.
             let _ = writeln!(io::stdout(), "{}: valid: {}", files.join(", "), settings.summary());
             ExitCode::from(EXIT_OK)
@@ -250,6 +256,9 @@ fn inspect_command(options: &InspectOptions) -> ExitCode {
     let file = find_mmv_file(&options.file);
     let report = match inspect::inspect(&file) {
         Ok(report) => report,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return fail(&missing_mmv_file(&file), EXIT_IO);
+        }
         Err(error) => {
             let denied = error.kind() == io::ErrorKind::PermissionDenied;
             let code = if denied { EXIT_PERMISSION } else { EXIT_IO };

@@ -5,6 +5,7 @@
 //! places as the programs and commands of that user, whatever starts first.
 
 use std::env;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use mmv_format::directory::{MmvDirectory, Reason, SYSTEM_ARCHIVES, UserDirectories};
@@ -19,6 +20,8 @@ use tracing::warn;
 const SOCKET: &str = "status.sock";
 /// Its path with our unit.
 const UNIT_SOCKET: &str = "/run/mmv-agent/status.sock";
+/// How many files are listed where one is missing.
+const LISTED: usize = 10;
 /// Our part of the user's directories.
 const OURS: &str = "mmv-agent";
 
@@ -32,11 +35,32 @@ pub(crate) fn mmv_dir() -> PathBuf {
 /// of MMV files, unless the current directory has an MMV file of that name; the program of
 /// that name may be there.
 pub(crate) fn find_mmv_file(file: &Path) -> PathBuf {
-    let is_name = file.components().eq(file.file_name().map(Component::Normal));
     let is_meant = || open(file).and_then(|file| read_header(&file)).is_some_and(is_mmv);
     let published = || Some(mmv_dir().join(file)).filter(|path| path.exists());
-    let published = if is_name && !is_meant() { published() } else { None };
+    let published = if is_name(file) && !is_meant() { published() } else { None };
     published.unwrap_or_else(|| file.to_owned())
+}
+
+/// What to say of a file that does not exist: a name alone is that of a published file as
+/// well.
+pub(crate) fn missing_mmv_file(file: &Path) -> String {
+    let directory = mmv_dir();
+    let missing = format!("{}: no such file", file.display());
+    if !is_name(file) {
+        return missing;
+    }
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    let more = if names.len() > LISTED { ", ..." } else { "" };
+    names.truncate(LISTED);
+    let there = if names.is_empty() { "which has none".to_owned() } else { names.join(", ") };
+    format!("{missing} here or in {}: {there}{more}", directory.display())
+}
+
+fn is_name(file: &Path) -> bool {
+    file.components().eq(file.file_name().map(Component::Normal))
 }
 
 fn is_mmv(header: Header) -> bool {
@@ -66,6 +90,13 @@ fn user_archives() -> Option<PathBuf> {
 /// Whether these are the archives of this user by default.
 pub(super) fn are_of_the_user(archives: &Path) -> bool {
     user_archives().as_deref() == Some(archives)
+}
+
+/// Whether `mmv-agent run` creates a directory of MMV files, which is the default one.
+pub(super) fn is_made_by_run(directory: &Path) -> bool {
+    let chosen = MmvDirectory::choose();
+    let makes = matches!(chosen.reason(), Reason::System | Reason::Runtime | Reason::State);
+    makes && directory == chosen.path() && !is_system_service()
 }
 
 /// Creates the directory of MMV files if it is the default one; a failure is for the log.

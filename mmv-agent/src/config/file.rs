@@ -14,6 +14,9 @@ use toml::de::{DeTable, Deserializer};
 use super::error::ConfigError;
 use super::{FixedSettings, ReloadableSettings, Settings};
 
+/// How alike two names are, from 0 to 1, of which one was probably meant.
+const LEAST_LIKENESS: f64 = 0.6;
+
 /// The settings of a file.
 ///
 /// # Errors
@@ -29,6 +32,25 @@ pub(super) fn read(file: &Path) -> Result<Settings, ConfigError> {
 type Wrong = (Option<Range<usize>>, String);
 
 fn parse(text: &str) -> Result<Settings, Wrong> {
+    parse_keys(text).map_err(|(span, message)| (span, with_suggestion(message)))
+}
+
+/// Adds the name that was probably meant to a message that lists all of them.
+fn with_suggestion(message: String) -> String {
+    if !message.starts_with("unknown ") {
+        return message;
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let wanted = names.next().unwrap_or_default();
+    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(wanted, name);
+    let best = names.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    match best.filter(|name| likeness(name) >= LEAST_LIKENESS) {
+        Some(name) => format!("{message}; did you mean `{name}`?"),
+        None => message,
+    }
+}
+
+fn parse_keys(text: &str) -> Result<Settings, Wrong> {
     let wrong = |error: toml::de::Error| (error.span(), error.message().to_owned());
     let table = DeTable::parse(text).map_err(wrong)?;
     let part = |keys| Deserializer::from(Spanned::new(table.span(), keys));
@@ -262,6 +284,22 @@ mod tests {
     fn an_unknown_key_is_compared_with_all_keys() {
         let error = read("archive-dirr = \"/a\"").unwrap_err();
         assert!(error.contains("`interval`") && error.contains("`archive-dir`"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_or_word_is_compared_with_the_known_ones() {
+        for (text, expected) in [
+            ("mmv_dir = \"/a\"", Some("mmv-dir")),
+            ("intervall = \"1s\"", Some("interval")),
+            ("[limits]\nqueu = \"1MB\"", Some("queue")),
+            ("[[group]]\nmetrics = [\"a\"]\nlog = \"on_change\"", Some("on-change")),
+            ("[compression]\nmethod = \"zst\"", Some("zstd")),
+            ("colour = 1", None),
+        ] {
+            let error = read(text).unwrap_err();
+            let question = expected.map(|name| format!("; did you mean `{name}`?"));
+            assert!(error.ends_with(question.as_deref().unwrap_or("`")), "{error}");
+        }
     }
 
     #[test]

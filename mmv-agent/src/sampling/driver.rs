@@ -310,6 +310,7 @@ impl Driver {
         for key in self.settings.reload(settings) {
             warn!(key, "changed; takes effect at the next start");
         }
+        self.settings.group_warnings().iter().for_each(|warning| warn!("{warning}"));
         let settings = &self.settings.reloadable;
         let interval = |own: &Option<FlightRecorderSettings>| Some(own.as_ref()?.interval);
         if interval(&settings.flight_recorder) != interval(&before) {

@@ -174,7 +174,8 @@ impl Report {
     /// The report on an open file, whose path is `path`.
     pub(crate) fn of(path: &Path, file: &File) -> Self {
         let size = file.metadata().map_or(0, |metadata| metadata.len());
-        let head = read_header(file);
+        // What has another beginning has no header.
+        let head = read_header(file).filter(|head| head.magic == layout::MAGIC);
         let toc = head.as_ref().map_or_else(Vec::new, |head| read_toc(file, head.toc_count));
         let mut report = Self {
             file: path.display().to_string(),

@@ -124,3 +124,13 @@ fn the_damaged_files_of_the_corpus_get_their_verdicts() {
         assert_eq!(json_of(&report)["file"], bad.join(file).display().to_string());
     }
 }
+
+#[test]
+fn a_file_that_is_no_mmv_file_has_no_header() {
+    let report = inspect("/etc/passwd".as_ref()).unwrap();
+    let text = text_of(&report);
+    assert!(report.header.is_none() && report.toc.is_empty(), "{text}");
+    assert!(text.contains("refused: it is no MMV file: it begins with \"root\", not"), "{text}");
+    assert_eq!(exit_code(&report), 65);
+    assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2, "{text}");
+}

@@ -23,7 +23,10 @@ pub enum Refusal {
         found: u64,
     },
     /// The first four bytes are not `MMV\0`.
-    #[error("magic {found:02x?} is not 4d 4d 56 00")]
+    #[error(
+        "it is no MMV file: it begins with \"{found}\", not with \"MMV\" and a NUL",
+        found = found.escape_ascii()
+    )]
     Magic {
         /// The first four bytes.
         found: [u8; 4],
