@@ -19,7 +19,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use mmv_format::layout::Header;
-use mmv_writer::{Counter, Gauge, Label, Published, Registry, RegistryBuilder, Text, Units};
+use mmv_writer::{
+    Buckets, Counter, Gauge, Label, Published, Registry, RegistryBuilder, Text, Units,
+};
 use pcp_archive::OwnedValue;
 
 use crate::config::{Destination, Settings};
@@ -305,6 +307,33 @@ fn with_the_sentinel_flag_values_come_and_go() {
     assert_eq!(log.series("mmv.app.text"), [None, on.clone(), on]);
     assert_eq!(log.series("mmv.app.count"), u64s(&[1, 1, 1]));
     assert!(log.entries.iter().all(|entry| entry.sets == 3), "a set stays without values");
+}
+
+#[test]
+fn a_live_file_that_gets_the_sentinel_flag_is_read_with_it_from_then_on() {
+    let mut rig = Rig::new();
+    let registry = builder(&rig, "app").live().build().unwrap();
+    let level: Gauge<i64> = registry.gauge("level").build().unwrap();
+    level.set(-1);
+    registry.announce();
+    rig.tick();
+    let buckets = registry.buckets(Buckets::new(0, 3)).unwrap();
+    let took = registry.counter::<u64>("took").build_histogram(&buckets).unwrap();
+    took.record(2);
+    registry.announce();
+    // The first tick finds the new generation, the second one reads by it.
+    rig.tick();
+    rig.tick();
+    level.set(-2);
+    rig.tick();
+    let log = rig.finish();
+    let levels = log.series("mmv.app.level");
+    assert_eq!(levels.first(), Some(&Some(OwnedValue::I64(-1))), "a value like others");
+    assert_eq!(levels[levels.len() - 2..], [None, Some(OwnedValue::I64(-2))]);
+    let keys = log.keys();
+    let is_bucket = |key: &&str| key.starts_with("mmv.app.took.bucket");
+    let hit: Vec<_> = keys.iter().map(AsRef::as_ref).filter(is_bucket).collect();
+    assert_eq!(hit, ["mmv.app.took.bucket[2..3]"], "only the bucket that was hit");
 }
 
 #[test]
