@@ -512,7 +512,7 @@ fn a_reader_that_closes_the_output_is_no_error() {
 }
 
 #[test]
-fn a_long_dump_has_all_records_in_order_up_to_the_damage() {
+fn a_long_dump_has_all_whole_records_in_order() {
     const RECORDS: u64 = 20_000;
     const FIRST: u64 = 1 << 40;
     let (_directory, base, mut writer) = archives::begin("long", WriterOptions::default());
@@ -542,5 +542,6 @@ fn a_long_dump_has_all_records_in_order_up_to_the_damage() {
     let output = run(&base, "dump", &[]);
     assert_eq!(output.status.code(), Some(65));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(values(&text), &all[..damaged as usize]);
+    let whole: Vec<_> = all.into_iter().filter(|n| *n != damaged).collect();
+    assert_eq!(values(&text), whole);
 }

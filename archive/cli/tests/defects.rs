@@ -234,3 +234,36 @@ fn index_entries_beyond_a_file_and_of_missing_volumes_are_marked() {
     let printed = changed(0, &[]);
     assert!(!printed.contains("Error") && !printed.contains("Warning"), "{printed}");
 }
+
+#[test]
+fn a_damaged_record_costs_itself_alone() {
+    let (_directory, base) = archive();
+    let lines = |output: &Output| text(&output.stdout).lines().count();
+    let whole = run("dump", &base);
+    // The instance of a value of the second record becomes negative.
+    let data = base.with_extension("0");
+    let bytes = fs::read(&data).unwrap();
+    let size = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let second = size(0) + size(size(0));
+    let value = 7_u64.to_be_bytes();
+    let none = bytes[second..].windows(4).position(|word| word == [0xff; 4]).unwrap();
+    let mut changed = bytes.clone();
+    changed[second + none + 3] = 0xfe;
+    assert!(bytes.windows(8).any(|word| word == value), "the values are there");
+    fs::write(&data, changed).unwrap();
+    let output = run("dump", &base);
+    assert_eq!(output.status.code(), Some(65));
+    let complaints = text(&output.stderr);
+    let expected = format!("acme.0: offset {second}: ");
+    assert!(complaints.contains(&expected), "{expected} in {complaints}");
+    assert!(complaints.contains(&format!("; {} bytes passed by\n", size(second))), "{complaints}");
+    // Of three records of as many lines, the first and the last are printed.
+    assert_eq!(lines(&output) * 3, lines(&whole) * 2);
+    let json = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("dump")
+        .arg(&base)
+        .arg("--json")
+        .output()
+        .unwrap();
+    assert_eq!((lines(&json), json.status.code()), (2, Some(65)));
+}

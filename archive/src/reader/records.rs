@@ -144,8 +144,14 @@ impl Records<'_> {
         }
     }
 
-    /// Moves past a damaged record; see [`ArchiveRecords::skip_damage`].
-    pub(crate) fn skip_damage(&mut self) -> Result<(u64, Option<Timestamp>)> {
+    /// Moves from a damaged record, at which [`next`](Self::next) failed, to the next whole
+    /// one of its volume, or to the next volume. Returns how many bytes are between, and
+    /// the time of that record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io).
+    pub fn skip_damage(&mut self) -> Result<(u64, Option<Timestamp>)> {
         self.inside.skip_damage()
     }
 

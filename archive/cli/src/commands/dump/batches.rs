@@ -77,8 +77,11 @@ impl Feeder<'_> {
         let read = loop {
             let record = match records.next() {
                 Ok(Some(record)) => record,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
+                Ok(None) => break records.finish(),
+                Err(failure) => match records.pass_by(failure) {
+                    Ok(()) => continue,
+                    Err(failure) => break Err(failure),
+                },
             };
             if !has_start && options.shows(&record) {
                 print_reversed(dump, record.timestamp());

@@ -32,7 +32,15 @@ struct Set<'a> {
 /// Prints the records.
 pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
     let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
-    while let Some(record) = records.next()? {
+    loop {
+        let record = match records.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => return records.finish(),
+            Err(failure) => {
+                records.pass_by(failure)?;
+                continue;
+            }
+        };
         let sets = sets(dump, &record, options.chosen)?;
         if sets.is_empty() && !(record.is_mark() && options.marks) {
             continue;
@@ -40,7 +48,6 @@ pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), 
         let time = json_time(record.timestamp());
         dump.out.json_line(&Line { time, mark: record.is_mark(), sets })?;
     }
-    Ok(())
 }
 
 fn sets<'r>(

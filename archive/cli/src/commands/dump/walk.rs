@@ -1,9 +1,13 @@
 //! The records of a window of time, in either direction.
 
-use pcp_archive::{Archive, Record, Records};
+use pcp_archive::{Archive, Error, Record, Records};
 
 use crate::Failure;
+use crate::text::warn;
 use crate::time::Window;
+
+/// How many damaged records are printed.
+const MAX_WARNINGS: u64 = 10;
 
 /// A cursor over the records of a window.
 ///
@@ -14,6 +18,8 @@ pub(super) struct Walk<'a> {
     records: Records<'a>,
     window: Option<Window>,
     reverse: bool,
+    /// How many damaged records were passed by.
+    damaged: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -34,7 +40,7 @@ impl<'a> Walk<'a> {
             (Some(window), false) => archive.records_from(window.start)?,
             (Some(window), true) => archive.records_back_from(window.end)?,
         };
-        Ok(Self { records, window, reverse })
+        Ok(Self { records, window, reverse, damaged: 0 })
     }
 
     /// The next record; `None` after the end of the window.
@@ -49,5 +55,37 @@ impl<'a> Walk<'a> {
             Some(window) if self.reverse => record.timestamp() >= window.start,
             Some(window) => record.timestamp() <= window.end,
         }))
+    }
+
+    /// Passes by the damaged record at which [`next`](Self::next) failed, with a warning.
+    ///
+    /// # Errors
+    ///
+    /// The failure itself if it is not that of a record, and on the way backwards, where
+    /// nothing says how long the damage is.
+    pub(super) fn pass_by(&mut self, failure: Failure) -> Result<(), Failure> {
+        let Failure::Archive(error @ Error::Corrupt { .. }) = &failure else { return Err(failure) };
+        if self.reverse {
+            return Err(failure);
+        }
+        let (bytes, next) = self.records.skip_damage()?;
+        if bytes == 0 && next.is_some() {
+            return Err(failure);
+        }
+        self.damaged += 1;
+        if self.damaged <= MAX_WARNINGS {
+            warn(&format_args!("{error}; {bytes} bytes passed by"));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// [`Failure::Lost`] if damaged records were passed by.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        if let Some(more) = self.damaged.checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+            warn(&format_args!("{more} more damaged records are passed by; see check"));
+        }
+        if self.damaged == 0 { Ok(()) } else { Err(Failure::Lost) }
     }
 }
