@@ -1,11 +1,14 @@
 //! A histogram from a program to a quantile: writer, agent, archive, replay.
 
+use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use metrics::{Unit, describe_histogram, histogram, with_local_recorder};
 use mmv_writer::{Buckets, Registry, Units};
+use pcp_archive::programs::for_each_event;
 use pcp_archive::replay::{Replay, Sample};
-use pcp_archive::{Archive, IndomHistory};
+use pcp_archive::{Archive, IndomHistory, Source};
 
 use crate::harness::agent::Agent;
 use crate::harness::scratch::Scratch;
@@ -68,6 +71,57 @@ fn quantiles_of_a_harvested_histogram_are_those_of_the_values_recorded() {
         assert!(error <= ERROR, "{name}: {found} instead of {expected}");
     }
     assert_eq!(found.last(), Some(&5_000.0), "the stripes add up");
+}
+
+/// By the agent's events: when a run ended, and that the next counted from 0.
+#[test]
+fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
+    let scratch = Scratch::new();
+    let options = ["--interval", "50ms", "--events", "true"];
+    let mut agent = Agent::start_with(&scratch, &options);
+    agent.wait_for("an archive", |base| Archive::open(base).is_ok());
+    let ends = |base: &Path| {
+        let mut count = 0;
+        let archive = Archive::open(base).ok();
+        let source = archive.as_ref().map(Source::from);
+        let span = |source: &Source<'_>| source.start()..=source.end();
+        let read = source.map(|source| {
+            for_each_event(source, span(&source), |event| {
+                count += usize::from(event.is_of("mmv.web.latency") && event.kind == "vanished");
+            })
+        });
+        read.map_or(0, |read| read.map_or(0, |()| count))
+    };
+    let run = |number: usize, values: Range<u64>| {
+        let registry = Registry::builder("web").directory(scratch.mmv_dir()).sentinel();
+        let registry = registry.build().unwrap();
+        let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
+        let counter = registry.counter::<u64>("latency").units(Units::microseconds());
+        let histogram = counter.build_histogram(&buckets).unwrap();
+        let published = registry.publish().unwrap();
+        values.clone().for_each(|number| histogram.record(latency(number)));
+        let sum = values.map(latency).sum::<u64>() as f64;
+        agent.wait_for("the sum", |base| newest(base, "latency.sum") == Some(sum));
+        drop(published);
+        agent.wait_for("the end", |base| ends(base) == number);
+    };
+    run(1, 0..3_000);
+    run(2, 3_000..5_000);
+    assert!(agent.terminate().success());
+
+    let archive = Archive::open(agent.archive()).unwrap();
+    let mut selection = Replay::open(&archive);
+    selection.select("mmv.web.latency");
+    assert_eq!(selection.quantiles(&[0.5, 0.9, 1.0]), 1);
+    let replay = selection.load().unwrap();
+    let sample = replay.at_since(replay.end(), archive.label().start).unwrap();
+    let mut values: Vec<u64> = (0..5_000).map(latency).collect();
+    values.sort_unstable();
+    for (found, rank) in sample.values.iter().zip([2_500, 4_500, 5_000]) {
+        let found = found.first().and_then(|(_, value)| value.as_f64()).expect("a quantile");
+        let expected = values[rank - 1] as f64;
+        assert!((found - expected).abs() / expected <= ERROR, "{found} instead of {expected}");
+    }
 }
 
 /// Each set of labels has a histogram of its own; what another path takes, and what
@@ -143,7 +197,7 @@ fn quantiles_of_the_facades_histograms_are_those_of_each_set_of_labels() {
 }
 
 /// The last value of a metric, added up over its instances.
-fn newest(base: &std::path::Path, metric: &str) -> Option<f64> {
+fn newest(base: &Path, metric: &str) -> Option<f64> {
     let archive = Archive::open(base).ok()?;
     let mut selection = Replay::open(&archive);
     selection.select(&format!("mmv.web.{metric}"));
