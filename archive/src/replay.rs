@@ -171,7 +171,7 @@ impl<'a> Selection<'a> {
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
         for name in &self.derivations.operands {
-            self.chosen.select(name);
+            self.chosen.select_operand(name);
         }
         let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
         if self.gaps == Gaps::Keep

@@ -90,6 +90,7 @@ mod instances;
 mod router;
 pub(crate) mod segments;
 mod selection;
+mod selector;
 
 use std::ops::{Bound, RangeBounds};
 
@@ -101,6 +102,7 @@ pub use crate::column::{Column, Rows};
 pub use chunk::Chunk;
 pub use instances::select_instances;
 pub use selection::{SelectedMetric, Selection};
+pub use selector::{MetricLabels, Selector, SelectorError};
 
 /// The columns of a selection from the first record of a span to its last.
 ///

@@ -56,6 +56,51 @@ pub fn has_unique_keys(json: &[u8]) -> bool {
     true
 }
 
+/// The text of a JSON string, of what is between its quotes. Escapes that JSON does not have
+/// stay as they are.
+///
+/// ```
+/// assert_eq!(pcp_types::json::unescape(r#"a\"b\u00e9\n"#), "a\"b\u{e9}\n");
+/// ```
+#[must_use]
+pub fn unescape(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        text.push_str(before);
+        let (character, len) = escaped(escape).unwrap_or(('\\', 1));
+        text.push(character);
+        rest = escape.get(len..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The character of the escape that a text begins with, and its length.
+fn escaped(text: &str) -> Option<(char, usize)> {
+    let unit = |at: usize| {
+        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    Some(match text.as_bytes().get(1)? {
+        b'n' => ('\n', 2),
+        b't' => ('\t', 2),
+        b'r' => ('\r', 2),
+        b'b' => ('\u{8}', 2),
+        b'f' => ('\u{c}', 2),
+        quoted @ (b'"' | b'\\' | b'/') => (char::from(*quoted), 2),
+        b'u' => {
+            let first = unit(0)?;
+            match char::from_u32(u32::from(first)) {
+                Some(character) => (character, 6),
+                None => (char::decode_utf16([first, unit(6)?]).next()?.ok()?, 12),
+            }
+        }
+        _ => return None,
+    })
+}
+
 /// `text` as a JSON string, with its quotes.
 ///
 /// ```

@@ -7,7 +7,7 @@ use std::path::Path;
 use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
-use pcp_archive::scan::{Selection, select_instances};
+use pcp_archive::scan::{MetricLabels, Selection, Selector, SelectorError, select_instances};
 use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
@@ -38,6 +38,7 @@ pub(crate) fn select_metrics<'a>(
         selection.select("");
     }
     for name in names {
+        selector_of(name, source.metadata())?;
         if selection.select(name) == 0 {
             warn_of_unknown_metric(name, source.metadata());
         }
@@ -53,8 +54,52 @@ pub(crate) fn select_metrics<'a>(
     Ok(selection)
 }
 
+/// What a text on the command line selects. A name that the archive has means that metric,
+/// even if it looks like a selector with labels.
+///
+/// # Errors
+///
+/// [`Failure::Usage`] for a text that is none.
+pub(crate) fn selector_of(text: &str, metadata: &Metadata) -> Result<Selector, Failure> {
+    if metadata.metric_by_name(text).is_some() {
+        return Ok(Selector::of_name(text));
+    }
+    text.parse().map_err(|error: SelectorError| Failure::Usage(error.to_string()))
+}
+
+/// Warns of labels that no instance of the metrics has; false for a selector without labels,
+/// or of metrics that do not exist.
+fn warn_of_unknown_labels(text: &str, metadata: &Metadata) -> bool {
+    let Ok(selector) = text.parse::<Selector>() else { return false };
+    let Some((_, metric)) = metadata.select(selector.name()).next() else { return false };
+    if !selector.has_matchers() {
+        return false;
+    }
+    let labels = MetricLabels::of(metadata, &metric.desc);
+    let known = selector.labels().map(|label| match labels.values(label).as_slice() {
+        [] => format!("there is no label {label}, but {}", listed(&labels.names())),
+        values => format!("{label} is {}", listed(values)),
+    });
+    let known: Vec<String> = known.collect();
+    warn(&format_args!("{text}: no instance has these labels; {}", known.join("; ")));
+    true
+}
+
+/// The first of some texts, and the number of the others.
+fn listed(texts: &[&str]) -> String {
+    let (first, more) = texts.split_at(texts.len().min(MAX_LISTED));
+    match (first.is_empty(), more.len()) {
+        (true, _) => "none at all".to_owned(),
+        (false, 0) => first.join(", "),
+        (false, more) => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 /// Warns of a name that selects no metric, and says which are like it.
 pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
+    if warn_of_unknown_labels(name, metadata) {
+        return;
+    }
     let names = metadata.metrics().iter().flat_map(|metric| &metric.names);
     let alike = similar(name, names.map(AsRef::as_ref));
     let question = match alike.as_slice() {
@@ -120,6 +165,7 @@ pub(crate) fn select_with_derived<'a>(
         selection.select_defined("");
     }
     for name in names {
+        selector_of(name, selection.metadata())?;
         // As in pmrep, a derived metric may be named as well.
         let is_derived = selection.derived().any(|metric| metric.name == *name);
         let found = selection.select(name) + selection.select_defined(name);

@@ -51,13 +51,13 @@ impl Mapping {
         renumbered: &[(String, Pmid)],
     ) -> Result<Self> {
         let mut mapping = Self { keeps_sets: renumbered.is_empty(), ..Self::default() };
-        for selected in selection.metrics() {
+        for (selected, instances) in selection.metrics().iter().zip(selection.instances_by_metric())
+        {
             let pmid = selected.desc.pmid;
             let Some(metric) = selection.source().metadata().metric(pmid) else { continue };
-            let instances = metric.desc.indom.and_then(|indom| {
-                let instances = mapping.indoms.entry(indom);
-                instances.or_insert_with(|| selection.instances_of(indom).map(Arc::new)).clone()
-            });
+            if let Some(indom) = metric.desc.indom {
+                mapping.add_instances(indom, instances.as_ref());
+            }
             mapping.keeps_sets &= instances.is_none();
             mapping.metrics.insert(pmid, Kept { metric: metric.clone(), instances });
         }
@@ -70,6 +70,22 @@ impl Mapping {
         mapping.domains = moves().map(|(old, new)| (old.domain(), new.domain())).collect();
         mapping.clusters = moves().map(|(old, new)| (cluster(old), cluster(new))).collect();
         Ok(mapping)
+    }
+
+    /// Adds to the instances of a domain those that one of its metrics needs.
+    fn add_instances(&mut self, indom: InDom, more: Option<&Arc<HashSet<InstanceId>>>) {
+        match self.indoms.entry(indom) {
+            Entry::Vacant(new) => {
+                new.insert(more.cloned());
+            }
+            Entry::Occupied(mut known) => match (known.get_mut(), more) {
+                (Some(known), Some(more)) if !Arc::ptr_eq(known, more) => {
+                    Arc::make_mut(known).extend(more.iter().copied());
+                }
+                (known @ Some(_), None) => *known = None,
+                _ => {}
+            },
+        }
     }
 
     /// Gives metrics other PMIDs; no two may have one.

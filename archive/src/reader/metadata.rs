@@ -150,6 +150,11 @@ impl Metadata {
         self.labels.iter().map(|(target, history)| (*target, history))
     }
 
+    /// The labels of a target over time; `None` if it never had any.
+    pub fn label_history(&self, target: LabelTarget) -> Option<&LabelHistory> {
+        self.labels.get(&target)
+    }
+
     /// The label sets of a target at a time: one, or for
     /// [`LabelTarget::Instances`] one for each instance. `None` before the
     /// first record of the target.

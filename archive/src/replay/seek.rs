@@ -171,7 +171,10 @@ impl<'a> Selection<'a> {
                 continue;
             };
             let alive = self.lives.iter().filter_map(|lives| lives.get(&indom)).flatten();
-            let alive = alive.filter(|(_, life)| life.overlaps(span));
+            let labelled = self.chosen.labelled_instances(metric.desc.pmid);
+            let alive = alive.filter(|(instance, life)| {
+                life.overlaps(span) && labelled.is_none_or(|some| some.contains(*instance))
+            });
             keys.extend(alive.map(|(instance, _)| (place, Some(*instance))));
         }
         keys

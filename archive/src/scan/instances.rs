@@ -6,12 +6,14 @@
 //! | `sda` | `sda`, `sda disk`, `sdab` | the first two: the part before the first blank counts as well, as in PCP |
 //! | `7` | any but `7` and `7 ...` | the instance with number 7 |
 //! | `7` | `7`, or `7 ...` | that one, whatever its number is |
+//! | `sd*` | `sda`, `sdb disk`, `nvme0` | the first two: `*` is any characters, `?` one |
 //!
 //! All names that the domain ever had count.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
+use pcp_types::names::{is_pattern, matches_pattern};
 
 use crate::{IndomHistory, InstanceId};
 
@@ -40,7 +42,9 @@ pub fn select_instances(
 /// Whether a text is the whole name or the part before its first blank.
 fn is_name(text: &str, name: &str) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
-    text == name || text == first_word
+    text == name
+        || text == first_word
+        || is_pattern(text) && (matches_pattern(text, name) || matches_pattern(text, first_word))
 }
 
 #[cfg(test)]
@@ -60,6 +64,8 @@ mod tests {
         assert!(is_name("0002", "0002 /sbin/getty"));
         assert!(!is_name("000", "0001"));
         assert!(!is_name("0003 sh", "0003"));
+        assert!(is_name("sd?", "sda disk") && is_name("*disk", "sda disk"));
+        assert!(!is_name("sd?", "nvme0") && is_name("a*", "a*"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::select_instances;
+use super::{Selector, select_instances};
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Source, ValueType};
 
 /// A metric that is read.
@@ -39,6 +39,8 @@ pub struct Selection<'a> {
     selected: HashSet<Pmid>,
     /// Names or numbers; all instances if empty.
     instances: Vec<String>,
+    /// The instances of metrics that are selected by labels only.
+    labelled: HashMap<Pmid, HashSet<InstanceId>>,
 }
 
 impl<'a> Selection<'a> {
@@ -46,25 +48,62 @@ impl<'a> Selection<'a> {
     /// and all instances of what will be selected.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
         let (metrics, selected, instances) = (Vec::new(), HashSet::new(), Vec::new());
-        Self { source: source.into(), metrics, selected, instances }
+        Self { source: source.into(), metrics, selected, instances, labelled: HashMap::new() }
     }
 
     /// Adds a metric by its name, or all metrics below a name, or all whose
     /// names a pattern with `*` and `?` matches, in the order of their names;
     /// an empty name adds all there are. A metric that is selected already is
-    /// not added again.
+    /// not added again. With labels, as in `requests{code="500"}`, only the instances that
+    /// have them are read, and metrics without any such instance are not added: see
+    /// [`Selector`].
     ///
     /// Returns how many metrics the name stands for: 0 is a name that the
-    /// archive does not have.
+    /// archive does not have, or a text that is no selector.
     pub fn select(&mut self, name: &str) -> usize {
+        let metadata = self.source.metadata();
+        let is_name = metadata.metric_by_name(name).is_some();
+        let selector = name.parse::<Selector>().ok().filter(Selector::has_matchers);
+        let Some(selector) = selector.filter(|_| !is_name) else {
+            return self.select_all(name);
+        };
+        let mut found = 0;
+        for (leaf, metric, instances) in selector.select(metadata) {
+            found += 1;
+            let pmid = metric.desc.pmid;
+            let is_new = self.selected.insert(pmid);
+            if is_new {
+                self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
+            }
+            match (instances, self.labelled.get_mut(&pmid)) {
+                (Some(more), Some(instances)) => instances.extend(more),
+                (Some(instances), None) if is_new => {
+                    self.labelled.insert(pmid, instances);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn select_all(&mut self, name: &str) -> usize {
         let mut found = 0;
         for (leaf, metric) in self.source.metadata().select(name) {
             found += 1;
+            self.labelled.remove(&metric.desc.pmid);
             if self.selected.insert(metric.desc.pmid) {
                 self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
             }
         }
         found
+    }
+
+    /// Adds a metric as an operand: of one that labels select, the instances stay those.
+    pub(crate) fn select_operand(&mut self, name: &str) {
+        let Some(metric) = self.source.metadata().metric_by_name(name) else { return };
+        if self.selected.insert(metric.desc.pmid) {
+            self.metrics.push(SelectedMetric { name: name.to_owned(), desc: metric.desc });
+        }
     }
 
     /// Adds an instance to those that are read; without any, all are. Metrics
@@ -108,13 +147,22 @@ impl<'a> Selection<'a> {
         Some(select_instances(&self.instances, history).into_iter().collect())
     }
 
+    /// The instances of a metric to which labels limit what is read; `None` if they do not.
+    pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
+        self.labelled.get(&pmid)
+    }
+
     /// For each metric the instances that are read, each domain looked at once.
-    pub(super) fn instances_by_metric(&self) -> Vec<Option<Arc<HashSet<InstanceId>>>> {
+    pub(crate) fn instances_by_metric(&self) -> Vec<Option<Arc<HashSet<InstanceId>>>> {
         let mut by_indom = HashMap::new();
         let mut wanted = |metric: &SelectedMetric| {
             let indom = metric.desc.indom?;
             let instances = by_indom.entry(indom);
-            instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone()
+            let chosen =
+                instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone();
+            let Some(labelled) = self.labelled_instances(metric.desc.pmid) else { return chosen };
+            let is_chosen = |id: &InstanceId| chosen.as_ref().is_none_or(|some| some.contains(id));
+            Some(Arc::new(labelled.iter().copied().filter(is_chosen).collect()))
         };
         self.metrics.iter().map(&mut wanted).collect()
     }

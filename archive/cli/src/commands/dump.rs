@@ -16,7 +16,8 @@ mod records;
 mod walk;
 
 use clap::Args;
-use pcp_archive::{Archive, Pmid, Timestamp, Version};
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::{Archive, InstanceId, Pmid, Timestamp, Version};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
     archive: ArchiveArgument,
 
     /// Metrics whose values are printed: names, branches of the name space, or patterns such as
-    /// "disk.*.read" [default: all]
+    /// "disk.*.read", also with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -116,12 +117,17 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
+/// Metrics, and the instances of some of them.
+type Chosen = (Vec<Pmid>, HashMap<Pmid, HashSet<InstanceId>>);
+
 /// The archive and the output of all sections.
 struct Dump<'a> {
     archive: &'a Archive,
     zone: Zone,
     /// The number of `-x`, 0..=3.
     dates: u8,
+    /// The instances of metrics that are chosen by labels.
+    labelled: HashMap<Pmid, HashSet<InstanceId>>,
     out: &'a mut Output,
 }
 
@@ -141,7 +147,10 @@ impl Arguments {
         let (start, end) = (archive.label().start, archive.end());
         let window = || self.span.window(start, end, zone.time_zone());
         let window = self.span.is_given().then(window).transpose()?;
-        let chosen = self.chosen(archive)?;
+        let (chosen, labelled) = match self.chosen(archive)? {
+            Some((chosen, labelled)) => (Some(chosen), labelled),
+            None => (None, HashMap::new()),
+        };
         let options = records::Options {
             chosen: chosen.as_deref(),
             window,
@@ -149,7 +158,7 @@ impl Arguments {
             marks: chosen.is_none() || self.markrecs,
             sizes: self.sizes || self.all,
         };
-        let mut dump = Dump { archive, zone, dates: self.dates, out };
+        let mut dump = Dump { archive, zone, dates: self.dates, labelled, out };
         if self.json {
             json::records(&mut dump, &options)
         } else {
@@ -198,17 +207,29 @@ impl Arguments {
             || self.index
     }
 
-    /// The chosen metrics in the order of their names; `None` for all.
-    fn chosen(&self, archive: &Archive) -> Result<Option<Vec<Pmid>>, Failure> {
+    /// The chosen metrics in the order of their names, and the instances of those that are
+    /// chosen by labels; `None` for all.
+    fn chosen(&self, archive: &Archive) -> Result<Option<Chosen>, Failure> {
         if self.metrics.is_empty() {
             return Ok(None);
         }
         let selection = select_metrics(archive.into(), &self.metrics, &[])?;
-        Ok(Some(selection.metrics().iter().map(|metric| metric.desc.pmid).collect()))
+        let pmids: Vec<Pmid> = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
+        let labelled = pmids
+            .iter()
+            .filter_map(|pmid| Some((*pmid, selection.labelled_instances(*pmid)?.clone())));
+        let labelled = labelled.collect();
+        Ok(Some((pmids, labelled)))
     }
 }
 
 impl Dump<'_> {
+    /// Whether an instance of a metric is printed.
+    fn shows(&self, pmid: Pmid, instance: Option<InstanceId>) -> bool {
+        let Some(some) = self.labelled.get(&pmid) else { return true };
+        instance.is_some_and(|instance| some.contains(&instance))
+    }
+
     fn text(&mut self, text: &str) {
         self.out.text.extend_from_slice(text.as_bytes());
     }

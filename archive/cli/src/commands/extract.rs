@@ -16,12 +16,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Metrics to keep: names, branches of the name space, or patterns such as "disk.*.read";
-    /// event metrics include their parameters [default: all]
+    /// Metrics to keep: names, branches of the name space, or patterns such as "disk.*.read", also
+    /// with labels: "mmv.shop.requests{code=~'5..'}"; event metrics include their parameters
+    /// [default: all]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Keep only these instances, by name or number; may be repeated
+    /// Keep only these instances, by name, number or a pattern such as "sd*"; may be repeated
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use clap::Args;
 use pcp_archive::follow::{Follower, start_of};
-use pcp_archive::{Archive, ArchiveSet, Timestamp};
+use pcp_archive::scan::Selector;
+use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::options::{DisplayOptions, GapOptions};
+use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
@@ -25,8 +27,8 @@ pub(crate) struct Arguments {
     /// those that follow it
     archive: PathBuf,
 
-    /// Metrics to show: names, branches of the name space, or patterns such as "disk.*.read"
-    /// [default: all]
+    /// Metrics to show: names, branches of the name space, or patterns such as "disk.*.read", also
+    /// with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -69,7 +71,7 @@ impl Arguments {
         let zone = self.zone.zone(follower.label())?;
         follower.seek(self.first(&follower, &zone)?)?;
         let choice = Choice {
-            metrics: &self.metrics,
+            metrics: selectors(&self.metrics, follower.metadata())?,
             instances: &self.display.instances,
             rates: !self.display.no_rate && !self.json,
             units: self.display.units()?,
@@ -117,6 +119,11 @@ impl Arguments {
         let frame = Frame { start, end, now, zone: zone.time_zone().clone() };
         Ok(time::parse_time(text, &frame)?)
     }
+}
+
+/// What the texts select.
+fn selectors(texts: &[String], metadata: &Metadata) -> Result<Vec<Selector>, Failure> {
+    texts.iter().map(|text| selector_of(text, metadata)).collect()
 }
 
 /// The archives of a directory, in the order of their start.

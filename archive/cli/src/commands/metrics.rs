@@ -3,15 +3,16 @@
 use std::io::Write as _;
 
 use clap::Args;
+use hashbrown::HashSet;
 use pcp_archive::{
-    Archive, InDom, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
+    Archive, InDom, InstanceId, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
 };
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
-use crate::selection::warn_of_unknown_metric;
+use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, printable, shown};
 
@@ -21,8 +22,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Metrics to print: names, branches of the name space, or patterns such as "disk.*.read"
-    /// [default: all]
+    /// Metrics to print: names, branches of the name space, or patterns such as "disk.*.read", also
+    /// with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -71,9 +72,10 @@ impl Arguments {
         let mut missing = 0;
         for name in names {
             let mut found = false;
-            for (leaf, metric) in archive.metadata().select(name) {
+            let selector = selector_of(name, archive.metadata())?;
+            for (leaf, metric, instances) in selector.select(archive.metadata()) {
                 found = true;
-                self.print(out, archive, leaf, &metric.desc)?;
+                self.print(out, archive, leaf, &metric.desc, instances.as_ref())?;
             }
             if !found {
                 missing += 1;
@@ -92,12 +94,17 @@ impl Arguments {
         archive: &Archive,
         name: &str,
         desc: &MetricDesc,
+        instances: Option<&HashSet<InstanceId>>,
     ) -> Result<(), Failure> {
         if self.names {
             out.text.extend_from_slice(format!("{}\n", shown(name)).as_bytes());
             return out.spill();
         }
-        let entry = MetricEntry::new(archive, name, desc);
+        let mut entry = MetricEntry::new(archive, name, desc);
+        let is_shown = |id| {
+            instances.is_none_or(|some| InstanceId::new(id).is_ok_and(|id| some.contains(&id)))
+        };
+        entry.instances.retain(|instance| is_shown(instance.id));
         if self.json {
             return out.json_line(&entry);
         }

@@ -39,7 +39,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Metrics to report: names, branches of the name space, or patterns such as "disk.*.read"
+    /// Metrics to report: names, branches of the name space, or patterns such as "disk.*.read",
+    /// also with labels: "mmv.shop.requests{code=~'5..'}"
     #[arg(required_unless_present = "expressions", value_name = "METRIC")]
     metrics: Vec<String>,
 

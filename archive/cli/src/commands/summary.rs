@@ -5,7 +5,7 @@ mod quantiles;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Replay};
 use pcp_archive::scan::Selection;
@@ -35,12 +35,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Metrics to summarize: names, branches of the name space, or patterns such as "disk.*.read"
-    /// [default: all]
+    /// Metrics to summarize: names, branches of the name space, or patterns such as "disk.*.read",
+    /// also with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Summarize only these instances, by name or number; may be repeated [default: all]
+    /// Summarize only these instances, by name, number or a pattern such as "sd*"; may be repeated
+    /// [default: all]
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     instances: Vec<String>,
 
@@ -61,6 +62,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PLACES", value_parser = clap::value_parser!(u8).range(..=20))]
     precision: Option<u8>,
 
+    /// Sort by a column, numbers from the largest down; the average of a counter is its rate
+    #[arg(long, value_enum, value_name = "COLUMN")]
+    sort: Option<Sort>,
+
+    /// Print only the first so many lines, by their average without --sort
+    #[arg(long, value_name = "COUNT")]
+    top: Option<usize>,
+
     /// Treat an integer counter that decreases as wrapped, not as reset
     #[arg(long)]
     counter_wrap: bool,
@@ -76,6 +85,56 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     zone: ZoneOptions,
+}
+
+/// A column to sort by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// Name of the metric, then of the instance
+    Name,
+    /// Time average; of a counter its rate
+    #[value(alias = "rate", alias = "time-average")]
+    Average,
+    /// Mean of the values
+    Stochastic,
+    /// Smallest value
+    Minimum,
+    /// Largest value
+    Maximum,
+    /// Sum of all values; of a counter its increase
+    Sum,
+    /// Number of values
+    Count,
+}
+
+impl Sort {
+    fn key(self, statistics: &Statistics) -> f64 {
+        match self {
+            Self::Name => 0.0,
+            Self::Average => statistics.time_average,
+            Self::Stochastic => statistics.stochastic_average,
+            Self::Minimum => statistics.minimum.value,
+            Self::Maximum => statistics.maximum.value,
+            Self::Sum => statistics.sum,
+            Self::Count => statistics.count as f64,
+        }
+    }
+
+    /// Sorts lines; those without values come last, equal ones keep their order.
+    fn sort(self, lines: &mut [Line<'_>]) {
+        if self == Self::Name {
+            let name = |line: &Line<'_>| (line.metric.metric.name.clone(), line.instance_title());
+            lines.sort_by_cached_key(name);
+            return;
+        }
+        let key = |line: &Line<'_>| {
+            line.statistics.map(|statistics| self.key(statistics)).filter(|key| !key.is_nan())
+        };
+        lines.sort_by(|one, other| match (key(one), key(other)) {
+            (Some(one), Some(other)) => other.total_cmp(&one),
+            (one, other) => other.is_some().cmp(&one.is_some()),
+        });
+    }
 }
 
 /// One instance of a metric.
@@ -101,6 +160,10 @@ impl Arguments {
         let summaries = summarize_with(&selection, span, decrease, self.gaps.gaps())?;
         let mut lines = lines(source.metadata(), &summaries);
         quantiles.add_to(source.metadata(), &mut lines);
+        if let Some(sort) = self.sort.or(self.top.map(|_| Sort::Average)) {
+            sort.sort(&mut lines);
+        }
+        lines.truncate(self.top.unwrap_or(usize::MAX));
         if lines.is_empty() {
             check_whole(archives.archives())?;
             let reason = "the metrics have no numbers at these times";

@@ -11,7 +11,8 @@ use crate::text::output_width;
 /// Options of `report`, `follow` and `plot`.
 #[derive(Debug, Args)]
 pub(crate) struct DisplayOptions {
-    /// Show only these instances, by name or number; may be repeated [default: all]
+    /// Show only these instances, by name, number or a pattern such as "sd*"; may be repeated
+    /// [default: all]
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     pub(crate) instances: Vec<String>,
 

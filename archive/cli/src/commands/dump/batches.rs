@@ -50,7 +50,13 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
     let mut outputs: Vec<Output> = Vec::new();
     outputs.resize_with(parallel::threads(), Output::detached);
     let printers = outputs.iter_mut().map(|out| Printer {
-        dump: Dump { archive: dump.archive, zone: dump.zone.clone(), dates: dump.dates, out },
+        dump: Dump {
+            archive: dump.archive,
+            zone: dump.zone.clone(),
+            dates: dump.dates,
+            labelled: dump.labelled.clone(),
+            out,
+        },
         options,
         cache: Cache::default(),
     });

@@ -79,6 +79,9 @@ fn sets<'r>(
                         continue;
                     }
                 };
+                if !dump.shows(view.pmid(), instance) {
+                    continue;
+                }
                 let json = Json::new(value, dump.archive.metadata());
                 set.values.push((instance.map(InstanceId::get), json));
             }

@@ -199,6 +199,9 @@ fn print_set(
         dump.text("):\n");
     }
     for (place, (instance, observed)) in observations(set, known.value_type) {
+        if !dump.shows(set.pmid(), instance) {
+            continue;
+        }
         let value = readable(dump, record, observed)?;
         let out = &mut dump.out.text;
         if !several && known.indom.is_none() {
@@ -278,6 +281,9 @@ fn print_events(
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
     for (place, (instance, observed)) in observations(set, known.value_type) {
+        if !dump.shows(set.pmid(), instance) {
+            continue;
+        }
         let value = readable(dump, record, observed)?;
         let out = &mut dump.out.text;
         out.extend_from_slice(known.title());

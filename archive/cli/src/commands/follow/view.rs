@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::programs::{ProgramEvent, events_metric};
 use pcp_archive::replay::{Gaps, SelectedMetric, rate_between};
-use pcp_archive::scan::select_instances;
+use pcp_archive::scan::{Selector, select_instances};
 use pcp_archive::{
     ByteText, InstanceId, Metadata, OwnedValue, Pmid, RecordError, Timestamp, Value, ValueType,
 };
@@ -23,7 +23,7 @@ const PLACES: usize = 3;
 /// The options of the output.
 pub(super) struct Choice<'o> {
     /// Selectors of metrics; all if empty.
-    pub(super) metrics: &'o [String],
+    pub(super) metrics: Vec<Selector>,
     /// The names or numbers of instances; all if empty.
     pub(super) instances: &'o [String],
     /// Counters are converted to rates.
@@ -38,9 +38,22 @@ pub(super) struct Choice<'o> {
 
 impl Choice<'_> {
     /// The selectors that select no metric of an archive.
-    pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &String> {
+    pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &str> {
         let is_known = |wanted: &str| metadata.select(wanted).next().is_some();
-        self.metrics.iter().filter(move |wanted| !is_known(wanted))
+        self.metrics.iter().map(Selector::name).filter(move |wanted| !is_known(wanted))
+    }
+
+    /// Whether an instance has the labels of a selector that its metric has the name of.
+    fn has_labels(
+        &self,
+        metric: &SelectedMetric,
+        instance: Option<InstanceId>,
+        metadata: &Metadata,
+    ) -> bool {
+        let mut named =
+            self.metrics.iter().filter(|m| names::selects(m.name(), &metric.name)).peekable();
+        named.peek().is_none()
+            || named.any(|m| m.selects_instance(metadata, &metric.desc, instance))
     }
 
     /// The metric with a PMID, by the first of its names that is selected.
@@ -48,7 +61,7 @@ impl Choice<'_> {
         let metric = metadata.metric(pmid)?;
         let all = self.metrics.is_empty();
         let is_chosen =
-            |name: &&ByteText| all || self.metrics.iter().any(|m| names::selects(m, name));
+            |name: &&ByteText| all || self.metrics.iter().any(|m| names::selects(m.name(), name));
         let name = metric.names.iter().find(is_chosen)?.to_string();
         let metric = SelectedMetric { name, desc: metric.desc };
         let scale = Scale::new(&metric, self.rates, &self.units);
@@ -79,7 +92,9 @@ impl Shown {
         if let Some(known) = self.columns.get(&instance) {
             return *known;
         }
-        let place = self.is_chosen(choice.instances, instance, metadata).then(|| {
+        let is_labelled = choice.has_labels(&self.metric, instance, metadata);
+        let is_chosen = is_labelled && self.is_chosen(choice.instances, instance, metadata);
+        let place = is_chosen.then(|| {
             let column = self.column(instance, metadata);
             columns.push(Live { column, pmid: self.metric.desc.pmid, before: None });
             columns.len() - 1

@@ -1,0 +1,189 @@
+//! Metrics and instances selected by labels, in all commands.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue, Semantics,
+    Units, ValueSet, ValueType, WriterOptions,
+};
+use tempfile::TempDir;
+
+/// The instances of `shop.requests`: name, path, code, and what it counts per second.
+const SERIES: [(&str, &str, &str, u32); 4] = [
+    ("a 200", "/a", "200", 5),
+    ("a 500", "/a", "500", 1),
+    ("b 200", "/b", "200", 7),
+    ("b 503", "/b", "503", 2),
+];
+
+fn id(number: usize) -> InstanceId {
+    InstanceId::new(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn labels(class: LabelClass, pairs: &[(&str, &str)]) -> LabelSet {
+    let quoted: Vec<_> =
+        pairs.iter().map(|(name, value)| (*name, format!("\"{value}\""))).collect();
+    let pairs = quoted.iter().map(|(name, value)| (*name, value.as_str(), false));
+    LabelSet::from_pairs(class, pairs).unwrap()
+}
+
+/// Eleven records, a second apart, of `shop.requests` with instances and `shop.queue` without,
+/// whose item has the label `unit`.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("shop", WriterOptions::default());
+    let requests = MetricDesc {
+        indom: Some(archives::domain()),
+        semantics: Semantics::Counter,
+        units: Units::count(),
+        ..archives::desc(1, ValueType::U32)
+    };
+    let queue = archives::desc(2, ValueType::U32);
+    writer.declare_metric(&requests, &["shop.requests"]).unwrap();
+    writer.declare_metric(&queue, &["shop.queue"]).unwrap();
+    let named = |(number, (name, ..)): (usize, &(&str, &str, &str, u32))| Instance {
+        id: id(number),
+        name: (*name).into(),
+    };
+    let instances: Vec<_> = SERIES.iter().enumerate().map(named).collect();
+    writer.declare_indom(archives::domain(), &instances).unwrap();
+    let sets = SERIES.iter().enumerate().map(|(number, (_, path, code, _))| {
+        labels(LabelClass::Instances, &[("path", path), ("code", code)]).for_instance(id(number))
+    });
+    let sets: Vec<_> = sets.collect();
+    writer.declare_labels(LabelTarget::Instances(archives::domain()), &sets).unwrap();
+    let context = [labels(LabelClass::Context, &[("site", "berlin")])];
+    writer.declare_labels(LabelTarget::Context, &context).unwrap();
+    let item = [labels(LabelClass::Item, &[("unit", "orders")])];
+    writer.declare_labels(LabelTarget::Item(queue.pmid), &item).unwrap();
+    for second in 0..=10u32 {
+        let counts = SERIES
+            .iter()
+            .enumerate()
+            .map(|(number, (.., rate))| (Some(id(number)), OwnedValue::U32(rate * second)));
+        let counts = ValueSet { pmid: requests.pmid, values: Ok(counts.collect()) };
+        let queue = archives::single(&queue, OwnedValue::U32(40 + second));
+        archives::write(&mut writer, archives::at(second.into()), vec![counts, queue]);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn run(base: &Path, arguments: &[&str]) -> Output {
+    let (command, options) = arguments.split_first().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    program.current_dir(base.parent().unwrap()).arg(command).arg(base).args(options);
+    program.env("TZ", "UTC").output().unwrap()
+}
+
+#[track_caller]
+fn printed(base: &Path, arguments: &[&str]) -> String {
+    let output = run(base, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The columns of a report.
+#[track_caller]
+fn columns(base: &Path, selectors: &[&str]) -> Vec<String> {
+    let csv = printed(base, &[&["report", "--format", "csv"], selectors].concat());
+    csv.lines().next().unwrap().split(',').skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_report_has_the_instances_with_the_labels() {
+    let (_directory, base) = archive();
+    let a = |name: &str| format!("shop.requests[{name}]");
+    for (selector, names) in [
+        (r#"shop.requests{code="200"}"#, &["a 200", "b 200"][..]),
+        (r#"shop.requests{code!="200"}"#, &["a 500", "b 503"]),
+        (r#"shop.requests{code=~"5..",path="/b"}"#, &["b 503"]),
+        (r#"shop.requests{code!~"5.*"}"#, &["a 200", "b 200"]),
+        (r#"shop.requests{site="berlin",path='/a'}"#, &["a 200", "a 500"]),
+        (r#"shop{path="/b"}"#, &["b 200", "b 503"]),
+        (r#"shop.*{path="/b"}"#, &["b 200", "b 503"]),
+    ] {
+        let expected: Vec<_> = names.iter().map(|name| a(name)).collect();
+        assert_eq!(columns(&base, &[selector]), expected, "{selector}");
+    }
+    assert_eq!(columns(&base, &[r#"{unit="orders"}"#]), ["shop.queue"]);
+    let both = [r#"shop.requests{code="500"}"#, r#"shop.requests{code="503"}"#, "shop.queue"];
+    assert_eq!(columns(&base, &both), [&a("a 500"), &a("b 503"), "shop.queue"]);
+    assert_eq!(columns(&base, &[r#"shop.requests{code="500"}"#, "shop.requests"]).len(), 4);
+    assert_eq!(columns(&base, &["shop.requests", "-i", "b*"]), [a("b 200"), a("b 503")]);
+    let narrowed = [r#"shop.requests{code="200"}"#, "-i", "b*"];
+    assert_eq!(columns(&base, &narrowed), [a("b 200")]);
+}
+
+#[test]
+fn sums_and_values_are_those_of_the_selected_instances() {
+    let (_directory, base) = archive();
+    let last = |arguments: &[&str]| {
+        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        csv.lines().last().unwrap().split_once(',').unwrap().1.to_owned()
+    };
+    assert_eq!(last(&["shop.requests", "--sum", "--rate"]), "15");
+    assert_eq!(last(&[r#"shop.requests{code=~"5.."}"#, "--sum", "--rate"]), "3");
+    assert_eq!(last(&[r#"shop.requests{code="503"}"#, "--raw"]), "20");
+    assert_eq!(last(&[r#"shop.requests{code="503"}"#, "--at", "5s"]), "10");
+}
+
+#[test]
+fn all_commands_select_by_labels() {
+    let (directory, base) = archive();
+    let selector = r#"shop.requests{path="/b"}"#;
+    let summary = printed(&base, &["summary", "--format", "csv", selector]);
+    assert!(summary.lines().count() == 3 && !summary.contains("a 200"), "{summary}");
+    let metrics = printed(&base, &["metrics", selector]);
+    assert!(metrics.contains("b 503") && !metrics.contains("a 500"), "{metrics}");
+    let dump = printed(&base, &["dump", selector]);
+    assert!(dump.contains("\"b 503\"") && !dump.contains("\"a 500\""), "{dump}");
+    let dump = printed(&base, &["dump", "--json", selector]);
+    assert!(dump.contains("[3,20]") && !dump.contains("[1,10]"), "{dump}");
+    let follow = printed(&base, &["follow", "--json", "-s", "1", selector]);
+    assert!(follow.contains("b 503") && !follow.contains("a 500"), "{follow}");
+    let plot = printed(&base, &["plot", selector]);
+    assert!(plot.contains("503") && !plot.contains("500"), "{plot}");
+    printed(&base, &["extract", "-o", "part", selector]);
+    let part = printed(&directory.path().join("part"), &["report", "--format", "csv", "shop"]);
+    assert_eq!(part.lines().next().unwrap(), "Time,shop.requests[b 200],shop.requests[b 503]");
+    let check = run(&directory.path().join("part"), &["check"]);
+    assert_eq!(check.status.code(), Some(0), "{check:?}");
+}
+
+#[test]
+fn what_selects_nothing_is_explained() {
+    let (_directory, base) = archive();
+    let error = |selector: &str| {
+        let output = run(&base, &["report", selector]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, text) = error(r#"shop.requests{code="404"}"#);
+    assert_eq!(status, Some(1));
+    assert!(text.contains("no instance has these labels; code is 200, 500, 503\n"), "{text}");
+    let (_, text) = error(r#"shop.requests{cod="200"}"#);
+    assert!(text.contains("there is no label cod, but code, path, site\n"), "{text}");
+    let (status, text) = error("shop.requests{code=200}");
+    assert_eq!(status, Some(2));
+    assert!(text.contains("the value of code is not between quotes"), "{text}");
+}
+
+#[test]
+fn a_summary_is_sorted_by_a_column_and_cut() {
+    let (_directory, base) = archive();
+    let names = |options: &[&str]| {
+        let csv = printed(&base, &[&["summary", "--format", "csv"], options].concat());
+        let name = |line: &str| line.split(',').nth(1).unwrap().to_owned();
+        csv.lines().skip(1).map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["shop.requests"]), ["a 200", "a 500", "b 200", "b 503"]);
+    let sorted = ["b 200", "a 200", "b 503", "a 500"];
+    assert_eq!(names(&["shop.requests", "--sort", "rate"]), sorted);
+    assert_eq!(names(&["shop.requests", "--sort", "sum", "--top", "2"]), sorted[..2]);
+    assert_eq!(names(&["shop.requests", "--top", "3"]), sorted[..3]);
+    assert_eq!(names(&["shop", "--sort", "name", "--top", "1"]), [""], "shop.queue is first");
+    assert_eq!(names(&["shop", "--sort", "maximum"])[0], "", "of 50");
+}
