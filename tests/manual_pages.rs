@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
+
+use clap::Command;
 
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
@@ -19,11 +21,56 @@ fn pages() -> BTreeMap<String, String> {
         for command in command.get_subcommands().cloned().chain([command.clone()]) {
             let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
             let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page).expect("render a page");
-            pages.insert(format!("{name}.1"), String::from_utf8(page).expect("a page is text"));
+            clap_mangen::Man::new(command.clone()).render(&mut page).expect("render a page");
+            let page = String::from_utf8(page).expect("a page is text");
+            pages.insert(format!("{name}.1"), with_synopsis(&page, command));
         }
     }
     pages
+}
+
+/// The page with the values of options in its synopsis, and with arguments that one of
+/// several usages requires shown as required.
+fn with_synopsis(page: &str, mut command: Command) -> String {
+    let (before, rest) = page.split_once(".SH SYNOPSIS\n").expect("a synopsis");
+    let (_, after) = rest.split_once("\n.SH ").expect("a section after the synopsis");
+    let usage = command.render_usage().to_string();
+    let bold = |text: &str| format!("\\fB{}\\fR", text.replace('-', "\\-"));
+    let mut words = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
+    let mut arguments: Vec<_> = command.get_arguments().collect();
+    arguments.retain(|argument| !argument.is_hide_set());
+    arguments.sort_by_key(|argument| argument.is_positional());
+    for argument in arguments {
+        let takes_value = argument.get_action().takes_values();
+        let id = argument.get_id().as_str().to_uppercase();
+        let names = argument.get_value_names().map(|names| names.iter().map(ToString::to_string));
+        let value = names.map_or(id, |names| names.collect::<Vec<_>>().join(" "));
+        let value = format!("\\fI{}\\fR", value.replace('-', "\\-"));
+        let many = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
+        let more = if many { "..." } else { "" };
+        if argument.is_positional() {
+            let name = argument.get_value_names().and_then(|names| names.first());
+            let is_required = argument.is_required_set()
+                || name.is_some_and(|name| usage.contains(&format!("<{name}>")));
+            words.push(if is_required {
+                format!("{value}{more}")
+            } else {
+                format!("[{value}{more}]")
+            });
+            continue;
+        }
+        let short = argument.get_short().map(|short| bold(&format!("-{short}")));
+        let long = argument.get_long().map(|long| bold(&format!("--{long}")));
+        let mut option = short.into_iter().chain(long).collect::<Vec<_>>().join("|");
+        if takes_value {
+            option = format!("{option} {value}");
+        }
+        words.push(if argument.is_required_set() { option } else { format!("[{option}]") });
+    }
+    if command.has_subcommands() {
+        words.push("\\fICOMMAND\\fR".to_owned());
+    }
+    format!("{before}.SH SYNOPSIS\n{}\n.SH {after}", words.join(" "))
 }
 
 fn directory() -> PathBuf {
@@ -52,11 +99,21 @@ fn the_manual_pages_are_those_of_the_commands() {
 }
 
 #[test]
+fn a_synopsis_has_the_values_of_options_and_what_is_required() {
+    let pages = pages();
+    let report = &pages["mmv-archive-report.1"];
+    assert!(report.contains("[\\fB\\-t\\fR|\\fB\\-\\-interval\\fR \\fIINTERVAL\\fR]"), "{report}");
+    assert!(report.contains(" \\fIARCHIVE\\fR \\fIMETRIC\\fR...\n"), "{report}");
+    assert!(pages["mmv-archive-summary.1"].contains(" \\fIARCHIVE\\fR [\\fIMETRIC\\fR...]\n"));
+    assert!(pages["mmv-archive-repair.1"].contains("[\\fB\\-\\-json\\fR]"));
+}
+
+#[test]
 fn an_installation_has_everything_in_its_place() {
     let scratch = Scratch::new();
     let root = scratch.path().join("image");
     let programs = binaries::mmv_agent();
-    let output = Command::new(binaries::workspace().join("ci/install"))
+    let output = process::Command::new(binaries::workspace().join("ci/install"))
         .arg(&root)
         .env("MMV_PROGRAMS_IN", programs.parent().expect("a directory"))
         .output()
@@ -81,7 +138,7 @@ fn an_installation_has_everything_in_its_place() {
     // One that an administrator has changed stays.
     let config = root.join("etc/mmv-agent/agent.toml");
     fs::write(&config, "interval = \"5s\"\n").expect("change the configuration");
-    let again = Command::new(binaries::workspace().join("ci/install"))
+    let again = process::Command::new(binaries::workspace().join("ci/install"))
         .arg(&root)
         .env("MMV_PROGRAMS_IN", programs.parent().expect("a directory"))
         .status()
@@ -150,7 +207,7 @@ fn systemd_understands_the_unit_and_finds_it_safe() {
         .replace("/usr/bin/mmv-agent", &binaries::mmv_agent().display().to_string());
     fs::write(&unit, text).expect("write the unit");
     let analyze = |arguments: &[&str]| {
-        let output = Command::new("systemd-analyze").args(arguments).arg(&unit).output();
+        let output = process::Command::new("systemd-analyze").args(arguments).arg(&unit).output();
         let output = output.expect("start systemd-analyze");
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())

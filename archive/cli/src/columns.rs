@@ -11,6 +11,10 @@ use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
 use crate::selection::warn_of_unknown_instances;
+use crate::text::warn;
+
+/// The most units that a warning lists.
+const MAX_UNITS: usize = 5;
 
 /// One instance of a metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,10 +85,34 @@ pub(crate) struct WantedUnits {
 impl WantedUnits {
     /// Reads `Mbyte / sec`, `2 Kbytes`, `count x 10^-2`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        let parsed = Units::parse(text).map_err(|error| Failure::Usage(error.to_string()))?;
+        let parsed = Units::parse(text).map_err(|error| {
+            let alike = match &error {
+                pcp_types::Error::UnknownUnit(word) => most_like(word),
+                _ => None,
+            };
+            let question = alike.map(|unit| format!("; did you mean {unit}?")).unwrap_or_default();
+            Failure::Usage(format!("{error}{question}"))
+        })?;
         Ok(Self { text: text.trim().to_owned(), parsed })
     }
 }
+
+/// The unit that is most like a word, if one is.
+fn most_like(word: &str) -> Option<&'static str> {
+    let likeness =
+        |unit: &str| strsim::normalized_damerau_levenshtein(word, &unit.to_ascii_lowercase());
+    let alike = UNITS.iter().map(|unit| (likeness(unit), *unit));
+    let best = alike.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (best.0 >= LEAST_LIKENESS).then_some(best.1)
+}
+
+/// The names of units that are proposed.
+const UNITS: [&str; 16] = [
+    "byte", "Kbyte", "Mbyte", "Gbyte", "Tbyte", "Pbyte", "Ebyte", "Zbyte", "Ybyte", "nanosec",
+    "microsec", "millisec", "sec", "min", "hour", "count",
+];
+/// How like a proposed unit is at least.
+const LEAST_LIKENESS: f64 = 0.6;
 
 /// Which columns a report has.
 #[derive(Debug, Default)]
@@ -121,6 +149,7 @@ pub(crate) fn columns(
 ) -> Vec<Column> {
     let indoms = replay.metrics().filter_map(|metric| metric.desc.indom);
     warn_of_unknown_instances(choice.instances, metadata, indoms);
+    warn_of_unused_units(replay, choice);
     let mut columns = Vec::new();
     let mut chosen = HashMap::new();
     for (index, metric) in replay.metrics().enumerate() {
@@ -149,6 +178,31 @@ pub(crate) fn columns(
         }
     }
     columns
+}
+
+/// Warns of units that no metric can be converted to, with those that the metrics have.
+fn warn_of_unused_units(replay: &Replay<'_>, choice: &Choice<'_>) {
+    let own = |metric: &SelectedMetric| {
+        let is_rate = choice.rates && metric.has_rates();
+        (if is_rate { metric.rate_units() } else { metric.desc.units }, units(metric, is_rate))
+    };
+    for wanted in choice.units {
+        let is_used = |metric| own(metric).0.conversion_to(wanted.parsed.units).is_some();
+        if replay.metrics().any(is_used) {
+            continue;
+        }
+        let mut found: Vec<String> = replay.metrics().map(|metric| own(metric).1).collect();
+        found.iter_mut().filter(|text| text.is_empty()).for_each(|text| "none".clone_into(text));
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(MAX_UNITS);
+        let (text, found) = (&wanted.text, found.join("\", \""));
+        warn(&format_args!(
+            "--units \"{text}\" fits no metric and is ignored: the units here are \"{found}\", \
+             which convert to others of their dimension, as byte to Mbyte, sec to hour, count to \
+             \"count x 10^3\", each also \"/ sec\""
+        ));
+    }
 }
 
 /// The value in a column of a sample, in the column's units.
@@ -219,6 +273,16 @@ mod tests {
         assert_eq!(value(Units::bytes(), true), (102.4, "10 Kbyte / sec".to_owned()));
         assert_eq!(value(Units::count(), false), (1_048_576.0, "count".to_owned()));
         assert_eq!(value(Units::milliseconds(), true).1, "utilisation");
+    }
+
+    #[test]
+    fn the_unit_that_was_meant_is_proposed() {
+        for (text, unit) in [("Mbite", "Mbyte"), ("secnd", "sec"), ("counts / huor", "hour")] {
+            let failure = WantedUnits::parse(text).unwrap_err().to_string();
+            assert!(failure.ends_with(&format!("; did you mean {unit}?")), "{text}: {failure}");
+        }
+        let failure = WantedUnits::parse("furlongs").unwrap_err().to_string();
+        assert!(failure.contains("units are byte") && !failure.contains("mean"), "{failure}");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `options` | options that several subcommands share |
 //! | `time` | times, windows and time zones on the command line and as text |
 //! | `selection` | metrics and instances by name; warnings about missing ones |
+//! | `completions` | completion scripts of shells |
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
@@ -28,6 +29,7 @@
 
 mod columns;
 mod commands;
+mod completions;
 mod failure;
 mod formats;
 mod hint;
@@ -89,10 +91,16 @@ enum Command {
     /// Rewrite an archive: in version 2 or 3, with other names, or compressed
     Convert(convert::Arguments),
     /// Print the values of metrics at regular intervals, or as logged
+    #[command(override_usage = "mmv-archive report [OPTIONS] <ARCHIVE> <METRIC>...\n       \
+                                mmv-archive report [OPTIONS] <ARCHIVE> --derived \
+                                <EXPRESSION|FILE> [METRIC]...")]
     Report(report::Arguments),
     /// Print averages, minima and maxima of metrics over a time window
     Summary(summary::Arguments),
     /// Plot metrics over time, in the terminal or to an SVG or PNG file
+    #[command(override_usage = "mmv-archive plot [OPTIONS] <ARCHIVE> <METRIC>...\n       \
+                                mmv-archive plot [OPTIONS] <ARCHIVE> --derived \
+                                <EXPRESSION|FILE> [METRIC]...")]
     Plot(plot::Arguments),
     /// Print the completion script of a shell
     Completions {
@@ -108,6 +116,12 @@ pub fn command() -> clap::Command {
 
 /// Runs the command. The first argument is the name of the program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, first, words @ ..] = arguments.as_slice()
+        && first == completions::COMPLETE_METRICS
+    {
+        return finish(print_metric_names(words), ExitCode::SUCCESS);
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -137,7 +151,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn completions(shell: Shell) -> Result<(), Failure> {
     let mut out = Output::new();
-    clap_complete::generate(shell, &mut command(), "mmv-archive", &mut out.text);
+    out.text.extend_from_slice(completions::script(shell, command()).as_bytes());
+    out.finish()
+}
+
+/// For completion scripts: the names that the last word can become.
+fn print_metric_names(words: &[OsString]) -> Result<(), Failure> {
+    let mut out = Output::new();
+    for name in completions::metric_names(&command(), words) {
+        out.text.extend_from_slice(format!("{name}\n").as_bytes());
+    }
     out.finish()
 }
 

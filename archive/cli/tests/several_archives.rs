@@ -80,10 +80,8 @@ fn other_commands_handle_archives_one_by_one() {
     let headings: Vec<_> = json.lines().filter(|line| line.starts_with("{\"archive\"")).collect();
     assert_eq!(headings, ["{\"archive\":\"a\"}", "{\"archive\":\"b\"}"]);
     assert_eq!(json.lines().count(), 8);
-    assert_eq!(
-        printed(&directory, &["metrics", "a,b", "--names"]).matches("acme.level\n").count(),
-        2
-    );
+    let metrics = printed(&directory, &["metrics", "a,b"]);
+    assert_eq!(metrics.matches("acme.level  PMID").count(), 2, "{metrics}");
 }
 
 #[test]
@@ -226,4 +224,39 @@ fn the_directory_of_the_only_host_is_found_and_others_are_listed() {
     assert_eq!(several.status.code(), Some(2));
     let error = String::from_utf8(several.stderr).unwrap();
     assert!(error.ends_with("name one: archives/db, archives/web\n"), "{error}");
+}
+
+#[test]
+fn names_of_metrics_of_several_archives_are_printed_once() {
+    let directory = three();
+    assert_eq!(printed(&directory, &["metrics", "a,b", "--names"]), "acme.level\n");
+    let none = run(&directory, &["metrics", "a,b", "--names", "acme.none"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8(none.stderr).unwrap().ends_with("no metric to print\n"));
+}
+
+#[test]
+fn units_that_fit_nothing_are_said_to_be_ignored() {
+    let directory = three();
+    let output = run(&directory, &["report", "a", "acme", "--units", "Mbyte"]);
+    assert!(output.status.success() && !output.stdout.is_empty());
+    let warning = String::from_utf8(output.stderr).unwrap();
+    let expected = "mmv-archive: --units \"Mbyte\" fits no metric and is ignored: the units here \
+                    are \"count\", ";
+    assert!(warning.starts_with(expected), "{warning}");
+    printed(&directory, &["report", "a", "acme", "--units", "count x 10^3"]);
+}
+
+#[test]
+fn help_shows_which_arguments_are_required() {
+    let directory = three();
+    for command in ["report", "plot"] {
+        let help = printed(&directory, &[command, "--help"]);
+        let usage = format!("Usage: mmv-archive {command} [OPTIONS] <ARCHIVE> <METRIC>...\n");
+        assert!(help.contains(&usage), "{help}");
+    }
+    let summary = printed(&directory, &["summary", "--help"]);
+    assert!(summary.contains("<ARCHIVE> [METRIC]...\n"), "{summary}");
+    let error = run(&directory, &["report", "a", "acme", "--intervall", "1s"]);
+    assert!(String::from_utf8(error.stderr).unwrap().contains("'--interval'"));
 }

@@ -335,8 +335,8 @@ mod tests {
     fn other_text_is_refused_with_the_reason() {
         for (text, reason) in [
             ("m{", "the name of a label is missing"),
-            (r#"m{code}"#, "code is followed by none of"),
-            (r#"m{code=500}"#, "the value of code is not between quotes"),
+            ("m{code}", "code is followed by none of"),
+            ("m{code=500}", "the value of code is not between quotes"),
             (r#"m{code="500}"#, "the value of code is not between quotes"),
             (r#"m{code="500"} x"#, "nothing may follow the brace"),
             (r#"m{code="500" path="a"}"#, "a comma or a brace is missing"),

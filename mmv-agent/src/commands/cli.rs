@@ -288,7 +288,10 @@ fn demo_command() -> ExitCode {
 fn completions_command(shell: Shell) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "mmv-agent", &mut text);
-    printed(io::stdout().write_all(&text), EXIT_OK)
+    // Two spellings of the program's name in the script of bash, of which one is never
+    // looked up.
+    let text = String::from_utf8_lossy(&text).replace("mmv__subcmd__agent", "mmv__agent");
+    printed(io::stdout().write_all(text.as_bytes()), EXIT_OK)
 }
 
 /// The exit status after output; a closed pipe, which is how `head` ends its input, is no

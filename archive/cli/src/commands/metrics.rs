@@ -1,5 +1,7 @@
 //! `mmv-archive metrics`: the metadata of metrics.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use clap::Args;
@@ -27,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Print names only, one per line
+    /// Print names only, one per line, those of several archives once
     #[arg(long, conflicts_with = "json")]
     names: bool,
 
@@ -63,7 +65,39 @@ struct InstanceEntry {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.names {
+            return self.print_names();
+        }
         self.archive.each(self.json, |archive, out| self.print_all(archive, out))
+    }
+
+    /// Prints the names of all archives, each once, without headings.
+    fn print_names(&self) -> Result<(), Failure> {
+        let names = RefCell::new(BTreeSet::new());
+        let failed = self.archive.each_quietly(|archive| {
+            let all = [String::new()];
+            for name in if self.metrics.is_empty() { &all[..] } else { &self.metrics } {
+                let selector = selector_of(name, archive.metadata())?;
+                let found = selector.select(archive.metadata()).map(|(name, ..)| name.to_owned());
+                let found: Vec<String> = found.collect();
+                if found.is_empty() {
+                    warn_of_unknown_metric(name, archive.metadata());
+                }
+                names.borrow_mut().extend(found);
+            }
+            Ok(())
+        });
+        let mut out = Output::new();
+        for name in names.borrow().iter() {
+            out.text.extend_from_slice(format!("{}\n", shown(name)).as_bytes());
+            out.spill()?;
+        }
+        out.finish()?;
+        failed?;
+        if names.borrow().is_empty() {
+            return Err(Failure::NoData("no metric to print".to_owned()));
+        }
+        Ok(())
     }
 
     fn print_all(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
@@ -96,10 +130,6 @@ impl Arguments {
         desc: &MetricDesc,
         instances: Option<&HashSet<InstanceId>>,
     ) -> Result<(), Failure> {
-        if self.names {
-            out.text.extend_from_slice(format!("{}\n", shown(name)).as_bytes());
-            return out.spill();
-        }
         let mut entry = MetricEntry::new(archive, name, desc);
         let is_shown = |id| {
             instances.is_none_or(|some| InstanceId::new(id).is_ok_and(|id| some.contains(&id)))

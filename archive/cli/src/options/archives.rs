@@ -35,6 +35,11 @@ struct Heading<'a> {
 }
 
 impl ArchiveArgument {
+    /// The archives of a text on the command line.
+    pub(crate) fn new(archive: impl Into<PathBuf>) -> Self {
+        Self { archive: archive.into() }
+    }
+
     /// All archives as one timeline. Metadata records that cannot be used are passed by,
     /// with a warning; [`check_whole`] makes them a failure when all else is done.
     ///
@@ -78,6 +83,27 @@ impl ArchiveArgument {
             print(&archive, out)?;
             check_whole(std::slice::from_ref(&archive))
         })
+    }
+
+    /// As [`each`](Self::each), without headings.
+    pub(crate) fn each_quietly(
+        &self,
+        read: impl Fn(&Archive) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut failed = Ok(());
+        for base in ArchiveSet::bases(&self.paths()?)? {
+            let done = Archive::open_tolerant(base).map_err(Failure::from).and_then(|archive| {
+                warn_of_defects(&archive);
+                read(&archive)?;
+                check_whole(std::slice::from_ref(&archive))
+            });
+            if let Err(failure) = done
+                && let Err(earlier) = std::mem::replace(&mut failed, Err(failure))
+            {
+                warn(&earlier);
+            }
+        }
+        failed
     }
 
     /// As [`each`](Self::each), with the base names.
@@ -154,7 +180,7 @@ impl ArchiveArgument {
     }
 
     /// The elements of the list. A name with commas that exists is not a list.
-    fn paths(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn paths(&self) -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in self.parts()? {
             all.extend(expand(path)?);
