@@ -181,7 +181,8 @@ fn metrics_of_the_process_are_counters_and_sizes_for_pmdammv() {
     ] {
         let metric = &served[name];
         assert_eq!((metric.semantics.as_str(), metric.units.as_str()), (semantics, units));
-        assert!(value(name) > 0, "{name}");
+        // Of processor time there may be none yet, by the kernel's ticks.
+        assert!(value(name) > 0 || name.ends_with("user"), "{name}");
     }
 }
 
