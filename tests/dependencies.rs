@@ -1,9 +1,9 @@
 //! What comes into the build: licenses, registries and versions of all
-//! dependencies are those that `deny.toml` allows.
+//! dependencies are those that `deny.toml` allows, and no crate is compiled twice.
 //!
 //! `ci/deny` checks more (advisories, duplicates), where cargo-deny is installed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::harness::binaries::workspace;
-use crate::harness::cargo::metadata;
+use crate::harness::cargo::{self, metadata};
 
 #[test]
 fn every_dependency_is_one_that_deny_toml_allows() {
@@ -29,6 +29,36 @@ fn every_dependency_is_one_that_deny_toml_allows() {
     let faults: Vec<String> =
         packages.iter().filter_map(|package| fault(package, &allowed)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Cargo compiles a crate again for another set of features: `mmv-archive` after
+/// `mmv-agent` would take a minute longer, and `ci/install` again.
+#[test]
+fn both_programs_need_each_crate_with_the_same_features() {
+    let [agent, archive] = ["mmv-agent", "mmv-archive"].map(features);
+    assert!(agent.len() > 50 && archive.len() > 50, "{}, {}", agent.len(), archive.len());
+    let differ = agent
+        .iter()
+        .filter(|(name, features)| archive.get(*name).is_some_and(|others| others != *features));
+    let differ: Vec<_> = differ.map(|(name, one)| (name, one, &archive[name])).collect();
+    assert!(
+        differ.is_empty(),
+        "mmv-agent and mmv-archive differ in features; declare them in \
+         [workspace.dependencies]: {differ:#?}"
+    );
+}
+
+/// The crates that a program is built from, with all sets of features that each is
+/// compiled with.
+fn features(program: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let options = ["--package", program, "--edges", "normal,build", "--prefix", "none"];
+    let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in cargo::tree(&options, "{p}|{f}").lines() {
+        let line = line.trim_end_matches(" (*)");
+        let (name, features) = line.split_once('|').expect("a crate and its features");
+        crates.entry(name.to_owned()).or_default().insert(features.to_owned());
+    }
+    crates
 }
 
 /// The platform, as rustc names it.

@@ -46,7 +46,7 @@
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
 //! | `manual_pages` | manual pages, unit and installation are complete |
-//! | `dependencies` | licenses and sources of dependencies are those in `deny.toml` |
+//! | `dependencies` | licenses and sources of dependencies are those in `deny.toml`; no crate is compiled twice |
 //! | `structure` | modules depend on each other in one direction |
 //!
 //! A test that needs a program or a permission this machine lacks prints

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{Pmid, Semantics, Units, ValueType};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Until now: this module reads no clock.
 const NOW: i64 = i64::MAX;
@@ -44,10 +44,10 @@ pub(crate) type Items = Arc<BTreeMap<u32, Item>>;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ItemAllocator {
     /// The item of each name, of metrics that exist or existed.
-    #[serde(serialize_with = "in_order")]
+    #[serde(serialize_with = "in_order", deserialize_with = "as_table")]
     numbers: HashMap<Arc<str>, u32>,
     /// Names that are gone, and when they were last harvested, in seconds since 1970.
-    #[serde(serialize_with = "in_order")]
+    #[serde(serialize_with = "in_order", deserialize_with = "as_table")]
     gone: HashMap<Arc<str>, i64>,
 }
 
@@ -58,6 +58,14 @@ fn in_order<T: Serialize, S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     table.iter().collect::<BTreeMap<_, _>>().serialize(serializer)
+}
+
+/// Reads what [`in_order`] wrote. (hashbrown's own feature for this would have the crate
+/// compiled a second time, for programs without it.)
+fn as_table<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<HashMap<Arc<str>, T>, D::Error> {
+    BTreeMap::deserialize(deserializer).map(|names| names.into_iter().collect())
 }
 
 /// The allocators of all clusters.

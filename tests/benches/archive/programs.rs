@@ -21,7 +21,7 @@ impl Programs {
         let ours = exe.ancestors().nth(2).unwrap_or(&exe).join("mmv-archive");
         if !ours.exists() {
             let ours = ours.display();
-            return Err(format!("{ours} is missing: cargo build --release -p mmv-archive"));
+            return Err(format!("{ours} is missing: cargo build --profile dist -p mmv-archive"));
         }
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/oracle/env");
         let text = std::fs::read_to_string(&file)

@@ -46,7 +46,7 @@ impl Pipeline for Agent {
     fn start(&self, directory: &Path, interval: Duration) -> Result<Running, String> {
         let scratch = scratch()?;
         let base = scratch.path().join("archive");
-        let mut command = Command::new(release_binary("mmv-agent")?);
+        let mut command = Command::new(own_binary("mmv-agent")?);
         command.arg("run").arg("--mmv-dir").arg(directory).arg("--output").arg(&base);
         command.arg("--interval").arg(format!("{}ms", interval.as_millis()));
         // The others have the values of the files and no others.
@@ -170,14 +170,14 @@ fn log(scratch: &TempDir, name: &str) -> Result<fs::File, String> {
     fs::File::create(scratch.path().join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// `target/release/NAME`, found from this program's own place below `target`.
-fn release_binary(name: &str) -> Result<PathBuf, String> {
+/// Our program beside this one, below `target`.
+fn own_binary(name: &str) -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let binary = exe.ancestors().nth(2).unwrap_or(&exe).join(name);
     if binary.exists() {
         Ok(binary)
     } else {
-        Err(format!("{} is missing: cargo build --release -p {name}", binary.display()))
+        Err(format!("{} is missing: cargo build --profile dist -p {name}", binary.display()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
 use pcp_archive::ByteText;
-use terminal_size::{Width, terminal_size_of};
+use rustix::termios::tcgetwinsize;
 
 use crate::Failure;
 
@@ -116,9 +116,8 @@ const LEAST_WIDTH: usize = 20;
 pub(crate) fn output_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || {
-        let size = terminal_size_of(std::io::stdout());
-        let (Width(width), _) = size.or_else(|| terminal_size_of(std::io::stderr()))?;
-        Some(usize::from(width))
+        let size = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
+        size.ok().map(|size| usize::from(size.ws_col))
     };
     let is_usable = |width: &usize| *width >= LEAST_WIDTH;
     columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
