@@ -46,6 +46,7 @@
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
 //! | `manual_pages` | manual pages, unit and installation are complete |
+//! | `packages` | packages install, upgrade and purge; their bytes are reproducible |
 //! | `dependencies` | licenses and sources of dependencies are those in `deny.toml`; no crate is compiled twice |
 //! | `structure` | modules depend on each other in one direction |
 //!
@@ -81,6 +82,7 @@ mod malformed_files;
 mod manual_pages;
 mod metric_removal;
 mod multiple_archives;
+mod packages;
 mod pmdammv_serving;
 mod pmproxy_discovery;
 mod producers;
