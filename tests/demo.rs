@@ -1,5 +1,8 @@
 //! `mmv-agent demo`: the main job in one command.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,9 +15,12 @@ use crate::harness::scratch::Scratch;
 #[test]
 fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
     let scratch = Scratch::new();
+    let temporary = scratch.path().join("temporary");
+    fs::create_dir(&temporary).expect("a directory");
     let output = Command::new(binaries::mmv_agent())
         .arg("demo")
-        .env("TMPDIR", scratch.path())
+        .env("TMPDIR", &temporary)
+        .env("PATH", &temporary)
         .env_remove("PCP_TMP_DIR")
         .output()
         .expect("start mmv-agent");
@@ -23,6 +29,13 @@ fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
     assert!(output.status.success(), "{}\n{stdout}\n{complaints}", output.status);
     let archive =
         archive_named(&stdout).unwrap_or_else(|| panic!("no archive is named in\n{stdout}"));
+    assert!(archive.starts_with(scratch.path()), "{}", archive.display());
+    let too_long = |line: &&str| line.chars().count() > 80 && !line.contains("/mmv-demo-");
+    let lines = || stdout.lines().chain(complaints.lines());
+    assert_eq!(lines().find(too_long), None, "lines are short enough for a terminal");
+    assert!(!lines().any(|line| line.contains("pmrep")), "PCP is not there:\n{stdout}");
+    check_numbers(&stdout);
+
     let commands: Vec<_> = stdout.lines().filter(|line| line.contains("/mmv-archive ")).collect();
     assert_eq!(commands.len(), 2, "commands to look further in\n{stdout}");
     for command in commands {
@@ -35,6 +48,41 @@ fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
     if let Some(oracle) = Oracle::find() {
         compliance::check(&oracle, &archive);
     }
+    let removal = stdout.lines().find(|line| line.trim_start().starts_with("rm -r "));
+    let removal = removal.unwrap_or_else(|| panic!("no command that removes it in\n{stdout}"));
+    let left = |folder: &Path| {
+        let entries = fs::read_dir(folder).expect("a directory");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        names.collect::<BTreeSet<OsString>>()
+    };
+    let files = ["shop.0", "shop.index", "shop.meta"].map(OsString::from);
+    assert_eq!(left(archive.parent().expect("a directory")), BTreeSet::from(files));
+    let shell = Command::new("sh").args(["-c", removal]).status().expect("start a shell");
+    assert!(shell.success(), "{removal}: {shell}");
+    assert_eq!(left(&temporary), BTreeSet::new(), "nothing is left of the demo");
+}
+
+/// The utilisation of the workers, and the quantiles.
+fn check_numbers(stdout: &str) {
+    let number = |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{text} in\n{stdout}"));
+    let busy: Vec<&str> = stdout.lines().filter(|line| line.contains(".worker.busy ")).collect();
+    assert_eq!(busy.len(), 3, "a line for each worker in\n{stdout}");
+    for line in busy {
+        // Without unit after it.
+        let utilisation = number(line.split_whitespace().last().expect("a rate"));
+        assert!(0.0 < utilisation && utilisation < 1.1, "{line}");
+    }
+    let mut histogram = stdout.lines().skip_while(|line| !line.starts_with("histogram "));
+    let columns: Vec<&str> = histogram.next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(columns, ["histogram", "p50", "p99", "unit"], "in\n{stdout}");
+    let cells = histogram.next().unwrap_or_default().split("  ").map(str::trim);
+    let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+    let [name, median, high, unit] = cells[..] else { panic!("{cells:?} in\n{stdout}") };
+    assert_eq!((name, unit), ("mmv.shop.latency", "microsec"));
+    let [median, high] = [median, high].map(|cell| number(&cell.replace(' ', "")));
+    // Serving takes 500 microseconds, and some visitors wait.
+    assert!(500.0 * 0.94 < median && median < high && high < 5e6, "{cells:?}");
+    assert!(!stdout.contains("latency.bucket"), "quantiles instead of buckets in\n{stdout}");
 }
 
 /// The first word of a text that is the base of an archive.

@@ -1,41 +1,57 @@
 //! The summary of an archive at the end of a demo or a recording, read back like any
 //! archive.
 
+mod quantiles;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use mmv_chart::{Chart, Point};
-use pcp_archive::replay::{Replay, Sample};
+use pcp_archive::replay::{Replay, Sample, SelectedMetric, rate_between};
 use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value};
+
+use quantiles::Quantiles;
 
 const CHART_WIDTH: usize = 76;
 const CHART_HEIGHT: usize = 10;
 
-/// A table of everything that was logged below `prefix`, and charts of some of
-/// the metrics below it without instances.
+/// A table of everything that was logged below `prefix`, with quantiles instead of the
+/// buckets of histograms, and charts of some of the metrics below it without instances.
 pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archive::Result<String> {
     let archive = Archive::open(base)?;
     let mut selection = Replay::open(&archive);
     selection.select(prefix);
     let replay = selection.load()?;
     let observations: Vec<Sample<'_>> = replay.observations().collect();
+    let quantiles = Quantiles::of(&archive, prefix, &replay, &observations)?;
 
     let mut text = String::new();
     let start = archive.label().start;
     let seconds = archive.end().seconds_since(start);
     // Writing to a String does not fail.
-    let _ = writeln!(text, "Logged {} records in {seconds:.1} s\n", observations.len());
-    let head = ["metric", "instance", "unit", "last", "per second"].map(str::to_owned);
+    let _ = writeln!(text, "Logged {} records in {seconds:.1} s:\n", observations.len());
+    let head = ["metric", "instance", "last", "unit", "rate", ""].map(str::to_owned);
     let mut lines = vec![head];
     for (place, metric) in replay.metrics().enumerate() {
+        if quantiles.replace(&metric.name) {
+            continue;
+        }
         for instance in replay.instances(place) {
             let row = Row { archive: &archive, place, indom: metric.desc.indom, instance };
-            let (last, rate) = row.last_and_rate(metric.desc.semantics, &observations);
+            let (last, rate) = row.last_and_rate(metric, &observations);
+            // A rate without unit is a utilisation.
+            let rate_units =
+                if rate.is_empty() { String::new() } else { metric.rate_units().to_string() };
             let units = metric.desc.units.to_string();
-            lines.push([metric.name.clone(), row.instance_name(), units, last, rate]);
+            let instance = row.instance_name();
+            lines.push([metric.name.clone(), instance, last, units, rate, rate_units]);
         }
     }
-    push_table(&mut text, &lines);
+    push_table(&mut text, &lines, [false, false, true, false, true, false]);
+    if let Some(lines) = quantiles.lines() {
+        text.push('\n');
+        push_table(&mut text, lines, [false, false, true, true, false]);
+    }
     for name in charts {
         let wanted = format!("{prefix}.{name}");
         let found = replay.metrics().enumerate().find(|(_, metric)| metric.name == wanted);
@@ -51,15 +67,24 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
     Ok(text)
 }
 
-/// Appends lines whose last two columns are numbers.
-fn push_table(text: &mut String, lines: &[[String; 5]]) {
-    let width = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let [name, instance, unit, last, rate] = [0, 1, 2, 3, 4].map(width);
-    for [a, b, c, d, e] in lines {
-        let line = format!("{a:name$}  {b:instance$}  {c:unit$}  {d:>last$}  {e:>rate$}");
+/// Appends lines of cells below each other, numbers to the right. A column that is empty
+/// below the head is left out.
+fn push_table<const N: usize>(text: &mut String, lines: &[[String; N]], numbers: [bool; N]) {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = || lines.iter().filter_map(|line| line.get(column));
+        let is_used = cells().skip(1).any(|cell| !cell.is_empty());
+        let width = cells().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        if is_used { width } else { 0 }
+    });
+    for cells in lines {
+        let mut line = String::new();
+        for ((cell, width), is_number) in cells.iter().zip(widths).zip(numbers) {
+            let _ = match (width, is_number) {
+                (0, _) => Ok(()),
+                (_, true) => write!(line, "{cell:>width$}  "),
+                (_, false) => write!(line, "{cell:width$}  "),
+            };
+        }
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
@@ -79,29 +104,16 @@ impl Row<'_> {
     }
 
     fn instance_name(&self) -> String {
-        let Some(id) = self.instance else { return String::new() };
-        let listed = self.indom.and_then(|indom| {
-            let metadata = self.archive.metadata();
-            metadata.indom_at(indom, self.archive.end())
-        });
-        let listed = listed.unwrap_or_default();
-        let instance = listed.iter().find(|instance| instance.id == id);
-        instance.map_or_else(|| id.to_string(), |instance| instance.name.to_string())
+        instance_name(self.archive, self.indom, self.instance)
     }
 
-    fn last_and_rate(&self, semantics: Semantics, samples: &[Sample<'_>]) -> (String, String) {
-        let seen: Vec<_> =
-            samples.iter().filter_map(|s| Some((s.timestamp, self.value(s)?))).collect();
-        let (Some((begun, first)), Some((ended, last))) = (seen.first(), seen.last()) else {
-            return (String::new(), String::new());
-        };
-        let rate = match (semantics, first.as_f64(), last.as_f64()) {
-            (Semantics::Counter, Some(first), Some(last)) if ended > begun => {
-                grouped(((last - first) / ended.seconds_since(*begun)).round() as i64)
-            }
-            _ => String::new(),
-        };
-        (shown(last), rate)
+    /// The last value, and the rate of a counter from the first value to the last one.
+    fn last_and_rate(&self, metric: &SelectedMetric, samples: &[Sample<'_>]) -> (String, String) {
+        let mut seen = samples.iter().filter_map(|s| Some((s.timestamp, *self.value(s)?)));
+        let Some(first) = seen.next() else { return (String::new(), String::new()) };
+        let last = seen.next_back().unwrap_or(first);
+        let rate = metric.has_rates().then(|| rate_between(metric, first, last)).flatten();
+        (shown(&last.1), rate.map_or_else(String::new, number))
     }
 
     /// Points of a chart: the values, or the rate since the sample before.
@@ -120,6 +132,24 @@ impl Row<'_> {
             Some((*now, rise))
         });
         pairs.collect()
+    }
+}
+
+/// The name of an instance at the end of an archive; none for a metric without instances.
+fn instance_name(archive: &Archive, indom: Option<InDom>, id: Option<InstanceId>) -> String {
+    let Some(id) = id else { return String::new() };
+    let listed = indom.and_then(|indom| archive.metadata().indom_at(indom, archive.end()));
+    let listed = listed.unwrap_or_default();
+    let instance = listed.iter().find(|instance| instance.id == id);
+    instance.map_or_else(|| id.to_string(), |instance| instance.name.to_string())
+}
+
+/// A computed number: `0`, `0.683`, `12 345`.
+fn number(value: f64) -> String {
+    if value.abs() >= 10.0 || value.fract() == 0.0 {
+        grouped(value.round() as i64)
+    } else {
+        format!("{value:.3}")
     }
 }
 
@@ -148,6 +178,22 @@ pub(crate) fn grouped(number: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_numbers_have_decimal_places() {
+        let numbers = [(0.0, "0"), (0.6834, "0.683"), (1.0, "1"), (12_345.6, "12 346")];
+        for (value, text) in numbers {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn columns_without_cells_are_left_out() {
+        let lines = [["metric", "instance", "last"], ["a", "", "1 000"], ["bc", "", "7"]];
+        let mut text = String::new();
+        push_table(&mut text, &lines.map(|line| line.map(str::to_owned)), [false, false, true]);
+        assert_eq!(text, "metric   last\na       1 000\nbc          7\n");
+    }
 
     #[test]
     fn digits_are_grouped_by_three() {

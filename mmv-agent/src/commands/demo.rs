@@ -4,23 +4,26 @@
 //! each knowing nothing of the other but the directory between them. Then the
 //! archive is read back.
 
+mod directions;
 mod shop;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mmv_chart::{Point, sparkline};
+use tempfile::TempDir;
 
 use super::archive_summary::{grouped, summarize};
 use crate::config::{Destination, Settings};
 use crate::run;
+use directions::Directions;
 use shop::Shop;
 
 const LASTS: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(100);
-const SPARKLINE: usize = 30;
+const SPARKLINE: usize = 28;
 
 /// Why the demo could not be shown.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +32,7 @@ pub(crate) enum Error {
     /// No directory for it.
     #[error("{}: {source}", directory.display())]
     Directory {
-        /// The directory that cannot be made.
+        /// The directory that cannot be made or removed.
         directory: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -49,7 +52,7 @@ pub(crate) enum Error {
 }
 
 /// Shows it: progress on stderr, the result on stdout. The archive stays at
-/// the printed path.
+/// the printed path, unless there is an error.
 ///
 /// # Errors
 ///
@@ -58,9 +61,12 @@ pub(crate) fn demo() -> Result<(), Error> {
     let scene = Scene::set()?;
     writeln!(
         io::stderr(),
-        "A small shop counts its visitors in {}\nand the agent logs them every {} ms into {}\n",
-        scene.mmv_dir.join("shop").display(),
+        "For {} seconds, a program counts the visitors of a shop in an MMV file, and the\n\
+         agent samples it every {} ms and logs what has changed into an archive:\n\n  \
+         {}\n  {}\n",
+        LASTS.as_secs(),
         INTERVAL.as_millis(),
+        scene.mmv_dir.join("shop").display(),
         scene.base.display(),
     )?;
     let shop = Shop::open(&scene.mmv_dir)?;
@@ -70,73 +76,41 @@ pub(crate) fn demo() -> Result<(), Error> {
     agent.stop()?;
     drop(shop);
 
+    let summary = summarize(&scene.base, "mmv.shop", &["requests.total", "queue.length"])?;
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", summarize(&scene.base, "mmv.shop", &["requests.total", "queue.length"])?)?;
-    writeln!(out, "{}", scene.directions())?;
-    Ok(())
+    writeln!(out, "{summary}")?;
+    writeln!(out, "{}", Directions::here().text(scene.directory.path(), &scene.base))?;
+    scene.keep()
 }
 
-/// The directories of one showing.
+/// The directories of one showing, removed on drop.
 struct Scene {
+    directory: TempDir,
     mmv_dir: PathBuf,
     base: PathBuf,
 }
 
 impl Scene {
     fn set() -> Result<Self, Error> {
-        let directory = fresh_folder()?;
-        let mmv_dir = directory.join("mmv");
+        let parent = std::env::temp_dir();
+        let directory = tempfile::Builder::new()
+            .prefix("mmv-demo-")
+            .tempdir_in(&parent)
+            .map_err(|source| Error::Directory { directory: parent, source })?;
+        let mmv_dir = directory.path().join("mmv");
         fs::create_dir(&mmv_dir)
             .map_err(|source| Error::Directory { directory: mmv_dir.clone(), source })?;
-        Ok(Self { mmv_dir, base: directory.join("shop") })
+        let base = directory.path().join("shop");
+        Ok(Self { directory, mmv_dir, base })
     }
 
-    /// How to look further, as commands that work from here.
-    fn directions(&self) -> String {
-        let base = self.base.display();
-        let command = archive_command();
-        format!(
-            "The archive is {base}.0, .meta and .index. To look further:\n\n    \
-             {command} report {base} mmv.shop -t 500ms\n    \
-             {command} dump {base}\n\n\
-             Performance Co-Pilot reads it too: pmrep -a {base} mmv.shop"
-        )
+    /// Keeps the archive, and nothing else.
+    fn keep(self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.mmv_dir)
+            .map_err(|source| Error::Directory { directory: self.mmv_dir, source })?;
+        let _kept = self.directory.keep();
+        Ok(())
     }
-}
-
-/// A directory that did not exist, below the system's directory for temporary files.
-fn fresh_folder() -> Result<PathBuf, Error> {
-    let parent = std::env::temp_dir();
-    let mut attempt = 0u32;
-    loop {
-        let directory = parent.join(format!("mmv-demo-{}-{attempt}", std::process::id()));
-        match fs::create_dir(&directory) {
-            Ok(()) => return Ok(directory),
-            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
-            Err(source) => return Err(Error::Directory { directory, source }),
-        }
-    }
-}
-
-/// How to call mmv-archive: by its path next to this program if it was built, with cargo
-/// in a checkout, else by name.
-fn archive_command() -> String {
-    let exe = std::env::current_exe().unwrap_or_default();
-    let sibling = exe.with_file_name("mmv-archive");
-    let in_checkout = exe.ancestors().nth(3).is_some_and(|root| root.join("archive").is_dir());
-    if sibling.is_file() {
-        shortened(&sibling)
-    } else if in_checkout {
-        "cargo run --release -p mmv-archive --".to_owned()
-    } else {
-        "mmv-archive".to_owned()
-    }
-}
-
-/// A path relative to the current directory, if it is below it.
-fn shortened(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
 /// Shows what goes on until the time is up.

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded};
-use mmv_writer::{Counter, Gauge, Published, Registry, Text, Units};
+use mmv_writer::{Buckets, Counter, Gauge, Histogram, Published, Registry, Text, Units};
 
 /// Visitors who fit into the queue; more are turned away.
 const QUEUE: usize = 2000;
@@ -22,6 +22,8 @@ const SERVICE: Duration = Duration::from_micros(500);
 const VISITORS: f64 = 3500.0;
 const WAVE: f64 = 2500.0;
 const WAVE_SECONDS: f64 = 2.5;
+/// The buckets of times: in microseconds, each 6 % wide at most, up to a minute.
+const TIMES: Buckets = Buckets::new(3, 60_000_000);
 
 /// What visitors ask for; of ten, six look, three fill a cart and one pays.
 const PAGES: [&str; 3] = ["catalogue", "cart", "checkout"];
@@ -39,7 +41,8 @@ fn page_of(visitor: u64) -> usize {
 pub(super) struct Meters {
     pub(super) requests: Counter<u64>,
     by_page: Vec<Counter<u64>>,
-    turned_away: Counter<u64>,
+    refused: Counter<u64>,
+    latency: Histogram,
     pub(super) queue: Gauge<i64>,
     busy: Vec<Counter<u64>>,
     pub(super) mood: Text,
@@ -55,12 +58,14 @@ impl Meters {
         let by_page = count("requests.by_page", "Visitors served, by part of the shop");
         let busy = registry.counter("worker.busy").units(Units::microseconds());
         let busy = busy.help("Time spent serving, by worker");
+        let latency = registry.counter("latency").units(Units::microseconds());
+        let latency = latency.help("Time from a visitor's arrival until served");
         let queue = registry.gauge("queue.length").units(Units::count());
         Ok(Self {
             requests: count("requests.total", "Visitors served").build()?,
             by_page: by_page.build_instances(&pages)?.into_iter().collect(),
-            turned_away: count("requests.turned_away", "Visitors who found the queue full")
-                .build()?,
+            refused: count("requests.refused", "Visitors who found the queue full").build()?,
+            latency: latency.build_histogram(&registry.buckets(TIMES)?)?,
             queue: queue.help("Visitors waiting").build()?,
             busy: busy.build_instances(&workers.build()?)?.into_iter().collect(),
             mood: registry.text("mood").help("How the shop feels").build()?,
@@ -107,14 +112,21 @@ impl Drop for Shop {
     }
 }
 
-fn let_in(door: &Sender<usize>, meters: &Meters, closed: &AtomicBool) {
+/// Somebody in the queue.
+struct Visitor {
+    page: usize,
+    arrived: Instant,
+}
+
+fn let_in(door: &Sender<Visitor>, meters: &Meters, closed: &AtomicBool) {
     let opened = Instant::now();
     let mut visitor = 0;
     while !closed.load(Ordering::Relaxed) {
         let due = visitors_by(opened.elapsed().as_secs_f64());
         while visitor < due {
-            if door.try_send(page_of(visitor)).is_err() {
-                meters.turned_away.add(1);
+            let next = Visitor { page: page_of(visitor), arrived: Instant::now() };
+            if door.try_send(next).is_err() {
+                meters.refused.add(1);
             }
             visitor += 1;
         }
@@ -139,12 +151,13 @@ fn mood(waiting: usize) -> &'static str {
     }
 }
 
-fn serve(worker: usize, queue: &Receiver<usize>, meters: &Meters) {
-    while let Ok(page) = queue.recv() {
+fn serve(worker: usize, queue: &Receiver<Visitor>, meters: &Meters) {
+    while let Ok(Visitor { page, arrived }) = queue.recv() {
         let begun = Instant::now();
         thread::sleep(SERVICE);
         meters.requests.add(1);
         meters.by_page[page].add(1);
+        meters.latency.record_duration(arrived.elapsed());
         meters.busy[worker].add(begun.elapsed().as_micros() as u64);
     }
 }

@@ -1,0 +1,84 @@
+//! The quantiles of the histograms in an archive, over all of its time.
+
+use pcp_archive::replay::{Replay, Sample};
+use pcp_archive::{Archive, Timestamp, Value};
+
+use super::{instance_name, number};
+
+/// The lines of a table of quantiles.
+pub(super) struct Quantiles {
+    /// The names that the metrics of each histogram share.
+    names: Vec<String>,
+    /// The head, and a line for each histogram.
+    lines: Vec<[String; 5]>,
+}
+
+impl Quantiles {
+    /// Those of the histograms below `prefix`, of what they counted from their first value
+    /// to their last one; `replay` and `samples` are what was logged of them. Histograms
+    /// without quantiles are left out: with a mark or a reset in that time, for example.
+    pub(super) fn of(
+        archive: &Archive,
+        prefix: &str,
+        replay: &Replay<'_>,
+        samples: &[Sample<'_>],
+    ) -> pcp_archive::Result<Self> {
+        let head = ["histogram", "instance", "p50", "p99", "unit"].map(str::to_owned);
+        let mut table = Self { names: Vec::new(), lines: vec![head] };
+        let mut selection = Replay::open(archive);
+        selection.select(prefix);
+        if selection.quantiles(&[0.5, 0.99]) == 0 {
+            return Ok(table);
+        }
+        let histograms = selection.load()?;
+        for (place, metric) in histograms.metrics().enumerate() {
+            let Some(name) = metric.name.strip_suffix(".p50") else { continue };
+            let wanted = format!("{name}.p99");
+            let high = histograms.metrics().position(|metric| metric.name == wanted);
+            let found =
+                span(name, replay, samples).and_then(|(since, at)| histograms.rates_at(at, since));
+            let Some((high, found)) = high.zip(found) else { continue };
+            let values = |place: usize| found.values.get(place).into_iter().flatten();
+            let shown = |value: &Value<'_>| value.as_f64().map_or_else(String::new, number);
+            // Both have the same instances.
+            for ((instance, median), (_, high)) in values(place).zip(values(high)) {
+                let instance = instance_name(archive, metric.desc.indom, *instance);
+                let units = metric.desc.units.to_string();
+                table.lines.push([name.to_owned(), instance, shown(median), shown(high), units]);
+                table.names.push(name.to_owned());
+            }
+        }
+        Ok(table)
+    }
+
+    /// Whether a metric is a part of a histogram in the table.
+    pub(super) fn replace(&self, metric: &str) -> bool {
+        self.names.iter().any(|name| is_part(metric, name))
+    }
+
+    /// The lines with their head, if there is any.
+    pub(super) fn lines(&self) -> Option<&[[String; 5]]> {
+        (!self.names.is_empty()).then_some(&self.lines)
+    }
+}
+
+/// Whether a metric is the buckets or the sum of a histogram.
+fn is_part(metric: &str, histogram: &str) -> bool {
+    metric.strip_prefix(histogram).is_some_and(|part| matches!(part, "" | ".bucket" | ".sum"))
+}
+
+/// The times of the first and the last values of a histogram.
+fn span(
+    histogram: &str,
+    replay: &Replay<'_>,
+    samples: &[Sample<'_>],
+) -> Option<(Timestamp, Timestamp)> {
+    let parts = replay.metrics().enumerate().filter(|(_, metric)| is_part(&metric.name, histogram));
+    let parts: Vec<usize> = parts.map(|(place, _)| place).collect();
+    let has_values = |sample: &&Sample<'_>| {
+        parts.iter().any(|&place| sample.values.get(place).is_some_and(|values| !values.is_empty()))
+    };
+    let mut times = samples.iter().filter(has_values).map(|sample| sample.timestamp);
+    let first = times.next()?;
+    Some((first, times.next_back()?))
+}
