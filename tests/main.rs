@@ -12,7 +12,7 @@
 //! | `metric_removal` | PCP and we read a file from which metrics are removed |
 //! | `full_disk` | a full disk is an error of registration, never a signal |
 //! | **Agent** | |
-//! | `demo` | the first command of the README works |
+//! | `demo` | `mmv-agent demo` shows a program, the agent and a report |
 //! | `harvest` | the agent logs MMV files of any producer as pmdammv serves them |
 //! | `configuration` | a configuration file has its documented effect, a wrong one is rejected |
 //! | `cluster_conflicts` | files with the same PMIDs are separated or merged by the documented rule |
@@ -40,9 +40,10 @@
 //! | `crash_repair` | an archive of a writer that died is sound after a repair |
 //! | `interpolation_examples` | the worked examples of the paper on interpolation hold |
 //! | `derived_metrics` | expressions have the values of PCP's derived metrics |
+//! | `questions` | the questions of the README have right answers |
 //! | `quantiles` | a recorded histogram reads back as quantiles |
 //! | **Workspace** | |
-//! | `documentation` | commands, configurations and code in the documentation are valid |
+//! | `documentation` | README and tutorial work as a newcomer follows them; all commands and configurations in the documentation are valid |
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
 //! | `manual_pages` | manual pages, unit and installation are complete |
@@ -87,6 +88,7 @@ mod pmdammv_serving;
 mod pmproxy_discovery;
 mod producers;
 mod quantiles;
+mod questions;
 mod record_command;
 mod rotation;
 mod self_monitoring;
