@@ -1,3 +1,20 @@
-//! The documentation is right: its commands, configurations and code are valid.
+//! README and tutorial, run from top to bottom as a newcomer would: an ordinary user
+//! with an empty home, a terminal of 80 columns, no PCP and no environment variables.
+//!
+//! Console blocks of a page are typed into terminals, Rust blocks with a file name are
+//! written; what a command prints must look like what the page shows.
 
+mod likeness;
+mod newcomer;
+mod page;
 mod snippets;
+mod terminal;
+
+use newcomer::Newcomer;
+
+#[test]
+fn readme_and_tutorial_work_from_top_to_bottom() {
+    let mut newcomer = Newcomer::new();
+    newcomer.follow("README.md");
+    newcomer.follow("docs/tutorial.md");
+}

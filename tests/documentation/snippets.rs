@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -19,6 +19,7 @@ const PAGES: [&str; 10] = [
     "docs/operators.md",
     "docs/performance.md",
     "docs/releasing.md",
+    "docs/tutorial.md",
     "mmv-writer/README.md",
 ];
 

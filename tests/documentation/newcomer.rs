@@ -1,0 +1,181 @@
+//! Someone who has nothing but a copy of the sources and follows a page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::likeness;
+use super::page::{self, INTERRUPT, Input, Step};
+use super::terminal::{Outcome, Terminal};
+use crate::harness::binaries;
+
+/// The directory with the copy of the sources, in the home.
+const COPY: &str = "mmv";
+
+/// How long a command that goes on may take to print what the page shows.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What cargo needs to find its toolchain and its sources, where a machine has them in
+/// the environment.
+const PASSED_ON: [&str; 4] = ["CARGO_", "RUSTUP_", "http_proxy", "https_proxy"];
+
+/// A user with a copy of the sources in an otherwise empty home.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    home: PathBuf,
+    terminals: BTreeMap<u32, Terminal>,
+}
+
+impl Newcomer {
+    /// One whose copy is that of the last run with what has changed since then, so that
+    /// only that is compiled.
+    pub(crate) fn new() -> Self {
+        // Outside of the workspace, which would claim the newcomer's own packages.
+        let inode = fs::metadata(binaries::workspace()).expect("the workspace").ino();
+        let home = std::env::temp_dir().join(format!("mmv-newcomer-{inode}"));
+        match DirBuilder::new().mode(0o700).create(&home) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("a home: {error}"),
+            _ => {}
+        }
+        let owner = fs::symlink_metadata(&home).expect("the home").uid();
+        assert_eq!(owner, nix::unistd::geteuid().as_raw(), "the owner of {}", home.display());
+        for entry in fs::read_dir(&home).expect("the home").flatten() {
+            match entry.file_name().to_str() {
+                Some(COPY) => {}
+                _ if entry.path().is_dir() => {
+                    fs::remove_dir_all(entry.path()).expect("remove what the last run left");
+                }
+                _ => fs::remove_file(entry.path()).expect("remove what the last run left"),
+            }
+        }
+        copy_workspace(&home.join(COPY));
+        Self { home, terminals: BTreeMap::new() }
+    }
+
+    /// Does what a page says, in new terminals, and panics where what happens is not what
+    /// it shows.
+    pub(crate) fn follow(&mut self, page: &str) {
+        self.terminals.clear();
+        let path = binaries::workspace().join(page);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{page}: {error}"));
+        let steps = page::steps(&text);
+        assert!(!steps.is_empty(), "{page} has nothing to do");
+        for step in steps {
+            match step {
+                Step::Write { name, text } => {
+                    let file = self.directory().join(name);
+                    fs::write(&file, text)
+                        .unwrap_or_else(|error| panic!("{page}: {}: {error}", file.display()));
+                }
+                Step::Type(input) => self.enter(page, &input),
+            }
+        }
+    }
+
+    fn enter(&mut self, page: &str, input: &Input) {
+        let Input { command, shown, .. } = input;
+        let terminal = self.terminal(input.terminal);
+        let outcome = if command == INTERRUPT {
+            Outcome { status: 0, ..terminal.interrupt() }
+        } else if input.running {
+            terminal.send(command);
+            let output = terminal.watch(PATIENCE, |output| likeness::begins_like(shown, output));
+            let alike = likeness::begins_like(shown, &output);
+            assert!(alike, "{page}: `{command}` printed\n{output}\nnot\n{}", shown.join("\n"));
+            return;
+        } else {
+            terminal.run(command)
+        };
+        let Outcome { output, status } = outcome;
+        assert_eq!(status, 0, "{page}: the exit status of `{command}`, which printed\n{output}");
+        let alike = shown.is_empty() || likeness::is_like(shown, &output);
+        assert!(alike, "{page}: `{command}` printed\n{output}\nnot\n{}", shown.join("\n"));
+    }
+
+    fn terminal(&mut self, number: u32) -> &mut Terminal {
+        let home = &self.home;
+        self.terminals.entry(number).or_insert_with(|| {
+            let mut terminal = Terminal::start(ordinary_user(home));
+            terminal.run(&format!("cd ~/{COPY}"));
+            terminal
+        })
+    }
+
+    /// The working directory of the first terminal.
+    fn directory(&mut self) -> PathBuf {
+        PathBuf::from(self.terminal(1).run("pwd").output.trim_end())
+    }
+}
+
+/// A command that runs the rest of its line as a user without privileges, with a home
+/// and nothing else in the environment.
+fn ordinary_user(home: &Path) -> Command {
+    let mut command = Command::new("env");
+    command.env_clear().env("HOME", home).env("TERM", "xterm").env("LANG", "C.UTF-8");
+    let real_home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    command.env("CARGO_HOME", real_home.join(".cargo"));
+    command.env("RUSTUP_HOME", real_home.join(".rustup"));
+    let passed_on = |name: &OsString| {
+        let name = name.to_string_lossy();
+        PASSED_ON.iter().any(|prefix| name.starts_with(prefix))
+            // Set by `cargo test` for its tests.
+            && !["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_TARGET_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+    };
+    command.envs(std::env::vars_os().filter(|(name, _)| passed_on(name)));
+    let cargo = Path::new(env!("CARGO")).parent().expect("the directory of cargo");
+    command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", cargo.display()));
+    if nix::unistd::geteuid().is_root() {
+        command.args(["unshare", "--user", "--map-user=1000", "--map-group=1000"]);
+    }
+    command
+}
+
+/// Copies the files of the workspace that git knows or would add. What is compiled goes to
+/// the workspace's own directory for that.
+fn copy_workspace(copy: &Path) {
+    let workspace = binaries::workspace();
+    let list = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(workspace)
+        .output()
+        .expect("start git");
+    assert!(list.status.success(), "git ls-files: {list:?}");
+    let names = list.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let names = names.map(|name| std::str::from_utf8(name).expect("a UTF-8 file name"));
+    let files: BTreeSet<PathBuf> = names.map(PathBuf::from).collect();
+    for file in &files {
+        let (from, to) = (workspace.join(file), copy.join(file));
+        let Ok(content) = fs::read(&from) else { continue };
+        if fs::read(&to).is_ok_and(|present| present == content) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().expect("a directory")).expect("a directory of the copy");
+        fs::copy(&from, &to).expect("a file of the copy");
+    }
+    let compiled = workspace.join("target/newcomer");
+    fs::create_dir_all(&compiled).expect("a directory for what is compiled");
+    if !copy.join("target").exists() {
+        symlink(compiled, copy.join("target")).expect("a link to it");
+    }
+    remove_others(copy, copy, &files);
+}
+
+/// Removes the files that the workspace does not have any more.
+fn remove_others(copy: &Path, directory: &Path, files: &BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory of the copy").flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().expect("the type of a file"));
+        let name = path.strip_prefix(copy).expect("within the copy");
+        if kind.is_dir() {
+            remove_others(copy, &path, files);
+        } else if kind.is_file() && !files.contains(name) {
+            fs::remove_file(&path).expect("remove a file of the copy");
+        }
+    }
+}
