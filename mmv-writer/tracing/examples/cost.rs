@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 const EACH: u32 = 300_000;
 
-/// Nanoseconds of one call of `work`, in each of so many threads.
+/// Nanoseconds of one call of `work`, in each of several threads.
 fn cost(dispatch: &Dispatch, threads: usize, work: fn()) -> f64 {
     let run = || {
         tracing::dispatcher::with_default(dispatch, || {

@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
 
-    /// Print only the first so many lines, by their average without --sort
+    /// Print only the first COUNT lines, sorted by average without --sort
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 

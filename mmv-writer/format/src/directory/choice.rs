@@ -106,7 +106,7 @@ impl MmvDirectory {
     }
 
     /// Creates the directory if it is missing: with mode 0700 for a user, 1777 for the
-    /// system. One that the environment names is left to whoever named it.
+    /// system. One that the environment names is left as it is.
     ///
     /// # Errors
     ///
