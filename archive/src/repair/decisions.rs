@@ -1,6 +1,6 @@
 //! Decides which records of a damaged archive are kept, and in which order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Renamed;
@@ -94,13 +94,15 @@ impl Decisions {
     }
 }
 
-/// First and last record of each part. A further part that has nothing but marks is
-/// none, and none begins with one.
+/// First and last record of each part. One that has nothing but marks is none, and no
+/// further part begins with one.
 fn spans(
     timestamps: &[Timestamp],
     marks: &[bool],
     part_of: &mut [Option<usize>],
 ) -> Vec<(Timestamp, Timestamp)> {
+    let with_values = part_of.iter().zip(marks).filter(|(_, is_mark)| !**is_mark);
+    let with_values: BTreeSet<usize> = with_values.filter_map(|(part, _)| *part).collect();
     let mut spans: Vec<Option<(Timestamp, Timestamp)>> = Vec::new();
     for ((part, timestamp), is_mark) in part_of.iter_mut().zip(timestamps).zip(marks) {
         let Some(number) = *part else { continue };
@@ -109,6 +111,7 @@ fn spans(
         }
         match spans.get_mut(number) {
             Some(Some(span)) => span.1 = *timestamp,
+            Some(None) if !with_values.contains(&number) => *part = None,
             Some(None) if number > 0 && *is_mark => *part = None,
             Some(span) => *span = Some((*timestamp, *timestamp)),
             None => {}
@@ -307,5 +310,24 @@ impl Places {
     fn offset(&self, timestamp: Timestamp) -> u64 {
         let at = self.starts.partition_point(|(key, _)| *key < timestamp);
         self.starts.get(at).map_or(self.end, |(_, offset)| *offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_marks_alone_is_none() {
+        let times: Vec<Timestamp> =
+            [10, 11, 1, 2, 3].map(|second| Timestamp::new(second, 0).unwrap()).to_vec();
+        let marks = [true, true, true, false, true];
+        let mut part_of = [Some(0), Some(0), Some(1), Some(1), Some(1)];
+        assert_eq!(spans(&times, &marks, &mut part_of), [(times[3], times[4])]);
+        assert_eq!(part_of, [None, None, None, Some(0), Some(0)]);
+        // The first part may begin with a mark.
+        let mut part_of = [Some(0), Some(0), None, Some(0), Some(0)];
+        assert_eq!(spans(&times, &marks, &mut part_of), [(times[0], times[4])]);
+        assert_eq!(part_of, [Some(0), Some(0), None, Some(0), Some(0)]);
     }
 }
