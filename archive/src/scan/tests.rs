@@ -245,29 +245,10 @@ fn the_columns_keep_their_places_from_chunk_to_chunk() {
 
 #[test]
 fn what_lies_before_damage_is_returned_before_the_error() {
-    let rows: Vec<Row> = (0..9).map(|n| row(&[(2, n)], None, Some("abc"))).collect();
-    let (directory, archive) = archive(&rows);
-    let last = {
-        let mut records = archive.records_from(at(8000)).unwrap();
-        records.next().unwrap().unwrap().offset()
-    };
-    // The block of the string claims to hold no string: it has its index in
-    // the place of the first value's and so is taken for its number, and back.
+    let (directory, archive, last) = nine_rows();
+    // The block of the string is beyond the record.
     let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("a.0")).unwrap();
-    let pair_of_name = last + 20 + 20 + 12 + 4;
-    let pair_of_bytes = last + 20 + 12 + 4;
-    let word = |at| {
-        let mut word = [0; 4];
-        let read = std::fs::File::open(directory.path().join("a.0")).unwrap();
-        read.read_exact_at(&mut word, at).unwrap();
-        word
-    };
-    let (of_bytes, of_name) = (word(pair_of_bytes), word(pair_of_name));
-    file.write_all_at(&of_name, pair_of_bytes).unwrap();
-    file.write_all_at(&of_bytes, pair_of_name).unwrap();
-    // Its type is not known, so it is not for that that it is left out.
-    let block = last - 8 + 4 * u64::from(u32::from_be_bytes(of_name));
-    file.write_all_at(&[0], block).unwrap();
+    file.write_all_at(&[0x7f; 4], last + PAIR_OF_NAME).unwrap();
     let selection = select(&archive, &["name", "net"]);
     let mut columns = Columns::open(&selection, ..).unwrap();
     let chunk = columns.next_chunk().unwrap().unwrap();
@@ -276,6 +257,48 @@ fn what_lies_before_damage_is_returned_before_the_error() {
     let error = columns.next_chunk().unwrap_err();
     assert!(matches!(error, Error::Corrupt { offset, .. } if offset == last), "{error}");
     assert!(columns.next_chunk().unwrap().is_none(), "an error comes once");
+}
+
+#[test]
+fn a_value_that_is_not_stored_as_its_type_costs_its_metric_alone() {
+    let (directory, archive, last) = nine_rows();
+    // The block of the string claims to hold no string: it has its index in
+    // the place of the first value's and so is taken for its number, and back.
+    let volume = directory.path().join("a.0");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(volume).unwrap();
+    let word = |at| {
+        let mut word = [0; 4];
+        file.read_exact_at(&mut word, at).unwrap();
+        word
+    };
+    let (of_bytes, of_name) = (word(last + PAIR_OF_BYTES), word(last + PAIR_OF_NAME));
+    file.write_all_at(&of_name, last + PAIR_OF_BYTES).unwrap();
+    file.write_all_at(&of_bytes, last + PAIR_OF_NAME).unwrap();
+    // Its type is not known, so it is not for that that it is left out.
+    let block = last - 8 + 4 * u64::from(u32::from_be_bytes(of_name));
+    file.write_all_at(&[0], block).unwrap();
+    let selection = select(&archive, &["name", "net"]);
+    let mut columns = Columns::open(&selection, ..).unwrap();
+    let chunk = columns.next_chunk().unwrap().unwrap();
+    assert_eq!(chunk.timestamps().len(), 9);
+    assert_eq!(chunk.columns(0)[0].len(), 8, "no string of the last record");
+    assert!(columns.next_chunk().unwrap().is_none());
+    assert!(!archive.type_conflicts().is_empty(), "the metric is reported");
+}
+
+/// Where the pair of the first metric is in a record of [`nine_rows`], and that of the
+/// string.
+const PAIR_OF_BYTES: u64 = 20 + 12 + 4;
+const PAIR_OF_NAME: u64 = 20 + 20 + 12 + 4;
+
+/// An archive, and the offset of its last record.
+fn nine_rows() -> (tempfile::TempDir, Archive, u64) {
+    let rows: Vec<Row> = (0..9).map(|n| row(&[(2, n)], None, Some("abc"))).collect();
+    let (directory, archive) = archive(&rows);
+    let mut records = archive.records_from(at(8000)).unwrap();
+    let last = records.next().unwrap().unwrap().offset();
+    drop(records);
+    (directory, archive, last)
 }
 
 proptest! {
