@@ -18,6 +18,7 @@
 //! | [`NameSpace`] | PMNS | names of metrics, each a leaf or a branch |
 //! | [`names`] | | syntax of names of metrics and labels, patterns |
 //! | [`json`] | | values of labels |
+//! | [`printable`] | | text of unknown origin for people |
 //! | [`ErrorCode`] | `PM_ERR_*` | negative 32-bit integers |
 //!
 //! "No instance domain" and "no instance" are `None`, never a magic -1.
@@ -32,6 +33,7 @@ pub mod json;
 mod name_space;
 pub mod names;
 mod pmid;
+pub mod printable;
 mod semantics;
 mod timestamp;
 mod units;
