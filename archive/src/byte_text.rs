@@ -8,6 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use pcp_types::printable;
+
 /// Bytes as text: UTF-8 is itself, and every other byte is `\xHH`, with two lower-case
 /// hexadecimal digits.
 ///
@@ -61,28 +63,12 @@ impl ByteText {
 
     /// The text for some bytes, copied only if any of them is escaped.
     pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) if !bytes.contains(&b'\\') || next_escape(bytes).is_none() => {
-                Cow::Borrowed(text)
-            }
-            _ => Cow::Owned(escaped(bytes)),
-        }
+        printable::escape(bytes)
     }
 
     /// The bytes of a text, in which each `\xHH` is one.
     pub fn unescape(text: &str) -> Cow<'_, [u8]> {
-        let mut rest = text.as_bytes();
-        let mut bytes = Vec::new();
-        while let Some((at, byte)) = next_escape(rest) {
-            bytes.extend_from_slice(rest.get(..at).unwrap_or_default());
-            bytes.push(byte);
-            rest = rest.get(at + ESCAPE_LEN..).unwrap_or_default();
-        }
-        if bytes.is_empty() {
-            return Cow::Borrowed(rest);
-        }
-        bytes.extend_from_slice(rest);
-        Cow::Owned(bytes)
+        printable::unescape(text)
     }
 
     /// A text that is escaped already.
@@ -90,62 +76,11 @@ impl ByteText {
         Self(Arc::from(text))
     }
 
-    /// The text with control characters as bytes, too, for one line of a message.
+    /// The text for one line of a message: control characters and others that are not
+    /// [printable](printable::is_printable) are bytes as well.
     pub fn without_controls(text: &str) -> Cow<'_, str> {
-        if !text.contains(char::is_control) {
-            return Cow::Borrowed(text);
-        }
-        let mut line = String::with_capacity(text.len() + ESCAPE_LEN);
-        for character in text.chars() {
-            if character.is_control() {
-                let mut utf8 = [0; 4];
-                let utf8 = character.encode_utf8(&mut utf8);
-                utf8.bytes().for_each(|byte| push_escape(&mut line, byte));
-            } else {
-                line.push(character);
-            }
-        }
-        Cow::Owned(line)
+        printable::line(text)
     }
-}
-
-/// Bytes of `\xHH`.
-const ESCAPE_LEN: usize = 4;
-
-/// The first `\xHH`: where it begins, and its byte.
-fn next_escape(bytes: &[u8]) -> Option<(usize, u8)> {
-    bytes.windows(ESCAPE_LEN).enumerate().find_map(|(at, window)| match *window {
-        [b'\\', b'x', high, low] => Some((at, digit(high)? << 4 | digit(low)?)),
-        _ => None,
-    })
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    }
-}
-
-fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() + ESCAPE_LEN);
-    for chunk in bytes.utf8_chunks() {
-        let mut rest = chunk.valid();
-        while let Some((at, _)) = next_escape(rest.as_bytes()) {
-            text.push_str(rest.get(..at).unwrap_or_default());
-            push_escape(&mut text, b'\\');
-            rest = rest.get(at + 1..).unwrap_or_default();
-        }
-        text.push_str(rest);
-        chunk.invalid().iter().for_each(|byte| push_escape(&mut text, *byte));
-    }
-    text
-}
-
-fn push_escape(text: &mut String, byte: u8) {
-    let digit = |four_bits: u8| char::from_digit(u32::from(four_bits), 16).unwrap_or('0');
-    text.extend(['\\', 'x', digit(byte >> 4), digit(byte & 15)]);
 }
 
 impl Default for ByteText {

@@ -1,40 +1,44 @@
 //! Compressing the data volumes of an archive.
 //!
 //! Metadata and index stay as they are: they are small, and every reader needs
-//! all of them at once. The volumes are compressed in pieces, so that memory is
-//! bounded and a reader that can seek to a piece (PCP's reader of xz) need not
-//! decompress those before it.
+//! all of them at once. The volumes are compressed in blocks of about 1 MB, each of
+//! whole records, that the file lists: xz in its index, zstd in the seek table of the
+//! zstd project's seekable format. A reader that knows the list decompresses the blocks
+//! that it needs; to others the file is one like any other (decision 025).
+
+mod encoder;
+mod pieces;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use bzip2::write::BzEncoder;
+use encoder::BlockWriter;
 use flate2::write::GzEncoder;
-use liblzma::write::XzEncoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use pieces::Pieces;
 
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::{Compression, Error, Result, io_error};
 
-/// Bytes that are compressed at a time: of xz a block, of zstd a frame.
-const PIECE: usize = 8 << 20;
+/// How many bytes of two files are compared at a time.
+const COMPARED: usize = 1 << 20;
 
-/// How much time to spend on making files small. Only xz has several levels
+/// How much time to spend on making files small. Only zstd has several levels
 /// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// As little as there is: `xz -1`.
+    /// Little: a logger does it all day.
     Least,
-    /// The default of the program of that name: `xz -6`.
+    /// More: someone waits for it.
     Usual,
 }
 
 impl Effort {
-    const fn xz_level(self) -> u32 {
+    const fn zstd_level(self) -> i32 {
         match self {
-            Self::Least => 1,
-            Self::Usual => 6,
+            Self::Least => 2,
+            Self::Usual => 9,
         }
     }
 }
@@ -59,7 +63,7 @@ pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
 /// the compression; the file appears under it when it is on disk, and then the
 /// plain one is removed. Returns the new name.
 ///
-/// `go_on` is called about every 8 MB; if it returns `false`, nothing changes
+/// `go_on` is called about every 1 MB; if it returns `false`, nothing changes
 /// and the result is `None`.
 ///
 /// # Errors
@@ -114,7 +118,7 @@ pub fn is_same(compressed: &Path, plain: &Path) -> Result<bool> {
         let (mut one, mut other) = (Vec::new(), Vec::new());
         let (len, mut offset) = (plain.len()?, 0);
         while offset < len {
-            let piece = (len - offset).min(PIECE as u64);
+            let piece = (len - offset).min(COMPARED as u64);
             if packed.available(offset, piece, piece)? < piece {
                 return Ok(false);
             }
@@ -148,37 +152,37 @@ fn pour(
         whole = go_on();
         whole
     };
-    let output = BufWriter::new(output);
-    let mut output = match compression {
-        Compression::Xz => {
-            let mut encoder = XzEncoder::new(output, effort.xz_level());
-            // Flushing ends a block.
-            each_piece(input, go_on, |piece| {
-                encoder.write_all(piece).and_then(|()| encoder.flush())
-            })?;
-            encoder.finish()?
+    let mut output = BufWriter::new(output);
+    match compression {
+        Compression::Xz => in_blocks(BlockWriter::xz()?, input, &mut output, go_on)?,
+        Compression::Zstd => {
+            let writer = BlockWriter::zstd(effort.zstd_level())?;
+            in_blocks(writer, input, &mut output, go_on)?;
         }
         Compression::Bzip2 => {
-            let mut encoder = BzEncoder::new(output, bzip2::Compression::best());
+            let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
             each_piece(input, go_on, |piece| encoder.write_all(piece))?;
-            encoder.finish()?
+            encoder.finish()?;
         }
         Compression::Gzip => {
-            let mut encoder = GzEncoder::new(output, flate2::Compression::default());
+            let mut encoder = GzEncoder::new(&mut output, flate2::Compression::default());
             each_piece(input, go_on, |piece| encoder.write_all(piece))?;
-            encoder.finish()?
+            encoder.finish()?;
         }
-        Compression::Zstd => {
-            let mut output = output;
-            each_piece(input, go_on, |piece| {
-                // In memory, since this encoder panics if it cannot write.
-                output.write_all(&compress_to_vec(piece, CompressionLevel::Fastest))
-            })?;
-            output
-        }
-    };
+    }
     output.flush()?;
     Ok(whole)
+}
+
+fn in_blocks(
+    mut writer: BlockWriter,
+    input: &File,
+    output: &mut impl Write,
+    go_on: &mut dyn FnMut() -> bool,
+) -> io::Result<()> {
+    writer.begin(output)?;
+    each_piece(input, go_on, |piece| writer.write(piece, output))?;
+    writer.finish(output)
 }
 
 /// Passes a file on in pieces, as long as `go_on` allows.
@@ -187,19 +191,19 @@ fn each_piece(
     go_on: &mut dyn FnMut() -> bool,
     mut take: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut piece = Vec::new();
-    loop {
-        piece.clear();
-        input.take(PIECE as u64).read_to_end(&mut piece)?;
-        if piece.is_empty() || !go_on() {
+    let mut pieces = Pieces::of(input);
+    while let Some(piece) = pieces.next()? {
+        if !go_on() {
             return Ok(());
         }
         take(&piece)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::pieces::PIECE;
     use super::*;
 
     /// Bytes that compress, but not to nothing, in two pieces.

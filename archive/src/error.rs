@@ -7,6 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pcp_types::printable::{line, path as shown_path};
+
 use crate::{InDom, Pmid, Timestamp, ValueType};
 
 /// The bytes of a record are malformed.
@@ -118,7 +120,8 @@ pub enum EncodeError {
     /// where one is missing.
     #[error(
         "metric name \"{name}\", byte {at}: expected a letter, then letters, digits and _, \
-         with single dots between the parts"
+         with single dots between the parts",
+        name = line(name)
     )]
     MetricName { name: String, at: u64 },
     /// A value without a value set to belong to, or a record without any.
@@ -128,13 +131,16 @@ pub enum EncodeError {
     #[error("{field} contains a NUL at byte {at}")]
     Nul { field: &'static str, at: u64 },
     /// A label name that is not a letter followed by letters, digits and `_`.
-    #[error("label name \"{name}\" is not a letter and then letters, digits or _")]
+    #[error(
+        "label name \"{name}\" is not a letter and then letters, digits or _",
+        name = line(name)
+    )]
     LabelName { name: String },
     /// A label value that is not JSON.
-    #[error("value of label {name} is not JSON: {value}")]
+    #[error("value of label {name} is not JSON: {value}", name = line(name), value = line(value))]
     LabelValue { name: String, value: String },
     /// Two labels of one set have the same name.
-    #[error("label {name} occurs twice in one set")]
+    #[error("label {name} occurs twice in one set", name = line(name))]
     RepeatedLabel { name: String },
     /// Two instances of one domain have the same number.
     #[error("instance {id} occurs twice in one instance domain")]
@@ -190,59 +196,62 @@ impl EncodeError {
 pub enum Error {
     /// The system refused an operation on a file. `operation` is "open", "read",
     /// "write", ...
-    #[error("{}: {operation}: {source}", file.display())]
+    #[error("{}: {operation}: {source}", shown_path(file))]
     Io { file: PathBuf, operation: &'static str, source: io::Error },
     /// A record is damaged. `offset` is where the record starts, in bytes from the
     /// start of the file.
-    #[error("{}: offset {offset}: {source}", file.display())]
+    #[error("{}: offset {offset}: {source}", shown_path(file))]
     Corrupt { file: PathBuf, offset: u64, source: RecordError },
     /// No file of an archive has this name (`PM_ERR_LOGFILE`).
-    #[error("{}: no archive of this name", path.display())]
+    #[error("{}: no archive of this name", shown_path(path))]
     NotFound { path: PathBuf },
     /// The directory holds several archives.
-    #[error("{}: {count} archives in this directory; name one", path.display())]
+    #[error("{}: {count} archives in this directory; name one", shown_path(path))]
     Ambiguous { path: PathBuf, count: usize },
     /// The directory holds no archives itself, and several directories with archives.
-    #[error("{}: {count} directories with archives in this one; name one", path.display())]
+    #[error("{}: {count} directories with archives in this one; name one", shown_path(path))]
     SeveralHosts { path: PathBuf, count: usize },
     /// A file that an archive must have is missing (`PM_ERR_LOGFILE`). `file` is the
     /// file, or the pattern of the data volumes.
-    #[error("{}: missing", file.display())]
+    #[error("{}: missing", shown_path(file))]
     Missing { file: PathBuf },
     /// A directory, FIFO, socket or device has the name of a member.
-    #[error("{}: not a regular file", file.display())]
+    #[error("{}: not a regular file", shown_path(file))]
     NotRegular { file: PathBuf },
     /// A member is compressed, and this library was built without the feature
     /// `compression`.
-    #[error("{}: compressed; decompress it first", file.display())]
+    #[error("{}: compressed; decompress it first", shown_path(file))]
     Compressed { file: PathBuf },
     /// The data of a compressed member is damaged (`PM_ERR_LOGREC`).
-    #[error("{}: cannot be decompressed: {source}", file.display())]
+    #[error("{}: cannot be decompressed: {source}", shown_path(file))]
     Decompress { file: PathBuf, source: io::Error },
     /// The archive has to be repaired before this can be done. `offset` is where the
     /// damage starts.
-    #[error("{}: offset {offset}: damaged: {reason}", file.display())]
+    #[error("{}: offset {offset}: damaged: {reason}", shown_path(file), reason = line(reason))]
     Damaged { file: PathBuf, offset: u64, reason: String },
     /// The labels of two files of the archive contradict each other (`PM_ERR_LABEL`).
     /// `field` is "version", "pid" or "host name".
-    #[error("{}: label: {field} differs from that of {}", file.display(), other.display())]
+    #[error("{}: label: {field} differs from that of {}", shown_path(file), shown_path(other))]
     LabelMismatch { file: PathBuf, other: PathBuf, field: &'static str },
     /// A file's label is that of another volume (`PM_ERR_LABEL`). -1 is the metadata,
     /// -2 the index; `expected` is the volume in the name of the file.
-    #[error("{}: label of volume {found}, expected {expected}", file.display())]
+    #[error("{}: label of volume {found}, expected {expected}", shown_path(file))]
     VolumeMismatch { file: PathBuf, found: i32, expected: i32 },
     /// A metric's second descriptor contradicts the first (`PM_ERR_LOGCHANGETYPE`,
     /// `SEM`, `INDOM`, `UNITS`). `offset` is where the second descriptor starts;
     /// `field` is "type", "semantics", "instance domain" or "units".
-    #[error("{}: offset {offset}: metric {pmid} changes its {field}", file.display())]
+    #[error("{}: offset {offset}: metric {pmid} changes its {field}", shown_path(file))]
     DescChanged { file: PathBuf, offset: u64, pmid: Pmid, field: &'static str },
     /// Archives for one timeline are of different hosts (`PM_ERR_LOGHOST`). `other`
     /// is the archive before `file`.
-    #[error("{}: of host {found}, but {} is of {expected}", file.display(), other.display())]
+    #[error(
+        "{}: of host {found}, but {} is of {expected}",
+        shown_path(file), shown_path(other), found = line(found), expected = line(expected)
+    )]
     HostDiffers { file: PathBuf, found: String, other: PathBuf, expected: String },
     /// Archives for one timeline overlap (`PM_ERR_LOGOVERLAP`). `file` starts at
     /// `start`; `other` is the archive before it.
-    #[error("{}: begins at {start}, before {} ends at {end}", file.display(), other.display())]
+    #[error("{}: begins at {start}, before {} ends at {end}", shown_path(file), shown_path(other))]
     Overlap { file: PathBuf, start: Timestamp, other: PathBuf, end: Timestamp },
     /// A metric has another descriptor in a later archive of a timeline. `file` is
     /// the later archive, with `name`; `field` is "type", "semantics", "instance
@@ -250,7 +259,7 @@ pub enum Error {
     #[error(
         "{}: metric {name} ({pmid}) has another {field} than in {}: make them two metrics first, \
          with convert --rename and --pmid",
-        file.display(), other.display()
+        shown_path(file), shown_path(other), name = line(name)
     )]
     DescDiffers { file: PathBuf, name: String, pmid: Pmid, other: PathBuf, field: &'static str },
     /// A name belongs to another metric in a later archive of a timeline. `file` is
@@ -259,26 +268,36 @@ pub enum Error {
     #[error(
         "{}: metric {name} is {pmid}, but {expected} in {}: if they are the same, use \
          convert --pmid {name}={expected} first, else convert --rename",
-        file.display(), other.display()
+        shown_path(file), shown_path(other), name = line(name)
     )]
     PmidDiffers { file: PathBuf, name: String, pmid: Pmid, other: PathBuf, expected: Pmid },
     /// No metric of the archive has this name, or one below it.
-    #[error("{name}: no metric of this name")]
+    #[error("{name}: no metric of this name", name = line(name))]
     NoMetric { name: String },
     /// A metric cannot get the PMID of another one. `name` wants it, `owner` has it.
-    #[error("PMID {pmid} of {name} belongs to metric {owner}")]
+    #[error(
+        "PMID {pmid} of {name} belongs to metric {owner}",
+        name = line(name), owner = line(owner)
+    )]
     PmidTaken { name: String, pmid: Pmid, owner: String },
     /// The values of a metric are events, whose parameters are metrics named
     /// by PMIDs: those cannot change.
-    #[error("metric {name} has events, which refer to metrics by PMID: PMIDs cannot change")]
+    #[error(
+        "metric {name} has events, which refer to metrics by PMID: PMIDs cannot change",
+        name = line(name)
+    )]
     EventParameters { name: String },
     /// The archive has no record (`PM_ERR_NODATA`). `path` is the base name of the
     /// archive.
-    #[error("{}: no records", path.display())]
+    #[error("{}: no records", shown_path(path))]
     NoData { path: PathBuf },
     /// An archive of this name exists; a writer never overwrites one.
-    #[error("{}: exists already, and is not overwritten", file.display())]
+    #[error("{}: exists already, and is not overwritten", shown_path(file))]
     Exists { file: PathBuf },
+    /// Another program has changed a file of the archive that is being written. `change` is
+    /// "removed", "replaced" or "truncated".
+    #[error("{}: {change} by another program", file.display())]
+    Disturbed { file: PathBuf, change: &'static str },
     /// A record or its metadata cannot be encoded.
     #[error("{source}")]
     Encode {
@@ -291,11 +310,14 @@ pub enum Error {
     MetricChanged { pmid: Pmid, field: &'static str },
     /// A name was declared before for another metric. `pmid` wants the name, `owner`
     /// has it.
-    #[error("metric name {name} belongs to {owner}, not to {pmid}")]
+    #[error("metric name {name} belongs to {owner}, not to {pmid}", name = line(name))]
     NameTaken { name: String, owner: Pmid, pmid: Pmid },
     /// The name of one metric is a prefix of another's: a name space cannot have
     /// both. `other` was declared before.
-    #[error("metric name {name} cannot exist together with {other}")]
+    #[error(
+        "metric name {name} cannot exist together with {other}",
+        name = line(name), other = line(other)
+    )]
     LeafAndBranch { name: String, other: String },
     /// Values of a metric that was not declared.
     #[error("metric {pmid} was not declared")]

@@ -7,12 +7,18 @@
 //! memory. Nothing here interprets records.
 
 #[cfg(feature = "compression")]
+mod blocks;
+#[cfg(feature = "compression")]
 mod decompressed;
+mod half_made;
 mod members;
 mod raw_file;
 mod record_file;
 mod scanner;
 
+#[cfg(feature = "compression")]
+pub(crate) use blocks::{BlockCache, XzIndex, block_header, seek_table};
+pub use half_made::{half_made, has_data};
 pub(crate) use members::{AddExtension, MemberFiles, Members, bases, sync_directory};
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};

@@ -69,6 +69,7 @@
 //! | [`programs`] | when the programs of MMV files ran, by the agent's events |
 //! | [`scan`] | values as columns |
 //! | [`summary`] | averages, minima and maxima of a window |
+//! | [`envelope`] | the same for each column of a picture |
 //! | [`replay`] | values and rates at any time, derived metrics, quantiles |
 //! | [`check`] | errors and warnings about an archive |
 //! | [`salvage`], [`repair`] | what can be read of a damaged archive, and a new one from it |
@@ -102,6 +103,7 @@ mod column;
 #[cfg(feature = "compression")]
 pub mod compress;
 pub mod copy;
+pub mod envelope;
 mod error;
 pub mod event;
 pub mod extract;
@@ -136,7 +138,9 @@ pub use pcp_types::{
 pub use byte_text::ByteText;
 pub(crate) use error::io_error;
 pub use error::{EncodeError, Error, RecordError, Result};
-pub use files::{Compression, RawFile, RawPiece, host_directories, member_files};
+pub use files::{
+    Compression, RawFile, RawPiece, half_made, has_data, host_directories, member_files,
+};
 pub use format::desc::MetricDesc;
 pub use format::index::IndexEntry;
 pub use format::indom::Instance;

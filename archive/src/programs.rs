@@ -18,6 +18,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use self::items::{EVENTS, FILE, KIND, PID, REASON};
 use crate::event::EventArray;
 use crate::scan::{Column, Columns, Selection};
 use crate::{Pmid, Result, Source, Timestamp, Value};
@@ -26,12 +27,26 @@ use crate::{Pmid, Result, Source, Timestamp, Value};
 pub const DOMAIN: u32 = 70;
 /// The cluster of the agent's own metrics.
 const CLUSTER: u32 = 0;
-/// The items of `mmv.agent.events` and of its parameters.
-const EVENTS: u32 = 1001;
-const KIND: u32 = 1002;
-const FILE: u32 = 1003;
-const REASON: u32 = 1004;
-const PID: u32 = 1005;
+
+/// The items of `mmv.agent.events` and of its parameters, in the agent's own cluster.
+pub mod items {
+    /// `mmv.agent.events`, an event array.
+    pub const EVENTS: u32 = 1001;
+    /// `mmv.agent.event.type`, a string: what happened.
+    pub const KIND: u32 = 1002;
+    /// `mmv.agent.event.file`, a string: the MMV file that it happened to.
+    pub const FILE: u32 = 1003;
+    /// `mmv.agent.event.reason`, a string: why.
+    pub const REASON: u32 = 1004;
+    /// `mmv.agent.event.pid`, a `u32`: the process of the file, or the agent.
+    pub const PID: u32 = 1005;
+    /// `mmv.agent.event.values`, a `u64`: how many values the file has.
+    pub const VALUES: u32 = 1006;
+    /// `mmv.agent.event.records`, a `u64`: how many records are missing.
+    pub const RECORDS: u32 = 1007;
+    /// `mmv.agent.event.since`, a string: from when on they are missing, in UTC.
+    pub const SINCE: u32 = 1008;
+}
 
 /// The resolution of times in event arrays.
 const RESOLUTION: Duration = Duration::from_micros(1);

@@ -23,6 +23,8 @@ mod temporal_index;
 mod type_conflicts;
 
 use std::path::{Path, PathBuf};
+#[cfg(feature = "compression")]
+use std::sync::Arc;
 
 pub use archive_records::TornTail;
 pub use indom_cursor::IndomCursor;
@@ -42,6 +44,8 @@ pub use temporal_index::{IndexDefect, TemporalIndex};
 pub use type_conflicts::TypeConflict;
 use type_conflicts::TypeConflicts;
 
+#[cfg(feature = "compression")]
+use crate::files::BlockCache;
 use crate::files::{AddExtension as _, Members, RecordFile, check_labels};
 use crate::format::Role;
 use crate::{ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version};
@@ -66,6 +70,9 @@ pub struct Archive {
     torn_tail: Option<TornTail>,
     conflicts: TypeConflicts,
     bad_metadata: Vec<Error>,
+    /// Held so that blocks stay in memory from one question to the next.
+    #[cfg(feature = "compression")]
+    _blocks: Arc<BlockCache>,
 }
 
 /// A data volume that exists.
@@ -82,8 +89,8 @@ impl Archive {
     /// A missing index is tolerated, as are missing volumes between others,
     /// and a last record of data or metadata that was not written to its end
     /// ([`torn_tail`](Self::torn_tail)). Compressed members are decoded as they
-    /// are read: forwards in one pass, backwards in as many as their size has
-    /// multiples of 8 MiB.
+    /// are read: those that list their blocks from any place on, others forwards in one
+    /// pass and backwards in as many as their size has multiples of 8 MiB.
     ///
     /// # Errors
     ///
@@ -146,6 +153,8 @@ impl Archive {
             torn_tail,
             conflicts: TypeConflicts::default(),
             bad_metadata: Vec::new(),
+            #[cfg(feature = "compression")]
+            _blocks: BlockCache::shared(),
         };
         archive.drop_unlabelled_volume()?;
         archive.find_end()?;
@@ -157,9 +166,12 @@ impl Archive {
         &self.base
     }
 
-    /// Whether a data volume is compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.volumes.iter().any(|volume| Compression::of(&volume.path).is_some())
+    /// Whether all data volumes can be read from any place on, by several readers.
+    pub(crate) fn is_seekable(&self) -> bool {
+        self.volumes.iter().all(|volume| {
+            Compression::of(&volume.path).is_none()
+                || RecordFile::open(&volume.path).is_ok_and(|file| file.is_seekable())
+        })
     }
 
     /// Who wrote the archive, where and when.

@@ -51,7 +51,7 @@ pub mod expression;
 mod growth;
 mod histogram;
 mod interpolate;
-mod lifetime;
+pub(crate) mod lifetime;
 mod observations;
 mod rate;
 mod resets;
@@ -82,7 +82,7 @@ use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
-pub use histogram::BucketCount;
+pub use histogram::{BucketCount, SuccessiveQuantiles};
 pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;
@@ -225,6 +225,7 @@ impl<'a> Selection<'a> {
             operands,
             tracks,
             decrease: self.decrease,
+            gaps: self.gaps,
             backward_records,
             lost: Vec::new(),
             end,
@@ -350,6 +351,7 @@ pub struct Replay<'a> {
     operands: Vec<usize>,
     tracks: Vec<Track>,
     decrease: Decrease,
+    gaps: Gaps,
     backward_records: u64,
     lost: Vec<Lost>,
     end: Timestamp,

@@ -43,9 +43,9 @@
 //!
 //! **Source**: pmlogsummary(1); `src/pmlogsummary/pmlogsummary.c`.
 
-mod number;
+pub(crate) mod number;
 mod tally;
-mod walls;
+pub(crate) mod walls;
 
 use std::ops::RangeInclusive;
 

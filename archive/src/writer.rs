@@ -65,8 +65,8 @@ struct Dated {
 
 /// Writes one archive.
 ///
-/// The files are created with the first record. Without
-/// [`finish`](Self::finish) the archive lacks its last index entry and is
+/// The files are created with the first record; the metadata, by which readers find an
+/// archive, gets its name when the record is written. Without [`finish`](Self::finish) the archive lacks its last index entry and is
 /// otherwise whole.
 #[derive(Debug)]
 pub struct ArchiveWriter {
@@ -290,6 +290,18 @@ impl ArchiveWriter {
         self.switch_due = self.files.is_some();
     }
 
+    /// Compares the files that are open with what their names lead to, by device, inode and
+    /// size, and the closed volumes with the names in the directory. An error of a write does
+    /// not show that another program took a file away.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disturbed`] with the first file that differs: metadata, the present volume,
+    /// index, closed volumes; [`Error::Io`].
+    pub fn check_files(&self) -> Result<()> {
+        self.files.as_ref().map_or(Ok(()), FileSet::check)
+    }
+
     /// Waits until everything that was written is on disk.
     ///
     /// # Errors
@@ -387,7 +399,7 @@ impl ArchiveWriter {
             let policy = IndexPolicy::new(index_bytes, index_interval);
             let mut files = FileSet::create(&self.base, label, policy)?;
             let written = files.write(timestamp, &self.metadata, changed, record, false);
-            written.inspect_err(|_| files.remove())?;
+            written.and_then(|()| files.show()).inspect_err(|_| files.remove())?;
             self.files = Some(files);
         }
         self.declared.written(timestamp);

@@ -56,8 +56,7 @@ fn compress(bytes: &[u8], suffix: &str) -> Vec<u8> {
             encoder.finish().unwrap();
         }
         _ => {
-            let level = ruzstd::encoding::CompressionLevel::Fastest;
-            out = ruzstd::encoding::compress_to_vec(bytes, level);
+            out = zstd::stream::encode_all(bytes, 1).unwrap();
         }
     }
     out
@@ -139,4 +138,56 @@ fn compressed_metadata_that_is_damaged_is_an_error() {
     bytes[last] ^= 1;
     fs::write(&file, bytes).unwrap();
     assert!(matches!(Archive::open(&base), Err(Error::Decompress { .. })));
+}
+
+/// What a small file can make a reader keep in memory at once: less than it expands to.
+const MOST_MEMORY: u64 = 160 << 20;
+
+/// A member with zeros after what was in it: 800 MiB of them in a file that could expand to
+/// that much.
+fn make_bomb(base: &Path, member: &str) -> PathBuf {
+    let file = compress_member(base, member, "xz");
+    let mut bytes = fs::read(&file).unwrap();
+    let part = compress(&vec![0; 8 << 20], "xz");
+    for _ in 0..100 {
+        bytes.extend(&part);
+        // Between streams, zeros mean nothing.
+        bytes.resize(bytes.len() + (8 << 10), 0);
+    }
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
+#[test]
+fn a_member_that_expands_to_zeros_ends_at_them() {
+    for member in ["0", "2", "meta", "index"] {
+        let (_directory, base) = archive();
+        let file = make_bomb(&base, member);
+        let counted = allocation_counter::measure(|| {
+            let opened = Archive::open(&base);
+            let error = match opened.and_then(|archive| read(&archive)) {
+                Err(error) => error.to_string(),
+                Ok(_) => panic!("{member}: no error"),
+            };
+            let expected = ["record length 0 is less than 8", "no record in the 33554432 bytes"];
+            let is_expected = expected.iter().any(|expected| error.contains(expected))
+                || (member == "index" && error.contains("decompresses to more than"));
+            assert!(is_expected, "{error}");
+            assert!(error.contains(file.to_str().unwrap()), "{error}");
+        });
+        assert!(counted.bytes_max < MOST_MEMORY, "{member}: {}", counted.bytes_max);
+    }
+}
+
+#[test]
+fn check_and_repair_keep_all_records_before_the_zeros_and_do_not_expand_them() {
+    let (directory, base) = archive();
+    make_bomb(&base, "2");
+    let report = pcp_archive::check::check(&base).unwrap();
+    assert_eq!(report.records(), 300);
+    assert!(report.worst() == Some(pcp_archive::check::Severity::Error));
+    let repaired = pcp_archive::repair::repair(&base, &directory.path().join("new")).unwrap();
+    assert_eq!(repaired.records, 300);
+    let lost: u64 = repaired.lost.iter().map(|lost| lost.bytes).sum();
+    assert!((1..34 << 20).contains(&lost), "{:?}", repaired.lost);
 }

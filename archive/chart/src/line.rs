@@ -34,8 +34,10 @@ impl Line {
 /// the sum of all others, `"38 others, summed"`. Lines without a value are dropped.
 /// A single other line is returned unchanged.
 ///
-/// The lines must have the same times. A sum has a gap where none of its lines has
-/// a value.
+/// The lines must have the same times. A sum has a gap where one of its lines has one, which
+/// is a time without a value between its first and its last one: without what is not known
+/// the sum would fall, and rise again after the gap. Before its first value and after its
+/// last one a line is no part of the sum; where none is, the sum has no value.
 pub fn top_by_mean(lines: Vec<Line>, count: usize) -> Vec<Line> {
     let mut lines = ranked(lines);
     if lines.len() > count + 1 {
@@ -54,14 +56,23 @@ pub fn ranked(lines: Vec<Line>) -> Vec<Line> {
 }
 
 fn sum(lines: &[Line]) -> Option<Line> {
-    let mut points = lines.first()?.points.clone();
-    for line in lines.iter().skip(1) {
-        for (point, &(_, value)) in points.iter_mut().zip(&line.points) {
-            point.1 = match (point.1, value) {
-                (Some(sum), Some(value)) => Some(sum + value),
-                (sum, value) => sum.or(value),
-            };
+    let mut points: Vec<Point> =
+        lines.first()?.points.iter().map(|&(time, _)| (time, None)).collect();
+    let mut has_gap = vec![false; points.len()];
+    for line in lines {
+        let first = line.points.iter().position(|(_, value)| value.is_some());
+        let last = line.points.iter().rposition(|(_, value)| value.is_some());
+        let Some(span) = first.zip(last).map(|(first, last)| first..=last) else { continue };
+        let all = points.iter_mut().zip(&mut has_gap).zip(&line.points).enumerate();
+        for (_, ((point, has_gap), (_, value))) in all.filter(|(place, _)| span.contains(place)) {
+            match value {
+                Some(value) => point.1 = Some(point.1.unwrap_or(0.0) + value),
+                None => *has_gap = true,
+            }
         }
+    }
+    for (point, _) in points.iter_mut().zip(has_gap).filter(|(_, has_gap)| *has_gap) {
+        point.1 = None;
     }
     Some(Line { label: format!("{} others, summed", lines.len()), points, is_sum: true })
 }
@@ -91,9 +102,22 @@ mod tests {
         assert_eq!(labels, ["large", "middle", "small"], "no sum of one");
     }
 
+    /// Two programs with two metrics each; b is away from 2 to 3 and begins at 1.
     #[test]
-    fn a_sum_has_gaps_only_where_all_lines_have() {
-        let lines = [line("a", [None, Some(1.0)]), line("b", [None, None])];
-        assert_eq!(sum(&lines).unwrap().points, [(0.0, None), (1.0, Some(1.0))]);
+    fn a_sum_has_a_gap_where_one_of_its_lines_has_one() {
+        let line = |label: &str, values: [Option<f64>; 6]| {
+            let points = values.into_iter().enumerate().map(|(at, value)| (at as f64, value));
+            Line { label: label.to_owned(), points: points.collect(), is_sum: false }
+        };
+        let a = line("a", [Some(1.0), Some(1.0), Some(2.0), Some(2.0), Some(1.0), None]);
+        let b = line("b", [None, Some(5.0), None, None, Some(6.0), None]);
+        let none = line("none", [None; 6]);
+        let values = |lines: &[Line]| -> Vec<Option<f64>> {
+            sum(lines).unwrap().points.iter().map(|(_, value)| *value).collect()
+        };
+        let expected = [Some(1.0), Some(6.0), None, None, Some(7.0), None];
+        assert_eq!(values(&[a.clone(), b.clone(), none.clone()]), expected);
+        assert_eq!(values(&[b, a]), expected, "in any order");
+        assert_eq!(values(&[none]), [None; 6]);
     }
 }

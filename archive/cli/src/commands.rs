@@ -11,4 +11,5 @@ pub(crate) mod metrics;
 pub(crate) mod plot;
 pub(crate) mod repair;
 pub(crate) mod report;
+pub(crate) mod snapshot;
 pub(crate) mod summary;

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
 use pcp_archive::{Archive, ArchiveSet};
+use pcp_types::printable::is_printable;
 
 use crate::options::ArchiveArgument;
 
@@ -116,7 +117,7 @@ pub(crate) fn metric_names(command: &Command, words: &[OsString]) -> Vec<String>
         let Ok(archive) = Archive::open_tolerant(base) else { continue };
         let metrics = archive.metadata().metrics().iter().flat_map(|metric| &metric.names);
         let metrics = metrics.map(ToString::to_string).filter(|name| name.starts_with(&*start));
-        names.extend(metrics.filter(|name| !name.contains(|c: char| c.is_control())));
+        names.extend(metrics.filter(|name| name.chars().all(is_printable)));
     }
     names.sort_unstable();
     names.dedup();
@@ -155,7 +156,7 @@ fn takes_next_word(command: &Command, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         return takes(command.get_arguments().find(|one| one.get_long() == Some(long)));
     }
-    // Of several letters the first with a value has the rest as its value.
+    // In a group of letters, as -tS, the text after the first option with a value is its value.
     let mut letters = option.chars().skip(1).peekable();
     while let Some(letter) = letters.next() {
         let found = command.get_arguments().find(|one| one.get_short() == Some(letter));

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use pcp_archive::{ArchiveSet, Error, host_directories};
 
+use crate::text::shown_path;
+
 /// The most names that are listed.
 const MAX_NAMES: usize = 5;
 
@@ -35,7 +37,7 @@ fn instead_of(path: &Path) -> String {
     let directory = directory.filter(|path| !path.as_os_str().is_empty());
     let shown = directory.map_or_else(
         || "the current directory".to_owned(),
-        |directory| directory.display().to_string(),
+        |directory| shown_path(directory).to_string(),
     );
     let directory = directory.unwrap_or(Path::new("."));
     if !directory.is_dir() {
@@ -73,7 +75,7 @@ fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
 
 /// A path as it can be typed.
 fn shown(path: &Path) -> String {
-    path.strip_prefix(".").unwrap_or(path).display().to_string()
+    shown_path(path.strip_prefix(".").unwrap_or(path)).into_owned()
 }
 
 #[cfg(test)]

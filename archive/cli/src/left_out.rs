@@ -3,7 +3,7 @@
 use pcp_archive::{Archive, TypeConflict};
 
 use crate::Failure;
-use crate::text::warn;
+use crate::text::{shown_path, warn};
 
 /// Warns of the metrics of which values were left out. Called when all else is printed.
 ///
@@ -14,7 +14,7 @@ pub(crate) fn check_whole(archives: &[Archive]) -> Result<(), Failure> {
     let mut is_whole = archives.iter().all(|archive| archive.bad_metadata().is_empty());
     for TypeConflict { file, offset, error } in archives.iter().flat_map(Archive::type_conflicts) {
         is_whole = false;
-        let file = file.display();
+        let file = shown_path(&file);
         warn(&format_args!("{file}: offset {offset}: {error}; such values are left out"));
     }
     if is_whole { Ok(()) } else { Err(Failure::Lost) }

@@ -17,6 +17,7 @@
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
+//! | `page` | the page of a snapshot |
 //! | `failure` | why a command fails, and its exit status |
 //! | `hint` | what there is in place of an archive that does not exist |
 
@@ -36,18 +37,23 @@ mod hint;
 mod image;
 mod left_out;
 mod options;
+mod page;
 mod selection;
 mod text;
 mod time;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use pcp_types::printable;
 
 use commands::{
-    check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, summary,
+    check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, snapshot,
+    summary,
 };
 use failure::Failure;
 use text::{Output, warn};
@@ -55,7 +61,9 @@ use text::{Output, warn};
 /// After the help of the command.
 const NOTES: &str = "\
 Names and texts are bytes: each byte that is no part of UTF-8 is printed as \\xHH, in JSON, too, and \
-a backslash that would read as one as \\x5c. Names are selected by the text that is printed.
+a backslash that would read as one as \\x5c. Names are selected by the text that is printed. \
+Control characters and those that change the direction of text are printed as their bytes, in JSON \
+as \\uHHHH; in CSV a text that begins with =, +, - or @ and is no number has an apostrophe in front.
 
 Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
 line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written.";
@@ -102,6 +110,8 @@ enum Command {
                                 mmv-archive plot [OPTIONS] <ARCHIVE> --derived \
                                 <EXPRESSION|FILE> [METRIC]...")]
     Plot(plot::Arguments),
+    /// Write metrics over time to one file, a page that a browser opens from disk
+    Snapshot(snapshot::Arguments),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -127,6 +137,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Help and version go to standard output and are no errors.
             let status = if error.use_stderr() { 2 } else { 0 };
+            // It repeats words of the command line, which a pattern of the shell may have made.
+            let text = error.to_string();
+            if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
+                let _ = std::io::stderr().write_all(&shown);
+                return ExitCode::from(status);
+            }
             return finish(error.print().map_err(Failure::from), ExitCode::from(status));
         }
     };
@@ -144,6 +160,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(report) => report.run(),
         Command::Summary(summary) => summary.run(),
         Command::Plot(plot) => plot.run(),
+        Command::Snapshot(snapshot) => snapshot.run(),
         Command::Completions { shell } => completions(*shell),
     };
     finish(result, ExitCode::SUCCESS)

@@ -13,7 +13,7 @@ use pcp_types::names::selects;
 
 use crate::Failure;
 use crate::left_out::check_whole;
-use crate::text::warn;
+use crate::text::{shown_path, warn};
 
 /// The most names that are proposed for one that does not exist.
 const MAX_SIMILAR: usize = 3;
@@ -193,7 +193,7 @@ fn define(
     path: &Path,
     names: &[String],
 ) -> Result<(), Failure> {
-    let failure = |error| Failure::Input(format!("{}: {error}", path.display()));
+    let failure = |error| Failure::Input(format!("{}: {error}", shown_path(path)));
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(failure)?;
         let entries: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
@@ -212,7 +212,7 @@ fn define(
             },
         };
         if let Err(error) = defined {
-            warn(&format_args!("{}:{line}: {error}", path.display()));
+            warn(&format_args!("{}:{line}: {error}", shown_path(path)));
         }
     }
     Ok(())
@@ -237,7 +237,7 @@ pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
             (None, Some(before)) => format!(" before {before}"),
             (None, None) => String::new(),
         };
-        let (file, offset, reason) = (lost.file.display(), lost.offset, &lost.reason);
+        let (file, offset, reason) = (shown_path(&lost.file), lost.offset, &lost.reason);
         let bytes = lost.bytes;
         warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
     }

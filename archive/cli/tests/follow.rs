@@ -154,3 +154,16 @@ fn one_instance_since_a_time() {
     follow.expect(&["2023-11-14 22:14:00.000          3", "2023-11-14 22:14:10.000          4"]);
     assert!(follow.child.wait().unwrap().success());
 }
+
+#[test]
+fn quantiles_need_a_histogram() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut logger = Logger::new(&directory.path().join("a"), 0);
+    logger.write(0, 1, 100);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.current_dir(directory.path()).args(["follow", "a", "--quantile", "0.5", "-s", "1"]);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("none of the metrics in the archive is a histogram yet"), "{stderr}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("acme.sold"));
+}

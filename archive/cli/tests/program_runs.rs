@@ -9,6 +9,9 @@ mod programs;
 use std::path::Path;
 use std::process::Command;
 
+use pcp_archive::{
+    Instance, InstanceId, MetricDesc, OwnedValue, Semantics, ValueType, WriterOptions,
+};
 use programs::shop;
 
 /// The lines without their first field; none if there are no values.
@@ -69,6 +72,50 @@ fn rates_are_whole_before_and_after_a_restart() {
     assert_eq!(over("50", "10s"), [""; 0]);
 }
 
+/// Each operand is cut at the end of its run before the sum is taken.
+#[test]
+fn sums_of_counters_have_rates_and_differences_over_a_restart() {
+    let (_directory, base) = shop(true);
+    let (a, b) = ("scalar(mmv.shop.orders[a])", "scalar(mmv.shop.orders[b])");
+    let at = |base: &Path, expression: &str, second: i64, options: &[&str]| -> String {
+        let at = format!("@{}.000000001", 1_700_000_000 + second);
+        let expression = format!("x = {expression}");
+        let options = [&["-e", &expression, "--at", &at], options].concat();
+        lines("report", base, &options).pop().unwrap_or_default()
+    };
+    let minute = |expression: &str| at(&base, expression, 80, &["-t", "60s", "--no-rate"]);
+    // b: (1 + 0) in (10 + 20) s.
+    for expression in [
+        format!("rate({a} + {b})"),
+        format!("rate({a}) + rate({b})"),
+        "rate(sum(mmv.shop.orders))".to_owned(),
+        "sum(rate(mmv.shop.orders))".to_owned(),
+        format!("rate(2 * {a} + {b} / 0.5) / 2"),
+    ] {
+        assert_eq!(minute(&expression), "4.7", "{expression}");
+    }
+    assert_eq!(minute(&format!("rate({a} - {b})"))[..6], *"4.6333");
+    // As a counter in a table is.
+    assert_eq!(at(&base, &format!("{a} + {b}"), 80, &["-t", "60s", "--rate"]), "4.7");
+    // What was counted: 100 and 1 until the end, then from 0 on.
+    assert_eq!(minute(&format!("delta({a})")), "160");
+    assert_eq!(minute(&format!("delta({a} + {b})")), "171");
+    assert_eq!(minute("delta(sum(mmv.shop.orders))"), "171");
+    assert_eq!(minute("rate(max(mmv.shop.orders))"), "", "no sum");
+    // Within a run, and where it ended.
+    assert_eq!(at(&base, &format!("delta({a} + {b})"), 30, &["-t", "10s"]), "101");
+    assert_eq!(at(&base, &format!("rate({a} + {b})"), 35, &["-t", "10s"]), "10");
+    let as_pcp = at(&base, &format!("delta({a})"), 80, &["-t", "60s", "--pcp"]);
+    assert_eq!(as_pcp, "-140", "PCP subtracts");
+    // Without events it is not known when the second run began.
+    let (_directory, base) = shop(false);
+    for function in ["rate", "delta"] {
+        let expression = format!("{function}({a} + {b})");
+        assert_eq!(at(&base, &expression, 80, &["-t", "60s"]), "", "{expression}");
+        assert_ne!(at(&base, &expression, 80, &["-t", "10s"]), "", "{expression}");
+    }
+}
+
 /// Without events a fall of one instance is the evidence for all.
 #[test]
 fn no_instance_has_a_rate_over_the_fall_of_another() {
@@ -104,6 +151,69 @@ fn quantiles_are_of_what_was_counted_up_to_the_end_and_since_the_start() {
     // 30 of 4..5 up to the end, 3 of 6..7 and one of 8..11 since the start.
     assert_eq!(at(80, "80s"), ["4.5,9.5,9.5"]);
     assert_eq!(at(80, "50s"), ["6.5,9.5,9.5"], "without those of the first run");
+}
+
+#[test]
+fn records_have_the_quantiles_of_what_was_counted_since_the_one_before() {
+    let (_directory, base) = shop(true);
+    let follow = |arguments: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        process.arg("follow").arg(&base).args(["mmv.shop.latency", "-S", "0s", "-Z", "UTC"]);
+        let output = process.args(["-s", "9"]).args(arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        (String::from_utf8(output.stdout).unwrap(), stderr)
+    };
+    let (table, stderr) = follow(&["--quantile", "0.5,1"]);
+    let columns = |line: &str| line.split_whitespace().skip(2).map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = table.lines().skip(4).map(columns).collect();
+    let row = |first: &str, second: &str| vec![first.to_owned(), second.to_owned()];
+    let mut expected = vec![row("-", "-")];
+    expected.extend(vec![row("4.500", "4.500"); 3]);
+    // From 0, and one of 8..11 at 70 s.
+    expected.extend([row("6.500", "6.500"), row("6.500", "9.500")]);
+    expected.extend(vec![row("6.500", "6.500"); 3]);
+    assert_eq!(rows, expected, "{table}");
+    assert_eq!(stderr, "");
+    let (lines, _) = follow(&["--quantile", "0.5", "--json"]);
+    let first = lines.lines().next().unwrap();
+    assert!(first.contains(r#""metric":"mmv.shop.latency.p50""#), "{first}");
+    assert!(first.contains(r#""time":[1700000010,1]"#) && first.contains(":4.5"), "{first}");
+    // The events are not known, but that bucket 4..5 is missing is no fall.
+    let (table, _) = follow(&["--quantile", "1", "--pcp"]);
+    let rows: Vec<Vec<String>> = table.lines().skip(4).map(columns).collect();
+    assert_eq!(rows[4], ["-"], "the sum fell: {table}");
+    assert_eq!(rows[5], ["9.500"]);
+}
+
+/// The program removes b within its run: its domain is small, so PCP would hold the value.
+#[test]
+fn a_removed_instance_of_a_program_has_no_values() {
+    let (_directory, base, mut writer) = archives::begin("jobs", WriterOptions::default());
+    let (semantics, indom) = (Semantics::Discrete, Some(archives::domain()));
+    let state = MetricDesc { semantics, indom, ..archives::desc(1, ValueType::U32) };
+    let ticks = archives::desc(2, ValueType::U32);
+    writer.declare_metric(&state, &["mmv.jobs.state"]).unwrap();
+    writer.declare_metric(&ticks, &["mmv.jobs.ticks"]).unwrap();
+    let all = [(0, "a"), (1, "b")].map(|(number, name)| {
+        let id = InstanceId::new(number).unwrap();
+        Instance { id, name: name.into() }
+    });
+    for step in 0..5 {
+        let listed = if step == 0 { &all[..] } else { &all[..1] };
+        writer.declare_indom(archives::domain(), listed).unwrap();
+        let mut sets = vec![archives::single(&ticks, OwnedValue::U32(step))];
+        if step == 0 {
+            sets.push(archives::of_each(&state, &all, &OwnedValue::U32(7)));
+        }
+        archives::write(&mut writer, archives::at(10 * i64::from(step)), sets);
+    }
+    writer.finish().unwrap();
+    let states = |options: &[&str]| report(&base, &[&["mmv.jobs.state"], options].concat());
+    assert_eq!(states(&[]), ["7,7", "7,7", "7,", "7,", "7,"]);
+    assert_eq!(states(&["--pcp"]), ["7,7"; 5]);
+    let window = ["-S", "25s", "-T", "10s"];
+    assert_eq!(states(&window), ["7,", "7,"]);
 }
 
 #[test]

@@ -78,14 +78,22 @@ fn archive_of(rows: &[Row]) -> (TempDir, PathBuf) {
 }
 
 fn report(base: &Path, arguments: &[&str]) -> Output {
+    report_of(base, &[&["-t", "10s"], arguments].concat())
+}
+
+fn report_of(base: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("report").arg(base).args(["-t", "10s", "--format", "csv", "-Z", "UTC"]);
+    command.arg("report").arg(base).args(["--format", "csv", "-Z", "UTC"]);
     command.args(arguments).output().unwrap()
 }
 
 /// The lines of a report every ten seconds, without the times.
 fn lines(base: &Path, arguments: &[&str]) -> Vec<String> {
-    let output = report(base, arguments);
+    lines_every("10s", base, arguments)
+}
+
+fn lines_every(interval: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
+    let output = report_of(base, &[&["-t", interval], arguments].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
@@ -133,7 +141,63 @@ fn quantiles_before_and_after_a_restart_are_whole() {
     let part = lines(&base, &[&quantiles[..], &["-S", "60s", "-T", "10s"]].concat());
     assert_eq!(part[1..], ["4.5,4.5", "4.5,4.5"]);
     let across = lines(&base, &[&quantiles[..], &["-S", "45s", "-T", "40s"]].concat());
-    assert_eq!(across[1..], [",", ",", "4.5,4.5", "4.5,4.5", "4.5,4.5"]);
+    // At 45 s what was counted until 40 s, at 55 s what was counted since 50 s.
+    assert_eq!(across[1..], ["4.5,6.5", "4.5,4.5", "4.5,4.5", "4.5,4.5", "4.5,4.5"]);
+}
+
+/// The agent was away, or the program restarted: the quantile of the rest of the time.
+#[test]
+fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
+    let (_directory, base) = archive();
+    let at = |second: i64, options: &[&str]| {
+        let at = format!("@{}.000000001", 1_700_000_000 + second);
+        let selected = ["web", "--quantile", "0.5,0.99,1", "--at", &at];
+        let output = report_of(&base, &[&selected, options].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let values = text.lines().nth(1).map(|line| line.split_once(',').unwrap().1.to_owned());
+        values.filter(|values| values != ",,").unwrap_or_default()
+    };
+    let found = |second, span: &str| at(second, &["-t", span]);
+    // From 50 s on: nothing until the restart at 60 s, one of 8..11 until the mark at 75 s.
+    assert_eq!(found(80, "30s"), "9.5,9.5,9.5");
+    // Nine of 6..7 from 40 s to 50 s as well; one of 4..5 from 30 s on.
+    assert_eq!(found(80, "40s"), "6.5,9.5,9.5");
+    assert_eq!(found(80, "50s"), "6.5,9.5,9.5");
+    // 75 s to 80 s: one observation.
+    assert_eq!(found(80, "4s"), "");
+    assert_eq!(found(72, "4s"), "9.5,9.5,9.5", "68 s to 70 s, the last values before the mark");
+    // From before the archive on.
+    assert_eq!(found(10, "60s"), "4.5,6.5,6.5");
+    for span in ["30s", "40s", "50s"] {
+        assert_eq!(at(80, &["-t", span, "--pcp"]), "", "{span}");
+    }
+    let quantile = ["-e", "p = quantile(0.99, web.latency)"];
+    let minutes = lines_every("40s", &base, &quantile);
+    assert_eq!(minutes, ["p", "", "9.5", "9.5"], "{quantile:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("summary").arg(&base).args(["web", "--quantile", "0.5", "--format", "csv"]);
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    // 131 of 4..5, 119 of 6..7, 11 of 8..11.
+    assert!(text.contains("web.latency.p50") && text.contains("4.5"), "{text}");
+}
+
+/// A bucket that counts for the first time after a mark counts from 0, if any other bucket
+/// is logged before; the sum may be logged at other times.
+#[test]
+fn a_bucket_that_appears_after_a_mark_was_empty() {
+    let rows = [
+        (0, [Some(10), None, None], Some(40)),
+        (10, [Some(20), None, None], Some(80)),
+        (15, [None; 3], None),
+        (20, [None; 3], Some(120)),
+        (30, [Some(40), None, None], Some(160)),
+        (40, [Some(40), None, Some(3)], Some(184)),
+    ];
+    let (_directory, base) = archive_of(&rows);
+    // 10 of 4..5 until 10 s, and 3 of 8..11 from 30 s on; those of the first record with
+    // buckets, 40 of 4..5, may have been counted at any time.
+    let found = lines_every("40s", &base, &["web", "--quantile", "0.75,0.77"]);
+    assert_eq!(found, ["web.latency.p75,web.latency.p77", ",", "4.5,9.5"]);
 }
 
 #[test]

@@ -34,6 +34,10 @@ const ROWS: [Row; 12] = [
 ];
 
 fn archive() -> (TempDir, PathBuf) {
+    archive_of("a.count")
+}
+
+fn archive_of(name: &str) -> (TempDir, PathBuf) {
     let (directory, base, mut writer) = archives::begin("rates", WriterOptions::default());
     let counter = MetricDesc {
         indom: Some(archives::domain()),
@@ -41,7 +45,7 @@ fn archive() -> (TempDir, PathBuf) {
         units: Units::count(),
         ..archives::desc(1, ValueType::U32)
     };
-    writer.declare_metric(&counter, &["a.count"]).unwrap();
+    writer.declare_metric(&counter, &[name]).unwrap();
     let id = |number| InstanceId::new(number).unwrap();
     let instances = [(1, "steady"), (2, "fleeting")]
         .map(|(number, name)| Instance { id: id(number), name: name.into() });
@@ -166,4 +170,32 @@ fn some_time_ago_begins_the_first_interval() {
     // Of the last 60 s: 2 s of what the archive should have is not written yet.
     assert_eq!(line["time"][0], end, "{rate}");
     assert_eq!(line["value"], f64::from(90 * 90 - 30 * 30) / 60.0, "{rate}");
+}
+
+/// The agent was away at the mark; the metrics of other sources have PCP's rule.
+#[test]
+fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
+    let rates = |name: &str, second: i64, options: &[&str]| -> String {
+        let (_directory, base) = archive_of(name);
+        let at = format!("@{}.000000001", 1_700_000_000 + second);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("report").arg(&base).args(["--rate", "--format", "csv", "-Z", "UTC"]);
+        let output = command.args([name, "--at", &at]).args(options).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let values = text.lines().nth(1).map(|line| line.split_once(',').unwrap().1.to_owned());
+        values.filter(|values| values != ",").unwrap_or_default()
+    };
+    let mmv = |second, span| rates("mmv.a.count", second, &["-t", span]);
+    assert_eq!(mmv(63, "8s"), "10,5", "55 s to 60 s, the last values before the mark");
+    assert_eq!(mmv(70, "10s"), "", "one observation on each side");
+    assert_eq!(mmv(80, "20s"), "10,", "70 s to 80 s");
+    assert_eq!(mmv(90, "30s"), "10,5", "70 s to 90 s, and 80 s to 90 s");
+    assert_eq!(mmv(90, "24s"), "10,5", "from 66 s on, when the agent was away");
+    assert_eq!(mmv(85, "30s"), "10,5", "55 s to 60 s as well");
+    assert_eq!(mmv(69, "2s"), "", "nothing was observed");
+    for (name, options) in
+        [("mmv.a.count", &["-t", "30s", "--pcp"][..]), ("a.count", &["-t", "30s"])]
+    {
+        assert_eq!(rates(name, 90, options), "", "{name}");
+    }
 }

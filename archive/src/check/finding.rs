@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use pcp_types::printable;
+
 use crate::{ByteText, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
 
 /// How bad a finding is.
@@ -43,7 +45,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, defect } = self;
         let (rule, severity) = (defect.rule(), defect.severity());
-        write!(f, "{}: offset {offset}: {severity}: {defect} [{rule}]", file.display())
+        write!(f, "{}: offset {offset}: {severity}: {defect} [{rule}]", printable::path(file))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random access to a compressed file, within bounded memory.
 //!
-//! Streams of the four formats can only be decoded from their start. The file
-//! is therefore decoded forwards as far as needed, and the last [`KEPT`] bytes
+//! Files that list their blocks are read block by block (`blocks.rs`). Others can only
+//! be decoded from the start of a stream. Such a file is therefore decoded forwards as far as needed, and the last [`KEPT`] bytes
 //! stay in memory. Bytes before them are decoded again, from the nearest start
 //! of a stream. Hence
 //!
@@ -13,8 +13,12 @@
 //!
 //! Files of several streams (`pixz`, `cat a.gz b.gz`) are entered at the
 //! nearest stream and need less. Nothing is ever written to disk.
+//!
+//! A file of some kilobytes can decompress to gigabytes. What a reader decodes is bounded
+//! by the size of the file, and ends early where the bytes are no records ([`Frames`]).
 
 mod decoder;
+mod frames;
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -22,6 +26,9 @@ use std::sync::Arc;
 
 use crate::Compression;
 use decoder::{Decoder, Input};
+use frames::Frames;
+
+pub(super) use decoder::MAX_XZ_MEMORY;
 
 /// Decompressed bytes that stay in memory; at the worst twice as many do.
 pub(crate) const KEPT: usize = 8 << 20;
@@ -31,10 +38,27 @@ const STEP: usize = 256 << 10;
 /// compressed further than this. It bounds what a crafted file can make a
 /// reader decode.
 const MAX_RATIO: u64 = 1024;
+/// The same of an index, whose entries are no framed records.
+const MAX_INDEX_RATIO: u64 = 64;
+/// As many bytes may follow the last record without one of them being the start of a
+/// record: more than a crash leaves as a hole in a volume.
+pub(super) const MAX_DAMAGE: u64 = 32 << 20;
+/// An index that decompresses to more than that.
+const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// A file may decompress to this however small it is.
 const MIN_LIMIT: u64 = 16 << 20;
 /// Read from the file at once.
 const INPUT_BUFFER: usize = 64 << 10;
+
+/// The most bytes that a file of this length may decompress to.
+pub(super) fn most_decompressed(len: u64) -> u64 {
+    len.saturating_mul(MAX_RATIO).max(MIN_LIMIT)
+}
+
+/// The same of an index.
+fn most_of_index(len: u64) -> u64 {
+    len.saturating_mul(MAX_INDEX_RATIO).max(MIN_LIMIT)
+}
 
 /// The decompressed bytes of a file.
 pub(crate) struct Decompressed {
@@ -53,6 +77,8 @@ pub(crate) struct Decompressed {
     kept_start: u64,
     /// Up to here the file was decoded at least once.
     known: u64,
+    /// Whether what is decoded for the first time is records; none for an index.
+    frames: Option<Frames>,
     end: End,
 }
 
@@ -80,12 +106,13 @@ impl std::fmt::Debug for Decompressed {
 }
 
 impl Decompressed {
-    /// A compressed file of `len` bytes.
-    pub(crate) fn new(file: File, len: u64, compression: Compression) -> Self {
+    /// A compressed file of `len` bytes, of records unless it is an index.
+    pub(crate) fn new(file: File, len: u64, compression: Compression, is_index: bool) -> Self {
         Self {
             file: Arc::new(file),
             compression,
-            limit: len.saturating_mul(MAX_RATIO).max(MIN_LIMIT),
+            limit: if is_index { most_of_index(len) } else { most_decompressed(len) },
+            frames: (!is_index).then(Frames::default),
             decoder: None,
             next: 0,
             streams: Vec::new(),
@@ -111,9 +138,10 @@ impl Decompressed {
         let found = self.known.saturating_sub(offset).min(most);
         match &self.end {
             // What is not supported is not damaged, so it is never skipped.
-            End::Damaged(kind, text) if found < least || *kind == io::ErrorKind::Unsupported => {
+            End::Damaged(kind @ (io::ErrorKind::Unsupported | TOO_LARGE), text) => {
                 Err(io::Error::new(*kind, text.clone()))
             }
+            End::Damaged(kind, text) if found < least => Err(io::Error::new(*kind, text.clone())),
             _ => Ok(found),
         }
     }
@@ -167,11 +195,15 @@ impl Decompressed {
             return Ok(false);
         }
         self.trim();
+        let before = self.kept_end();
         match self.step() {
             Ok(true) if self.kept_end() <= self.limit => {}
             Ok(true) => {
                 let text = format!("decompresses to more than {} bytes", self.limit);
-                self.end = End::Damaged(io::ErrorKind::InvalidData, text);
+                // Records before that count; an index of so many entries is none.
+                let is_index = self.frames.is_none();
+                let kind = if is_index { TOO_LARGE } else { io::ErrorKind::InvalidData };
+                self.end = End::Damaged(kind, text);
             }
             Ok(false) => self.end = End::Reached,
             Err(error) if error.raw_os_error().is_some() => {
@@ -183,8 +215,22 @@ impl Decompressed {
             }
             Err(error) => self.end = End::Damaged(error.kind(), error.to_string()),
         }
-        self.known = self.known.max(self.kept_end());
-        Ok(matches!(self.end, End::NotReached) || self.kept_end() < self.known)
+        if self.kept_end() > self.known {
+            self.known = self.kept_end();
+            self.check_records();
+        }
+        let is_over = !matches!(self.end, End::NotReached) && self.kept_end() >= self.known;
+        Ok(!is_over || self.kept_end() > before)
+    }
+
+    /// Ends the file where it is no records for too long.
+    fn check_records(&mut self) {
+        let Some(frames) = &mut self.frames else { return };
+        let Some(damage) = frames.walk(&self.kept, self.kept_start) else { return };
+        if self.known - damage > MAX_DAMAGE && matches!(self.end, End::NotReached) {
+            let text = format!("no record in the {MAX_DAMAGE} bytes from offset {damage} on");
+            self.end = End::Damaged(io::ErrorKind::InvalidData, text);
+        }
     }
 
     /// One read, or the change to the next stream; false at the end.

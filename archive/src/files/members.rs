@@ -267,6 +267,12 @@ fn split(path: &Path) -> Option<(PathBuf, Part)> {
     Some((path.with_extension(""), part))
 }
 
+/// Whether a file is an index by its name.
+#[cfg(feature = "compression")]
+pub(super) fn is_index(path: &Path) -> bool {
+    matches!(split(path), Some((_, Part::Index)))
+}
+
 /// A name without its compression suffix, if it has one.
 fn without_compression(path: &Path) -> PathBuf {
     match Compression::of(path) {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 
 #[cfg(feature = "compression")]
-use super::decompressed::Decompressed;
+use super::blocks::{BlockFile, BlockTable};
+#[cfg(feature = "compression")]
+use super::decompressed::{Decompressed, MAX_DAMAGE};
 use crate::format::{Role, archive_label, frame};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
 
@@ -16,6 +18,9 @@ const CHUNK: usize = 256 * 1024;
 
 /// How much is read at once on the way to a record that is sought.
 const LITTLE: usize = 32 * 1024;
+
+/// How much is read at once of a file that is read as a whole.
+const STEP: usize = 8 << 20;
 
 /// A file of an archive, open for reading. The length of a plain file is taken
 /// once: what is appended later is not seen.
@@ -36,6 +41,8 @@ enum Source {
     },
     #[cfg(feature = "compression")]
     Compressed(Box<Decompressed>),
+    #[cfg(feature = "compression")]
+    Blocks(Box<BlockFile>),
 }
 
 /// What is at a place where a record should start.
@@ -69,7 +76,20 @@ impl RecordFile {
             None => Source::Plain { file, len },
             #[cfg(feature = "compression")]
             Some(compression) => {
-                Source::Compressed(Box::new(Decompressed::new(file, len, compression)))
+                let is_index = super::members::is_index(path);
+                // An index is read as a whole, and bounded more narrowly.
+                let table = if is_index {
+                    None
+                } else {
+                    BlockTable::read(&file, len, compression).map_err(io_error("read", path))?
+                };
+                if let Some(table) = table {
+                    let blocks = BlockFile::new(file, table).map_err(io_error("stat", path))?;
+                    Source::Blocks(Box::new(blocks))
+                } else {
+                    let all = Decompressed::new(file, len, compression, is_index);
+                    Source::Compressed(Box::new(all))
+                }
             }
             #[cfg(not(feature = "compression"))]
             Some(_) => return Err(Error::Compressed { file: path.to_owned() }),
@@ -97,6 +117,11 @@ impl RecordFile {
                 let found = decompressed.available(offset, least.min(end), most);
                 found.map_err(|source| self.decompress_error(source))
             }
+            #[cfg(feature = "compression")]
+            Source::Blocks(blocks) => {
+                let found = blocks.available(offset, least.min(end), most);
+                found.map_err(|source| self.decompress_error(source))
+            }
         }
     }
 
@@ -111,7 +136,7 @@ impl RecordFile {
         let found = match &mut self.source {
             Source::Plain { file, len } => file.metadata().map(|metadata| *len = metadata.len()),
             #[cfg(feature = "compression")]
-            Source::Compressed(_) => Ok(()),
+            Source::Compressed(_) | Source::Blocks(_) => Ok(()),
         };
         found.map_err(io_error("stat", &self.path))
     }
@@ -121,7 +146,44 @@ impl RecordFile {
         !matches!(self.source, Source::Plain { .. })
     }
 
-    /// All bytes of the file. A compressed one is decoded to its end.
+    /// Up to where damage that begins at `offset` is looked at: a small compressed file can
+    /// expand to gigabytes that are no records.
+    pub(crate) const fn most_damage(&self, offset: u64) -> u64 {
+        #[cfg(feature = "compression")]
+        if self.is_compressed() {
+            return offset.saturating_add(MAX_DAMAGE);
+        }
+        let _ = offset;
+        u64::MAX
+    }
+
+    /// Whether several readers may start anywhere in the file, each at its own place.
+    pub(crate) fn is_seekable(&self) -> bool {
+        match &self.source {
+            Source::Plain { .. } => true,
+            #[cfg(feature = "compression")]
+            Source::Compressed(_) => false,
+            #[cfg(feature = "compression")]
+            Source::Blocks(blocks) => blocks.has_small_blocks(),
+        }
+    }
+
+    /// Where the damaged block ends in which `offset` is; `None` if it is in none, or
+    /// if the damage has no known end. Only blocks that reading has met are known.
+    #[cfg_attr(
+        not(feature = "compression"),
+        expect(unused_variables, reason = "only compressed files have blocks")
+    )]
+    pub(crate) fn damaged_until(&self, offset: u64) -> Option<u64> {
+        match &self.source {
+            #[cfg(feature = "compression")]
+            Source::Blocks(blocks) => blocks.damaged_until(offset).map(|until| until.min(self.end)),
+            _ => None,
+        }
+    }
+
+    /// All bytes of the file. A compressed one that does not list its blocks is decoded to
+    /// its end.
     pub(crate) fn len(&mut self) -> Result<u64> {
         self.available(0, u64::MAX, u64::MAX)
     }
@@ -159,20 +221,34 @@ impl RecordFile {
                 let read = decompressed.read_at(bytes, offset);
                 read.map_err(|source| self.decompress_error(source))
             }
+            #[cfg(feature = "compression")]
+            Source::Blocks(blocks) => {
+                let read = blocks.read_at(bytes, offset);
+                read.map_err(|source| self.decompress_error(source))
+            }
         }
     }
 
     /// The whole rest of the file from `offset` on, or what of it can be
     /// decompressed.
     pub(crate) fn read_from(&mut self, offset: u64) -> Result<Vec<u8>> {
-        let len = self.available(offset, 0, u64::MAX)?;
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-        self.read_at(&mut bytes, offset)?;
-        Ok(bytes)
+        let mut bytes = Vec::new();
+        loop {
+            // Not more at once than is there: what a file says of its length may be wrong.
+            let len = self.available(offset + bytes.len() as u64, 0, STEP as u64)? as usize;
+            if len == 0 {
+                return Ok(bytes);
+            }
+            let before = bytes.len();
+            bytes.resize(before + len, 0);
+            self.read_at(bytes.get_mut(before..).unwrap_or_default(), offset + before as u64)?;
+        }
     }
 
-    /// Whether the file holds nothing but zeros from `offset` on.
+    /// Whether the file holds nothing but zeros from `offset` on, which of a compressed file
+    /// are [`MAX_DAMAGE`] bytes at most.
     pub(crate) fn is_zero_from(&mut self, mut offset: u64) -> Result<bool> {
+        let most = self.most_damage(offset);
         let mut chunk = vec![0; CHUNK];
         loop {
             let left = self.available(offset, 0, CHUNK as u64)? as usize;
@@ -182,9 +258,12 @@ impl RecordFile {
                 return Ok(false);
             }
             if left == 0 {
-                return Ok(true);
+                return Ok(self.damaged_until(offset).is_none());
             }
             offset += left as u64;
+            if offset > most {
+                return Ok(false);
+            }
         }
     }
 

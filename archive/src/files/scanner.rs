@@ -128,7 +128,11 @@ impl Scanner {
         loop {
             let len = self.file.available(start, 0, BLOCK as u64)? as usize;
             if len < frame::OVERHEAD {
-                return Ok(None);
+                match self.file.damaged_until(start + len as u64) {
+                    Some(end) if end > start => start = end,
+                    _ => return Ok(None),
+                }
+                continue;
             }
             block.resize(len, 0);
             self.file.read_at(&mut block, start)?;
@@ -141,6 +145,9 @@ impl Scanner {
                 }
             }
             start += starts as u64;
+            if start > self.file.most_damage(from) {
+                return Ok(None);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::bytes::count;
 use super::{Bytes, NULL, RecordType, frame, indom, timestamp};
-use crate::{EncodeError, InDom, InstanceId, Pmid, RecordError, Timestamp, Version};
+use crate::{EncodeError, InDom, InstanceId, MetricDesc, Pmid, RecordError, Timestamp, Version};
 
 /// The longest JSON text of a set.
 const MAX_JSON: usize = 0xffff;
@@ -93,6 +93,22 @@ pub enum LabelTarget {
     Item(Pmid),
     /// The instances of a domain; each has a set.
     Instances(InDom),
+}
+
+impl LabelTarget {
+    /// What the labels of a metric are attached to. Those of a later target override those of
+    /// the earlier ones (`pmLookupLabels(3)`); labels of instances come after all of them.
+    pub fn of_metric(desc: &MetricDesc) -> impl Iterator<Item = Self> {
+        let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
+        let targets = [
+            Some(Self::Context),
+            Some(Self::Domain(domain)),
+            desc.indom.map(Self::InDom),
+            Some(Self::Cluster { domain, cluster }),
+            Some(Self::Item(desc.pmid)),
+        ];
+        targets.into_iter().flatten()
+    }
 }
 
 impl fmt::Display for LabelTarget {

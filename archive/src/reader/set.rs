@@ -25,13 +25,16 @@ pub struct ArchiveSet {
     archives: Vec<Archive>,
     /// That of all archives, if there is more than one.
     merged: Option<Metadata>,
+    /// Why archives of directories were passed by.
+    passed_by: Vec<Error>,
 }
 
 impl ArchiveSet {
     /// Opens archives by their names, in any order: each as for
     /// [`Archive::open`], or a directory, which stands for all archives in it.
     /// An archive that is named twice counts once, and one that has no records
-    /// is left out unless there is no other.
+    /// is left out unless there is no other. So is one of a directory whose writer ended
+    /// while it made the files: [`passed_by`](Self::passed_by) has it.
     ///
     /// # Errors
     ///
@@ -59,19 +62,25 @@ impl ArchiveSet {
     ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
-        let mut empty = None;
+        let (mut empty, mut passed_by) = (None, Vec::new());
         for base in &bases {
             match open(base) {
                 Ok(archive) if archive.has_records() => archives.push(archive),
                 Ok(archive) => empty = Some(Error::NoData { path: archive.base }),
                 Err(error @ Error::NoData { .. }) => empty = Some(error),
+                Err(error) if is_listed(base, paths) => match files::half_made(base)? {
+                    Some(reason) => passed_by.push(reason),
+                    None => return Err(error),
+                },
                 Err(error) => return Err(error),
             }
         }
-        match empty {
-            Some(error) if archives.is_empty() => Err(error),
-            _ => Self::of(archives),
+        if archives.is_empty()
+            && let Some(error) = empty.or_else(|| passed_by.pop())
+        {
+            return Err(error);
         }
+        Ok(Self { passed_by, ..Self::of(archives)? })
     }
 
     /// The base names of the archives that names stand for, as
@@ -109,12 +118,18 @@ impl ArchiveSet {
             [_] => None,
             several => Some(merge::merge(several)?),
         };
-        Ok(Self { archives, merged })
+        Ok(Self { archives, merged, passed_by: Vec::new() })
     }
 
     /// The archives in the order of time, at least one.
     pub fn archives(&self) -> &[Archive] {
         &self.archives
+    }
+
+    /// The archives of directories that were passed by, as [`half_made`](crate::half_made)
+    /// reports them.
+    pub fn passed_by(&self) -> &[Error] {
+        &self.passed_by
     }
 
     /// Metrics, instance domains, labels and help text of all archives.
@@ -127,6 +142,11 @@ impl ArchiveSet {
     pub(super) fn first(&self) -> &Archive {
         &self.archives[0]
     }
+}
+
+/// Whether an archive is one of a directory and not named itself.
+fn is_listed<P: AsRef<Path>>(base: &Path, paths: &[P]) -> bool {
+    paths.iter().any(|path| path.as_ref().is_dir() && base.starts_with(path))
 }
 
 /// One host, one after the other.

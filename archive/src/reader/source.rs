@@ -61,9 +61,10 @@ impl<'a> Source<'a> {
         self.metadata
     }
 
-    /// Whether records have to be decoded to be read.
-    pub(crate) fn is_compressed(self) -> bool {
-        self.archives.iter().any(Archive::is_compressed)
+    /// Whether records can be read from any place on: not those of volumes that are
+    /// decoded from their start.
+    pub(crate) fn is_seekable(self) -> bool {
+        self.archives.iter().all(Archive::is_seekable)
     }
 
     /// The version of the archive that a record is of.

@@ -126,7 +126,8 @@ impl Selection<'_> {
     pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
         let source = self.chosen.source();
         let all = self.chosen.metrics().iter();
-        let histograms: Vec<_> = all.filter_map(|one| Histogram::of(source, one)).collect();
+        let histograms: Vec<_> =
+            all.filter_map(|one| Histogram::of(source.metadata(), one)).collect();
         for histogram in &histograms {
             let parts = [Some(histogram.counts.desc.pmid), histogram.sum.map(|desc| desc.pmid)];
             self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
@@ -223,7 +224,7 @@ impl Scope for Names<'_, '_> {
         let names = [name.to_owned(), format!("{name}.bucket")];
         let histogram = names.into_iter().find_map(|name| {
             let desc = metadata.metric_by_name(&name)?.desc;
-            Histogram::of(self.source, &SelectedMetric { name, desc })
+            Histogram::of(metadata, &SelectedMetric { name, desc })
         })?;
         let counts = place_of(self.operands, &histogram.counts.name);
         let sum = histogram.sum.map(|_| place_of(self.operands, &histogram.sum_name()));
@@ -321,16 +322,6 @@ impl Replay<'_> {
         }
     }
 
-    /// The time of the first value that was read of the histogram of which a metric is a
-    /// quantile.
-    pub fn first_counted(&self, metric: usize) -> Option<Timestamp> {
-        let derived = self.derived.get(metric.checked_sub(self.shown())?)?;
-        let Rule::Quantile(quantile) = &derived.rule else { return None };
-        let track = self.tracks.get(*self.operands.get(quantile.counts())?)?;
-        let firsts = track.columns.iter().filter_map(|column| column.rows().get(0));
-        self.timeline.timestamp(firsts.min()?)
-    }
-
     /// The tracks that are shown, and the derived metrics.
     pub(super) fn sample<'r>(
         &self,
@@ -355,31 +346,44 @@ impl Replay<'_> {
 
     /// A derived metric at the later of two moments.
     pub(super) fn derived_of<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
-        let bound = match &derived.rule {
-            Rule::Expression(bound) => bound,
-            Rule::Quantile(quantile) => return quantile.values(self, pair.since, pair.at),
-        };
+        match &derived.rule {
+            Rule::Expression(bound) => self.with_moments(pair, |moments| bound.values(moments)),
+            Rule::Quantile(quantile) => quantile.values(self, pair.since, pair.at),
+        }
+    }
+
+    /// The values of the operands at two moments.
+    fn with_moments<'r, T>(
+        &self,
+        pair: &TwoMoments<'r>,
+        evaluate: impl FnOnce(&Moments<'_, 'r>) -> T,
+    ) -> T {
         let before = pair.before.as_deref().map(|values| Before {
             values,
             rates: &pair.rates,
+            grown: &pair.grown,
             seconds: pair.at.seconds_since(pair.since),
         });
         let quantiles = self.quantiles.iter();
         let quantiles: Vec<Values<'r>> =
             quantiles.map(|quantile| quantile.values(self, pair.since, pair.at)).collect();
         let (places, now, quantiles) = (&self.operands, &pair.now, quantiles.as_slice());
-        bound.values(&Moments { places, now, before, quantiles })
+        evaluate(&Moments { places, now, before, quantiles })
     }
 
-    /// The rate of a derived counter, from its values at the two moments; none if it
-    /// decreased.
+    /// The rate of a derived counter, from its values at the two moments, or from the growth
+    /// of its operands if a run of one ended or began in between; none if it decreased.
     pub(super) fn derived_rate<'r>(&self, derived: &Derived, pair: &TwoMoments<'r>) -> Values<'r> {
-        let now = self.derived_of(derived, pair);
         let bound = match &derived.rule {
             Rule::Expression(bound) if derived.metric.has_rates() => bound,
-            _ => return now,
+            _ => return self.derived_of(derived, pair),
         };
         let Some(values) = pair.before.as_deref() else { return Values::new() };
+        let (now, by_run) =
+            self.with_moments(pair, |moments| (bound.values(moments), bound.rates_by_run(moments)));
+        if let Some(rates) = by_run {
+            return rates;
+        }
         let (places, quantiles) = (&self.operands, [].as_slice());
         let moments = Moments { places, now: values, before: None, quantiles };
         let befores = bound.values(&moments);

@@ -27,7 +27,7 @@
 //! | `( )` | |
 //! | `x[name]` | one instance of a metric or of an expression in parentheses; a number selects by instance number if no instance has that name |
 //! | `matchinst(/re/, x)` `matchinst(!/re/, x)` | the instances whose name, up to the first blank, matches, or those whose name does not. A backslash before a character is dropped: `\/` is a slash, `\\.` a dot |
-//! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total |
+//! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total; over a restart of a program that of its runs |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
 //! | `scalar(x)` | the first instance, without its name |
 //! | `instant(x)` | a counter itself, never its rate |
@@ -116,6 +116,7 @@
 //! [`Replay::rates_at`]: super::Replay::rates_at
 
 mod arithmetic;
+mod by_run;
 mod check;
 mod definitions;
 mod evaluate;

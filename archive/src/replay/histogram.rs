@@ -19,17 +19,20 @@
 //! because it was empty, and counts from 0: the sum had a value at 10 s, so the
 //! histogram existed.
 //!
-//! There is no quantile if nothing was counted, across a mark, and across a
-//! [reset](super::resets), which all parts of a histogram have at the same time: before and
-//! after it the quantiles are those of the values counted there. Where a program ended, the
-//! last values that were logged count; where the agent's events say when the next run
-//! began, all that it counted from 0 is added ([`runs`](super::runs)).
+//! There is no quantile if nothing was counted. What `counted` has is that of each part of
+//! the time in which the histogram was observed: before and after a mark, a
+//! [reset](super::resets), which all parts of a histogram have at the same time, and the end
+//! of a program. Where the agent's events say when the next run began, all that it counted
+//! from 0 is added ([`runs`](super::runs)). By PCP's rules ([`Gaps::Join`](super::Gaps))
+//! there is no quantile over a mark or a reset.
 //!
 //! Buckets of a domain without those two labels are known by their instances'
 //! names, as `path=/,bucket=96..103`. Such a metric has a histogram, and so each
 //! quantile an instance, for each instance of the sum, which is named `path=/`.
 
 mod buckets;
+mod counted;
+mod successive;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,14 +40,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use self::buckets::{Bucket, Buckets, Numbered};
+use self::counted::Counted;
+pub use self::successive::SuccessiveQuantiles;
 use super::expression::Values;
 use super::resets::Resets;
-use super::runs::Grown;
-use super::timeline::Reach;
-use super::{Column, Lifetime, Replay, Track};
+use super::{Column, Replay, Track};
 use crate::scan::SelectedMetric;
 use crate::{
-    InDom, IndomHistory, Instance, InstanceId, LabelTarget, MetricDesc, Pmid, Semantics, Source,
+    InDom, IndomHistory, Instance, InstanceId, LabelTarget, Metadata, MetricDesc, Pmid, Semantics,
     Timestamp, Units, Value, ValueType,
 };
 
@@ -103,16 +106,16 @@ pub(super) struct Histogram {
 
 impl Histogram {
     /// The histogram whose buckets a metric counts, if it does.
-    pub(super) fn of(source: Source<'_>, metric: &SelectedMetric) -> Option<Self> {
+    pub(super) fn of(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
         let MetricDesc { pmid, indom, semantics, .. } = metric.desc;
-        let units = text_label(source, LabelTarget::Item(pmid), UNITS)?;
+        let units = text_label(metadata, LabelTarget::Item(pmid), UNITS)?;
         let units = Units::parse(&units).ok()?.units;
         if semantics != Semantics::Counter || !metric.has_numbers() {
             return None;
         }
-        let sum = source.metadata().metric_by_name(&format!("{}.sum", shared_name(metric)));
+        let sum = metadata.metric_by_name(&format!("{}.sum", shared_name(metric)));
         let sum = sum.map(|metric| metric.desc);
-        let number = |name| label(source, LabelTarget::InDom(indom?), name)?.parse::<u64>().ok();
+        let number = |name| label(metadata, LabelTarget::InDom(indom?), name)?.parse::<u64>().ok();
         let (sum, sorted) = match number(PRECISION).zip(number(MAX)) {
             Some((precision, max)) => {
                 let numbered = Numbered::new(u32::try_from(precision).ok()?, max)?;
@@ -120,7 +123,7 @@ impl Histogram {
                 let sorted = Sorted { buckets, histograms: vec![None] };
                 (sum.filter(|desc| desc.indom.is_none()), sorted)
             }
-            None => (sum, Sorted::by_name(source, indom?, sum.and_then(|desc| desc.indom))?),
+            None => (sum, Sorted::by_name(metadata, indom?, sum.and_then(|desc| desc.indom))?),
         };
         Some(Self { counts: metric.clone(), sum, units, sorted: Arc::new(sorted) })
     }
@@ -159,9 +162,9 @@ fn shared_name(counts: &SelectedMetric) -> &str {
 impl Sorted {
     /// The buckets of a domain by their names, of histograms that are the instances
     /// of another domain, or of one alone. `None` if they are no buckets.
-    fn by_name(source: Source<'_>, buckets: InDom, histograms: Option<InDom>) -> Option<Self> {
+    fn by_name(metadata: &Metadata, buckets: InDom, histograms: Option<InDom>) -> Option<Self> {
         let named = |indom| {
-            let history = source.metadata().indom_history(indom);
+            let history = metadata.indom_history(indom);
             history.map(IndomHistory::union).unwrap_or_default()
         };
         // By number, as values are.
@@ -184,38 +187,16 @@ impl Sorted {
 }
 
 /// The latest value of a label, as JSON.
-fn label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<String> {
-    let sets = source.metadata().labels_at(target, Timestamp::MAX)?;
+fn label(metadata: &Metadata, target: LabelTarget, name: &str) -> Option<String> {
+    let sets = metadata.labels_at(target, Timestamp::MAX)?;
     let mut pairs = sets.iter().flat_map(crate::LabelSet::pairs);
     pairs.find(|(found, ..)| *found == name).map(|(_, value, _)| value.to_owned())
 }
 
 /// The same for a label whose value is a string, without its quotes.
-fn text_label(source: Source<'_>, target: LabelTarget, name: &str) -> Option<String> {
-    let value = label(source, target, name)?;
+fn text_label(metadata: &Metadata, target: LabelTarget, name: &str) -> Option<String> {
+    let value = label(metadata, target, name)?;
     Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned())
-}
-
-/// The values of one histogram at two moments.
-struct Pair {
-    since: Timestamp,
-    at: Timestamp,
-    before: Reach,
-    now: Reach,
-    /// There is a mark or a reset between them.
-    is_parted: bool,
-    /// The next thing after them is a reset.
-    is_reset_next: bool,
-}
-
-/// What one histogram counted between two moments.
-#[derive(Debug, Clone, Default)]
-struct Counted {
-    was_there: bool,
-    /// A part of it has decreased.
-    is_lost: bool,
-    /// The number of values in each bucket.
-    buckets: Vec<(Bucket, f64)>,
 }
 
 impl Quantile {
@@ -257,19 +238,13 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> Values<'r> {
-        let all = self.counted(replay, since, at).unwrap_or_default();
+        let all = self.counted(replay, since, at);
         let all = self.sorted.histograms.iter().zip(all);
         let value = |(instance, counted): (&Option<InstanceId>, Counted)| {
-            let is_known = counted.was_there && !counted.is_lost;
-            let value = quantile(counted.buckets, self.rank).filter(|_| is_known)?;
+            let value = quantile(counted.buckets, self.rank)?;
             Some((*instance, Value::Double(value)))
         };
         all.filter_map(value).collect()
-    }
-
-    /// The operand that counts values by bucket.
-    pub(super) const fn counts(&self) -> usize {
-        self.counts
     }
 
     /// What each bucket counted between two moments, in their order.
@@ -279,9 +254,8 @@ impl Quantile {
         since: Timestamp,
         at: Timestamp,
     ) -> Vec<(Option<InstanceId>, Vec<BucketCount>)> {
-        let all = self.counted(replay, since, at).unwrap_or_default();
+        let all = self.counted(replay, since, at);
         let all = self.sorted.histograms.iter().zip(all);
-        let known = all.filter(|(_, counted)| counted.was_there && !counted.is_lost);
         let of = |(instance, counted): (&Option<InstanceId>, Counted)| {
             let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
                 first: bucket.first,
@@ -293,92 +267,7 @@ impl Quantile {
             buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
             (*instance, buckets)
         };
-        known.map(of).collect()
-    }
-
-    fn counted(
-        &self,
-        replay: &Replay<'_>,
-        since: Timestamp,
-        at: Timestamp,
-    ) -> Option<Vec<Counted>> {
-        let track = |operand: usize| replay.tracks.get(*replay.operands.get(operand)?);
-        let counts = track(self.counts)?;
-        let pairs = self.pairs(replay, since, at);
-        let mut all = vec![Counted::default(); pairs.len()];
-        for (column, life) in counts.columns.iter().zip(&counts.lives) {
-            let Some(bucket) = self.sorted.bucket(column.instance()) else { continue };
-            let (Some(pair), Some(counted)) =
-                (pairs.get(bucket.histogram), all.get_mut(bucket.histogram))
-            else {
-                continue;
-            };
-            let values = counted.add(pair.grown(replay, counts, column, *life));
-            counted.buckets.extend(values.map(|values| (bucket, values)));
-        }
-        let sums = self.sum.and_then(track);
-        for ((counted, pair), histogram) in all.iter_mut().zip(&pairs).zip(&self.sorted.histograms)
-        {
-            let sum = sums.and_then(|sums| Some((sums, sums.place_of(*histogram)?)));
-            let Some((sums, place)) = sum else { continue };
-            let (Some(column), Some(life)) = (sums.columns.get(place), sums.lives.get(place))
-            else {
-                continue;
-            };
-            counted.add(pair.grown(replay, sums, column, *life));
-        }
-        Some(all)
-    }
-
-    /// The two moments for each histogram.
-    fn pairs(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Vec<Pair> {
-        let [before, now] = [since, at].map(|moment| replay.timeline.reach(moment));
-        let records = before.prior.end..now.prior.end;
-        let is_joined = since < at && !replay.has_mark_between(since, at);
-        let pair = |histogram| {
-            let limited = self.resets.limit(histogram, &now);
-            Pair {
-                since,
-                at,
-                before: self.resets.limit(histogram, &before),
-                is_parted: !is_joined || self.resets.are_in(histogram, &records),
-                is_reset_next: limited.next.end < now.next.end,
-                now: limited,
-            }
-        };
-        (0..self.sorted.histograms.len()).map(pair).collect()
-    }
-}
-
-impl Counted {
-    /// Adds what a counter of the histogram did, and returns how many values it counted.
-    fn add(&mut self, grown: Result<Option<Grown>, Parted>) -> Option<f64> {
-        let grown = grown.ok()?;
-        self.is_lost |= grown.is_none();
-        let grown = grown?;
-        self.was_there |= grown.was_there || grown.begun.is_some();
-        Some(grown.by + grown.begun.unwrap_or(0.0) + grown.appeared.unwrap_or(0.0))
-    }
-}
-
-/// There is a mark or a reset between the two moments.
-struct Parted;
-
-impl Pair {
-    /// What a counter of the histogram did; `Ok(None)` if it fell, or falls before it has
-    /// another value.
-    fn grown(
-        &self,
-        replay: &Replay<'_>,
-        track: &Track,
-        column: &Column,
-        life: Option<Lifetime>,
-    ) -> Result<Option<Grown>, Parted> {
-        let life = life.filter(|_| !self.is_parted).ok_or(Parted)?;
-        let bounds = [(self.since, &self.before), (self.at, &self.now)];
-        let grown = replay.grown(column, life, &track.runs, bounds);
-        let is_lost = |grown: &Grown| grown.was_there && grown.is_open && self.is_reset_next;
-        Ok(grown.filter(|grown| !is_lost(grown)))
+        all.map(of).collect()
     }
 }
 

@@ -7,6 +7,10 @@
 //! lifetimes: there a discrete value holds until the next one, and others are
 //! interpolated over any absence.
 //!
+//! Domains of MMV files are different, unless PCP's rules are asked for: the program that
+//! removes an instance says that it has ended, so each instance has a lifetime, and a
+//! discrete value does not hold beyond it.
+//!
 //! An instance that no record of the domain names is never replayed, whatever
 //! values it has.
 
@@ -44,8 +48,12 @@ impl Lifetime {
     }
 }
 
-/// The lifetimes of all instances that the states of a domain name.
-pub(crate) fn lifetimes(history: &IndomHistory) -> HashMap<InstanceId, Lifetime> {
+/// The lifetimes of all instances that the states of a domain name. In a domain that is
+/// `small_as_well` instances have lifetimes however few they are.
+pub(crate) fn lifetimes(
+    history: &IndomHistory,
+    small_as_well: bool,
+) -> HashMap<InstanceId, Lifetime> {
     let mut lives: HashMap<InstanceId, Lifetime> = HashMap::new();
     let mut listed: HashSet<InstanceId> = HashSet::new();
     let mut largest = 0;
@@ -78,7 +86,7 @@ pub(crate) fn lifetimes(history: &IndomHistory) -> HashMap<InstanceId, Lifetime>
         }
         largest = largest.max(listed.len());
     }
-    if largest < LARGE {
+    if largest < LARGE && !small_as_well {
         lives.values_mut().for_each(|life| *life = Lifetime::ALWAYS);
     }
     lives
@@ -100,11 +108,15 @@ mod tests {
     type Records<'a> = &'a [(i64, Range<i32>)];
 
     fn life(records: Records<'_>, id: i32) -> Option<Lifetime> {
+        life_in(records, id, false)
+    }
+
+    fn life_in(records: Records<'_>, id: i32, small_as_well: bool) -> Option<Lifetime> {
         let record = |(seconds, ids): &(i64, Range<i32>)| {
             (*seconds, Kind::Full, ids.clone().map(|id| (id, Some("x"))).collect())
         };
         let history = history(&records.iter().map(record).collect::<Vec<_>>());
-        lifetimes(&history).get(&InstanceId::new(id).unwrap()).copied()
+        lifetimes(&history, small_as_well).get(&InstanceId::new(id).unwrap()).copied()
     }
 
     #[test]
@@ -128,5 +140,7 @@ mod tests {
         let records = [(10, 0..15), (20, 0..1)];
         assert_eq!(life(&records, 14), Some(Lifetime::ALWAYS));
         assert_eq!(life(&records, 15), None);
+        let ended = Lifetime { birth: at(10), death: at(20) };
+        assert_eq!(life_in(&records, 14, true), Some(ended), "of an MMV file");
     }
 }

@@ -8,9 +8,9 @@
 //! A counter that measures time loses its unit: 2500 `millisec` of work in 10 s
 //! are a utilisation of 0.25.
 //!
-//! Over the end of a program's run, and over the time until the next, the rate is what the
-//! counter grew in the runs over the time of these ([`runs`](super::runs)); only metrics of
-//! MMV files have such runs.
+//! Over the end of a program's run, over the time until the next, and over a mark, the rate
+//! is what the counter grew in the runs over the time of these ([`runs`](super::runs)); only
+//! metrics of MMV files have such runs.
 //!
 //! Otherwise there is no rate if either value is missing, if there is a mark in between, or if
 //! the counter decreased in between, even between two samples: what it counted before
@@ -22,8 +22,9 @@ use std::ops::Range;
 
 use super::expression::Values;
 use super::growth::growth;
+use super::runs::Grown;
 use super::two_moments::{TwoMoments, value_of};
-use super::{Column, Decrease, Lifetime, Replay, Sample, Track};
+use super::{Column, Decrease, Replay, Sample, Track};
 use crate::scan::SelectedMetric;
 use crate::{InstanceId, Semantics, Timestamp, Units, Value};
 
@@ -66,33 +67,54 @@ impl Replay<'_> {
         let mut now = self.tracks_at(at)?;
         let seconds = at.seconds_since(since);
         let mut before = self.tracks_at(since).filter(|_| seconds > 0.0);
-        let is_joined = before.is_some() && !self.has_mark_between(since, at);
-        let records = self.timeline.reach(since).prior.end..self.timeline.reach(at).prior.end;
         // Only derived metrics need both.
         let mut rates =
             if self.derived.is_empty() { std::mem::take(&mut now) } else { now.clone() };
+        let has_mark = before.is_some() && self.has_mark_between(since, at);
+        let mut grown: Vec<Option<Values<'_>>> = vec![None; self.tracks.len()];
         for (place, track) in self.tracks.iter().enumerate() {
             let Some(rates) = rates.get_mut(place).filter(|_| track.metric.has_rates()) else {
                 continue;
             };
-            let mut nothing = Values::new();
+            let after = std::mem::take(rates);
             let before = before.as_mut().and_then(|before| before.get_mut(place));
-            let before = before.unwrap_or(&mut nothing);
-            if !is_joined {
+            let Some(before) = before else { continue };
+            if let Some(cut) = self.cut(track, &after, since..at) {
                 before.clear();
-            }
-            let span = since..at;
-            *rates =
-                if is_joined { self.rates_of(track, before, rates, span) } else { Values::new() };
-            if track.runs.are_known_in(&records) {
+                *rates = rates_by_run(track, &cut);
+                let total =
+                    |(instance, grown): &(_, Grown)| (*instance, Value::Double(grown.total()));
+                if let Some(grown) = grown.get_mut(place) {
+                    *grown = Some(cut.iter().map(total).collect());
+                }
+            } else if has_mark {
                 before.clear();
+            } else {
+                *rates = self.rates_of(track, before, &after, since..at);
             }
         }
-        Some(TwoMoments { since, at, now, before, rates })
+        Some(TwoMoments { since, at, now, before, rates, grown })
     }
 
-    /// The rates of a counter over a span without a mark in it, from its values at both
-    /// ends, or run by run.
+    /// What the instances of a counter did in a span, run by run, if a run ended or began
+    /// in it. No instance did anything that is known if one fell in it: when the next run
+    /// began is not known.
+    fn cut(
+        &self,
+        track: &Track,
+        after: &Values<'_>,
+        span: Range<Timestamp>,
+    ) -> Option<Vec<(Option<InstanceId>, Grown)>> {
+        if track.runs.fall_within(&span, &self.timeline) {
+            return Some(Vec::new());
+        }
+        let [since, until] = [span.start, span.end].map(|moment| self.timeline.reach(moment));
+        let bounds = [(span.start, &since), (span.end, &until)];
+        self.grown_by_run(track, bounds, after.is_empty())
+    }
+
+    /// The rates of a counter over a span in which its runs do not end, from its values at
+    /// both ends.
     fn rates_of<'v>(
         &self,
         track: &Track,
@@ -101,13 +123,6 @@ impl Replay<'_> {
         span: Range<Timestamp>,
     ) -> Values<'v> {
         let Some(scale) = track.metric.rate_time_scale() else { return Values::new() };
-        // It is not known when the next run began, and no instance has grown over it.
-        if track.runs.fall_within(&span, &self.timeline) {
-            return Values::new();
-        }
-        if !track.runs.known().is_empty() {
-            return self.rates_by_run(track, scale, span);
-        }
         let seconds = span.end.seconds_since(span.start);
         let rate = |(instance, last): &(Option<InstanceId>, Value<'_>)| {
             let first = value_of(before, *instance)?;
@@ -116,20 +131,6 @@ impl Replay<'_> {
             Some((*instance, Value::Double(growth * scale / seconds)))
         };
         after.iter().filter_map(rate).collect()
-    }
-
-    /// The rates of a counter whose program is known to have runs: what it grew in each of
-    /// them over the time of each.
-    fn rates_by_run<'v>(&self, track: &Track, scale: f64, span: Range<Timestamp>) -> Values<'v> {
-        let [since, until] = [span.start, span.end].map(|moment| self.timeline.reach(moment));
-        let bounds = [(span.start, &since), (span.end, &until)];
-        let rate = |(column, life): (&Column, &Option<Lifetime>)| {
-            let grown = self.grown(column, (*life)?, &track.runs, bounds)?;
-            let is_known = grown.seconds > 0.0 && !grown.is_open;
-            let rate = is_known.then(|| grown.by * scale / grown.seconds)?;
-            Some((column.instance(), Value::Double(rate)))
-        };
-        track.columns.iter().zip(&track.lives).filter_map(rate).collect()
     }
 
     /// How much a counter grew over a span, given its values at both ends.
@@ -160,6 +161,17 @@ impl Replay<'_> {
         let places = place(records.start)..place(records.end);
         places.filter_map(|place| Some(column.get(place)?.1))
     }
+}
+
+/// The rates of a counter whose program has runs: what it grew in each of them over the time
+/// of each.
+fn rates_by_run<'v>(track: &Track, cut: &[(Option<InstanceId>, Grown)]) -> Values<'v> {
+    let scale = track.metric.rate_time_scale();
+    let rate = |(instance, grown): &(Option<InstanceId>, Grown)| {
+        let rate = (grown.seconds > 0.0).then_some(grown.by * scale? / grown.seconds)?;
+        Some((*instance, Value::Double(rate)))
+    };
+    cut.iter().filter_map(rate).collect()
 }
 
 /// The rate of a counter in [`SelectedMetric::rate_units`] from one of its

@@ -48,12 +48,8 @@ impl Resets {
         reach.limited(self.of(histogram))
     }
 
-    /// Whether a histogram was reset in one of these records.
-    pub(super) fn are_in(&self, histogram: usize, records: &Range<u32>) -> bool {
-        self.of(histogram).iter().any(|reset| records.contains(reset))
-    }
-
-    fn of(&self, histogram: usize) -> &[u32] {
+    /// The records at which a histogram was reset, ascending.
+    pub(super) fn of(&self, histogram: usize) -> &[u32] {
         self.0.get(histogram).map_or(&[], Vec::as_slice)
     }
 }
@@ -127,6 +123,5 @@ mod tests {
         assert_eq!(limited(0..4, 4..20), reach(0..4, 4..4), "between the last record and it");
         assert_eq!(limited(0..5, 4..20), reach(4..5, 4..9), "at the reset");
         assert_eq!(limited(0..12, 12..20), reach(9..12, 12..20));
-        assert!(resets.are_in(0, &(4..5)) && !resets.are_in(0, &(5..9)));
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! * the agent's own [events](crate::programs) about the metric's file, if they are in the
 //!   archive: where a run ended and the next began is *known*;
+//! * marks, where the agent was away: whether a run continued is not known, so none does;
 //! * an instance of a counter that falls: at this record *all* instances of the metric
 //!   were reset, those that did not fall as well.
 //!
@@ -35,7 +36,7 @@ use super::resets::falls;
 use super::timeline::{Reach, Timeline};
 use super::{Column, Decrease, Lifetime, Replay, Track, column_value};
 use crate::programs::ProgramEvent;
-use crate::{Semantics, Timestamp, Value, programs};
+use crate::{InstanceId, Semantics, Timestamp, Value, programs};
 
 /// What a time without values in between means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,7 +79,7 @@ impl Programs {
 /// Where the values of a metric do not continue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runs {
-    /// Records where a run ends or begins, ascending.
+    /// Records where a run ends or begins, and marks, ascending.
     known: Vec<u32>,
     /// Those of them from which on counters began at 0.
     from_zero: Vec<u32>,
@@ -101,7 +102,9 @@ impl Runs {
         }
         let mut boundaries = programs.boundaries(&metric.name);
         boundaries.sort_unstable();
-        let mut known: Vec<u32> = boundaries.iter().map(|(record, _)| *record).collect();
+        let known = boundaries.iter().map(|(record, _)| *record);
+        let mut known: Vec<u32> = known.chain(timeline.marks().iter().copied()).collect();
+        known.sort_unstable();
         known.dedup();
         let from_zero = boundaries.iter().filter(|(_, from_zero)| *from_zero);
         let from_zero = from_zero.map(|(record, _)| *record).collect();
@@ -115,9 +118,14 @@ impl Runs {
         &self.known
     }
 
-    /// Whether there is a known boundary in some records.
-    pub(super) fn are_known_in(&self, records: &Range<u32>) -> bool {
-        !self.known_in(records).is_empty()
+    /// Whether counters began at 0 with a record.
+    pub(super) fn begins_at_zero(&self, record: u32) -> bool {
+        self.from_zero.binary_search(&record).is_ok()
+    }
+
+    /// Whether the next thing in reach after a moment is a known boundary.
+    fn end_after(&self, reach: &Reach) -> bool {
+        self.known.binary_search(&self.limit(reach).next.end).is_ok()
     }
 
     /// Whether an instance fell at some time within a span.
@@ -140,11 +148,8 @@ impl Runs {
     }
 }
 
-/// The falls of a counter's instances while they exist, between marks and known
-/// boundaries: those that a search for the neighbours of a moment finds as well.
+/// The falls of a counter's instances while they exist, between known boundaries: those that a search for the neighbours of a moment finds as well.
 fn falls_of(track: &Track, timeline: &Timeline, known: &[u32]) -> Vec<Range<u32>> {
-    let mut walls = [known, timeline.marks()].concat();
-    walls.sort_unstable();
     let columns: Vec<&Column> = track.columns.iter().collect();
     let mut all = Vec::new();
     for (place, life) in track.lives.iter().enumerate() {
@@ -152,7 +157,7 @@ fn falls_of(track: &Track, timeline: &Timeline, known: &[u32]) -> Vec<Range<u32>
             let at = timeline.timestamp(record);
             at.zip(*life).is_some_and(|(at, life)| life.contains(at))
         };
-        let falls = falls(&columns, place..place + 1, &walls);
+        let falls = falls(&columns, place..place + 1, known);
         all.extend(falls.into_iter().filter(|fall| exists(fall.start) && exists(fall.end)));
     }
     all
@@ -161,34 +166,64 @@ fn falls_of(track: &Track, timeline: &Timeline, known: &[u32]) -> Vec<Range<u32>
 /// What a counter did over a span of time, run by run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Grown {
-    /// It had a value at the start of the span.
-    pub(super) was_there: bool,
     /// How much it grew, from the value at the start or the first of each run.
     pub(super) by: f64,
     /// In how many seconds.
     pub(super) seconds: f64,
     /// What it had counted before the first value, in the runs that began at 0 within the
     /// span.
-    pub(super) begun: Option<f64>,
-    /// Its last value in the run of the start, if it has none at the start.
-    pub(super) appeared: Option<f64>,
-    /// It has no value at the end of the span, and no boundary says why.
-    pub(super) is_open: bool,
+    pub(super) begun: f64,
+}
+
+impl Grown {
+    /// All that it counted within the span.
+    pub(super) fn total(&self) -> f64 {
+        self.by + self.begun
+    }
 }
 
 /// A moment, and what is in its reach.
 pub(super) type Bound<'r> = (Timestamp, &'r Reach);
 
 impl Replay<'_> {
-    /// What a counter did between two moments, without a mark in between; `None` if it
-    /// fell within a run. Where it has no value at the second moment, its last one of that
+    /// What the instances of a counter did between two moments, if a run ended, began or was
+    /// not observed in between; `None` if there was no such thing. Instances that fell
+    /// within a run are left out, and those without a value at the end that no boundary
+    /// explains.
+    pub(super) fn grown_by_run(
+        &self,
+        track: &Track,
+        bounds: [Bound<'_>; 2],
+        is_away: bool,
+    ) -> Option<Vec<(Option<InstanceId>, Grown)>> {
+        let [since, until] = bounds;
+        let records = since.1.prior.end..until.1.prior.end;
+        let reach = track.runs.limit(since.1);
+        let has_prior = |column: &Column| reach.neighbours(column.rows()).0.is_some();
+        let was_away = reach.prior.start > 0 && !track.columns.iter().any(has_prior);
+        let is_ended = track.runs.end_after(until.1);
+        let known = track.runs.known_in(&records);
+        if track.runs.known.is_empty() || (known.is_empty() && !was_away && !(is_away && is_ended))
+        {
+            return None;
+        }
+        let all = track.columns.iter().zip(&track.lives).filter_map(|(column, life)| {
+            let grown = self.grown(column, (*life)?, &track.runs, bounds, was_away)?;
+            Some((column.instance(), grown))
+        });
+        Some(all.collect())
+    }
+
+    /// What a counter did between two moments; `None` if it fell within a run, or has no
+    /// value at the second moment and no boundary says why. Otherwise its last one of that
     /// run counts.
-    pub(super) fn grown(
+    fn grown(
         &self,
         column: &Column,
         life: Lifetime,
         runs: &Runs,
         [since, until]: [Bound<'_>; 2],
+        was_away: bool,
     ) -> Option<Grown> {
         let value_at = |(at, reach): Bound<'_>| {
             let reach = runs.limit(reach);
@@ -204,34 +239,24 @@ impl Replay<'_> {
         let records = since.1.prior.end..until.1.prior.end;
         let boundaries = runs.known_in(&records).iter().copied();
         let mut grown = Grown::default();
-        let mut start = value_at(since);
-        grown.was_there = start.is_some();
         let mut begin = None;
         for end in boundaries.map(Some).chain([None]) {
             let places = place(begin.unwrap_or(records.start))..place(end.unwrap_or(records.end));
-            let mut places = places.filter(|place| observed(*place).is_some()).peekable();
-            let first = places.peek().copied();
-            if begin.is_some() {
-                start = first.and_then(observed);
-            }
-            let is_from_zero = begin.is_some_and(|begin| runs.from_zero.contains(&begin));
-            if is_from_zero {
-                let before = start.and_then(|(_, value)| value.as_f64());
-                grown.begun = Some(grown.begun.unwrap_or(0.0) + before.unwrap_or(0.0));
-            }
             let all: Vec<(f64, Value<'_>)> = places.filter_map(observed).collect();
+            let is_whole = begin.is_some() || was_away;
+            let start = if is_whole { all.first().copied() } else { value_at(since) };
+            if begin.is_some_and(|begin| runs.begins_at_zero(begin)) {
+                grown.begun += start.and_then(|(_, value)| value.as_f64()).unwrap_or(0.0);
+            }
             let last = if end.is_none() { value_at(until) } else { None };
-            let is_ended = end.is_some() || runs.limit(until.1).next.end < until.1.next.end;
-            grown.is_open |= last.is_none() && !is_ended;
+            if last.is_none() && end.is_none() && !runs.end_after(until.1) {
+                return None;
+            }
             let last = last.or(all.last().copied());
-            match (start, last) {
-                (Some((from, first)), Some((to, last))) => {
-                    let between = all.iter().map(|(_, value)| *value);
-                    grown.by += growth(first, between, last, self.decrease)?;
-                    grown.seconds += to - from;
-                }
-                (None, Some((_, last))) if begin.is_none() => grown.appeared = last.as_f64(),
-                _ => {}
+            if let (Some((from, first)), Some((to, last))) = (start, last) {
+                let between = all.iter().map(|(_, value)| *value);
+                grown.by += growth(first, between, last, self.decrease)?;
+                grown.seconds += to - from;
             }
             begin = end;
         }

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Lives, Replay, Selection, lifetime};
-use crate::programs::events_metric;
+use super::{Gaps, Lives, Replay, Selection, lifetime};
+use crate::programs::{self, events_metric};
 use crate::scan::{Chunk, ChunkLimits, ChunkRows};
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Record, Records, Result, Timestamp};
 
@@ -150,7 +150,9 @@ impl<'a> Selection<'a> {
         let indoms: HashSet<InDom> = self.metrics().iter().filter_map(|m| m.desc.indom).collect();
         let life = |indom| {
             let history = self.chosen.source().metadata().indom_history(indom);
-            let mut lives = history.map(lifetime::lifetimes).unwrap_or_default();
+            let is_of_file = self.gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
+            let lives = history.map(|history| lifetime::lifetimes(history, is_of_file));
+            let mut lives = lives.unwrap_or_default();
             if let Some(wanted) = self.chosen.instances_of(indom) {
                 lives.retain(|instance, _| wanted.contains(instance));
             }

@@ -9,11 +9,14 @@ pub(super) struct TwoMoments<'r> {
     pub(super) since: Timestamp,
     pub(super) at: Timestamp,
     pub(super) now: Vec<Values<'r>>,
-    /// Without counters if there is a mark in between; `None` if this moment is not
-    /// before the other, or outside of the archive.
+    /// Without counters if there is a mark or a boundary of runs in between; `None` if this
+    /// moment is not before the other, or outside of the archive.
     pub(super) before: Option<Vec<Values<'r>>>,
     /// `now`, but counters as their rates.
     pub(super) rates: Vec<Values<'r>>,
+    /// What the counters counted in between, as far as it was observed, of which a run ended
+    /// or began in between.
+    pub(super) grown: Vec<Option<Values<'r>>>,
 }
 
 /// The value of an instance.

@@ -21,7 +21,7 @@ const SEGMENTS: usize = 4;
 /// The span is one segment if its records cannot be cut with certainty: their
 /// times go back, or the index does not cover them. So it is if `work`
 /// fails, so that the first error is that of a scan from front to back; and if
-/// volumes are compressed, which are decoded from their start.
+/// there are compressed volumes that are decoded from their start.
 ///
 /// # Errors
 ///
@@ -54,7 +54,8 @@ type Segment = (Bound<Timestamp>, Bound<Timestamp>);
 /// Segments with about as many index entries each.
 fn segments(selection: &Selection<'_>, span: &RangeInclusive<Timestamp>) -> Vec<Segment> {
     let source = selection.source();
-    let is_cut = |time: &Timestamp| !source.is_compressed() && span.contains(time);
+    let is_seekable = source.is_seekable();
+    let is_cut = |time: &Timestamp| is_seekable && span.contains(time);
     let mut times: Vec<_> = source.index_times().filter(is_cut).collect();
     // Those of the archives of a set follow each other.
     times.dedup();

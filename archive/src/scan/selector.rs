@@ -147,17 +147,8 @@ pub struct MetricLabels {
 impl MetricLabels {
     /// The labels at the end of the archive; of instances the newest that they had.
     pub fn of(metadata: &Metadata, desc: &MetricDesc) -> Self {
-        let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
-        // The later override the earlier.
-        let targets = [
-            Some(LabelTarget::Context),
-            Some(LabelTarget::Domain(domain)),
-            desc.indom.map(LabelTarget::InDom),
-            Some(LabelTarget::Cluster { domain, cluster }),
-            Some(LabelTarget::Item(desc.pmid)),
-        ];
         let mut inherited = Labels::new();
-        for target in targets.into_iter().flatten() {
+        for target in LabelTarget::of_metric(desc) {
             for set in metadata.labels_at(target, Timestamp::MAX).unwrap_or_default() {
                 inherited.extend(pairs(set));
             }

@@ -1,7 +1,7 @@
 //! The numeric types, and the difference of two numbers.
 
 /// A type of numbers in a column.
-pub(super) trait Number: Copy {
+pub(crate) trait Number: Copy {
     /// The number that a column stores as this word.
     fn of(word: u64) -> Self;
 

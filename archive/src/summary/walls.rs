@@ -8,32 +8,32 @@ use crate::{Timestamp, Value};
 
 /// A mark or a boundary: the first row of a chunk after it, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wall {
-    pub(super) row: u32,
-    pub(super) at: Timestamp,
+pub(crate) struct Wall {
+    pub(crate) row: u32,
+    pub(crate) at: Timestamp,
 }
 
 /// Those of a chunk.
 #[derive(Debug, Default)]
-pub(super) struct Walls {
+pub(crate) struct Walls {
     /// The place of the events in the selection.
     events: Option<usize>,
     /// The first mark before the chunk.
-    pub(super) mark: Option<Timestamp>,
+    pub(crate) mark: Option<Timestamp>,
     marks: Vec<Wall>,
     /// By the names of files.
     boundaries: HashMap<String, Vec<Wall>>,
 }
 
 impl Walls {
-    pub(super) fn new(selection: &Selection<'_>) -> Self {
+    pub(crate) fn new(selection: &Selection<'_>) -> Self {
         let mut metrics = selection.metrics().iter();
         let events = metrics.position(|metric| metric.desc.pmid == events_metric());
         Self { events, ..Self::default() }
     }
 
     /// Takes those of a chunk instead.
-    pub(super) fn set(&mut self, chunk: &Chunk) {
+    pub(crate) fn set(&mut self, chunk: &Chunk) {
         let timestamps = chunk.timestamps();
         let mark = |row: &u32| Some(Wall { row: *row, at: *timestamps.get(*row as usize)? });
         self.marks.clear();
@@ -48,12 +48,12 @@ impl Walls {
     }
 
     /// The chunk is read.
-    pub(super) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.mark = self.mark.or(self.marks.first().map(|mark| mark.at));
     }
 
     /// Those for a metric, in the order of rows.
-    pub(super) fn of(&self, metric: &str) -> Vec<Wall> {
+    pub(crate) fn of(&self, metric: &str) -> Vec<Wall> {
         let mut walls = self.marks.clone();
         if let Some(rest) = metric.strip_prefix("mmv.").filter(|_| !self.boundaries.is_empty()) {
             let files = rest.match_indices('.').filter_map(|(dot, _)| rest.get(..dot));
@@ -72,6 +72,6 @@ fn boundaries(value: Value<'_>) -> Vec<(String, Timestamp)> {
 }
 
 /// The earlier one of two times that are known.
-pub(super) fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+pub(crate) fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     one.into_iter().chain(other).min()
 }

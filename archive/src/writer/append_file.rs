@@ -2,8 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 #[cfg(test)]
 use super::fault;
@@ -55,6 +55,11 @@ impl AppendFile {
             return Ok(());
         }
         self.cut_back()?;
+        // A write would fill what another program has cut off with zeros.
+        let found = self.file.metadata().map_err(io_error("inspect", &self.path))?.len();
+        if found < self.len {
+            return Err(Error::Disturbed { file: self.path.clone(), change: "truncated" });
+        }
         self.ragged = true;
         self.write(bytes).map_err(io_error("write", &self.path))?;
         self.ragged = false;
@@ -81,6 +86,33 @@ impl AppendFile {
         Ok(())
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Compares the file with what its name leads to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disturbed`], [`Error::Io`].
+    pub(super) fn check(&self) -> Result<()> {
+        let disturbed = |change| Err(Error::Disturbed { file: self.path.clone(), change });
+        let failed = io_error("inspect", &self.path);
+        let open = self.file.metadata().map_err(&failed)?;
+        let named = match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return disturbed("removed"),
+            named => named.map_err(&failed)?,
+        };
+        if (open.dev(), open.ino()) != (named.dev(), named.ino()) {
+            disturbed("replaced")
+        } else if open.len() < self.len {
+            disturbed("truncated")
+        } else {
+            Ok(())
+        }
+    }
+
     pub(super) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(io_error("sync", &self.path))
     }
@@ -95,6 +127,15 @@ impl AppendFile {
         #[cfg(test)]
         fault::before_change()?;
         self.file.set_len(self.len)
+    }
+
+    /// Gives the file another name.
+    pub(super) fn rename(&mut self, to: PathBuf) -> Result<()> {
+        #[cfg(test)]
+        fault::before_change().map_err(io_error("rename", &self.path))?;
+        fs::rename(&self.path, &to).map_err(io_error("rename", &self.path))?;
+        self.path = to;
+        Ok(())
     }
 
     /// Takes the file away. It holds nothing but a label: if that fails, what

@@ -1,12 +1,16 @@
 //! The three open files of an archive, written together.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::append_file::AppendFile;
 use super::index_policy::IndexPolicy;
-use crate::files::{AddExtension as _, sync_directory};
+use crate::files::{AddExtension as _, MemberFiles, sync_directory};
 use crate::format::{Role, archive_label, index};
-use crate::{ArchiveLabel, EncodeError, IndexEntry, Result, Timestamp};
+use crate::{ArchiveLabel, EncodeError, Error, IndexEntry, Result, Timestamp};
+
+/// The suffix of the metadata of an archive that has no record yet.
+const UNFINISHED: &str = "unfinished";
 
 /// Metadata, index and the present data volume.
 #[derive(Debug)]
@@ -27,12 +31,14 @@ pub(super) struct FileSet {
 }
 
 impl FileSet {
-    /// Creates the files with their labels: all three or none.
+    /// Creates the files with their labels: all three or none. Until [`show`](Self::show)
+    /// there is no metadata of the archive's name, and so no archive for any reader.
     pub(super) fn create(base: &Path, label: ArchiveLabel, policy: IndexPolicy) -> Result<Self> {
-        let metadata = create(base, &label, Role::Metadata)?;
-        let index = create(base, &label, Role::Index).inspect_err(|_| metadata.remove())?;
-        let data = create(base, &label, Role::Data(0)).inspect_err(|_| {
-            metadata.remove();
+        let data = create(base, &label, Role::Data(0))?;
+        let index = create(base, &label, Role::Index).inspect_err(|_| data.remove())?;
+        let hidden = metadata_path(base).with_extension_added(UNFINISHED);
+        let metadata = create_file(hidden, &label, Role::Metadata).inspect_err(|_| {
+            data.remove();
             index.remove();
         })?;
         Ok(Self {
@@ -47,6 +53,31 @@ impl FileSet {
             closed_bytes: 0,
             directory_changed: true,
         })
+    }
+
+    /// Shows readers the archive, which has a record by now.
+    pub(super) fn show(&mut self) -> Result<()> {
+        self.metadata.rename(metadata_path(&self.base))
+    }
+
+    /// Compares the files with what their names lead to, and the volumes with those that
+    /// were written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disturbed`], [`Error::Io`].
+    pub(super) fn check(&self) -> Result<()> {
+        self.metadata.check()?;
+        self.data.check()?;
+        self.index.check()?;
+        let volumes = MemberFiles::of(&self.base)?.volumes;
+        match (0..self.volume).find(|number| !volumes.contains_key(number)) {
+            Some(number) => {
+                let file = self.base.with_extension_added(&Role::Data(number).extension());
+                Err(Error::Disturbed { file, change: "removed" })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Takes all files away.
@@ -73,8 +104,29 @@ impl FileSet {
 
     /// Metadata, a record and, if one is due, an index entry. `changed`:
     /// the metadata describes new metrics or instances. `switch`: the record
-    /// begins a new volume. If anything fails, all is as before.
+    /// begins a new volume; so it does where the system allows the present one no
+    /// further byte (`EFBIG`). If anything fails, all is as before.
     pub(super) fn write(
+        &mut self,
+        timestamp: Timestamp,
+        metadata: &[u8],
+        changed: bool,
+        record: &[u8],
+        switch: bool,
+    ) -> Result<()> {
+        match self.write_once(timestamp, metadata, changed, record, switch) {
+            Err(Error::Io { file, source, .. })
+                if source.kind() == io::ErrorKind::FileTooLarge
+                    && file == self.data.path()
+                    && !self.is_volume_empty() =>
+            {
+                self.write_once(timestamp, metadata, changed, record, true)
+            }
+            written => written,
+        }
+    }
+
+    fn write_once(
         &mut self,
         timestamp: Timestamp,
         metadata: &[u8],
@@ -198,7 +250,15 @@ impl FileSet {
 }
 
 fn create(base: &Path, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
+    create_file(base.with_extension_added(&role.extension()), label, role)
+}
+
+fn create_file(path: PathBuf, label: &ArchiveLabel, role: Role) -> Result<AppendFile> {
     let mut bytes = Vec::new();
     archive_label::encode(label, role, &mut bytes)?;
-    AppendFile::create(base.with_extension_added(&role.extension()), &bytes)
+    AppendFile::create(path, &bytes)
+}
+
+fn metadata_path(base: &Path) -> PathBuf {
+    base.with_extension_added(&Role::Metadata.extension())
 }

@@ -1,3 +1,4 @@
+mod disturbed;
 mod faults;
 mod model;
 mod version_2;

@@ -1,8 +1,8 @@
 //! The golden files: JSON lines written by programs linked with libpcp.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
-use std::{env, fs};
 
 use pcp_archive::event::EventArray;
 use pcp_archive::{Archive, ErrorCode, FetchResult, InDom, OwnedValue, Pmid, Timestamp};
@@ -17,13 +17,7 @@ pub(crate) struct Case {
 
 /// The corpus, if there is one on this machine.
 pub(crate) fn corpus() -> Option<PathBuf> {
-    let sibling = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    let corpus = env::var_os("MMV_CORPUS").map_or_else(sibling, PathBuf::from);
-    if corpus.is_dir() {
-        return Some(corpus);
-    }
-    eprintln!("skipped: no corpus of archives in {}", corpus.display());
-    None
+    test_corpus::directory("")
 }
 
 /// All archives; without the decoders, those that are not compressed.

@@ -1,12 +1,14 @@
 //! Real archives against what PCP's own library reads from them.
 //!
-//! The corpus is not part of this repository. `MMV_CORPUS` names it, else it
-//! is expected in `shared/corpus` next to the repository; without it these
-//! tests print that to stderr and pass. Its README describes the golden files.
+//! The corpus is not part of this repository; the tests are left out without it. Its
+//! README describes the golden files.
 
 mod check;
 mod copied;
+mod envelope;
 mod golden;
+#[cfg(feature = "compression")]
+mod packed;
 mod replay;
 
 use golden::{Case, cases};

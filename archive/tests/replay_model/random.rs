@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pcp_archive::replay::Decrease;
-use pcp_archive::replay::{Replay, Selection};
+use pcp_archive::replay::{Decrease, Gaps, Replay, Selection};
 use pcp_archive::{
     ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, MetricDesc, OwnedValue,
     Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
@@ -147,7 +146,8 @@ pub(crate) struct Archives {
 impl Archives {
     /// All metrics, in the order of the table.
     pub(crate) fn selection(&self) -> Selection<'_> {
-        let mut selection = Replay::open(&self.set).decrease(self.decrease);
+        // The model has PCP's rules.
+        let mut selection = Replay::open(&self.set).decrease(self.decrease).gaps(Gaps::Join);
         (0..METRICS.len()).for_each(|metric| assert_eq!(selection.select(&name(metric)), 1));
         selection
     }

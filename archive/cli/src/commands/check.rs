@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::options::{ArchiveArgument, ProgressOptions};
-use crate::text::Output;
+use crate::text::{Output, shown};
 
 /// Options of `check`.
 #[derive(Debug, Args)]
@@ -59,12 +59,13 @@ impl Arguments {
         let report = check::check_watched(base, show)?;
         drop(progress);
         let findings = report.findings().iter();
-        let shown: Vec<_> = findings.filter(|f| self.notes || !f.defect.is_usual()).collect();
+        let wanted: Vec<_> = findings.filter(|f| self.notes || !f.defect.is_usual()).collect();
         if self.json {
-            print_json(out, &report, &shown)?;
+            print_json(out, &report, &wanted)?;
         } else {
-            for finding in &shown {
-                out.text.extend_from_slice(format!("{finding}\n").as_bytes());
+            for finding in &wanted {
+                let line = format!("{}\n", shown(&finding.to_string()));
+                out.text.extend_from_slice(line.as_bytes());
                 out.spill()?;
             }
             if report.suppressed() > 0 {

@@ -15,15 +15,17 @@ mod on_disk;
 mod records;
 mod walk;
 
+use std::borrow::Cow;
+
 use clap::Args;
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::{Archive, InstanceId, Pmid, Timestamp, Version};
+use pcp_archive::{Archive, ByteText, InstanceId, Pmid, Timestamp, Value, Version};
 
 use crate::Failure;
 use crate::options::ArchiveArgument;
 use crate::options::archives::require_records;
 use crate::selection::select_metrics;
-use crate::text::Output;
+use crate::text::{Output, shown, value};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 
 /// Options of `dump`.
@@ -98,6 +100,10 @@ pub(crate) struct Arguments {
     ])]
     hex: bool,
 
+    /// Print names and texts byte for byte as pmdumplog does, also those that control a terminal
+    #[arg(long, conflicts_with_all = ["hex", "json"])]
+    raw_text: bool,
+
     /// Print dates with times; -xx adds the seconds since the start of the archive, -xxx those
     /// since 1970
     #[arg(short = 'x', action = clap::ArgAction::Count)]
@@ -128,6 +134,8 @@ struct Dump<'a> {
     dates: u8,
     /// The instances of metrics that are chosen by labels.
     labelled: HashMap<Pmid, HashSet<InstanceId>>,
+    /// Names and texts are printed byte for byte.
+    is_raw: bool,
     out: &'a mut Output,
 }
 
@@ -158,7 +166,11 @@ impl Arguments {
             marks: chosen.is_none() || self.markrecs,
             sizes: self.sizes || self.all,
         };
-        let mut dump = Dump { archive, zone, dates: self.dates, labelled, out };
+        if self.raw_text {
+            out.write_raw();
+        }
+        let (dates, is_raw) = (self.dates, self.raw_text);
+        let mut dump = Dump { archive, zone, dates, labelled, is_raw, out };
         if self.json {
             json::records(&mut dump, &options)
         } else {
@@ -234,6 +246,25 @@ impl Dump<'_> {
         self.out.text.extend_from_slice(text.as_bytes());
     }
 
+    /// Appends a name or a text of one line.
+    fn name(&mut self, name: &str) {
+        self.out.text.extend_from_slice(&line_of(name, self.is_raw));
+    }
+
+    /// Appends a text that may have several lines.
+    fn several_lines(&mut self, text: &str) {
+        for part in text.split_inclusive(['\n', '\t']) {
+            let end = part.trim_end_matches(['\n', '\t']).len();
+            self.name(part.get(..end).unwrap_or_default());
+            self.text(part.get(end..).unwrap_or_default());
+        }
+    }
+
+    fn value(&mut self, value: Value<'_>) {
+        let push = if self.is_raw { value::push_raw } else { value::push };
+        push(&mut self.out.text, value);
+    }
+
     /// Appends `HH:MM:SS` with the decimal places of the archive's version.
     fn push_time(&mut self, timestamp: Timestamp) {
         let places = self.places();
@@ -272,5 +303,16 @@ impl Dump<'_> {
             let seconds = timestamp.seconds_since(self.archive.label().start);
             self.text(&format!(" ({seconds:.places$})"));
         }
+    }
+}
+
+/// A name in one line, or its bytes.
+fn line_of(name: &str, is_raw: bool) -> Cow<'_, [u8]> {
+    if is_raw {
+        return ByteText::unescape(name);
+    }
+    match shown(name) {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }

@@ -18,7 +18,7 @@ use crate::Failure;
 use crate::left_out::check_whole;
 use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
-use crate::text::{EventJson, Output, printable, push_plain, warn};
+use crate::text::{EventJson, Output, push_plain, shown, warn};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 
 /// Options of `events`.
@@ -142,7 +142,7 @@ impl Printer<'_> {
     fn line(&self, name: &str, record: EventRecord<'_>) -> String {
         let mut line = self.zone.strftime(record.timestamp(), "%Y-%m-%d %H:%M:%S%.3f");
         if self.has_names {
-            let _ = write!(line, "  {name}");
+            let _ = write!(line, "  {}", shown(name));
         }
         if let Some(missed) = record.missed() {
             let _ = write!(line, "  {missed} events were missed");
@@ -152,9 +152,10 @@ impl Printer<'_> {
         for (pmid, value) in record.parameters() {
             let mut text = Vec::new();
             push_plain(&mut text, value, None);
-            let text = printable(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
             let metric = self.metadata.metric(pmid).map(pcp_archive::Metric::display_name);
             let metric = metric.unwrap_or_else(|| pmid.to_string());
+            let metric = shown(&metric);
             let short = if metric.contains(|c: char| c.is_alphabetic()) {
                 metric.rsplit('.').next().unwrap_or(&metric)
             } else {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use clap::Args;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
+use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp, half_made};
 use pcp_types::parse_interval;
 
-use crate::options::{DisplayOptions, GapOptions};
+use crate::options::{DisplayOptions, GapOptions, QuantileOptions};
 use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    quantiles: QuantileOptions,
+
+    #[command(flatten)]
     gaps: GapOptions,
 
     #[command(flatten)]
@@ -79,10 +82,14 @@ impl Arguments {
             width: self.display.width(),
             json: self.json,
             gaps: self.gaps.gaps(),
+            quantiles: &self.quantiles.quantile,
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));
         });
+        if !choice.quantiles.is_empty() && !choice.has_histogram(follower.metadata()) {
+            warn(&"none of the metrics in the archive is a histogram yet");
+        }
         let mut view = View::new(&choice, zone);
         let mut out = Output::new();
         let mut remaining = self.samples.unwrap_or(u64::MAX);
@@ -141,7 +148,13 @@ impl<'a> Queue<'a> {
     /// The newest archive.
     fn newest(&mut self) -> Result<Follower, Failure> {
         let mut newest: Option<(Timestamp, PathBuf)> = None;
-        for base in ArchiveSet::bases(&[self.path])? {
+        let bases = ArchiveSet::bases(&[self.path])?;
+        let several = bases.len() > 1;
+        for base in bases {
+            // Its writer ended while it made the files, or makes them now.
+            if several && half_made(&base)?.is_some() {
+                continue;
+            }
             let start = start_of(&base)?;
             if newest.as_ref().is_none_or(|(latest, _)| *latest <= start) {
                 newest = Some((start, base.clone()));

@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 use pcp_archive::{
     Archive, InDom, InstanceId, LabelTarget, Metadata, MetricDesc, TextKind, TextTarget, Timestamp,
 };
+use pcp_types::printable;
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
 
@@ -16,7 +17,7 @@ use crate::Failure;
 use crate::options::ArchiveArgument;
 use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
-use crate::text::{Output, printable, shown};
+use crate::text::{Output, shown};
 
 /// Options of `metrics`.
 #[derive(Debug, Args)]
@@ -164,14 +165,14 @@ impl<'a> MetricEntry<'a> {
     fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
         write!(out, "{}  PMID: {}", shown(self.metric), self.pmid)?;
         if let Some(oneline) = self.oneline {
-            write!(out, "  [{}]", printable(oneline))?;
+            write!(out, "  [{}]", shown(oneline))?;
         }
         write!(out, "\n{}", descriptor(desc))?;
         if !self.labels.is_empty() {
             writeln!(out, "    Labels: {}", text_of(&self.labels))?;
         }
         for line in self.help.unwrap_or("").lines() {
-            writeln!(out, "    | {}", printable(line))?;
+            writeln!(out, "    | {}", shown(&line.replace('\t', " ")))?;
         }
         for instance in &self.instances {
             write!(out, "    inst [{} or \"{}\"]", instance.id, shown(&instance.name))?;
@@ -185,9 +186,9 @@ impl<'a> MetricEntry<'a> {
     }
 }
 
-/// Labels as a JSON object without control characters.
+/// Labels as a JSON object of printable characters.
 fn text_of(labels: &Map<String, JsonValue>) -> String {
-    printable(&serde_json::to_string(labels).unwrap_or_default())
+    printable::json(&serde_json::to_string(labels).unwrap_or_default()).into_owned()
 }
 
 /// The labels of a metric: of the context, its domain, instance domain, cluster
@@ -197,16 +198,8 @@ fn metric_labels(
     desc: &MetricDesc,
     timestamp: Timestamp,
 ) -> Map<String, JsonValue> {
-    let (domain, cluster) = (desc.pmid.domain(), desc.pmid.cluster());
-    let targets = [
-        Some(LabelTarget::Context),
-        Some(LabelTarget::Domain(domain)),
-        desc.indom.map(LabelTarget::InDom),
-        Some(LabelTarget::Cluster { domain, cluster }),
-        Some(LabelTarget::Item(desc.pmid)),
-    ];
     let mut merged = Map::new();
-    for target in targets.into_iter().flatten() {
+    for target in LabelTarget::of_metric(desc) {
         for set in metadata.labels_at(target, timestamp).unwrap_or_default() {
             merged.extend(object(&set.json));
         }

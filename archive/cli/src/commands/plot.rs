@@ -4,7 +4,8 @@ mod heat;
 mod lines;
 mod terminal;
 
-use std::io::IsTerminal as _;
+use std::borrow::Cow;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::columns::Choice;
 use crate::image::{Image, ImageError, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
-use crate::text::Output;
+use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns};
 
@@ -148,7 +149,8 @@ impl Arguments {
         let window = self.span.window(start, end, zone.time_zone())?;
         let replay = self.load(source)?;
         let clock = Clock::new(zone, window);
-        let panels = self.panels(source, &replay, window, &clock)?;
+        let mut panels = self.panels(source, &replay, window, &clock)?;
+        panels.iter_mut().for_each(make_printable);
         let marks = restarts(source, &replay, window, &clock)?;
         let caption = Caption { marks, ..self.caption(source, window, clock) };
         if let Some(path) = &self.output {
@@ -157,6 +159,8 @@ impl Arguments {
         }
         let width = self.display.width();
         let mut out = Output::new();
+        // The names are printable; colors have escape sequences.
+        out.write_raw();
         out.text
             .extend_from_slice(terminal::render(&caption, &panels, width, has_colors()).as_bytes());
         out.finish()?;
@@ -244,7 +248,8 @@ impl Arguments {
         let expressions = self.expressions.iter().filter(|text| !is_definition_file(text));
         let titles: Vec<&str> =
             self.metrics.iter().chain(expressions).map(String::as_str).collect();
-        Caption { title: titles.join(", "), subtitle, clock, marks: Vec::new() }
+        let title = shown(&titles.join(", ")).into_owned();
+        Caption { title, subtitle: shown(&subtitle).into_owned(), clock, marks: Vec::new() }
     }
 }
 
@@ -296,7 +301,7 @@ fn write_image(
         Some("svg") => image.svg().map(String::into_bytes),
         Some("png") => image.png(),
         _ => {
-            let path = path.display();
+            let path = shown_path(path);
             return Err(Failure::Usage(format!(
                 "{path}: the name of an image ends in .svg or .png"
             )));
@@ -306,8 +311,39 @@ fn write_image(
         ImageError::Size { .. } => Failure::Usage(error.to_string()),
         error => Failure::Output(std::io::Error::other(error)),
     })?;
-    let written = std::fs::write(path, bytes);
-    written.map_err(|error| Failure::Image(format!("{}: {error}", path.display())))
+    let written = write_file(path, &bytes);
+    written.map_err(|error| Failure::Image(format!("{}: {error}", shown_path(path))))
+}
+
+/// Names of an archive for terminals and XML, which both have characters of no use here.
+fn make_printable(panel: &mut Panel) {
+    for text in panel.lines.iter_mut().map(|line| &mut line.label).chain([&mut panel.unit]) {
+        if let Cow::Owned(printable) = shown(text) {
+            *text = printable;
+        }
+    }
+}
+
+/// Writes a file under another name in the same directory, and renames it: a symbolic link
+/// is replaced and not followed, and an image is complete or not there.
+fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if let Ok(existing) = path.symlink_metadata()
+        && !existing.is_file()
+        && !existing.is_symlink()
+    {
+        return Err(std::io::Error::other("exists, and is not a regular file"));
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let permissions = std::fs::Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new()
+        .prefix(".plot-")
+        .permissions(permissions)
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -321,6 +357,26 @@ mod tests {
         for text in ["", "800", "x", "800x", "8e2x600", "-1x5"] {
             assert!(size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_image_replaces_a_link_and_leaves_what_it_names() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("victim"), "precious").unwrap();
+        symlink(path("victim"), path("x.svg")).unwrap();
+        write_file(&path("x.svg"), b"image").unwrap();
+        assert_eq!(std::fs::read(path("victim")).unwrap(), b"precious");
+        let found = path("x.svg").symlink_metadata().unwrap();
+        assert!(found.is_file() && found.permissions().mode() & 0o600 == 0o600);
+        assert_eq!(std::fs::read(path("x.svg")).unwrap(), b"image");
+        write_file(&path("x.svg"), b"again").unwrap();
+        assert_eq!(std::fs::read(path("x.svg")).unwrap(), b"again");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "no other file");
+        std::fs::create_dir(path("d.svg")).unwrap();
+        assert!(write_file(&path("d.svg"), b"image").is_err());
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::tz::TimeZone;
+use pcp_archive::Timestamp;
 use pcp_archive::repair::{self, Renamed, Repaired};
 use pcp_archive::salvage::Lost;
-use pcp_archive::{ByteText, Timestamp};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::options::ProgressOptions;
-use crate::text::{Output, json_time};
+use crate::text::{Output, json_time, shown, shown_path};
 use crate::time::Zone;
 
 /// Options of `repair`.
@@ -120,7 +120,7 @@ fn text(repaired: &Repaired) -> String {
     let zone = Zone::new(TimeZone::UTC);
     let (start, end) = repaired.span;
     let mut lines = vec![
-        format!("archive           {}", repaired.base.display()),
+        format!("archive           {}", shown_path(&repaired.base)),
         format!("records           {}", repaired.records),
         format!("  without some    {}", repaired.thinned),
         format!("  left out        {}", repaired.dropped),
@@ -136,7 +136,7 @@ fn text(repaired: &Repaired) -> String {
         lines.extend([
             format!(
                 "further archive   {}, of records whose time steps back",
-                further.base.display()
+                shown_path(&further.base)
             ),
             format!("  records         {}", further.records),
             format!("  without some    {}", further.thinned),
@@ -148,8 +148,8 @@ fn text(repaired: &Repaired) -> String {
     }
     lines.extend(repaired.lost.iter().map(|lost| line_of(lost, &zone)));
     lines.extend(repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| {
-        let shown = [old, new].map(|name| ByteText::without_controls(name));
-        format!("renamed metric {pmid} from \"{}\" to \"{}\": {reason}", shown[0], shown[1])
+        let [old, new] = [old, new].map(|name| shown(name));
+        format!("renamed metric {pmid} from \"{old}\" to \"{new}\": {reason}")
     }));
     lines.join("\n") + "\n"
 }
@@ -163,7 +163,7 @@ fn line_of(lost: &Lost, zone: &Zone) -> String {
             .unwrap_or_default()
     };
     let span = time("after", after) + &time("before", before);
-    format!("lost {}: offset {offset}: {bytes} bytes{span}: {reason}", file.display())
+    format!("lost {}: offset {offset}: {bytes} bytes{span}: {}", shown_path(file), shown(reason))
 }
 
 fn json(repaired: &Repaired) -> JsonRepaired<'_> {

@@ -21,7 +21,7 @@ use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
 use crate::selection::{check_complete, select_with_derived, warn_of_losses};
-use crate::text::printable;
+use crate::text::{shown, shown_path};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
@@ -63,7 +63,8 @@ pub(crate) struct Arguments {
     sum: bool,
 
     /// Report these quantiles of each histogram, of what it counted in the interval before each
-    /// sample, instead of its buckets: 0.5,0.99,1
+    /// sample, instead of its buckets: 0.5,0.99,1. Where the program restarted or nothing was
+    /// logged for a part of the interval, they are of the rest of it
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,
@@ -352,13 +353,14 @@ fn no_values(frame: &Frame) -> Failure {
 fn words(event: &ProgramEvent<'_>) -> String {
     let pid = event.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     let reason = event.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    printable(&format!("{} {}{pid}{reason}", event.file.unwrap_or("agent"), event.kind))
+    let words = format!("{} {}{pid}{reason}", event.file.unwrap_or("agent"), event.kind);
+    shown(&words).into_owned()
 }
 
 /// The times in a file, one per line; empty lines and comments (`#`) are ignored.
 fn times_in(path: &Path, frame: &Frame) -> Result<Vec<Timestamp>, Failure> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Failure::Input(format!("{}: {error}", shown_path(path))))?;
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| time::parse_timestamp(line, frame).map_err(Failure::from)).collect()

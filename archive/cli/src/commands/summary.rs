@@ -288,12 +288,12 @@ impl Arguments {
         let has_quantiles = !self.quantile.is_empty();
         out.text.extend_from_slice(if has_quantiles { b",Quantile\r\n" } else { b"\r\n" });
         for line in lines {
-            csv::push_field(&mut out.text, line.metric.metric.name.as_bytes());
+            csv::push_text(&mut out.text, &line.metric.metric.name);
             out.text.push(b',');
             let title = line.instance_title().unwrap_or_default();
-            csv::push_field(&mut out.text, title.as_bytes());
+            csv::push_text(&mut out.text, &title);
             out.text.push(b',');
-            csv::push_field(&mut out.text, line.units().as_bytes());
+            csv::push_text(&mut out.text, &line.units());
             match line.statistics {
                 Some(statistics) => self.push_csv_numbers(out, statistics, zone),
                 None => out.text.extend_from_slice(b",0,,,,,,,,"),

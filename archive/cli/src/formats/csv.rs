@@ -1,5 +1,10 @@
-//! Comma-separated values (RFC 4180): lines end in CR LF; a field with a comma,
-//! a quote or a line end is quoted, and its quotes are doubled.
+//! Comma-separated values (RFC 4180): lines end in CR LF; a field with a comma or a quote
+//! is quoted, and its quotes are doubled.
+//!
+//! Spreadsheets run a cell that begins like a formula. Names and strings therefore get an
+//! apostrophe in front where they begin with `=`, `+`, `-` or `@`, in their usual or in
+//! full width, unless they are a number; what is not printable is its bytes, as in text.
+//! Numbers are never changed.
 
 use pcp_archive::Value;
 use pcp_archive::replay::Sample;
@@ -7,7 +12,7 @@ use pcp_archive::replay::Sample;
 use super::Report;
 use crate::Failure;
 use crate::columns::cell;
-use crate::text::{Output, push_plain};
+use crate::text::{Output, push_plain, shown};
 
 /// Writes the header.
 pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
@@ -18,7 +23,7 @@ pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
             None => column.name.clone(),
         };
         out.text.push(b',');
-        push_field(&mut out.text, name.as_bytes());
+        push_text(&mut out.text, &name);
     }
     out.text.extend_from_slice(b"\r\n");
 }
@@ -53,17 +58,25 @@ fn push_value(out: &mut Vec<u8>, field: &mut Vec<u8>, value: Value<'_>, places: 
     }
     field.clear();
     push_plain(field, value, places);
-    push_field(out, field);
+    push_text(out, &String::from_utf8_lossy(field));
 }
 
-/// Appends a field, quoted if necessary.
-pub(crate) fn push_field(out: &mut Vec<u8>, field: &[u8]) {
-    if !field.iter().any(|byte| b",\"\r\n".contains(byte)) {
-        out.extend_from_slice(field);
+/// How formulas begin.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// Appends a field of text, which is no formula, quoted if necessary.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
+    let text = shown(text);
+    let begins = text.trim_start().starts_with(FORMULA);
+    let apostrophe = if begins && text.parse::<f64>().is_err() { "'" } else { "" };
+    if !text.contains([',', '"']) {
+        out.extend_from_slice(apostrophe.as_bytes());
+        out.extend_from_slice(text.as_bytes());
         return;
     }
     out.push(b'"');
-    for &byte in field {
+    out.extend_from_slice(apostrophe.as_bytes());
+    for byte in text.bytes() {
         if byte == b'"' {
             out.push(b'"');
         }
@@ -77,15 +90,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_text_is_a_formula_and_numbers_stay() {
+        let field = |text: &str| {
+            let mut out = Vec::new();
+            push_text(&mut out, text);
+            String::from_utf8(out).unwrap()
+        };
+        for (text, expected) in [
+            ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),
+            ("=HYPERLINK(\"http://x\",1)", "\"'=HYPERLINK(\"\"http://x\"\",1)\""),
+            ("+1+2", "'+1+2"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            (" =1+1", "' =1+1"),
+            ("\u{ff1d}1+1", "'\u{ff1d}1+1"),
+            ("\t=1", r"\x09=1"),
+            ("\r=1", r"\x0d=1"),
+            ("-5", "-5"),
+            ("+1.5e3", "+1.5e3"),
+            ("a=b", "a=b"),
+            ("", ""),
+        ] {
+            assert_eq!(field(text), expected);
+        }
+    }
+
+    #[test]
     fn fields_are_quoted_where_they_must_be() {
         let field = |text: &str| {
             let mut out = Vec::new();
-            push_field(&mut out, text.as_bytes());
+            push_text(&mut out, text);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(field("plain text"), "plain text");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");
-        assert_eq!(field("two\nlines"), "\"two\nlines\"");
+        assert_eq!(field("two\nlines"), r"two\x0alines");
     }
 }

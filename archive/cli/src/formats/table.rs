@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use pcp_archive::replay::Sample;
-use pcp_archive::{ByteText, Timestamp, Value};
+use pcp_archive::{Timestamp, Value};
 
 use super::Report;
 use crate::Failure;
 use crate::columns::{Column, cell};
-use crate::text::{Output, printable, push_plain, shown};
+use crate::text::{Output, push_plain, shown};
 use crate::time::Zone;
 
 /// The cell of a missing value.
@@ -233,8 +233,7 @@ pub(crate) fn cell_text(
     let Some(value) = value else { return MISSING.to_owned() };
     let mut text = Vec::new();
     push_plain(&mut text, value, precision.or(column.scale.is_computed.then_some(PLACES)));
-    // Control characters in a string must not break the table.
-    printable(&ByteText::escape(&text))
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The lines above a column: the name broken at its dots, the instance, the
@@ -251,7 +250,7 @@ pub(crate) fn head(column: &Column) -> Vec<String> {
     }
     lines.extend(column.instance_title().map(|name| format!("[{}]", shown(&name))));
     if !column.scale.units.is_empty() {
-        lines.push(printable(&column.scale.units));
+        lines.push(shown(&column.scale.units).into_owned());
     }
     lines
 }

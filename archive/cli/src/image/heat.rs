@@ -5,7 +5,7 @@ use plotters::prelude::{DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Panel;
-use super::panel::{Frame, PER_TICK, SMALL};
+use super::panel::{Frame, PER_TICK, SMALL, draw_unit_and_times};
 use super::sheet::{Drawn, FAINT, GREY, Sheet};
 
 /// The color of little, of the middle and of the most.
@@ -23,13 +23,8 @@ pub(super) fn draw<DB: DrawingBackend>(
     let Some(axes) = HeatAxes::of(&panel.heat).map(|axes| axes.over(frame.span)) else {
         return Ok(());
     };
-    let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
-    let above = (frame.left, frame.top - sheet.ems(0.5));
-    sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
+    draw_unit_and_times(sheet, panel, frame, times)?;
     let (width, height) = (frame.right - frame.left, frame.bottom - frame.top);
-    for (x, _) in times {
-        sheet.line(&[(*x, frame.top), (*x, frame.bottom)], FAINT, 0.07)?;
-    }
     for (value, text) in axes.ticks((f64::from(height) / (sheet.em * 2.0 * PER_TICK)) as usize) {
         let y = frame.bottom - (axes.height(value) * f64::from(height)).round() as i32;
         sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;

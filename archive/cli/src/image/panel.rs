@@ -117,12 +117,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     times: &[(i32, String)],
 ) -> Drawn<DB> {
     let scale = frame.scale(sheet, panel);
-    let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
-    let above = (frame.left, frame.top - sheet.ems(0.5));
-    sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
-    for (x, _) in times {
-        sheet.line(&[(*x, frame.top), (*x, frame.bottom)], FAINT, 0.07)?;
-    }
+    draw_unit_and_times(sheet, panel, frame, times)?;
     for (value, text) in scale.ticks() {
         let y = frame.y(&scale, value);
         sheet.line(&[(frame.left, y), (frame.right, y)], FAINT, 0.07)?;
@@ -140,6 +135,22 @@ pub(super) fn draw<DB: DrawingBackend>(
         }
     }
     legend(sheet, panel, frame)
+}
+
+/// Draws the unit above a panel, and a vertical line at each tick of the time axis.
+pub(super) fn draw_unit_and_times<DB: DrawingBackend>(
+    sheet: &Sheet<'_, DB>,
+    panel: &Panel,
+    frame: &Frame,
+    times: &[(i32, String)],
+) -> Drawn<DB> {
+    let unit = sheet.cut(&panel.unit, SMALL, frame.right - frame.left)?;
+    let above = (frame.left, frame.top - sheet.ems(0.5));
+    sheet.text(&unit, above, SMALL, GREY, (HPos::Left, VPos::Bottom))?;
+    for (x, _) in times {
+        sheet.line(&[(*x, frame.top), (*x, frame.bottom)], FAINT, 0.07)?;
+    }
+    Ok(())
 }
 
 /// Draws a vertical line at each of these times within the span.

@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
-use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, member_files};
+use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, half_made, member_files};
 use serde::Serialize;
 
 use super::agent_archives;
 use crate::Failure;
 use crate::left_out::check_whole;
-use crate::text::{Output, warn};
+use crate::text::{Output, shown_path, warn};
 
 /// How many bad entries of an index, or records of metadata, are reported one by one.
 const MAX_WARNINGS: usize = 10;
@@ -48,6 +48,7 @@ impl ArchiveArgument {
     /// Those of [`ArchiveSet::open_tolerant`].
     pub(crate) fn open(&self) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_tolerant(&self.paths()?)?;
+        set.passed_by().iter().for_each(warn_of_half_made);
         set.archives().iter().for_each(warn_of_defects);
         Ok(set)
     }
@@ -77,7 +78,7 @@ impl ArchiveArgument {
         json: bool,
         print: impl Fn(&Archive, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.each_base(json, |base, out| {
+        each_of(&self.made()?, json, |base, out| {
             let archive = Archive::open_tolerant(base)?;
             warn_of_defects(&archive);
             print(&archive, out)?;
@@ -91,7 +92,7 @@ impl ArchiveArgument {
         read: impl Fn(&Archive) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut failed = Ok(());
-        for base in ArchiveSet::bases(&self.paths()?)? {
+        for base in self.made()? {
             let done = Archive::open_tolerant(base).map_err(Failure::from).and_then(|archive| {
                 warn_of_defects(&archive);
                 read(&archive)?;
@@ -106,43 +107,32 @@ impl ArchiveArgument {
         failed
     }
 
-    /// As [`each`](Self::each), with the base names.
+    /// The base names, but in a directory with other archives not those whose writer ended
+    /// while it made their files; of these it warns.
+    fn made(&self) -> Result<Vec<PathBuf>, Failure> {
+        let paths = self.paths()?;
+        let bases = ArchiveSet::bases(&paths)?;
+        if bases.len() < 2 || !paths.iter().any(|path| path.is_dir()) {
+            return Ok(bases);
+        }
+        let reason = |base: &PathBuf| half_made(base).ok().flatten();
+        let (made, others): (Vec<_>, Vec<_>) =
+            bases.iter().cloned().partition(|base| reason(base).is_none());
+        if made.is_empty() {
+            return Ok(bases);
+        }
+        others.iter().filter_map(reason).for_each(|reason| warn_of_half_made(&reason));
+        Ok(made)
+    }
+
+    /// As [`each`](Self::each), with the base names, also of archives whose writer ended
+    /// while it made their files.
     pub(crate) fn each_base(
         &self,
         json: bool,
         print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut out = Output::new();
-        let bases = ArchiveSet::bases(&self.paths()?)?;
-        let mut failed: Option<Failure> = None;
-        let mut without_data = 0;
-        for (index, base) in bases.iter().enumerate() {
-            match (bases.len(), json) {
-                (..=1, _) => {}
-                (_, true) => out.json_line(&Heading { archive: base })?,
-                (_, false) => {
-                    let gap = if index == 0 { "" } else { "\n" };
-                    let heading = format!("{gap}==> {} <==\n", base.display());
-                    out.text.extend_from_slice(heading.as_bytes());
-                }
-            }
-            let failure = match print(base, &mut out) {
-                Ok(()) => continue,
-                Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
-                Err(failure) => failure,
-            };
-            without_data += usize::from(matches!(failure, Failure::NoData(_)));
-            match failed.replace(failure) {
-                None | Some(Failure::Findings | Failure::NoData(_)) => {}
-                Some(other) => warn(&other),
-            }
-        }
-        out.finish()?;
-        match failed {
-            Some(Failure::NoData(_)) if without_data < bases.len() => Ok(()),
-            Some(failure) => Err(failure),
-            None => Ok(()),
-        }
+        each_of(&ArchiveSet::bases(&self.paths()?)?, json, print)
     }
 
     /// Calls `print` for each file that is named, and for each file of each archive
@@ -226,6 +216,44 @@ fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
     if found.is_empty() { Err(pcp_archive::Error::NotFound { path }) } else { Ok(found) }
 }
 
+/// Calls `print` for each base name, with headings if there are several.
+fn each_of(
+    bases: &[PathBuf],
+    json: bool,
+    print: impl Fn(&Path, &mut Output) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut out = Output::new();
+    let mut failed: Option<Failure> = None;
+    let mut without_data = 0;
+    for (index, base) in bases.iter().enumerate() {
+        match (bases.len(), json) {
+            (..=1, _) => {}
+            (_, true) => out.json_line(&Heading { archive: base })?,
+            (_, false) => {
+                let gap = if index == 0 { "" } else { "\n" };
+                let heading = format!("{gap}==> {} <==\n", shown_path(base));
+                out.text.extend_from_slice(heading.as_bytes());
+            }
+        }
+        let failure = match print(base, &mut out) {
+            Ok(()) => continue,
+            Err(failure @ (Failure::Closed | Failure::Output(_))) => return Err(failure),
+            Err(failure) => failure,
+        };
+        without_data += usize::from(matches!(failure, Failure::NoData(_)));
+        match failed.replace(failure) {
+            None | Some(Failure::Findings | Failure::NoData(_)) => {}
+            Some(other) => warn(&other),
+        }
+    }
+    out.finish()?;
+    match failed {
+        Some(Failure::NoData(_)) if without_data < bases.len() => Ok(()),
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
 /// # Errors
 ///
 /// For an archive without a record.
@@ -236,15 +264,20 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
     Err(pcp_archive::Error::NoData { path: archive.base().to_owned() }.into())
 }
 
+/// Warns of an archive of a directory that is passed by.
+fn warn_of_half_made(reason: &pcp_archive::Error) {
+    warn(&format_args!("{reason}; its writer ended while it made the archive, passed by"));
+}
+
 /// Warns of the parts of an archive that are not used.
 fn warn_of_defects(archive: &Archive) {
     if let Some(tail) = archive.torn_tail() {
-        let file = tail.file.display();
+        let file = shown_path(&tail.file);
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
     let bad = archive.bad_metadata();
     bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; passed by")));
-    let base = archive.base().display();
+    let base = shown_path(archive.base());
     if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{base}.meta: {more} more records are passed by; see check"));
     }
@@ -264,7 +297,7 @@ fn warn_of_defects(archive: &Archive) {
 
 /// Warns of the first label sets that are not used, and of the number of others.
 fn warn_of_labels(archive: &Archive) {
-    let (base, defects) = (archive.base().display(), archive.metadata().label_defects());
+    let (base, defects) = (shown_path(archive.base()), archive.metadata().label_defects());
     for defect in defects.iter().take(MAX_LABEL_WARNINGS) {
         warn(&format_args!("{base}.meta: offset {}: {defect}; not used", defect.offset));
     }

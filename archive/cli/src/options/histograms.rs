@@ -38,7 +38,8 @@ pub(crate) fn quantile(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 pub(crate) struct GapOptions {
     /// Continue values over the time in which a program was away, as PCP does, instead of
-    /// showing none there
+    /// showing none there; and show no rates and no quantiles over a time in which the agent
+    /// was away, instead of those of the rest of the interval
     #[arg(long)]
     pcp: bool,
 }

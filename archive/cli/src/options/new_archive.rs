@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::ProgressOptions;
 use crate::Failure;
-use crate::text::{Output, json_time, warn};
+use crate::text::{Output, json_time, shown_path, warn};
 use crate::time::Zone;
 
 /// Options of the new archive.
@@ -119,7 +119,7 @@ impl OutputOptions {
         } else {
             let text = format!(
                 "{}: {} records from {} to {}, {} bytes\n",
-                self.base.display(),
+                shown_path(&self.base),
                 summary.records,
                 zone.long(start),
                 zone.long(end),

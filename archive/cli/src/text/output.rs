@@ -1,9 +1,10 @@
 //! Standard output through one large buffer.
 
 use std::borrow::Cow;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
+use std::path::Path;
 
-use pcp_archive::ByteText;
+use pcp_types::printable;
 use rustix::termios::tcgetwinsize;
 
 use crate::Failure;
@@ -17,26 +18,33 @@ const CHUNK: usize = 1 << 20;
 /// after each record or line, which writes about once a megabyte. Drop writes
 /// nothing: [`finish`](Self::finish) writes and reports errors.
 ///
-/// Names and strings in an archive can have any content. On a terminal their
-/// control characters are replaced by blanks; a file or a pipe gets every byte.
+/// Names and strings in an archive can have any content. What is in one line is made
+/// printable where it is appended ([`shown`], [`shown_bytes`]), so that columns are aligned;
+/// whatever is not is made so here ([`printable::lines`]), on a terminal as in a pipe. Only
+/// a [raw](Self::write_raw) buffer writes every byte.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Text that is not written yet.
     pub(crate) text: Vec<u8>,
-    is_terminal: bool,
+    is_raw: bool,
     /// The text is passed to another buffer and never written from this one.
     is_detached: bool,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
-        let is_terminal = std::io::stdout().is_terminal();
-        Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_terminal, is_detached: false }
+        Self { text: Vec::with_capacity(CHUNK + CHUNK / 4), is_raw: false, is_detached: false }
     }
 
     /// A buffer whose text is passed to another one.
     pub(crate) const fn detached() -> Self {
-        Self { text: Vec::new(), is_terminal: false, is_detached: true }
+        Self { text: Vec::new(), is_raw: false, is_detached: true }
+    }
+
+    /// From now on every byte is written as it is. For bytes that are asked for, and text
+    /// whose parts are printable already and which has colors.
+    pub(crate) const fn write_raw(&mut self) {
+        self.is_raw = true;
     }
 
     /// Writes the buffer, and then a large text that is not copied.
@@ -79,20 +87,23 @@ impl Output {
         self.write()
     }
 
-    /// Appends a value as one line of JSON.
+    /// Appends a value as one line of JSON, in which what is not printable is `\uHHHH`.
     pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let start = self.text.len();
         serde_json::to_writer(&mut self.text, value).map_err(std::io::Error::from)?;
+        let line = std::str::from_utf8(self.text.get(start..).unwrap_or_default());
+        if let Cow::Owned(shown) = printable::json(line.unwrap_or_default()) {
+            self.text.truncate(start);
+            self.text.extend_from_slice(shown.as_bytes());
+        }
         self.text.push(b'\n');
         self.spill()
     }
 
     fn write(&mut self) -> Result<(), Failure> {
         let mut stdout = std::io::stdout().lock();
-        let text = if self.is_terminal {
-            without_controls(&self.text)
-        } else {
-            Cow::Borrowed(&*self.text)
-        };
+        let text =
+            if self.is_raw { Cow::Borrowed(&*self.text) } else { printable::lines(&self.text) };
         stdout.write_all(&text)?;
         stdout.flush()?;
         self.text.clear();
@@ -102,7 +113,8 @@ impl Output {
 
 /// Prints a line on standard error. An error of that is ignored.
 pub(crate) fn warn(message: &dyn std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "mmv-archive: {message}");
+    let message = message.to_string();
+    let _ = writeln!(std::io::stderr(), "mmv-archive: {}", printable::line(&message));
 }
 
 /// The width of the output, where nothing has one.
@@ -123,22 +135,19 @@ pub(crate) fn output_width() -> usize {
     columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
 }
 
-/// A text with blanks instead of control characters.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// A name with control characters as their bytes, `\x0a`: names that differ look
-/// different.
+/// A name in one line. It may have bytes as `\xHH` already, as names of an archive have.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
-    ByteText::without_controls(name)
+    printable::line(name)
 }
 
-/// Lines with blanks instead of control characters other than line ends and tabs.
-fn without_controls(text: &[u8]) -> Cow<'_, [u8]> {
-    let blank = |c: char| if c.is_control() && !"\n\t".contains(c) { ' ' } else { c };
-    let lines: String = String::from_utf8_lossy(text).chars().map(blank).collect();
-    Cow::Owned(lines.into_bytes())
+/// A string of an archive in one line.
+pub(crate) fn shown_bytes(bytes: &[u8]) -> Cow<'_, str> {
+    printable::bytes(bytes)
+}
+
+/// The name of a file in one line.
+pub(crate) fn shown_path(path: &Path) -> Cow<'_, str> {
+    printable::path(path)
 }
 
 #[cfg(test)]
@@ -146,15 +155,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printable_text_has_no_control_characters() {
-        assert_eq!(printable("a\nb\t\u{1b}[2Jc\u{9b}0m"), "a b  [2Jc 0m");
-        assert_eq!(printable("Gr\u{fc}n"), "Gr\u{fc}n");
-    }
-
-    #[test]
-    fn a_terminal_gets_lines_and_tabs_but_no_escapes() {
-        assert_eq!(&*without_controls(b"a\tb\x1b[2J\r\n"), b"a\tb [2J \n");
-        assert_eq!(&*without_controls(b"\xc2\x9b0m"), b" 0m");
-        assert_eq!(&*without_controls(b"\x9b0m"), "\u{fffd}0m".as_bytes());
+    fn json_has_its_strings_without_what_is_not_printable() {
+        let mut out = Output::new();
+        out.json_line(&["a\u{1b}", "\u{9b}0m\u{202e}", "\u{fc}"]).unwrap();
+        let line = String::from_utf8(out.text).unwrap();
+        assert_eq!(line, "[\"a\\u001b\",\"\\u009b0m\\u202e\",\"\u{fc}\"]\n");
+        let read: Vec<String> = serde_json::from_str(&line).unwrap();
+        assert_eq!(read, ["a\u{1b}", "\u{9b}0m\u{202e}", "\u{fc}"]);
     }
 }

@@ -8,11 +8,11 @@ pub(crate) use json::{EventJson, Json, json_time};
 
 use pcp_archive::Value;
 
-use crate::text::number;
+use crate::text::{number, shown_bytes};
 
 /// Appends a value as pmdumplog prints it (`pmPrintValue(3)`): integers in
 /// decimal, floats with 8 and doubles with 16 significant digits, strings in
-/// quotes and without escapes.
+/// quotes. Unlike in pmdumplog, a string is in one line and printable.
 pub(crate) fn push(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::I32(v) => number::integer(out, v),
@@ -23,7 +23,7 @@ pub(crate) fn push(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Double(v) => number::double(out, v),
         Value::String(bytes) => {
             out.push(b'"');
-            out.extend_from_slice(bytes);
+            out.extend_from_slice(shown_bytes(bytes).as_bytes());
             out.push(b'"');
         }
         Value::Aggregate(bytes) => push_aggregate(out, bytes),
@@ -31,8 +31,16 @@ pub(crate) fn push(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// Appends a value without quotes around strings; floating-point numbers have
-/// `places` decimal places if that is given.
+/// Appends a value as [`push`], with the bytes of strings as they are.
+pub(crate) fn push_raw(out: &mut Vec<u8>, value: Value<'_>) {
+    let Value::String(bytes) = value else { return push(out, value) };
+    out.push(b'"');
+    out.extend_from_slice(bytes);
+    out.push(b'"');
+}
+
+/// Appends a value without quotes around strings, which are in one line and printable;
+/// floating-point numbers have `places` decimal places if that is given.
 pub(crate) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
     let float = match value {
         Value::Float(float) => Some(f64::from(float)),
@@ -40,7 +48,7 @@ pub(crate) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usi
         _ => None,
     };
     match (value, float, places) {
-        (Value::String(bytes), ..) => out.extend_from_slice(bytes),
+        (Value::String(bytes), ..) => out.extend_from_slice(shown_bytes(bytes).as_bytes()),
         (_, Some(float), Some(places)) => {
             out.extend_from_slice(format!("{float:.places$}").as_bytes());
         }
@@ -113,6 +121,10 @@ mod tests {
         assert_eq!(text(Value::Float(1.5)), "1.5");
         assert_eq!(text(Value::Double(1.1 + 2.2)), "3.3");
         assert_eq!(text(Value::String(b"a \"b\"")), "\"a \"b\"\"");
+        assert_eq!(text(Value::String(b"\x1b[2J\n\xff")), r#""\x1b[2J\x0a\xff""#);
+        let mut raw = Vec::new();
+        push_raw(&mut raw, Value::String(b"\x1b[2J\n\xff"));
+        assert_eq!(raw, b"\"\x1b[2J\n\xff\"");
         assert_eq!(text(Value::Event(&[0, 0, 0, 2])), "[2 event records]");
     }
 

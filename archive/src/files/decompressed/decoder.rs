@@ -8,7 +8,7 @@ use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::Compression;
 
@@ -16,7 +16,7 @@ use crate::Compression;
 pub(super) type Input = BufReader<Arc<File>>;
 
 /// The memory that an xz stream may ask for; `xz -9` asks for 65 MiB.
-const MAX_XZ_MEMORY: u64 = 128 << 20;
+pub(in crate::files) const MAX_XZ_MEMORY: u64 = 128 << 20;
 
 /// How files begin that compress(1) made, of which `.Z` is the suffix. gzip
 /// decompresses them, but it is no gzip.
@@ -27,7 +27,7 @@ pub(super) enum Decoder {
     Xz(Box<XzDecoder<Input>>),
     Bzip2(Box<BzDecoder<Input>>),
     Gzip(Box<GzDecoder<Input>>),
-    Zstd(Box<StreamingDecoder<Input, FrameDecoder>>),
+    Zstd(Box<ZstdDecoder<'static, Input>>),
 }
 
 impl Decoder {
@@ -41,8 +41,8 @@ impl Decoder {
             Compression::Gzip if input.fill_buf()?.starts_with(&LZW) => return Err(lzw()),
             Compression::Gzip => Self::Gzip(Box::new(GzDecoder::new(input))),
             Compression::Zstd => {
-                let decoder = StreamingDecoder::new(input).map_err(io::Error::other)?;
-                Self::Zstd(Box::new(decoder))
+                // One whose window has more than 128 MiB is refused, as by zstd(1).
+                Self::Zstd(Box::new(ZstdDecoder::with_buffer(input)?.single_frame()))
             }
         })
     }
@@ -53,11 +53,7 @@ impl Decoder {
             Self::Xz(decoder) => decoder.into_inner(),
             Self::Bzip2(decoder) => decoder.into_inner(),
             Self::Gzip(decoder) => decoder.into_inner(),
-            Self::Zstd(decoder) => {
-                let (input, frame) = decoder.into_parts();
-                check_sum(&frame)?;
-                input
-            }
+            Self::Zstd(decoder) => decoder.finish(),
         };
         input.stream_position()
     }
@@ -69,21 +65,17 @@ fn lzw() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, reason)
 }
 
-/// The other decoders check their sums themselves.
-fn check_sum(frame: &FrameDecoder) -> io::Result<()> {
-    match (frame.get_checksum_from_data(), frame.get_calculated_checksum()) {
-        (Some(expected), Some(found)) if expected != found => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("checksum {found:#010x}, expected {expected:#010x}"),
-        )),
-        _ => Ok(()),
-    }
-}
-
 impl Read for Decoder {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Xz(decoder) => decoder.read(bytes),
+            Self::Xz(decoder) => {
+                // It does not say what it had written when it met damage. The next call
+                // meets it again.
+                let before = decoder.total_out();
+                let read = decoder.read(bytes);
+                let written = decoder.total_out().saturating_sub(before) as usize;
+                if read.is_err() && written > 0 { Ok(written) } else { read }
+            }
             Self::Bzip2(decoder) => decoder.read(bytes),
             Self::Gzip(decoder) => decoder.read(bytes),
             Self::Zstd(decoder) => decoder.read(bytes),

@@ -33,17 +33,25 @@ fn compress(compression: Compression, bytes: &[u8]) -> Vec<u8> {
             encoder.finish().unwrap();
         }
         Compression::Zstd => {
-            let level = ruzstd::encoding::CompressionLevel::Fastest;
-            out = ruzstd::encoding::compress_to_vec(bytes, level);
+            let mut encoder = zstd::stream::write::Encoder::new(&mut out, 1).unwrap();
+            // As zstd(1) does.
+            encoder.include_checksum(true).unwrap();
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap();
         }
     }
     out
 }
 
+/// Of bytes that are no records.
 fn decompressed(compression: Compression, bytes: &[u8]) -> Decompressed {
+    Decompressed { frames: None, ..of_records(compression, bytes) }
+}
+
+fn of_records(compression: Compression, bytes: &[u8]) -> Decompressed {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    Decompressed::new(file, bytes.len() as u64, compression)
+    Decompressed::new(file, bytes.len() as u64, compression, false)
 }
 
 fn read(file: &mut Decompressed, offset: usize, len: usize) -> io::Result<Vec<u8>> {
@@ -162,6 +170,43 @@ fn a_bomb_is_stopped() {
     assert!(file.available(0, u64::MAX, u64::MAX).is_err());
     assert!(damage(&file).unwrap().contains("decompresses to more than 16777216 bytes"));
     assert!(file.kept.len() <= 2 * KEPT + STEP);
+}
+
+/// Records of half a megabyte.
+fn records(count: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let body = |out: &mut Vec<u8>| {
+            out.extend(counting(1 << 19).iter().map(|byte| byte ^ number as u8));
+            Ok(())
+        };
+        crate::format::frame::encode(&mut bytes, body).unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn what_is_no_record_ends_a_file_and_a_hole_between_records_does_not() {
+    let (good, tail) = (records(3), records(80));
+    let part = compress(Compression::Xz, &vec![0; 4 << 20]);
+    let with = |zeros: usize, tail: &[u8]| {
+        let mut file = compress(Compression::Xz, &good);
+        (0..zeros).for_each(|_| file.extend(&part));
+        file.extend(compress(Compression::Xz, tail));
+        // As if it were compressed less: the ratio is not what ends it.
+        let limit = u64::MAX;
+        Decompressed { limit, ..of_records(Compression::Xz, &file) }
+    };
+    let mut bomb = with(100, &[]);
+    assert!(bomb.available(0, u64::MAX, u64::MAX).is_err());
+    let text = format!("no record in the {MAX_DAMAGE} bytes from offset {} on", good.len());
+    assert_eq!(damage(&bomb), Some(text.as_str()));
+    assert!(bomb.known <= good.len() as u64 + MAX_DAMAGE + STEP as u64);
+    let mut hole = with(7, &tail);
+    let all = (good.len() + (28 << 20) + tail.len()) as u64;
+    assert_eq!(hole.available(0, u64::MAX, u64::MAX).unwrap(), all);
+    let mut text = of_records(Compression::Xz, &compress(Compression::Xz, &counting(40 << 20)));
+    assert!(text.available(0, u64::MAX, u64::MAX).is_err());
 }
 
 #[test]

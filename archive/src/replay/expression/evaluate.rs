@@ -32,15 +32,27 @@ pub(crate) struct Before<'m, 'v> {
     pub(crate) values: &'m [Values<'v>],
     /// The rates since then of the operands that are counters.
     pub(crate) rates: &'m [Values<'v>],
+    /// What those of them counted since then of which a run ended or began; they have no
+    /// values at the moment before.
+    pub(crate) grown: &'m [Option<Values<'v>>],
     /// The time since then; more than 0.
     pub(crate) seconds: f64,
 }
 
 impl<'v> Moments<'_, 'v> {
     /// The values of an operand in one of the lists.
-    fn of(&self, operand: usize, list: &[Values<'v>]) -> Values<'v> {
+    pub(super) fn of(&self, operand: usize, list: &[Values<'v>]) -> Values<'v> {
         let place = self.places.get(operand);
         place.and_then(|&place| list.get(place)).cloned().unwrap_or_default()
+    }
+
+    /// What an operand counted, if one of its runs ended or began.
+    pub(super) fn grown<'b>(
+        &self,
+        operand: usize,
+        before: &Before<'b, 'v>,
+    ) -> Option<&'b Values<'v>> {
+        before.grown.get(*self.places.get(operand)?)?.as_ref()
     }
 }
 
@@ -61,7 +73,7 @@ impl Bound {
 
 impl Term {
     /// The values at one of the two moments.
-    fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
+    pub(super) fn values<'v>(&self, moments: &Moments<'_, 'v>, at: &[Values<'v>]) -> Values<'v> {
         match &self.action {
             Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
             Action::NoValue => Values::new(),
@@ -82,7 +94,8 @@ impl Term {
                     each(values, |value| operand.in_scale(value))
                 };
                 let singular = [left, right].map(|operand| operand.term.indom.is_none());
-                self.meet(*operator, &values(left), &values(right), singular)
+                let (left, right) = (values(left), values(right));
+                meet((*operator, self.value_type), &left, &right, singular)
             }
             Action::Instances(inner, ids) => {
                 let mut values = inner.values(moments, at);
@@ -95,29 +108,6 @@ impl Term {
             Action::Call(Function::Rate, inner) => inner.rates(moments),
             Action::Call(Function::Delta, inner) => self.delta(inner, moments),
             Action::Call(function, inner) => self.over_all(*function, inner.values(moments, at)),
-        }
-    }
-
-    /// The values of an operator, where both operands have one.
-    fn meet<'v>(
-        &self,
-        operator: Operator,
-        left: &Values<'_>,
-        right: &Values<'_>,
-        singular: [bool; 2],
-    ) -> Values<'v> {
-        let value = |left, right| binary(operator, left, right, self.value_type);
-        match (singular, left.as_slice(), right.as_slice()) {
-            ([true, _], [(_, left)], right) => {
-                right.iter().filter_map(|(id, right)| Some((*id, value(*left, *right)?))).collect()
-            }
-            ([_, true], left, [(_, right)]) => {
-                left.iter().filter_map(|(id, left)| Some((*id, value(*left, *right)?))).collect()
-            }
-            ([false, false], left, right) => {
-                pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
-            }
-            _ => Values::new(),
         }
     }
 
@@ -158,6 +148,9 @@ impl Term {
     }
 
     fn delta<'v>(&self, inner: &Self, moments: &Moments<'_, 'v>) -> Values<'v> {
+        if let Some(grown) = inner.growth_by_run(moments, self.value_type) {
+            return grown;
+        }
         let Some(before) = &moments.before else { return Values::new() };
         let befores = inner.values(moments, before.values);
         let now = inner.values(moments, moments.now);
@@ -172,10 +165,12 @@ impl Term {
         if let (Action::Metric(operand), true) = (&self.action, is_counter) {
             return moments.of(*operand, before.rates);
         }
+        if let Some(rates) = self.rates_by_run(moments) {
+            return rates;
+        }
         let befores = self.values(moments, before.values);
         let now = self.values(moments, moments.now);
-        let is_time = self.units.time_dimension() == 1;
-        let scale = self.units.time_scale_in_seconds().filter(|_| is_time).unwrap_or(1.0);
+        let scale = self.seconds_of_unit();
         let rate = |(id, first, last)| {
             if is_counter && compare(last, first) == Some(Ordering::Less) {
                 return None;
@@ -245,7 +240,7 @@ impl Term {
 
 impl Converted {
     /// A value in the scale of the result.
-    fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
+    pub(super) fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
         match self.conversion {
             None => Some(value),
             Some(conversion) => Some(Value::Double(conversion.apply(value.as_f64()?))),
@@ -253,13 +248,39 @@ impl Converted {
     }
 }
 
+/// The values of an operator, in a type, where both operands have one; whether each has no
+/// instances.
+pub(super) fn meet<'v>(
+    (operator, value_type): (Operator, ValueType),
+    left: &Values<'_>,
+    right: &Values<'_>,
+    singular: [bool; 2],
+) -> Values<'v> {
+    let value = |left, right| binary(operator, left, right, value_type);
+    match (singular, left.as_slice(), right.as_slice()) {
+        ([true, _], [(_, left)], right) => {
+            right.iter().filter_map(|(id, right)| Some((*id, value(*left, *right)?))).collect()
+        }
+        ([_, true], left, [(_, right)]) => {
+            left.iter().filter_map(|(id, left)| Some((*id, value(*left, *right)?))).collect()
+        }
+        ([false, false], left, right) => {
+            pairs(left, right).filter_map(|(id, l, r)| Some((id, value(l, r)?))).collect()
+        }
+        _ => Values::new(),
+    }
+}
+
 /// The results for each value, without the instances that have none.
-fn each<'v>(values: Values<'v>, result: impl Fn(Value<'v>) -> Option<Value<'v>>) -> Values<'v> {
+pub(super) fn each<'v>(
+    values: Values<'v>,
+    result: impl Fn(Value<'v>) -> Option<Value<'v>>,
+) -> Values<'v> {
     values.into_iter().filter_map(|(id, value)| Some((id, result(value)?))).collect()
 }
 
 /// The instances that both have, with the value in each. Both ascend.
-fn pairs<'l, 'r>(
+pub(super) fn pairs<'l, 'r>(
     left: &[(Option<InstanceId>, Value<'l>)],
     right: &[(Option<InstanceId>, Value<'r>)],
 ) -> impl Iterator<Item = (Option<InstanceId>, Value<'l>, Value<'r>)> {

@@ -92,7 +92,7 @@ fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<Values<'static>> {
 fn evaluated(text: &str, now: &[Values<'static>], before: &[Values<'static>]) -> Vec<(i32, f64)> {
     let rates: Vec<Values<'static>> = vec![smallvec![(None, Value::Double(0.5))]; METRICS.len()];
     let places: Vec<usize> = (0..METRICS.len()).collect();
-    let before = Before { values: before, rates: &rates, seconds: 2.0 };
+    let before = Before { values: before, rates: &rates, grown: &[], seconds: 2.0 };
     let values = bound(text).unwrap().values(&Moments {
         places: &places,
         now,

@@ -55,6 +55,7 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
             zone: dump.zone.clone(),
             dates: dump.dates,
             labelled: dump.labelled.clone(),
+            is_raw: dump.is_raw,
             out,
         },
         options,

@@ -5,7 +5,7 @@ use std::path::Path;
 use pcp_archive::{RawFile, RawPiece};
 
 use crate::Failure;
-use crate::text::{Output, push_hex};
+use crate::text::{Output, push_hex, shown_path};
 
 /// Bytes in a line.
 const LINE: usize = 32;
@@ -20,7 +20,7 @@ const DAMAGED: u64 = 256;
 ///
 /// Those of reading; of a damaged record after its bytes are printed.
 pub(super) fn print(path: &Path, out: &mut Output) -> Result<(), Failure> {
-    let title = format!("Raw dump of physical archive file \"{}\" ...\n", path.display());
+    let title = format!("Raw dump of physical archive file \"{}\" ...\n", shown_path(path));
     out.text.extend_from_slice(title.as_bytes());
     let mut file = RawFile::open(path)?;
     loop {

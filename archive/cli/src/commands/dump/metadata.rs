@@ -6,7 +6,6 @@ use pcp_archive::{LabelClass, LabelSet, LabelTarget, TextKind, TextTarget, Times
 use super::Dump;
 use crate::Failure;
 use crate::text::descriptor::descriptor;
-use crate::text::shown;
 
 /// Bit of a label's flags: the name has several parts (`PM_LABEL_COMPOUND`).
 const COMPOUND: u8 = 0x40;
@@ -20,7 +19,9 @@ pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
     let label = archive.label();
     let version = if archive.version() == Version::V3 { 3 } else { 2 };
     dump.text(&format!("Log Label (Log Format Version {version})\n"));
-    dump.text(&format!("Performance metrics from host {}\n", label.hostname));
+    dump.text("Performance metrics from host ");
+    dump.name(&label.hostname);
+    dump.text("\n");
     for (title, timestamp) in [("commencing", label.start), ("ending    ", archive.end())] {
         dump.text(&format!("    {title} "));
         if !archive.has_records() && title != "commencing" {
@@ -40,11 +41,12 @@ pub(super) fn label(dump: &mut Dump<'_>, long: bool) {
     if !long {
         return;
     }
-    if !label.timezone.is_empty() {
-        dump.text(&format!("Archive timezone: {}\n", label.timezone));
-    }
-    if !label.zoneinfo.is_empty() {
-        dump.text(&format!("Archive zoneinfo: {}\n", label.zoneinfo));
+    for (title, zone) in [("timezone", &label.timezone), ("zoneinfo", &label.zoneinfo)] {
+        if !zone.is_empty() {
+            dump.text(&format!("Archive {title}: "));
+            dump.name(zone);
+            dump.text("\n");
+        }
     }
     dump.text(&format!("PID for pmlogger: {}\n", label.pid));
 }
@@ -55,7 +57,9 @@ pub(super) fn descriptors(dump: &mut Dump<'_>) -> Result<(), Failure> {
     let mut metrics: Vec<_> = dump.archive.metadata().metrics().iter().collect();
     metrics.sort_by_key(|metric| metric.desc.pmid);
     for metric in metrics {
-        dump.text(&format!("PMID: {} ({})\n", metric.desc.pmid, shown(&metric.names.join(" or "))));
+        dump.text(&format!("PMID: {} (", metric.desc.pmid));
+        dump.name(&metric.names.join(" or "));
+        dump.text(")\n");
         dump.text(&descriptor(&metric.desc));
         dump.out.spill()?;
     }
@@ -113,7 +117,9 @@ fn label_set(dump: &mut Dump<'_>, target: &LabelTarget, set: &LabelSet) {
             format!("InDom {indom}[{id}]")
         }
     };
-    dump.text(&format!("    {owner} labels ({} bytes): {}\n", set.json.len(), set.json));
+    dump.text(&format!("    {owner} labels ({} bytes): ", set.json.len()));
+    dump.name(&set.json);
+    dump.text("\n");
     for (index, label) in set.labels.iter().enumerate() {
         let class = class_name(target);
         let compound = if label.flags & COMPOUND != 0 { ",compound" } else { "" };
@@ -156,10 +162,19 @@ pub(super) fn help_text(dump: &mut Dump<'_>) -> Result<(), Failure> {
             TextTarget::Metric(pmid) => format!("PMID: {pmid}"),
             TextTarget::InDom(indom) => format!("InDom: {indom}"),
         };
-        dump.text(&match kind {
-            TextKind::OneLine => format!("{owner} [{text}]\n"),
-            TextKind::Full => format!("{owner}\n{text}\n"),
-        });
+        dump.text(&owner);
+        match kind {
+            TextKind::OneLine => {
+                dump.text(" [");
+                dump.name(text);
+                dump.text("]\n");
+            }
+            TextKind::Full => {
+                dump.text("\n");
+                dump.several_lines(text);
+                dump.text("\n");
+            }
+        }
         dump.out.spill()?;
     }
     Ok(())
@@ -180,7 +195,9 @@ pub(super) fn instances(dump: &mut Dump<'_>) -> Result<(), Failure> {
             dump.push_timestamp(state.timestamp);
             dump.text(&format!(" {} instances\n", state.instances.len()));
             for instance in &state.instances {
-                dump.text(&format!("   {} or \"{}\"\n", instance.id.get(), instance.name));
+                dump.text(&format!("   {} or \"", instance.id.get()));
+                dump.name(&instance.name);
+                dump.text("\"\n");
             }
             dump.out.spill()?;
             last = Some(state);

@@ -21,11 +21,13 @@ fn print_record(dump: &mut Dump<'_>, record: &IndomRecord) {
     dump.text(&format!(" InDom: {}{kind} {count} instances\n", record.indom));
     for (id, name) in &record.instances {
         let id = id.get();
-        let line = match name {
-            Some(name) if record.is_difference => format!("   add {id} or \"{name}\"\n"),
-            Some(name) => format!("   {id} or \"{name}\"\n"),
-            None => format!("   del {id}\n"),
+        let Some(name) = name else {
+            dump.text(&format!("   del {id}\n"));
+            continue;
         };
-        dump.text(&line);
+        let verb = if record.is_difference { "add " } else { "" };
+        dump.text(&format!("   {verb}{id} or \""));
+        dump.name(name);
+        dump.text("\"\n");
     }
 }

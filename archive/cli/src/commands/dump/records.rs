@@ -10,9 +10,9 @@ use pcp_archive::{
     Value, ValueSetView, ValueType,
 };
 
-use super::Dump;
+use super::{Dump, line_of};
 use crate::Failure;
-use crate::text::{number, shown, value};
+use crate::text::number;
 use crate::time::Window;
 
 /// Which records are printed, and how.
@@ -55,9 +55,11 @@ const SINGULAR: &[u8] = b": value ";
 
 impl MetricText {
     /// `None` for a metric without a descriptor.
-    fn new(archive: &Archive, pmid: Pmid) -> Option<Self> {
+    fn new(archive: &Archive, pmid: Pmid, is_raw: bool) -> Option<Self> {
         let metric = archive.metadata().metric(pmid)?;
-        let mut line = format!("    {pmid} ({})", shown(&metric.names.join(" or "))).into_bytes();
+        let mut line = format!("    {pmid} (").into_bytes();
+        line.extend_from_slice(&line_of(&metric.names.join(" or "), is_raw));
+        line.push(b')');
         line.extend_from_slice(SINGULAR);
         let MetricDesc { value_type, indom, .. } = metric.desc;
         Some(Self { line, value_type, indom })
@@ -83,9 +85,11 @@ impl<'a> Cache<'a> {
         archive: &'a Archive,
         set: &ValueSetView<'_>,
         record: &Record<'_>,
+        is_raw: bool,
     ) -> Option<(&MetricText, Option<&IndomCursor<'a>>)> {
         let pmid = set.pmid();
-        let known = self.metrics.entry(pmid).or_insert_with(|| MetricText::new(archive, pmid));
+        let known = self.metrics.entry(pmid);
+        let known = known.or_insert_with(|| MetricText::new(archive, pmid, is_raw));
         let known = known.as_ref()?;
         let history = |indom| Some((indom, archive.metadata().indom_history(indom)?));
         let cursor = known.indom.and_then(history).map(|(indom, history)| {
@@ -104,9 +108,9 @@ pub(super) fn print_record<'a>(
     cache: &mut Cache<'a>,
     record: &Record<'_>,
 ) -> Result<(), Failure> {
-    let archive = dump.archive;
+    let (archive, is_raw) = (dump.archive, dump.is_raw);
     let mut print_set = |dump: &mut Dump<'a>, set: ValueSetView<'_>| {
-        print_set(dump, cache.of(archive, &set, record), record, &set)
+        print_set(dump, cache.of(archive, &set, record, is_raw), record, &set)
     };
     if record.is_mark() {
         if options.marks {
@@ -203,7 +207,7 @@ fn print_set(
             continue;
         }
         let value = readable(dump, record, observed)?;
-        let out = &mut dump.out.text;
+        let (is_raw, out) = (dump.is_raw, &mut dump.out.text);
         if !several && known.indom.is_none() {
             out.extend_from_slice(&known.line);
         } else {
@@ -215,16 +219,16 @@ fn print_set(
             }
             if known.indom.is_some() {
                 out.extend_from_slice(b" inst [");
-                push_instance(out, cursor, instance, place);
+                push_instance(out, (cursor, is_raw), instance, place);
                 out.push(b']');
             }
             out.extend_from_slice(b" value ");
         }
         match value {
-            Some(value) => value::push(out, value),
+            Some(value) => dump.value(value),
             None => out.extend_from_slice(UNREADABLE),
         }
-        out.push(b'\n');
+        dump.text("\n");
     }
     Ok(())
 }
@@ -256,7 +260,7 @@ fn readable<'r>(
 /// Appends `1 or "Anvils"`, or `1 or ???` if the domain does not have the instance.
 fn push_instance(
     out: &mut Vec<u8>,
-    cursor: Option<&IndomCursor<'_>>,
+    (cursor, is_raw): (Option<&IndomCursor<'_>>, bool),
     id: Option<InstanceId>,
     place: usize,
 ) {
@@ -267,7 +271,7 @@ fn push_instance(
     match cursor.zip(id).and_then(|(cursor, id)| cursor.name_near(id, place)) {
         Some(name) => {
             out.extend_from_slice(b" or \"");
-            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(&line_of(name, is_raw));
             out.push(b'"');
         }
         None => out.extend_from_slice(b" or ???"),
@@ -285,11 +289,11 @@ fn print_events(
             continue;
         }
         let value = readable(dump, record, observed)?;
-        let out = &mut dump.out.text;
+        let (is_raw, out) = (dump.is_raw, &mut dump.out.text);
         out.extend_from_slice(known.title());
         if known.indom.is_some() {
             out.push(b'[');
-            push_instance(out, cursor, instance, place);
+            push_instance(out, (cursor, is_raw), instance, place);
             out.push(b']');
         }
         out.extend_from_slice(b"): ");
@@ -343,13 +347,13 @@ fn print_event_record(dump: &mut Dump<'_>, record: &EventRecord<'_>) {
     for (pmid, parameter) in record.parameters() {
         match dump.archive.metadata().metric(pmid) {
             Some(metric) => {
-                let names = metric.names.join(" or ");
-                let names = shown(&names);
-                dump.text(&format!("        {pmid} ({names}): value "));
+                dump.text(&format!("        {pmid} ("));
+                dump.name(&metric.names.join(" or "));
+                dump.text("): value ");
             }
             None => dump.text(&format!("        PMID: {pmid}: value ")),
         }
-        value::push(&mut dump.out.text, parameter);
+        dump.value(parameter);
         dump.text("\n");
     }
 }

@@ -1,5 +1,7 @@
 //! Prints records as rows of a table or as JSON Lines.
 
+mod histogram;
+
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::programs::{ProgramEvent, events_metric};
@@ -16,6 +18,7 @@ use crate::formats::jsonl::{Line, Mark};
 use crate::formats::table::{MISSING, Row, Table, cell_text, head, time_text};
 use crate::text::{Json, Output, json_time, warn};
 use crate::time::Zone;
+use histogram::Histogram;
 
 /// Places of the second in the table.
 const PLACES: usize = 3;
@@ -34,6 +37,8 @@ pub(super) struct Choice<'o> {
     pub(super) json: bool,
     /// Whether rates reach over the time in which a program was away.
     pub(super) gaps: Gaps,
+    /// The quantiles of histograms, from 0 to 1; none if their buckets are shown.
+    pub(super) quantiles: &'o [f64],
 }
 
 impl Choice<'_> {
@@ -41,6 +46,12 @@ impl Choice<'_> {
     pub(super) fn unknown(&self, metadata: &Metadata) -> impl Iterator<Item = &str> {
         let is_known = |wanted: &str| metadata.select(wanted).next().is_some();
         self.metrics.iter().map(Selector::name).filter(move |wanted| !is_known(wanted))
+    }
+
+    /// Whether a selected metric of an archive is a histogram.
+    pub(super) fn has_histogram(&self, metadata: &Metadata) -> bool {
+        let pmids = metadata.metrics().iter().map(|metric| metric.desc.pmid);
+        pmids.into_iter().any(|pmid| Histogram::with_part(self, pmid, metadata).is_some())
     }
 
     /// Whether an instance has the labels of a selector that its metric has the name of.
@@ -164,14 +175,23 @@ pub(super) struct View<'o> {
     columns: Vec<Live>,
     /// Metrics of which values were left out because of their type.
     conflicts: HashSet<Pmid>,
+    /// The histograms whose quantiles are shown.
+    histograms: Vec<Histogram>,
     /// `None` before the first row.
     table: Option<Table>,
 }
 
 impl<'o> View<'o> {
     pub(super) fn new(choice: &'o Choice<'o>, zone: Zone) -> Self {
-        let (metrics, conflicts) = (HashMap::new(), HashSet::new());
-        Self { choice, zone, metrics, columns: Vec::new(), conflicts, table: None }
+        Self {
+            choice,
+            zone,
+            metrics: HashMap::new(),
+            columns: Vec::new(),
+            conflicts: HashSet::new(),
+            histograms: Vec::new(),
+            table: None,
+        }
     }
 
     /// Starts another archive, whose values do not continue those before.
@@ -179,6 +199,7 @@ impl<'o> View<'o> {
         self.metrics.clear();
         self.columns.clear();
         self.conflicts.clear();
+        self.histograms.clear();
     }
 
     /// Prints the values of the selected metrics; false if the record has none.
@@ -222,20 +243,29 @@ impl<'o> View<'o> {
             for event in events.filter(|event| event.boundary().is_some()) {
                 let own = self.columns.iter_mut().filter(|live| event.is_of(&live.column.name));
                 own.for_each(|live| live.before = None);
+                let from_zero = event.boundary().is_some_and(|boundary| boundary.from_zero);
+                let own = self.histograms.iter_mut().filter(|histogram| histogram.is_of(&event));
+                own.for_each(|histogram| histogram.interrupt(from_zero));
             }
         }
     }
 
     /// The values of the selected metrics. Adds columns of new instances.
     fn cells(&mut self, followed: &Followed<'_>) -> Result<Vec<Cell>, Failure> {
-        let (choice, columns) = (self.choice, &mut self.columns);
+        let choice = self.choice;
         let timestamp = followed.record.timestamp();
         let mut cells = Vec::new();
         for set in followed.record.value_sets() {
+            let histogram = self.histogram_of(set.pmid(), followed.metadata);
             let shown = self.metrics.entry(set.pmid());
             let shown = shown.or_insert_with(|| choice.shown(set.pmid(), followed.metadata));
-            let Some(shown) = shown else { continue };
-            for value in set.values(shown.metric.desc.value_type) {
+            let part = followed.metadata.metric(set.pmid()).filter(|_| histogram.is_some());
+            let value_type = match (&*shown, part) {
+                (_, Some(part)) => part.desc.value_type,
+                (Some(shown), None) => shown.metric.desc.value_type,
+                (None, None) => continue,
+            };
+            for value in set.values(value_type) {
                 let (instance, value) = match value {
                     Ok(pair) => pair,
                     Err(error @ RecordError::ValueType { pmid, .. }) => {
@@ -247,6 +277,12 @@ impl<'o> View<'o> {
                     }
                     Err(error) => return Err(followed.damaged(error).into()),
                 };
+                if let Some(histogram) = histogram.and_then(|place| self.histograms.get_mut(place))
+                {
+                    histogram.quantiles.add(set.pmid(), instance, value);
+                    continue;
+                }
+                let (Some(shown), columns) = (shown.as_mut(), &mut self.columns) else { continue };
                 let place = shown.column_index(instance, choice, followed.metadata, columns);
                 let Some(place) = place else { continue };
                 let Some(live) = columns.get_mut(place) else { continue };
@@ -258,7 +294,23 @@ impl<'o> View<'o> {
                 cells.push((place, value.map(|value| live.column.scale.apply(value).to_owned())));
             }
         }
+        for histogram in &mut self.histograms {
+            cells.extend(histogram.cells(choice, followed.metadata, &mut self.columns));
+        }
         Ok(cells)
+    }
+
+    /// The place of the histogram, of which quantiles are shown, that a metric is a part of.
+    fn histogram_of(&mut self, pmid: Pmid, metadata: &Metadata) -> Option<usize> {
+        let has_part = |histogram: &Histogram| histogram.quantiles.parts().any(|part| part == pmid);
+        let known = self.histograms.iter().position(has_part);
+        // A metric that was met before is none.
+        if known.is_some() || self.choice.quantiles.is_empty() || self.metrics.contains_key(&pmid) {
+            return known;
+        }
+        let new = Histogram::with_part(self.choice, pmid, metadata)?;
+        self.histograms.push(new);
+        Some(self.histograms.len() - 1)
     }
 
     fn row(&self, at: Timestamp, cells: Vec<String>) -> Row {
@@ -271,6 +323,7 @@ impl<'o> View<'o> {
             return Ok(());
         }
         self.columns.iter_mut().for_each(|live| live.before = None);
+        self.histograms.iter_mut().for_each(|histogram| histogram.interrupt(false));
         if self.choice.json {
             return out.json_line(&Mark { time: json_time(timestamp), mark: true });
         }

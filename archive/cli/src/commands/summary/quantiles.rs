@@ -19,26 +19,17 @@ pub(super) struct Quantiles {
 type Values = Vec<(Option<InstanceId>, f64)>;
 
 impl Quantiles {
-    /// The quantiles of what was counted in a span; if a histogram appears in it, since its
-    /// first record.
+    /// The quantiles of what was counted in a span.
     pub(super) fn of(replay: &Replay<'_>, span: &RangeInclusive<Timestamp>) -> Self {
-        let at = *span.end();
-        let values = |place: usize, since: Timestamp| {
-            let sample = replay.at_since(at, since);
-            let values = sample.and_then(|sample| sample.values.get(place).cloned());
-            let numbers = values.into_iter().flatten();
-            let numbers = numbers.filter_map(|(instance, value)| Some((instance, value.as_f64()?)));
-            numbers.collect::<Values>()
-        };
+        let sample = replay.at_since(*span.end(), *span.start());
         let quantiles = replay.metrics().enumerate().filter_map(|(place, metric)| {
             replay.histogram_of(place)?;
-            let mut found = values(place, *span.start());
-            if found.is_empty() {
-                let first = replay.first_counted(place).filter(|first| span.contains(first));
-                found = first.map(|first| values(place, first)).unwrap_or_default();
-            }
+            let values = sample.as_ref().and_then(|sample| sample.values.get(place));
+            let numbers = values.into_iter().flatten();
+            let numbers =
+                numbers.filter_map(|(instance, value)| Some((*instance, value.as_f64()?)));
             let (metric, units) = (metric.clone(), metric.desc.units);
-            Some((MetricSummary { metric, units, instances: Vec::new() }, found))
+            Some((MetricSummary { metric, units, instances: Vec::new() }, numbers.collect()))
         });
         Self { metrics: quantiles.collect() }
     }

@@ -1,0 +1,71 @@
+//! The columns of a histogram's quantiles.
+
+use hashbrown::HashMap;
+use pcp_archive::programs::ProgramEvent;
+use pcp_archive::replay::SuccessiveQuantiles;
+use pcp_archive::{Metadata, Pmid, Value};
+
+use super::{Cell, Choice, Live, Shown};
+use crate::columns::Scale;
+
+/// A histogram of which quantiles are shown.
+pub(super) struct Histogram {
+    pub(super) quantiles: SuccessiveQuantiles,
+    /// The quantiles as metrics, in their order.
+    shown: Vec<Shown>,
+}
+
+impl Histogram {
+    /// The histogram that a metric is a part of, if its counter of buckets is selected.
+    pub(super) fn with_part(choice: &Choice<'_>, pmid: Pmid, metadata: &Metadata) -> Option<Self> {
+        let names = metadata.metric(pmid)?.names.iter();
+        let counts = names.flat_map(|name| match name.strip_suffix(".sum") {
+            Some(name) => vec![format!("{name}.bucket"), name.to_owned()],
+            None => vec![name.to_string()],
+        });
+        let of = |name: String| {
+            let counts = metadata.metric_by_name(&name)?.desc.pmid;
+            let metric = choice.shown(counts, metadata)?.metric;
+            let quantiles = SuccessiveQuantiles::of(metadata, &metric, choice.quantiles)?;
+            let shown = quantiles.metrics().map(|metric| {
+                let mut scale = Scale::new(metric, false, &choice.units);
+                scale.is_computed = true;
+                Shown { metric: metric.clone(), scale, chosen: None, columns: HashMap::new() }
+            });
+            Some(Self { shown: shown.collect(), quantiles })
+        };
+        let mut histograms = counts.filter_map(of);
+        histograms.find(|histogram| histogram.quantiles.parts().any(|part| part == pmid))
+    }
+
+    /// Whether an event is about its program.
+    pub(super) fn is_of(&self, event: &ProgramEvent<'_>) -> bool {
+        self.quantiles.metrics().any(|metric| event.is_of(&metric.name))
+    }
+
+    /// No value continues after a mark or an event.
+    pub(super) fn interrupt(&mut self, from_zero: bool) {
+        self.quantiles.interrupt(from_zero);
+    }
+
+    /// The quantiles of the record; adds columns of new instances.
+    pub(super) fn cells(
+        &mut self,
+        choice: &Choice<'_>,
+        metadata: &Metadata,
+        columns: &mut Vec<Live>,
+    ) -> Vec<Cell> {
+        self.quantiles.update(metadata);
+        let mut cells = Vec::new();
+        for (shown, values) in self.shown.iter_mut().zip(self.quantiles.end_record()) {
+            for (instance, value) in values {
+                let Some(place) = shown.column_index(instance, choice, metadata, columns) else {
+                    continue;
+                };
+                let value = value.map(|value| shown.scale.apply(Value::Double(value)).to_owned());
+                cells.push((place, value));
+            }
+        }
+        cells
+    }
+}

@@ -1,0 +1,450 @@
+// The page: what is shown, the address that has it, keys and the pointer.
+
+const KEYS = [
+  ['+ -', 'zoom in and out'],
+  ['0', 'all of the time'],
+  ['← →', 'earlier and later'],
+  ['t T', 'next and former sample of the chart'],
+  ['j', 'go to a time: 14:30, 2026-11-20 14:30, -10min'],
+  ['/', 'search names, help and instances; Enter shows what was found'],
+  ['n p', 'next and previous chart'],
+  ['x', 'hide the chart'],
+  ['r', 'rates of counters, or their values'],
+  ['?', 'this help'],
+];
+const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, LEAST_COLUMNS = 4;
+// The events after which no value of a program continues.
+const BOUNDARIES = ['appeared', 'restarted', 'recovered', 'ended', 'vanished', 'removed', 'quarantined', 'waiting'];
+const byId = (id) => document.getElementById(id);
+
+class Page {
+  constructor(data) {
+    this.data = data;
+    this.charts = chartsOf(data);
+    this.figures = [];
+    this.events = eventsOf(data);
+    this.view = { from: 0, to: data.span, cursor: null, raw: false, top: 6, query: '', shown: [], current: 0 };
+    document.title = data.host + ' ' + timeText(data, data.start, 0, true);
+    byId('title').textContent = data.host;
+    for (const [keys, text] of KEYS) {
+      const row = element('tr');
+      row.append(element('td', {}, keys), element('td', {}, text));
+      byId('keys').append(row);
+    }
+    this.view.shown = this.charts.slice(0, AT_FIRST);
+    this.readAddress();
+    this.listenToAll();
+    this.rebuild();
+  }
+
+  // -- The address: all of the view, times in seconds since 1970 ----------------------------
+
+  readAddress() {
+    const { data, view } = this;
+    const address = new URLSearchParams(location.hash.slice(1));
+    const number = (name) => (address.has(name) && Number.isFinite(Number(address.get(name))) ? Number(address.get(name)) : null);
+    const from = number('from'), to = number('to'), at = number('at');
+    view.from = from === null ? 0 : from - data.start;
+    view.to = to === null ? data.span : to - data.start;
+    view.cursor = at === null ? null : at - data.start;
+    view.raw = address.get('raw') === '1';
+    view.top = Math.min(50, Math.max(1, Math.round(number('top') ?? 6)));
+    view.query = address.get('find') ?? '';
+    if (address.has('chart')) {
+      const names = address.getAll('chart');
+      const known = new Map(this.charts.map((chart) => [chart.name, chart]));
+      view.shown = names.filter((name) => known.has(name)).map((name) => known.get(name));
+    }
+    view.current = Math.max(0, Math.min(view.shown.length - 1, number('current') ?? 0));
+    this.clamp();
+  }
+
+  writeAddress() {
+    const { data, view } = this;
+    const address = new URLSearchParams();
+    const time = (at) => (data.start + at).toFixed(6).replace(/\.?0+$/, '');
+    address.set('from', time(view.from));
+    address.set('to', time(view.to));
+    if (view.cursor !== null) address.set('at', time(view.cursor));
+    if (view.raw) address.set('raw', '1');
+    address.set('top', view.top);
+    if (view.query) address.set('find', view.query);
+    for (const chart of view.shown) address.append('chart', chart.name);
+    if (!view.shown.length) address.set('chart', '');
+    address.set('current', view.current);
+    this.address = '#' + address;
+    if (location.hash !== this.address) history.replaceState(null, '', this.address);
+  }
+
+  // -- The view ------------------------------------------------------------------------------
+
+  clamp() {
+    const { data, view } = this;
+    const least = Math.min(data.span, data.width * LEAST_COLUMNS);
+    if (!(view.to - view.from >= least)) {
+      const center = (view.from + view.to) / 2 || 0;
+      view.from = center - least / 2;
+      view.to = view.from + least;
+    }
+    const length = Math.min(view.to - view.from, data.span);
+    view.from = Math.min(Math.max(0, view.from), data.span - length);
+    view.to = view.from + length;
+  }
+
+  setWindow(from, to) {
+    Object.assign(this.view, { from, to });
+    this.clamp();
+    this.changed();
+  }
+
+  zoom(factor, center) {
+    const { view } = this;
+    const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
+    const at = center ?? (inside ? view.cursor : (view.from + view.to) / 2);
+    this.setWindow(at - (at - view.from) * factor, at + (view.to - at) * factor);
+  }
+
+  pan(part) {
+    const { view } = this, by = (view.to - view.from) * part;
+    const length = view.to - view.from;
+    const from = Math.min(Math.max(0, view.from + by), this.data.span - length);
+    this.setWindow(from, from + length);
+  }
+
+  // The cursor at a time, and the window around it if it is not within.
+  goTo(at) {
+    const { view } = this, length = view.to - view.from;
+    view.cursor = Math.min(Math.max(0, at), this.data.span);
+    if (view.cursor < view.from || view.cursor > view.to) {
+      view.from = view.cursor - length / 2;
+      view.to = view.from + length;
+    }
+    this.clamp();
+    this.changed();
+  }
+
+  stepSample(step) {
+    const { view } = this, figure = this.figures[view.current];
+    if (!figure) return;
+    const from = view.cursor ?? (step > 0 ? view.from - this.data.width : view.to + this.data.width);
+    const at = figure.sample(from, step);
+    if (at !== null && at >= 0 && at <= this.data.span) this.goTo(at);
+  }
+
+  toggle(chart) {
+    const { view } = this, place = view.shown.indexOf(chart);
+    if (place < 0) view.shown.push(chart);
+    else view.shown.splice(place, 1);
+    view.current = Math.max(0, Math.min(view.current, view.shown.length - 1));
+    if (place < 0) view.current = view.shown.length - 1;
+    this.rebuild();
+    if (place < 0) this.showCurrent();
+  }
+
+  move(step) {
+    const { view } = this;
+    view.current = Math.max(0, Math.min(view.shown.length - 1, view.current + step));
+    this.showCurrent();
+    this.changed();
+  }
+
+  showCurrent() {
+    this.figures[this.view.current]?.element.scrollIntoView({ block: 'nearest' });
+  }
+
+  // -- Drawing -------------------------------------------------------------------------------
+
+  changed() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = null;
+      this.draw();
+    });
+  }
+
+  rebuild() {
+    const kept = new Map(this.figures.map((figure) => [figure.chart, figure]));
+    this.figures = this.view.shown.map((chart) => kept.get(chart) ?? new Figure(this, chart));
+    const none = element('p', { class: 'none' }, this.charts.length ? 'Choose metrics in the list.' : 'Nothing has numbers at these times.');
+    byId('charts').replaceChildren(...(this.figures.length ? this.figures.map((figure) => figure.element) : [none]));
+    this.fillList();
+    this.changed();
+  }
+
+  draw() {
+    const { data, view } = this;
+    const digits = view.to - view.from < 10 ? 3 : 0;
+    const zone = zoneAt(data, data.start + view.to)[2];
+    byId('window').textContent = timeText(data, data.start + view.from, digits, true) + ' to ' + timeText(data, data.start + view.to, digits, true) + ' ' + zone;
+    byId('status').textContent = view.cursor === null ? '' : timeText(data, data.start + view.cursor, data.width < 1 ? 3 : 0, true) + this.eventsAt(view.cursor);
+    byId('raw').checked = view.raw;
+    byId('top').value = view.top;
+    if (document.activeElement !== byId('search')) byId('search').value = view.query;
+    this.figures.forEach((figure, place) => {
+      figure.element.classList.toggle('current', place === view.current);
+      if (figure.isVisible()) figure.draw();
+    });
+    this.drawOverview();
+    this.writeAddress();
+  }
+
+  // What happened near a time.
+  eventsAt(at) {
+    const near = ((this.view.to - this.view.from) / innerWidth) * 5;
+    const found = this.events.filter((event) => Math.abs(event.at - at) <= near).slice(0, 5);
+    return found.map((event) => '  ' + event.text).join('');
+  }
+
+  drawOverview() {
+    const { data, view } = this, canvas = byId('overview');
+    const { context, width, height } = surface(canvas);
+    const figure = this.figures[view.current];
+    const pixels = Math.max(1, Math.floor(width));
+    const all = figure && !figure.chart.heat ? (figure.isRate || !figure.chart.metric.rate_units ? figure.chart.rates : figure.chart.plain) : [];
+    const key = [figure?.chart.name, view.raw, pixels].join('\n');
+    if (this.overviewKey !== key) {
+      this.overviewKey = key;
+      const { top } = ranked(data, all, 0, data.span, 4);
+      this.overview = top.map((series) => reduce(data, series, 0, data.span, pixels));
+    }
+    let low = Infinity, high = -Infinity;
+    for (const one of this.overview) {
+      for (let x = 0; x < pixels; x++) {
+        if (one.low[x] < low) low = one.low[x];
+        if (one.high[x] > high) high = one.high[x];
+      }
+    }
+    const scale = scaleOf(low, high);
+    const box = { left: 0, right: width, top: 4, bottom: height - 14 };
+    const walls = this.events.filter((event) => event.isWall).map((event) => (event.at / data.span) * pixels);
+    if (scale) this.overview.forEach((one, place) => drawLine(context, box, scale, one, place, figure.kind, walls));
+    context.fillStyle = css('--dim');
+    context.textAlign = 'center';
+    for (const tick of timeTicks(data, 0, data.span, width)) context.fillText(tick.text, (tick.at / data.span) * width, height - 3);
+    context.fillStyle = css('--mark');
+    for (const event of this.events) context.fillRect((event.at / data.span) * width, 0, 1.5, 6);
+    const left = (view.from / data.span) * width, right = (view.to / data.span) * width;
+    context.fillStyle = css('--window');
+    context.fillRect(left, 0, Math.max(2, right - left), height);
+    context.fillStyle = css('--pick');
+    context.fillRect(left, 0, 2, height);
+    context.fillRect(Math.max(left + 2, right - 2), 0, 2, height);
+  }
+
+  // -- The list ------------------------------------------------------------------------------
+
+  found() {
+    const words = this.view.query.toLowerCase().split(/\s+/).filter(Boolean);
+    return this.charts.filter((chart) => words.every((word) => chart.text.includes(word)));
+  }
+
+  fillList() {
+    const found = this.found(), shown = new Set(this.view.shown);
+    byId('count').textContent = found.length + ' of ' + this.charts.length + (found.length > MOST_LISTED ? ', the first ' + MOST_LISTED + ':' : '');
+    byId('list').replaceChildren(...found.slice(0, MOST_LISTED).map((chart) => {
+      const item = element('li', { role: 'button', tabindex: '0' }, chart.name);
+      item.title = chart.metric.help;
+      item.classList.toggle('shown', shown.has(chart));
+      item.addEventListener('click', () => this.toggle(chart));
+      item.addEventListener('keydown', (event) => {
+        if (event.key === 'Enter') this.toggle(chart);
+      });
+      return item;
+    }));
+  }
+
+  showFound() {
+    this.view.shown = this.found().slice(0, MOST_FOUND);
+    this.view.current = 0;
+    this.rebuild();
+  }
+
+  // -- Keys and the pointer ------------------------------------------------------------------
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { view } = this;
+    const actions = {
+      '+': () => this.zoom(0.5), '=': () => this.zoom(0.5), '-': () => this.zoom(2), '0': () => this.setWindow(0, this.data.span),
+      ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25),
+      t: () => this.stepSample(1), T: () => this.stepSample(-1),
+      n: () => this.move(1), p: () => this.move(-1),
+      x: () => view.shown[view.current] && this.toggle(view.shown[view.current]),
+      r: () => this.setRaw(!view.raw),
+      '/': () => byId('search').select(),
+      j: () => this.openJump(),
+      '?': () => this.toggleHelp(),
+      Escape: () => this.close(),
+    };
+    const inField = /^(INPUT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== 'checkbox';
+    if (event.key === 'Escape') {
+      event.target.blur();
+      this.close();
+    } else if (!inField && Object.hasOwn(actions, event.key)) {
+      event.preventDefault();
+      actions[event.key]();
+    }
+  }
+
+  setRaw(raw) {
+    this.view.raw = raw;
+    this.changed();
+  }
+
+  openJump() {
+    byId('jump').hidden = false;
+    byId('jump-error').textContent = '';
+    byId('jump-text').value = '';
+    byId('jump-text').focus();
+  }
+
+  jump() {
+    const { data, view } = this;
+    const at = parseTime(data, byId('jump-text').value, data.start + (view.cursor ?? view.to));
+    if (at === null) {
+      byId('jump-error').textContent = 'not a time such as 14:30 or -10min';
+    } else if (at < data.start || at > data.end) {
+      byId('jump-error').textContent = timeText(data, at, 0, true) + ' is outside of the snapshot';
+    } else {
+      byId('jump').hidden = true;
+      byId('charts').focus({ preventScroll: true });
+      this.goTo(at - data.start);
+    }
+  }
+
+  toggleHelp() {
+    byId('help').hidden = !byId('help').hidden;
+  }
+
+  close() {
+    byId('help').hidden = byId('jump').hidden = true;
+  }
+
+  listenToAll() {
+    addEventListener('keydown', (event) => this.press(event));
+    addEventListener('resize', () => this.changed());
+    addEventListener('hashchange', () => {
+      if (location.hash === this.address) return;
+      this.readAddress();
+      this.rebuild();
+    });
+    dark.addEventListener('change', () => this.changed());
+    byId('charts').addEventListener('scroll', () => this.changed());
+    byId('raw').addEventListener('change', (event) => this.setRaw(event.target.checked));
+    byId('top').addEventListener('change', (event) => {
+      this.view.top = Math.min(50, Math.max(1, Math.round(Number(event.target.value)) || 6));
+      this.changed();
+    });
+    byId('all').addEventListener('click', () => this.setWindow(0, this.data.span));
+    byId('help-button').addEventListener('click', () => this.toggleHelp());
+    byId('jump').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.jump();
+    });
+    const search = byId('search');
+    search.addEventListener('input', () => {
+      this.view.query = search.value;
+      this.fillList();
+      this.changed();
+    });
+    search.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') {
+        this.showFound();
+        search.blur();
+      }
+    });
+    this.listenToOverview(byId('overview'));
+  }
+
+  listenToOverview(canvas) {
+    const at = (event) => (event.offsetX / canvas.clientWidth) * this.data.span;
+    canvas.addEventListener('pointerdown', (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      const length = this.view.to - this.view.from;
+      const inside = at(event) >= this.view.from && at(event) <= this.view.to;
+      const grip = inside ? at(event) - this.view.from : length / 2;
+      const move = (moved) => this.setWindow(at(moved) - grip, at(moved) - grip + length);
+      move(event);
+      this.drag(canvas, move);
+    });
+    canvas.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, at(event));
+    }, { passive: false });
+  }
+
+  // Calls a function for each move until the pointer is released, and one then.
+  drag(canvas, move, done) {
+    const end = (event) => {
+      canvas.removeEventListener('pointermove', move);
+      canvas.removeEventListener('pointerup', end);
+      canvas.removeEventListener('pointercancel', end);
+      if (done) done(event);
+    };
+    canvas.addEventListener('pointermove', move);
+    canvas.addEventListener('pointerup', end);
+    canvas.addEventListener('pointercancel', end);
+  }
+
+  // The pointer in a chart.
+  listen(figure) {
+    const { canvas } = figure;
+    const timeAt = (x) => {
+      const box = figure.box(), { from, to } = this.view;
+      return from + ((x - box.left) / (box.right - box.left)) * (to - from);
+    };
+    canvas.addEventListener('pointerdown', (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.view.current = this.figures.indexOf(figure);
+      const start = { ...this.view }, grip = timeAt(event.offsetX);
+      if (event.shiftKey) {
+        this.drag(canvas, () => {}, (released) => {
+          const other = timeAt(released.offsetX);
+          if (Math.abs(other - grip) > 0) this.setWindow(Math.min(grip, other), Math.max(grip, other));
+        });
+        return;
+      }
+      const scale = (start.to - start.from) / Math.max(1, canvas.clientWidth - LEFT - RIGHT);
+      const origin = event.offsetX, length = start.to - start.from;
+      this.drag(canvas, (moved) => {
+        const from = Math.min(Math.max(0, start.from - (moved.offsetX - origin) * scale), this.data.span - length);
+        this.setWindow(from, from + length);
+      });
+      this.changed();
+    });
+    canvas.addEventListener('pointermove', (event) => {
+      if (event.buttons) return;
+      const at = timeAt(event.offsetX);
+      this.view.cursor = at >= this.view.from && at <= this.view.to ? at : null;
+      this.changed();
+    });
+    canvas.addEventListener('wheel', (event) => {
+      // The wheel alone zooms; with shift the charts scroll.
+      if (event.shiftKey) return;
+      event.preventDefault();
+      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.offsetX));
+    }, { passive: false });
+  }
+}
+
+// Events and marks in the order of time, in seconds since the start.
+function eventsOf(data) {
+  const all = data.marks.map((time) => ({ at: time - data.start, isMark: true, isWall: true, short: 'mark', text: 'mark: logging was interrupted', concerns: () => true }));
+  for (const event of data.events) {
+    const details = [event.kind, event.file, event.pid === null ? null : 'pid ' + event.pid, event.reason];
+    all.push({
+      at: event.time - data.start,
+      isMark: false,
+      isWall: BOUNDARIES.includes(event.kind),
+      short: event.kind + (event.file === null ? '' : ' ' + event.file),
+      text: details.filter((one) => one !== null && one !== '').join(' '),
+      concerns: (name) => event.file === null || name.startsWith('mmv.' + event.file + '.'),
+    });
+  }
+  return all.sort((a, b) => a.at - b.at);
+}
+
+readData().then(
+  (data) => { globalThis.page = new Page(data); },
+  (error) => { byId('status').textContent = 'This page cannot show its data: ' + error.message; },
+);

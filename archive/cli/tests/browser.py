@@ -1,0 +1,304 @@
+"""Drives a snapshot in chromium: browser.py ROOT PAGE PART."""
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from playwright.sync_api import sync_playwright
+
+root, page_path, part = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3]
+libraries = root / "usr/lib/x86_64-linux-gnu"
+if not libraries.is_dir():
+    libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
+home = page_path.parent / "home"
+environment = dict(
+    os.environ,
+    LD_LIBRARY_PATH=f"{libraries}:{libraries}/pulseaudio",
+    HOME=str(home),
+)
+problems = []
+
+
+def opened(browser, scheme="light", width=1200, address=""):
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.on("console", lambda message: problems.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+
+    def requested(request):
+        if request.url.split("#")[0] != page_path.as_uri():
+            problems.append(f"request: {request.url}")
+
+    page.on("request", requested)
+    page.goto(page_path.as_uri() + address)
+    page.wait_for_function("globalThis.page && !globalThis.page.waiting", timeout=60_000)
+    return page
+
+
+def settled(page):
+    """Waits until what was asked for is drawn."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.evaluate(
+        "(({from, to, cursor, raw, top, query, current, shown}) =>"
+        " ({from, to, cursor, raw, top, query, current, shown: shown.map((one) => one.name)}))(page.view)"
+    )
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+    return settled(page)
+
+
+def check(condition, what):
+    if not condition:
+        problems.append(f"failed: {what}")
+
+
+def near(one, other, by=1e-3):
+    return abs(one - other) <= by
+
+
+def drawn(page, chart):
+    """How many pixels of a chart are not of its background."""
+    return page.evaluate(
+        """(name) => {
+          const figure = globalThis.page.figures.find((one) => one.chart.name === name);
+          const {width, height} = figure.canvas;
+          const {data} = figure.canvas.getContext('2d').getImageData(0, 0, width, height);
+          let count = 0;
+          for (let i = 3; i < data.length; i += 4) count += data[i] > 0;
+          return count;
+        }""",
+        chart,
+    )
+
+
+def keys(page):
+    whole = settled(page)
+    check(whole["from"] == 0 and near(whole["to"], 299), f"all is shown at first: {whole}")
+    view = press(page, "+")
+    check(near(view["to"] - view["from"], 149.5), f"+ halves the time: {view}")
+    view = press(page, "-")
+    check(near(view["to"] - view["from"], 299), f"- doubles it: {view}")
+    before = press(page, "+", "+")
+    view = press(page, "ArrowRight")
+    check(near(view["from"] - before["from"], 299 / 16), f"the arrow moves by a quarter: {view}")
+    view = press(page, "ArrowLeft")
+    check(near(view["from"], before["from"]), f"and back: {view}")
+    view = press(page, "0")
+    check(near(view["to"] - view["from"], 299), f"0 shows all: {view}")
+    view = press(page, "n")
+    check(view["current"] == 1, f"n is the next chart: {view}")
+    view = press(page, "p", "p")
+    check(view["current"] == 0, f"p is the one before, if there is one: {view}")
+    view = press(page, "r")
+    check(view["raw"], "r shows the values of counters")
+    view = press(page, "r")
+    check(not view["raw"], "and their rates")
+    count = len(view["shown"])
+    view = press(page, "x")
+    check(len(view["shown"]) == count - 1, f"x hides a chart: {view}")
+    press(page, "?")
+    check(page.is_visible("#help"), "? shows the keys")
+    press(page, "Escape")
+    check(not page.is_visible("#help"), "Escape hides them")
+
+
+def jumps(page):
+    press(page, "0", "+", "+")
+    press(page, "j")
+    page.keyboard.type("22:14:00")
+    view = press(page, "Enter")
+    check(near(view["cursor"], 40), f"22:14:00 is 40 s after the start: {view}")
+    check(view["from"] <= 40 <= view["to"], f"and in the window: {view}")
+    press(page, "j")
+    page.keyboard.type("-1min")
+    view = press(page, "Enter")
+    check(near(view["cursor"], 239), f"-1min is before the end: {view}")
+    press(page, "j")
+    page.keyboard.type("2023-11-14 22:13:30")
+    view = press(page, "Enter")
+    check(near(view["cursor"], 10), f"a date and a time: {view}")
+    for text in ["tomorrow", "2030-01-01", "25:00"]:
+        press(page, "j")
+        page.keyboard.type(text)
+        press(page, "Enter")
+        check(page.inner_text("#jump-error") != "", f"{text} is answered")
+        press(page, "Escape")
+        check(not page.is_visible("#jump"), "Escape closes it")
+
+
+def samples(page):
+    search(page, "spike")
+    view = press(page, "0", "j")
+    page.keyboard.type("+10s")
+    first = press(page, "Enter")["cursor"]
+    cursors = [press(page, "t")["cursor"] for _ in range(3)]
+    check([round(one) for one in cursors] == [11, 12, 13], f"t is the next sample: {first} {cursors}")
+    view = press(page, "T")
+    check(round(view["cursor"]) == 12, f"T is the former one: {view}")
+    press(page, "j")
+    page.keyboard.type("+119s")
+    press(page, "Enter")
+    view = press(page, "t")
+    check(round(view["cursor"]) == 180, f"t passes the gap: {view}")
+
+
+def search(page, text):
+    press(page, "/")
+    page.fill("#search", text)
+    view = press(page, "Enter")
+    return view
+
+
+def finds(page):
+    check(search(page, "pictures.wave")["shown"] == ["pictures.wave"], "a name is found")
+    check(search(page, "interrupted")["shown"] == ["pictures.wave"], "a help text is found")
+    check(search(page, "worker-17")["shown"] == ["pictures.many"], "an instance is found")
+    view = search(page, "pictures.many")
+    legend = page.inner_text(".legend")
+    check("worker-00" in legend and "44 others, their sum" in legend, f"the largest: {legend}")
+    page.fill("#top", "50")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    settled(page)
+    legend = page.inner_text(".legend")
+    check("worker-49" in legend and "other" not in legend, f"all: {legend}")
+    view = search(page, "no such thing")
+    check(view["shown"] == [], f"nothing is found: {view}")
+    page.fill("#search", "")
+    press(page, "Escape")
+
+
+def pointer(page):
+    search(page, "pictures.wave")
+    press(page, "0")
+    box = page.locator("canvas.chart").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 60
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -100)
+    page.mouse.wheel(0, -100)
+    zoomed = settled(page)
+    check(near(zoomed["to"] - zoomed["from"], 299 * 0.64, 0.01), f"the wheel zooms: {zoomed}")
+    page.mouse.down()
+    page.mouse.move(x + 60, y)
+    page.mouse.up()
+    dragged = settled(page)
+    check(dragged["from"] < zoomed["from"] - 1, f"a drag to the right shows earlier: {dragged}")
+    length = dragged["to"] - dragged["from"]
+    check(near(length, zoomed["to"] - zoomed["from"]), f"and as much time: {dragged}")
+    page.keyboard.down("Shift")
+    page.mouse.move(x - 50, y)
+    page.mouse.down()
+    page.mouse.move(x + 50, y)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    chosen = settled(page)
+    check(chosen["to"] - chosen["from"] < length / 3, f"with shift it chooses: {chosen}")
+    overview = page.locator("#overview").bounding_box()
+    page.mouse.click(overview["x"] + overview["width"] * 0.8, overview["y"] + 20)
+    moved = settled(page)
+    center = (moved["from"] + moved["to"]) / 2
+    check(near(center, 299 * 0.8, 2), f"the overview moves the window: {moved}")
+
+
+def links(browser, page):
+    search(page, "pictures.large")
+    press(page, "0", "+", "ArrowRight", "j")
+    page.keyboard.type("+100s")
+    before = press(page, "Enter")
+    address = page.evaluate("location.hash")
+    fields = parse_qs(address[1:])
+    check(float(fields["from"][0]) > 1.6e9, f"times in the address are absolute: {address}")
+    other = opened(browser, address=address)
+    after = settled(other)
+    same = all(near(before[key], after[key], 1e-4) for key in ["from", "to", "cursor"])
+    check(same and before["shown"] == after["shown"], f"a link shows the same: {before} {after}")
+    other.close()
+    page.evaluate("location.hash = 'from=x&to=1e999&top=-5&current=99&chart=nothing'")
+    view = settled(page)
+    check(view["from"] == 0 and near(view["to"], 299), f"a bad link shows all: {view}")
+
+
+def drawings(browser):
+    for scheme, width in [("light", 1200), ("dark", 1200), ("light", 800)]:
+        page = opened(browser, scheme, width)
+        for name in ["wave", "many", "spike", "constant", "large", "once", "step", "hostile", "long_name", "tiny", "time"]:
+            view = search(page, f"pictures.{name}")
+            check(len(view["shown"]) == 1, f"{name} is a chart: {view}")
+            empty = page.evaluate("document.querySelectorAll('.none').length")
+            check(empty == 0 and drawn(page, view["shown"][0]) > 1500, f"{name} is drawn")
+            wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            check(not wide, f"{name} fits into {width} pixels")
+            page.screenshot(path=page_path.with_name(f"{part}-{name}-{scheme}-{width}.png"))
+        check("never" not in page.inner_text("#list"), "what has no value is not listed")
+        page.close()
+
+
+def texts(page):
+    search(page, "pictures.hostile")
+    check("<img src=x" in page.inner_text(".help"), "HTML in a help text is shown as text")
+    check("</script>" in page.inner_text(".legend"), "and in the name of an instance")
+    check(page.evaluate("document.querySelectorAll('img').length") == 0, "no element is made of it")
+    check(page.evaluate("document.querySelectorAll('script').length") == 2, "nor is a script")
+
+
+def frames(page):
+    search(page, "")
+    press(page, "0", "+", "+")
+    spent = page.evaluate(
+        """() => {
+          const {page} = globalThis, all = [];
+          for (let n = 0; n < 40; n++) {
+            const begin = performance.now();
+            page.view.from += 0.1;
+            page.view.to += 0.1;
+            page.draw();
+            all.push(performance.now() - begin);
+          }
+          return all.sort((a, b) => a - b)[20];
+        }"""
+    )
+    print(f"a frame of {len(settled(page)['shown'])} charts: {spent:.1f} ms of script")
+
+
+def pictures(browser):
+    page = opened(browser)
+    for act in [keys, jumps, samples, finds, texts, pointer, frames]:
+        act(page)
+    links(browser, page)
+    page.close()
+    drawings(browser)
+
+
+def shop(browser):
+    page = opened(browser)
+    view = search(page, "latency")
+    check(view["shown"] == ["mmv.shop.latency"], f"a histogram is a chart: {view}")
+    check(drawn(page, "mmv.shop.latency") > 5000, "a heat map is drawn")
+    press(page, "j")
+    page.keyboard.type("+75s")
+    press(page, "Enter")
+    legend = page.inner_text(".legend")
+    check("p50: 6.5" in legend and "p99" in legend, f"quantiles at the cursor: {legend}")
+    press(page, "j")
+    page.keyboard.type("+60s")
+    press(page, "Enter")
+    check("appeared shop pid 8" in page.inner_text("#status"), "events at the cursor have a text")
+    search(page, "mmv.shop")
+    page.screenshot(path=page_path.with_name(f"{part}.png"))
+    page.close()
+
+
+with sync_playwright() as playwright:
+    chromium = playwright.chromium.launch(
+        executable_path=str(root / "usr/lib/chromium/chromium"),
+        args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
+        env=environment,
+    )
+    {"pictures": pictures, "shop": shop}[part](chromium)
+    chromium.close()
+print("\n".join(problems))
+sys.exit(1 if problems else 0)

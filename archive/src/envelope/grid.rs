@@ -1,0 +1,171 @@
+//! A window of time, cut into columns of the same width.
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::Timestamp;
+
+/// A window of time in columns, numbered from 0. A column begins at its start and ends
+/// before the start of the next one; the last one has the end of the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid {
+    start: Timestamp,
+    end: Timestamp,
+    /// Nanoseconds; at least 1.
+    span: i128,
+    columns: u32,
+}
+
+/// A time by its distance from the start of a grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Moment {
+    /// Nanoseconds, negative before the window.
+    pub(super) offset: i128,
+    /// `None` outside of the window.
+    pub(super) column: Option<u32>,
+}
+
+impl Grid {
+    /// The most columns of a grid.
+    pub const MAX_COLUMNS: u32 = 1 << 20;
+
+    /// The window in at least one and at most [`MAX_COLUMNS`](Self::MAX_COLUMNS) columns.
+    pub fn new(window: RangeInclusive<Timestamp>, columns: u32) -> Self {
+        let (start, end) = window.into_inner();
+        let span = end.nanos_since(start).max(1);
+        Self { start, end, span, columns: columns.clamp(1, Self::MAX_COLUMNS) }
+    }
+
+    /// The first and the last time of the window.
+    pub const fn window(&self) -> RangeInclusive<Timestamp> {
+        self.start..=self.end
+    }
+
+    /// The number of columns.
+    pub const fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    /// The column of a time; `None` outside of the window.
+    pub fn column_of(&self, at: Timestamp) -> Option<u32> {
+        self.moment(at).column
+    }
+
+    pub(super) fn moment(&self, at: Timestamp) -> Moment {
+        let offset = at.nanos_since(self.start);
+        let is_inside = (0..=self.span).contains(&offset) && at <= self.end;
+        Moment { offset, column: is_inside.then(|| self.column_at(offset)) }
+    }
+
+    /// The column of an offset within the window.
+    fn column_at(&self, offset: i128) -> u32 {
+        // Times have 64 bits of seconds, offsets 94 bits: the product fits.
+        let column = offset.max(0) * i128::from(self.columns) / self.span;
+        u32::try_from(column).unwrap_or(u32::MAX).min(self.columns - 1)
+    }
+
+    /// The grid whose columns are two of this one each, if their number is even.
+    pub(super) fn halved(&self) -> Option<Self> {
+        let columns = self.columns / 2;
+        self.columns.is_multiple_of(2).then(|| Self { columns, ..self.clone() })
+    }
+
+    /// The offset at which a column begins.
+    fn begin_of(&self, column: u32) -> i128 {
+        let columns = i128::from(self.columns);
+        (i128::from(column) * self.span + columns - 1) / columns
+    }
+
+    /// Calls a function with each part of the time between two moments that is in the
+    /// window: the columns, and the seconds in each of them. Columns in between are one part.
+    #[inline]
+    pub(super) fn parts(&self, from: Moment, to: Moment, mut part: impl FnMut(Range<u32>, f64)) {
+        if let (Some(first), Some(last)) = (from.column, to.column)
+            && first == last
+        {
+            if to.offset > from.offset {
+                part(first..first + 1, seconds(to.offset - from.offset));
+            }
+            return;
+        }
+        let (begin, end) = (from.offset.max(0), to.offset.min(self.span));
+        if begin >= end {
+            return;
+        }
+        let (first, last) = (self.column_at(begin), self.column_at(end - 1));
+        let within = |column: u32| {
+            let after =
+                if column + 1 < self.columns { self.begin_of(column + 1) } else { self.span };
+            seconds(after.min(end) - self.begin_of(column).max(begin))
+        };
+        part(first..first + 1, within(first));
+        if last > first + 1 {
+            let between = self.begin_of(last) - self.begin_of(first + 1);
+            part(first + 1..last, seconds(between) / f64::from(last - first - 1));
+        }
+        if last > first {
+            part(last..last + 1, within(last));
+        }
+    }
+}
+
+fn seconds(nanos: i128) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: i128) -> Timestamp {
+        Timestamp::from_nanos(1_700_000_000_000_000_000 + nanos)
+    }
+
+    #[test]
+    fn the_last_column_has_the_end_of_the_window() {
+        let grid = Grid::new(at(0)..=at(1000), 10);
+        let column = |nanos| grid.column_of(at(nanos));
+        assert_eq!([column(-1), column(0), column(99)], [None, Some(0), Some(0)]);
+        assert_eq!([column(100), column(1000), column(1001)], [Some(1), Some(9), None]);
+    }
+
+    #[test]
+    fn a_window_of_one_moment_has_a_column() {
+        let grid = Grid::new(at(5)..=at(5), 7);
+        assert_eq!([grid.column_of(at(5)), grid.column_of(at(6))], [Some(0), None]);
+    }
+
+    #[test]
+    fn the_longest_window_has_columns() {
+        let first = Timestamp::from_nanos(i128::MIN);
+        let grid = Grid::new(first..=Timestamp::MAX, Grid::MAX_COLUMNS);
+        assert_eq!(grid.column_of(Timestamp::MAX), Some(Grid::MAX_COLUMNS - 1));
+        assert_eq!(grid.column_of(first), Some(0));
+    }
+
+    proptest! {
+        /// forall windows, intervals: the parts are in the columns of their times, follow
+        /// each other, and are together as long as the interval within the window.
+        #[test]
+        fn the_parts_of_an_interval_are_the_whole(
+            span in 0i128..200,
+            columns in 1u32..30,
+            from in -50i128..250,
+            length in 0i128..300,
+        ) {
+            let grid = Grid::new(at(0)..=at(span), columns);
+            let mut next = None;
+            let mut nanos = 0.0;
+            let mut failed = false;
+            grid.parts(grid.moment(at(from)), grid.moment(at(from + length)), |range, each| {
+                failed |= next.is_some_and(|next| next != range.start);
+                next = Some(range.end);
+                nanos += each * range.len() as f64 * 1e9;
+            });
+            prop_assert!(!failed);
+            let inside = ((from + length).min(span.max(1)) - from.max(0)).max(0);
+            prop_assert!((nanos - inside as f64).abs() < 1e-3, "{nanos} of {inside}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The cells of one instance, observation by observation.
+
+use std::ops::Range;
+
+use super::grid::{Grid, Moment};
+use super::{Cell, Run};
+use crate::replay::lifetime::Lifetime;
+use crate::scan::{Column, SelectedMetric};
+use crate::summary::number::Number;
+use crate::summary::walls::Wall;
+use crate::{Timestamp, ValueType};
+
+/// What a cell has of an observation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Value,
+    /// The rate since the observation before: how many seconds its unit of time has.
+    Rate(f64),
+    /// A counter whose unit of time does not exist.
+    Nothing,
+}
+
+impl Kind {
+    pub(super) fn of(metric: &SelectedMetric, rates: bool) -> Self {
+        if !rates || !metric.has_rates() {
+            return Self::Value;
+        }
+        metric.rate_time_scale().map_or(Self::Nothing, Self::Rate)
+    }
+}
+
+/// An observation, as the next one needs it.
+#[derive(Debug, Clone, Copy)]
+struct Observed {
+    /// As in [`Column::words`].
+    word: u64,
+    at: Moment,
+}
+
+/// One instance in a span of time.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
+pub(super) struct Track {
+    kind: Kind,
+    value_type: ValueType,
+    life: Lifetime,
+    first: Option<Observed>,
+    last: Option<Observed>,
+    /// There is a mark or boundary after the last observation, or no observation.
+    is_parted: bool,
+    /// There is one before the first observation.
+    is_walled: bool,
+    /// A rate ended at the last observation.
+    has_rate: bool,
+    /// The first run begins with the first observation.
+    opens: bool,
+    runs: Vec<Run>,
+}
+
+/// The rows of a chunk as moments of a grid.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<'c> {
+    pub(super) grid: &'c Grid,
+    pub(super) timestamps: &'c [Timestamp],
+    pub(super) moments: &'c [Moment],
+}
+
+impl Track {
+    pub(super) const fn new(
+        kind: Kind,
+        value_type: ValueType,
+        life: Lifetime,
+        is_walled: bool,
+    ) -> Self {
+        Self {
+            kind,
+            value_type,
+            life,
+            first: None,
+            last: None,
+            is_parted: true,
+            is_walled,
+            has_rate: false,
+            opens: false,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Whether an observation before this span could be joined to the first one in it.
+    pub(super) const fn wants_earlier(&self) -> bool {
+        self.first.is_some() && !self.is_walled
+    }
+
+    /// Whether a rate could reach from the last observation to one after this span.
+    pub(super) const fn wants_later(&self) -> bool {
+        self.last.is_some() && !self.is_parted && matches!(self.kind, Kind::Rate(_))
+    }
+
+    pub(super) fn into_runs(self) -> Vec<Run> {
+        self.runs
+    }
+
+    /// Adds a chunk's observations of the instance, between its walls.
+    pub(super) fn add(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
+        match column.value_type() {
+            ValueType::I32 => self.add_numbers::<i32>(rows, column, walls),
+            ValueType::U32 => self.add_numbers::<u32>(rows, column, walls),
+            ValueType::I64 => self.add_numbers::<i64>(rows, column, walls),
+            ValueType::U64 => self.add_numbers::<u64>(rows, column, walls),
+            ValueType::Float => self.add_numbers::<f32>(rows, column, walls),
+            ValueType::Double => self.add_numbers::<f64>(rows, column, walls),
+            _ => {}
+        }
+    }
+
+    fn add_numbers<N: Number>(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
+        let mut walls = walls.iter().peekable();
+        for (row, &word) in column.rows().iter().zip(column.words()) {
+            while walls.next_if(|wall| wall.row <= row).is_some() {
+                self.meet_wall();
+            }
+            let place = row as usize;
+            let (Some(&at), Some(time)) = (rows.moments.get(place), rows.timestamps.get(place))
+            else {
+                continue;
+            };
+            if self.life == Lifetime::ALWAYS || self.life.contains(*time) {
+                self.observe::<N>(rows.grid, Observed { word, at });
+            }
+        }
+        if walls.next().is_some() {
+            self.meet_wall();
+        }
+    }
+
+    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed) {
+        let number = N::of(now.word);
+        if number.is_nan() {
+            return;
+        }
+        let is_joined = match (self.kind, self.last.filter(|_| !self.is_parted)) {
+            // Of two values of a counter at one time the first counts.
+            (Kind::Rate(_), Some(last)) if now.at.offset <= last.at.offset => return,
+            (Kind::Rate(unit), Some(last)) => {
+                self.has_rate = self.add_rate::<N>(grid, unit, last, now);
+                self.has_rate
+            }
+            (_, last) => {
+                self.has_rate = false;
+                last.is_some()
+            }
+        };
+        let is_first = self.first.is_none();
+        if self.kind == Kind::Value
+            && let Some(column) = now.at.column
+        {
+            self.opens |= is_first;
+            let value = number.value();
+            self.put(column..column + 1, Cell::of_value(value, is_joined));
+        }
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        self.is_parted = false;
+    }
+
+    /// Adds the rate from one observation to the next, if there is one.
+    fn add_rate<N: Number>(
+        &mut self,
+        grid: &Grid,
+        unit: f64,
+        last: Observed,
+        now: Observed,
+    ) -> bool {
+        let Some(growth) = N::of(last.word).growth_to(N::of(now.word), false) else {
+            return false;
+        };
+        let rate = growth * unit / ((now.at.offset - last.at.offset) as f64 / 1e9);
+        // A quotient of infinities.
+        if rate.is_nan() {
+            return false;
+        }
+        if self.runs.is_empty() {
+            self.opens = self.first.is_some_and(|first| first.at == last.at);
+        }
+        // One that began before the window continues itself.
+        let (mut is_joined, mut is_seen) = (self.has_rate || last.at.offset < 0, false);
+        grid.parts(last.at, now.at, |columns, seconds| {
+            self.put(columns, Cell::of_rate(rate, seconds, is_joined));
+            (is_joined, is_seen) = (true, true);
+        });
+        // It counts where it ends: not in a column that begins there.
+        if is_seen
+            && now.at.column.is_some()
+            && let Some(run) = self.runs.last_mut()
+        {
+            run.cell.count += 1;
+        }
+        true
+    }
+
+    /// Adds what comes after all that was added, in one column or in several that are new.
+    fn put(&mut self, columns: Range<u32>, cell: Cell) {
+        match self.runs.last_mut() {
+            Some(run) if run.columns.end > columns.start => run.cell.merge(&cell),
+            _ => self.runs.push(Run { columns, cell }),
+        }
+    }
+
+    /// Nothing before is joined to what comes after.
+    pub(super) fn meet_wall(&mut self) {
+        self.is_walled |= self.first.is_none();
+        self.is_parted = true;
+        self.has_rate = false;
+    }
+
+    /// There was a mark or boundary before all of this.
+    pub(super) const fn follow_wall(&mut self) {
+        self.is_walled = true;
+    }
+
+    /// Adds the span of time that follows.
+    pub(super) fn join(&mut self, grid: &Grid, mut next: Self) {
+        if next.is_walled {
+            self.meet_wall();
+        }
+        let Some(first) = next.first else { return };
+        let is_joined = match (self.kind, self.last.filter(|_| !self.is_parted)) {
+            (_, None) => {
+                self.has_rate = false;
+                false
+            }
+            (Kind::Rate(unit), Some(last)) => {
+                self.has_rate = first.at.offset > last.at.offset
+                    && match self.value_type {
+                        ValueType::I32 => self.add_rate::<i32>(grid, unit, last, first),
+                        ValueType::U32 => self.add_rate::<u32>(grid, unit, last, first),
+                        ValueType::I64 => self.add_rate::<i64>(grid, unit, last, first),
+                        ValueType::U64 => self.add_rate::<u64>(grid, unit, last, first),
+                        ValueType::Float => self.add_rate::<f32>(grid, unit, last, first),
+                        ValueType::Double => self.add_rate::<f64>(grid, unit, last, first),
+                        _ => false,
+                    };
+                self.has_rate
+            }
+            (_, Some(_)) => true,
+        };
+        if next.opens
+            && let Some(run) = next.runs.first_mut()
+        {
+            run.cell.joined = is_joined;
+        }
+        if self.runs.is_empty() {
+            self.opens = self.first.is_none() && next.opens;
+        }
+        let is_alone = next.last_is_first();
+        let mut runs = next.runs.into_iter();
+        if let Some(run) = runs.next() {
+            self.put(run.columns, run.cell);
+        }
+        self.runs.extend(runs);
+        self.first = self.first.or(next.first);
+        self.last = next.last;
+        self.is_parted = next.is_parted;
+        self.has_rate = next.has_rate || (is_alone && self.has_rate);
+    }
+
+    fn last_is_first(&self) -> bool {
+        self.first.zip(self.last).is_some_and(|(first, last)| first.at == last.at)
+    }
+}

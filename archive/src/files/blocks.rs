@@ -1,0 +1,179 @@
+//! Random access to a compressed file that consists of blocks.
+//!
+//! xz calls them blocks and lists them in the index at the end of each stream; of zstd
+//! they are frames, which the seek table of the zstd project's seekable format lists.
+//! Each block is decompressed by itself, so that a reader needs those that it asks for
+//! and no others.
+//!
+//! | access | cost |
+//! |---|---|
+//! | any byte | its block |
+//! | forwards or backwards | one pass; the next blocks are decompressed by other threads meanwhile |
+//! | a block that was read lately | nothing: [`BlockCache`] holds 24 MiB for the whole process |
+//! | a damaged block | its own bytes, no others |
+//!
+//! A file without such a list, or with one that cannot be right, is decoded as a
+//! stream (`decompressed.rs`).
+
+mod cache;
+mod frames;
+mod reader;
+mod xz;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+
+use super::decompressed::{MAX_XZ_MEMORY, most_decompressed};
+use crate::Compression;
+
+pub(crate) use cache::BlockCache;
+pub(crate) use frames::seek_table;
+pub(crate) use reader::BlockFile;
+pub(crate) use xz::{XzIndex, block_header};
+
+/// The most decompressed bytes of a block: `xz -6` with several threads makes
+/// blocks of this size. Files with larger ones are decoded as streams.
+const MAX_BLOCK: u64 = 24 << 20;
+/// The most blocks of a file: 256 GB in blocks of 1 MB.
+const MAX_BLOCKS: usize = 1 << 18;
+
+/// Where a block is in the file, and which bytes it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Offset in the compressed file.
+    at: u64,
+    /// Compressed bytes; of xz without padding.
+    size: u32,
+    /// Of xz the type of its check.
+    check: u8,
+    /// Decompressed bytes, at least one.
+    len: u32,
+    /// Offset of the first of them.
+    start: u64,
+}
+
+/// The blocks of a file, in order and without gaps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockTable {
+    compression: Compression,
+    blocks: Vec<Block>,
+    /// Decompressed bytes of all.
+    len: u64,
+    /// Those of the largest block.
+    largest: u64,
+}
+
+impl BlockTable {
+    /// The table of a file of `len` bytes; `None` if it has none, or none that
+    /// can be right.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub(crate) fn read(
+        file: &File,
+        len: u64,
+        compression: Compression,
+    ) -> io::Result<Option<Self>> {
+        let found = match compression {
+            Compression::Xz => xz::read_blocks(file, len)?,
+            Compression::Zstd => frames::read_blocks(file, len)?,
+            Compression::Bzip2 | Compression::Gzip => None,
+        };
+        Ok(found.and_then(|found| Self::new(found, len, compression)))
+    }
+
+    /// `None` if the sizes cannot be.
+    fn new(found: Vec<Found>, file_len: u64, compression: Compression) -> Option<Self> {
+        let mut blocks = Vec::with_capacity(found.len());
+        let (mut start, mut largest) = (0u64, 0);
+        for Found { at, size, len, check } in found {
+            // Incompressible bytes take a little more room than they have.
+            if len > MAX_BLOCK || size > len + len / 2 + (64 << 10) {
+                return None;
+            }
+            if len > 0 {
+                blocks.push(Block { at, size: size as u32, check, len: len as u32, start });
+            }
+            start = start.checked_add(len)?;
+            largest = largest.max(len);
+        }
+        (start <= most_decompressed(file_len)).then_some(Self {
+            compression,
+            blocks,
+            len: start,
+            largest,
+        })
+    }
+
+    /// The place of the block with this byte; that after the last one if there is none.
+    fn find(&self, offset: u64) -> usize {
+        self.blocks.partition_point(|block| block.start + u64::from(block.len) <= offset)
+    }
+}
+
+/// A block as a list has it.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    at: u64,
+    size: u64,
+    len: u64,
+    check: u8,
+}
+
+impl Block {
+    const fn end(&self) -> u64 {
+        self.start + self.len as u64
+    }
+
+    /// The bytes of the block, in the memory of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The system's, and damage.
+    fn decompress(
+        &self,
+        file: &File,
+        compression: Compression,
+        mut bytes: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
+        let stored = match compression {
+            Compression::Xz => xz::padded(u64::from(self.size)),
+            _ => u64::from(self.size),
+        };
+        let mut packed = vec![0; stored as usize];
+        file.read_exact_at(&mut packed, self.at)?;
+        let len = self.len as usize;
+        if compression == Compression::Xz {
+            // A stream of this block alone, so that every sum is compared.
+            let header = xz::stream_header(self.check);
+            let mut index = XzIndex::default();
+            index.push(u64::from(self.size), u64::from(self.len));
+            let tail = index.finish(self.check);
+            let input = header.chain(&packed[..]).chain(&tail[..]);
+            let stream = Stream::new_stream_decoder(MAX_XZ_MEMORY, 0)?;
+            let mut decoder = XzDecoder::new_stream(input, stream);
+            bytes.resize(len, 0);
+            decoder.read_exact(&mut bytes)?;
+            return match decoder.read(&mut [0])? {
+                0 => Ok(bytes),
+                _ => Err(wrong_length(len)),
+            };
+        }
+        bytes.reserve(len);
+        zstd::bulk::Decompressor::new()?.decompress_to_buffer(&packed, &mut bytes)?;
+        if bytes.len() == len { Ok(bytes) } else { Err(wrong_length(len)) }
+    }
+}
+
+fn wrong_length(len: usize) -> io::Error {
+    let text = format!("a block does not have the {len} bytes that its file lists");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Envelopes against summaries, which other code computes.
+
+use pcp_archive::IndomHistory;
+use pcp_archive::envelope::{Envelope, Grid, Options};
+use pcp_archive::replay::Decrease;
+use pcp_archive::scan::Selection;
+use pcp_archive::summary::summarize;
+
+use crate::golden::cases;
+
+/// Only these instances have no series: those without a name, and those of large domains
+/// outside of their lifetimes.
+#[test]
+fn envelopes_of_one_column_have_the_extremes_of_summaries() {
+    let mut compared = 0;
+    for case in cases() {
+        let (start, end) = (case.archive.label().start, case.archive.end());
+        let mut selection = Selection::new(&case.archive);
+        selection.select("");
+        let Ok(summaries) = summarize(&selection, start..=end, Decrease::Reset) else { continue };
+        let grid = Grid::new(start..=end, 1);
+        let envelope = Envelope::read(&selection, grid, Options::default()).unwrap();
+        let fine = Grid::new(start..=end, 500);
+        let fine = Envelope::read(&selection, fine, Options::default()).unwrap();
+        let metadata = case.archive.metadata();
+        for summary in &summaries {
+            let desc = &summary.metric.desc;
+            let history = desc.indom.and_then(|indom| metadata.indom_history(indom));
+            let named = history.map(IndomHistory::union).unwrap_or_default();
+            // A lifetime may leave values out.
+            let may_end = named.len() >= 16 || desc.pmid.domain() == 70;
+            for instance in &summary.instances {
+                let id = instance.instance;
+                let of = |envelope: &Envelope| {
+                    envelope.series.iter().position(|series| {
+                        let metric = &selection.metrics()[series.metric].desc;
+                        (metric.pmid, series.instance) == (desc.pmid, id)
+                    })
+                };
+                let is_named = id.is_none_or(|id| named.iter().any(|one| one.id == id));
+                let Some(statistics) = instance.statistics.as_ref().filter(|_| is_named) else {
+                    assert_eq!(of(&envelope), None, "{} {desc:?} {id:?}", case.name);
+                    continue;
+                };
+                let Some(place) = of(&envelope) else {
+                    assert!(may_end, "{} {desc:?} {id:?}", case.name);
+                    continue;
+                };
+                let runs = &envelope.series[place].runs;
+                let cell = runs[0].cell;
+                let bounds = (cell.minimum, cell.maximum);
+                if !may_end {
+                    let expected = (statistics.minimum.value, statistics.maximum.value);
+                    assert_eq!(bounds, expected, "{} {desc:?} {id:?}", case.name);
+                    assert_eq!(u64::from(cell.count), statistics.count, "{} {desc:?}", case.name);
+                    compared += 1;
+                }
+                let all = || fine.series[of(&fine).unwrap()].cells().map(|(_, cell)| cell);
+                let least = all().map(|cell| cell.minimum).fold(f64::INFINITY, f64::min);
+                let most = all().map(|cell| cell.maximum).fold(f64::NEG_INFINITY, f64::max);
+                assert_eq!((least, most), bounds, "{} {desc:?} {id:?}", case.name);
+            }
+        }
+    }
+    let is_there = crate::golden::corpus().is_some();
+    assert!(compared > 5000 || !is_there, "{compared}");
+}

@@ -1,0 +1,94 @@
+//! Every archive of the corpus, with its volumes compressed by us: it stays the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcp_archive::compress::compress_volumes;
+use pcp_archive::{Archive, Compression, Record, Timestamp, member_files};
+
+use crate::golden::{Case, cases};
+
+#[test]
+fn archives_with_packed_volumes_are_the_originals() {
+    let (mut cases_seen, mut packed) = (0, 0);
+    for case in cases() {
+        cases_seen += 1;
+        for compression in [Compression::Xz, Compression::Zstd] {
+            let directory = tempfile::tempdir().unwrap();
+            let base = copy_files(&case, directory.path());
+            let before = member_files(&base).unwrap();
+            compress_volumes(&base, compression).unwrap();
+            packed += usize::from(member_files(&base).unwrap() != before);
+            assert_same(&case, &Archive::open(&base).unwrap());
+        }
+    }
+    // A few of them are compressed already.
+    assert!(packed >= cases_seen, "{packed} of {cases_seen}");
+}
+
+fn copy_files(case: &Case, directory: &Path) -> PathBuf {
+    let from = case.archive.base();
+    for file in member_files(from).unwrap() {
+        fs::copy(&file, directory.join(file.file_name().unwrap())).unwrap();
+    }
+    directory.join(from.file_name().unwrap())
+}
+
+fn assert_same(case: &Case, packed: &Archive) {
+    let (name, plain) = (&case.name, &case.archive);
+    assert_eq!(packed.end(), plain.end(), "{name}");
+    let torn = |archive: &Archive| archive.torn_tail().map(|tail| (tail.offset, tail.bytes));
+    assert_eq!(torn(packed), torn(plain), "{name}");
+    let records = forwards(plain, None);
+    assert!(forwards(packed, None) == records, "{name}");
+    assert!(backwards(packed) == backwards(plain), "{name}, backwards");
+    if let Some((middle, _)) = records.0.get(records.0.len() / 2) {
+        let middle = Some(*middle);
+        assert!(forwards(packed, middle) == forwards(plain, middle), "{name}, from the middle");
+    }
+}
+
+/// Records by their times and all that they hold, and how reading ended.
+type Found = (Vec<(Timestamp, String)>, Option<String>);
+
+fn shown(archive: &Archive, record: &Record<'_>) -> (Timestamp, String) {
+    let (volume, offset) = (record.volume(), record.offset());
+    let values = record.to_owned(archive.metadata());
+    (record.timestamp(), format!("{volume} {offset} {values:?}"))
+}
+
+fn forwards(archive: &Archive, from: Option<Timestamp>) -> Found {
+    let mut found = Vec::new();
+    let records = match from {
+        Some(from) => archive.records_from(from),
+        None => archive.records(),
+    };
+    let mut records = records.unwrap();
+    loop {
+        match records.next() {
+            Ok(Some(record)) => found.push(shown(archive, &record)),
+            Ok(None) => return (found, None),
+            Err(error) => return (found, Some(kind(&error))),
+        }
+    }
+}
+
+fn backwards(archive: &Archive) -> Found {
+    let mut found = Vec::new();
+    let mut records = archive.records_back_from(archive.end()).unwrap();
+    loop {
+        match records.previous() {
+            Ok(Some(record)) => found.push(shown(archive, &record)),
+            Ok(None) => return (found, None),
+            Err(error) => return (found, Some(kind(&error))),
+        }
+    }
+}
+
+/// An error without the name of its file.
+fn kind(error: &pcp_archive::Error) -> String {
+    match error {
+        pcp_archive::Error::Corrupt { offset, source, .. } => format!("{offset}: {source}"),
+        other => other.to_string(),
+    }
+}
