@@ -121,6 +121,32 @@ fn the_library_has_the_symbols_of_libpcp_mmv_and_no_others() {
 }
 
 #[test]
+fn no_limit_on_the_size_of_files_kills_a_c_program() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let scratch = Scratch::new();
+    let path = scratch.mmv_dir().join("f");
+    let mut failed = 0;
+    for bytes in [0, 1, 100, 512, 1024, 2048, 4096, 8192, 16_384, 1 << 20] {
+        let program = families();
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--fsize={bytes}")).arg(program.get_program());
+        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(variables).arg("make").arg(&path).current_dir(scratch.path());
+        let output = command.output().expect("run prlimit");
+        // The program says what it was refused and ends; no signal ends it.
+        assert_eq!(output.status.signal(), None, "{bytes}: {output:?}");
+        failed += u32::from(!output.status.success());
+        for entry in fs::read_dir(scratch.mmv_dir()).expect("the directory") {
+            let entry = entry.expect("a file");
+            assert!(entry.metadata().expect("its size").len() <= bytes, "{bytes}: {entry:?}");
+            fs::remove_file(entry.path()).expect("remove it");
+        }
+    }
+    assert!((1..10).contains(&failed), "{failed} of 10 limits are too low");
+}
+
+#[test]
 fn every_function_works_from_c_without_pcp() {
     let scratch = Scratch::new();
     let path = scratch.mmv_dir().join("f");

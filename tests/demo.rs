@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::compliance;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::wait;
 
 #[test]
 fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
@@ -60,6 +64,31 @@ fn the_demo_logs_a_program_reports_it_and_suggests_further_commands() {
     let shell = Command::new("sh").args(["-c", removal]).status().expect("start a shell");
     assert!(shell.success(), "{removal}: {shell}");
     assert_eq!(left(&temporary), BTreeSet::new(), "nothing is left of the demo");
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let scratch = Scratch::new();
+        let temporary = scratch.path().join("temporary");
+        fs::create_dir(&temporary).expect("a directory");
+        let mut command = Command::new(binaries::mmv_agent());
+        command.arg("demo").env("TMPDIR", &temporary).env_remove("PCP_TMP_DIR");
+        let demo = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let demo = demo.expect("start mmv-agent");
+        wait::until_true("records", || {
+            let folder = fs::read_dir(&temporary).expect("a directory").flatten().next();
+            let data = folder.and_then(|folder| fs::metadata(folder.path().join("shop.0")).ok());
+            data.is_some_and(|data| data.len() > 500)
+        });
+        kill(Pid::from_raw(demo.id().cast_signed()), signal).expect("send the signal");
+        let output = demo.wait_with_output().expect("wait for mmv-agent");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(128 + signal as i32), "{complaints}");
+        assert!(complaints.contains("interrupted"), "{complaints}");
+        let left: Vec<_> = fs::read_dir(&temporary).expect("a directory").flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
 
 /// The utilisation of the workers, and the quantiles.

@@ -544,7 +544,9 @@ fn columns(table: &str) -> BTreeMap<String, Vec<Option<f64>>> {
 
 #[test]
 fn stock_definitions_have_the_values_of_pcp_in_the_corpus() {
-    let Some(oracle) = Oracle::find() else { return };
+    let (Some(oracle), Some(_)) = (Oracle::find(), test_corpus::directory("archives")) else {
+        return;
+    };
     let scratch = Scratch::new();
     let own = scratch.path().join("operations.conf");
     std::fs::write(&own, OPERATIONS).unwrap();

@@ -2,7 +2,10 @@
 //! the table with what holds then.
 
 mod clock_and_disk;
+mod disturbed;
+pub(crate) mod half_made;
 mod reused_pid;
+mod start;
 mod startup;
 
 use std::fs::{self, File};

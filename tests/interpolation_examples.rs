@@ -8,6 +8,7 @@
 //! answer is not asked for.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use pcp_archive::replay::Replay;
@@ -16,6 +17,7 @@ use pcp_archive::{
     ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 
+use crate::harness::binaries;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
@@ -102,6 +104,51 @@ fn with(steps: usize, values: impl IntoIterator<Item = (usize, u32)>) -> Vec<Opt
         all[step] = Some(value);
     }
     all
+}
+
+/// The rows of a window of two instants: a counter has one rate, from the first to the second;
+/// another metric has its values at both.
+#[test]
+fn two_instants_mean_what_they_mean_for_pmval() {
+    let scratch = Scratch::new();
+    let base = archive(&scratch);
+    let base = base.to_str().unwrap();
+    // Times of day, all of which begin so, and values; the heads have no numbers at the end.
+    let rows = |text: &str| -> Vec<(String, f64)> {
+        let row = |line: &str| {
+            let (_, value) = line.trim().rsplit_once([' ', ','])?;
+            let time = line.get(line.find("22:1")?..)?.get(..8)?;
+            Some((time.to_owned(), value.parse().ok()?))
+        };
+        text.lines().filter_map(row).collect()
+    };
+    let oracle = Oracle::find();
+    for (window, metric, expected) in [
+        (["10s", "10s", "10s"], "paper.counter", &[("22:13:40", 11.0)][..]),
+        (["20s", "15s", "10s"], "paper.counter", &[("22:13:50", 30.0)]),
+        (["20s", "40s", "40s"], "paper.counter", &[("22:14:20", 8.25)]),
+        (["10s", "10s", "10s"], "paper.instant", &[("22:13:30", 400.0), ("22:13:40", 880.0)]),
+        (["20s", "15s", "10s"], "paper.discrete", &[("22:13:40", 880.0), ("22:13:50", 650.0)]),
+    ] {
+        let expected: Vec<_> =
+            expected.iter().map(|(at, value)| ((*at).to_owned(), *value)).collect();
+        let [start, finish, step] = window;
+        let options = ["-S", start, "-T", finish, "-t", step, "-Z", "UTC"];
+        let mut command = Command::new(binaries::mmv_archive());
+        command.args(["report", base, metric, "--rate", "--format", "csv"]).args(options);
+        let output = command.output().expect("start mmv-archive");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(rows(&text), expected, "{window:?} {metric}: {text}");
+        let Some(oracle) = &oracle else { continue };
+        // The finish is relative to the start.
+        let of_pcp = window.map(|length| length.replace('s', "sec"));
+        let [start, finish, step] = of_pcp.each_ref().map(String::as_str);
+        let options =
+            ["-f", "3", "-Z", "UTC", "-S", start, "-T", finish, "-t", step, "-a", base, metric];
+        let text = oracle.run("pmval", &options);
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with("22:1")).collect();
+        assert_eq!(rows(&table.join("\n")), expected, "{window:?} {metric}: {text}");
+    }
 }
 
 /// At 25 s lies the middle of 720 at 20 s and 1020 at 30 s: 870. At 50 s an

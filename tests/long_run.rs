@@ -33,6 +33,7 @@ use nix::sys::signal::Signal;
 
 use crate::compliance;
 use crate::harness::binaries;
+use crate::harness::dice::Dice;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
@@ -42,7 +43,7 @@ use archive_boundaries::Gaps;
 use disk::{Disk, NAMESPACE};
 use program::micros;
 use programs::Crowd;
-use shape::{Dice, PROGRAMS, STEADY};
+use shape::{PROGRAMS, STEADY};
 use verdict::Verdict;
 
 /// How often something may happen.

@@ -16,6 +16,7 @@
 //! | `harvest` | the agent logs MMV files of any producer as pmdammv serves them |
 //! | `configuration` | a configuration file has its documented effect, a wrong one is rejected |
 //! | `cluster_conflicts` | files with the same PMIDs are separated or merged by the documented rule |
+//! | `owners` | no user takes the names of another user's program |
 //! | `malformed_files` | a malformed file is rejected or read in part, without harm to others |
 //! | `lifecycle` | restart, growth, appearance and removal of programs; signals |
 //! | `rotation` | archives follow each other, and PCP's programs join them |
@@ -28,12 +29,14 @@
 //! | `pmproxy_discovery` | pmproxy finds the agent's archives and follows them |
 //! | `soak` | one failure, repeated |
 //! | `long_run` | all failures at once; afterwards every logged value is a true one |
+//! | `storm` | all attacks of other users at once; afterwards an honest program has lost nothing |
 //! | **Archives** | |
 //! | `archive_writer` | PCP reads back everything the library writes |
 //! | `archive_copies` | copies by our writer are as sound as the originals |
 //! | `archive_names` | names of any bytes are read and copied to the byte |
 //! | `archive_commands` | `info`, `metrics`, `report` and `inspect` agree with PCP's programs |
 //! | `contradictory_types` | `check` finds each wrong type that pmlogcheck finds |
+//! | `hostile_texts` | no text of a file does anything to a terminal, a spreadsheet or an XML parser |
 //! | `dump_command` | `dump` prints foreign archives as pmdumplog does |
 //! | `summary_command` | `summary` agrees with pmlogsummary |
 //! | `multiple_archives` | several archives read, extract and convert as one timeline |
@@ -76,13 +79,16 @@ mod flight_recorder;
 mod full_disk;
 mod harness;
 mod harvest;
+mod hostile_texts;
 mod interpolation_examples;
 mod lifecycle;
+mod loader;
 mod long_run;
 mod malformed_files;
 mod manual_pages;
 mod metric_removal;
 mod multiple_archives;
+mod owners;
 mod packages;
 mod pmdammv_serving;
 mod pmproxy_discovery;
@@ -94,6 +100,7 @@ mod rotation;
 mod self_monitoring;
 mod soak;
 mod status_command;
+mod storm;
 mod structure;
 mod summary_command;
 mod user_directories;

@@ -5,6 +5,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pcp_archive::{
+    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::corpus::Corpus;
@@ -155,6 +160,79 @@ fn a_window_of_some_metrics_has_the_records_that_pmlogextract_gives_it() {
     let names = archives.iter().chain([&theirs]).map(|path| path.as_os_str());
     oracle.run("pmlogextract", &options.chain(names).collect::<Vec<_>>());
     assert_same_records(&oracle, &ours, &theirs, "a window");
+}
+
+/// Volumes of many blocks are files of xz and zstd like any other: the programs of these
+/// names and PCP's unpack them whole.
+#[test]
+fn compressed_volumes_are_read_by_other_programs() {
+    let Some(oracle) = Oracle::find() else { return };
+    let scratch = Scratch::new();
+    let plain = scratch.path().join("plain");
+    large_archive(&plain);
+    let bytes = std::fs::read(plain.with_extension("0")).unwrap();
+    assert!(bytes.len() > 4 << 20, "{} bytes", bytes.len());
+    let before = archive_facts::of_pmdumplog(&oracle, &plain);
+    for (compression, suffix) in [("xz", "xz"), ("zstd", "zst")] {
+        let out = scratch.path().join(compression);
+        mmv_archive(&[
+            "convert",
+            plain.to_str().unwrap(),
+            "-o",
+            out.to_str().unwrap(),
+            "--compress",
+            compression,
+        ]);
+        let volume = out.with_extension(format!("0.{suffix}"));
+        for arguments in [["-t", "-q"], ["-d", "-c"]] {
+            let mut program = Command::new(compression);
+            let output = program.args(arguments).arg(&volume).output();
+            let output = output.unwrap_or_else(|error| panic!("start {compression}: {error}"));
+            assert!(output.status.success(), "{compression} {arguments:?}: {output:?}");
+            assert!(arguments[0] == "-t" || output.stdout == bytes, "{compression}");
+        }
+        if compression == "xz" {
+            // PCP 6.0.3 does not read zstd.
+            let after = archive_facts::of_pmdumplog(&oracle, &out);
+            assert_eq!(after.records, before.records);
+            let list = Command::new("xz").args(["--list", "-vv"]).arg(&volume).output().unwrap();
+            let list = String::from_utf8(list.stdout).unwrap();
+            // The label, and blocks of up to 1 MB; all have both sizes in their headers.
+            let with_sizes = list.lines().filter(|line| line.contains(" cu ")).count();
+            assert!(with_sizes >= 6, "{list}");
+        }
+        let after = archive_facts::of_mmv_archive(&out);
+        assert_eq!(after.records, before.records, "{compression}");
+    }
+}
+
+/// About 5 MB in one volume.
+fn large_archive(base: &Path) {
+    let (hostname, timezone, zoneinfo) = ("host".into(), "UTC".into(), "".into());
+    let label = WriterLabel { pid: 1, hostname, timezone, zoneinfo };
+    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
+    let descs: Vec<_> = (0..100)
+        .map(|item| MetricDesc {
+            pmid: Pmid::new(70, 1, item).unwrap(),
+            value_type: ValueType::U64,
+            indom: None,
+            semantics: Semantics::Counter,
+            units: Units::count(),
+        })
+        .collect();
+    for (n, desc) in descs.iter().enumerate() {
+        writer.declare_metric(desc, &[&format!("many.n{n}")]).unwrap();
+    }
+    for second in 0..1500 {
+        let value = |n: u64| OwnedValue::U64(n * 1000 + second * (n + 1) * 977);
+        let values = |n| Ok(vec![(None, value(n))]);
+        let value_sets =
+            (0..).zip(&descs).map(|(n, desc)| ValueSet { pmid: desc.pmid, values: values(n) });
+        let timestamp = Timestamp::new(1_700_000_000 + second as i64, 0).unwrap();
+        let result = FetchResult { timestamp, value_sets: value_sets.collect() };
+        writer.write_result(&result).unwrap();
+    }
+    writer.finish().unwrap();
 }
 
 /// A converted archive has the same content, and PCP reads it in every form.

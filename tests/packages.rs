@@ -159,12 +159,16 @@ fn a_package_is_installed_upgraded_and_purged_by_dpkg() {
         ("usr/share/man/man1/mmv-agent-run.1", 0o644),
         ("usr/share/bash-completion/completions/mmv-archive", 0o644),
         ("usr/share/doc/mmv-agent/copyright", 0o644),
+        ("usr/share/doc/mmv-agent/third-party.txt", 0o644),
     ] {
         let found = fs::metadata(root.directory.join(file));
         let found = found.unwrap_or_else(|error| panic!("{file}: {error}"));
         assert_eq!(found.permissions().mode() & 0o7777, mode, "{file}");
         assert!(found.len() > 0, "{file} is empty");
     }
+    let notices = root.read("usr/share/doc/mmv-agent/third-party.txt");
+    assert!(notices.contains("\nclap-"), "a crate");
+    assert!(notices.contains("/xz/COPYING.0BSD\n"), "a C library");
     if exists("systemd-sysusers") {
         assert!(root.read("etc/passwd").contains("mmv-agent:"), "there is no account");
     }

@@ -112,7 +112,7 @@ fn pmproxy_finds_an_archive_while_it_is_written_and_follows_it_wherever_it_goes(
     wait_for_value(&proxy, "mmv.shop.sales", Some("rockets"), 8);
     assert_described(&proxy);
     let directory = agent.archive().parent().expect("a directory").to_owned();
-    assert!(directory.join(".mmv-agent.lock").exists(), "the lock is there all the time");
+    assert!(directory.join(".mmv-agent.pid").exists(), "the lock is there all the time");
 
     // What comes later arrives: values, an instance, a metric.
     shop.orders.add(1);

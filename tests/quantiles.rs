@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use metrics::{Unit, describe_histogram, histogram, with_local_recorder};
+use metrics::{Unit, counter, describe_histogram, histogram, with_local_recorder};
 use mmv_writer::{Buckets, Registry, Units};
 use pcp_archive::programs::for_each_event;
 use pcp_archive::replay::{Replay, Sample};
 use pcp_archive::{Archive, IndomHistory, Source};
 
 use crate::harness::agent::Agent;
+use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 
 /// The quantiles that are compared, by the names that they get.
@@ -226,4 +228,36 @@ fn answers<'a>(
     let sample = ask(&replay)?;
     let numbers = sample.values.iter().map(|values| values.first().and_then(|(_, v)| v.as_f64()));
     Some(numbers.map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+/// The labels of the facade are labels of the instances, which selectors in braces select.
+#[test]
+fn instances_of_the_facades_metrics_are_selected_by_their_labels() {
+    let scratch = Scratch::new();
+    let file = Registry::builder("web")
+        .directory(scratch.mmv_dir())
+        .live()
+        .announce_interval(Duration::ZERO);
+    let recorder = mmv_metrics::Recorder::on(file).unwrap();
+    let mut agent = with_local_recorder(&recorder, || {
+        for (path, code, count) in [("/", "200", 7), ("/", "500", 2), ("/cart", "503", 3)] {
+            counter!("requests", "path" => path, "code" => code).increment(count);
+        }
+        let agent = Agent::start(&scratch);
+        agent.wait_for("the counts", |base| newest(base, "requests_by") == Some(12.0));
+        agent
+    });
+    assert!(agent.terminate().success());
+    let last = |selector: &str| -> Vec<String> {
+        let mut command = Command::new(binaries::mmv_archive());
+        command.arg("report").arg(agent.archive()).args([selector, "--raw", "--format", "csv"]);
+        let output = command.output().expect("start mmv-archive");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let row = text.lines().last().unwrap_or_default();
+        row.split(',').skip(1).map(str::to_owned).collect()
+    };
+    assert_eq!(last("mmv.web.requests_by{code=\"500\"}"), ["2"]);
+    assert_eq!(last("mmv.web.requests_by{code=~\"5..\"}"), ["2", "3"]);
+    assert_eq!(last("mmv.web.requests_by{path=\"/\",code!=\"500\"}"), ["7"]);
+    assert_eq!(last("mmv.web.requests_by"), ["7", "2", "3"]);
 }

@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use mmv_writer::{Buckets, Registry, Units};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pcp_archive::Archive;
+use pcp_archive::replay::Replay;
 
 use crate::compliance;
 use crate::harness::archive_facts;
@@ -54,6 +57,50 @@ fn a_command_is_logged_and_its_output_and_status_are_its_own() {
     let base = base.display();
     let expected = format!("there is an archive {base} already, so this one is {base}-01\n");
     assert!(stderr.contains(&expected), "{stderr}");
+}
+
+/// The program is this one, which publishes in the directory of the recorder's command.
+#[test]
+fn the_report_has_the_quantiles_of_a_histogram() {
+    let scratch = Scratch::new();
+    let base = scratch.path().join("recording");
+    let [place, done] = ["place", "done"].map(|name| scratch.path().join(name));
+    let script = "echo \"$PCP_TMP_DIR\" > \"$place.new\"; mv \"$place.new\" \"$place\"; \
+                  until [ -e \"$done\" ]; do sleep 0.05; done";
+    let mut command = recorder(&scratch, &base, script);
+    command.env("place", &place).env("done", &done).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("start mmv-agent");
+    let directory = wait::until("the directory", || std::fs::read_to_string(&place).ok());
+    let registry = Registry::builder("web").directory(Path::new(directory.trim()).join("mmv"));
+    let registry = registry.build().unwrap();
+    let buckets = registry.buckets(Buckets::new(3, 60_000_000)).unwrap();
+    let counter = registry.counter::<u64>("latency").units(Units::microseconds());
+    let histogram = counter.build_histogram(&buckets).unwrap();
+    let _published = registry.publish().unwrap();
+    let sum = |expected: u64| {
+        wait::until_true("the sum", || {
+            let Ok(archive) = Archive::open(&base) else { return false };
+            let mut selection = Replay::open(&archive);
+            selection.select("mmv.web.latency.sum");
+            let replay = selection.load().unwrap();
+            let last = replay.observations().filter(|sample| !sample.is_mark).last();
+            let value = last.and_then(|sample| sample.values.first()?.first()?.1.as_f64());
+            value == Some(expected as f64)
+        });
+    };
+    sum(0);
+    (0..90).for_each(|_| histogram.record(1_000));
+    (0..10).for_each(|_| histogram.record(50_000));
+    sum(90 * 1_000 + 10 * 50_000);
+    std::fs::write(&done, "").expect("a file");
+    let output = child.wait_with_output().expect("wait for mmv-agent");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let line = stderr.lines().find(|line| line.contains("mmv.web.latency"));
+    let line = line.unwrap_or_else(|| panic!("no histogram in {stderr}"));
+    // The middles of 960..1023 and 49152..53247, rounded.
+    let cells: Vec<&str> =
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells[1..], ["992", "51 200", "microsec"], "{stderr}");
 }
 
 #[test]

@@ -498,7 +498,7 @@ fn an_agent_takes_the_place_of_one_that_was_killed_but_not_of_one_that_lives() {
     command.arg("--output").arg(scratch.path().join("other")).args(["--samples", "2"]);
     let other = command.args(WITH_OWN_METRICS).output().expect("run another agent");
     assert!(other.status.success(), "{other:?}");
-    assert!(last(&scratch.path().join("other"), "mmv.agent_2.ticks.taken").is_some());
+    assert!(last(&scratch.path().join("other"), "mmv.agent.ticks.taken").is_some());
     agent_is(&second, &file);
     assert!(second.terminate().success());
     assert!(!file.exists() && !file.with_file_name("agent_2").exists());

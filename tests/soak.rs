@@ -2,10 +2,13 @@
 //! form, which `ci/long` runs.
 
 use std::fs::OpenOptions;
+use std::thread::sleep;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use crate::compliance;
+use crate::failures::half_made;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::facts::{Facts, number};
@@ -66,7 +69,7 @@ fn a_program_killed_and_restarted_many_times_is_logged_each_time_and_without_a_m
         let value = format!("\"life {life}\"");
         agent.wait_for(&value, |base| {
             archive_facts::so_far(base).is_some_and(|facts| {
-                values(&facts).any(|(name, value)| name == "mmv.app.state" && value == value)
+                values(&facts).any(|(name, found)| name == "mmv.app.state" && found == value)
             })
         });
         expected.push(value);
@@ -101,6 +104,39 @@ fn an_agent_killed_many_times_leaves_each_time_an_archive_with_all_it_had_writte
         let facts = archive_facts::so_far(bases.last().expect("one")).expect("a readable archive");
         assert!(facts.records.len() >= written, "{} of {written}", facts.records.len());
         assert!(values(&facts).all(|(_, value)| value == number("8")));
+    }
+}
+
+#[test]
+fn an_agent_killed_while_it_makes_archives_leaves_a_directory_that_is_read_whole() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(10, 1, &[("requests", 8)]), "app");
+    let mut agent = Agent::start_with(&scratch, &["--interval", "2ms"]);
+    wait::until_true("an archive", || agent.data_bytes() > 2000);
+    let directory = agent.archive().parent().expect("a directory").to_owned();
+    let (kills, begun) = (times(20, 300), std::time::Instant::now());
+    for life in 0..kills {
+        // The kill comes while it starts, ends an archive or begins one.
+        for order in 0..life % 4 {
+            agent.signal(Signal::SIGUSR2);
+            sleep(Duration::from_micros(life * 7919 % 5000 + order * 1000));
+        }
+        agent.signal(Signal::SIGKILL);
+        agent.gone();
+        half_made::assert_report(&directory);
+        agent = Agent::start_with(&scratch, &["--interval", "2ms"]);
+        sleep(Duration::from_micros(life * 104_729 % 40_000));
+    }
+    wait::until_true("its first record", || agent.log().contains("writing"));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    half_made::assert_readable(&directory);
+    println!("{kills} kills in {:?}, {} archives", begun.elapsed(), agent.archives().len());
+    for base in agent.archives() {
+        if let Some(oracle) = Oracle::find() {
+            compliance::check(&oracle, &base);
+        }
+        let facts = archive_facts::of_mmv_archive(&base);
+        assert!(values(&facts).all(|(_, value)| value == number("8")), "{}", base.display());
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) mod error;
 mod file;
 mod invocation;
 mod own_groups;
+mod owners;
+mod pins;
 mod pmlogger;
 mod settings;
 mod values;
@@ -24,6 +26,10 @@ use directories::from_systemd;
 pub(crate) use directories::{find_mmv_file, missing_mmv_file, sockets};
 pub(crate) use error::ConfigError;
 pub(crate) use invocation::Invocation;
+pub(crate) use owners::{OwnerLimits, OwnersLimits};
+#[cfg(test)]
+pub(crate) use pins::PinnedTo;
+pub(crate) use pins::Pins;
 pub(crate) use settings::{
     CompressionPolicy, Destination, FixedSettings, FlightRecorderSettings, Group, InstancePattern,
     Limits, LogMode, ReloadableSettings, Retention, Rotation, Settings,

@@ -9,6 +9,7 @@
 
 pub(crate) mod descriptor_budget;
 pub(crate) mod directory;
+mod fair_rate;
 mod file_name;
 mod file_table;
 mod liveness;
@@ -19,6 +20,7 @@ mod restarts;
 mod token_bucket;
 mod watcher;
 
+pub(crate) use fair_rate::{FairRate, NOBODY};
 pub(crate) use file_name::FileName;
 pub(crate) use file_table::{Change, FileId, FileState};
 pub(crate) use liveness::Process;

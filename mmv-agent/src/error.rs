@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pcp_types::printable::{line, path as shown_path};
+
 use crate::config::ConfigError;
 
 /// The command has done its work.
@@ -28,7 +30,7 @@ pub(crate) const EXIT_CONFIG: u8 = 78;
 #[non_exhaustive]
 pub(crate) enum Error {
     /// The directory for archives cannot be created or written to.
-    #[error("{}: archives cannot be written here: {source}", directory.display())]
+    #[error("{}: archives cannot be written here: {source}", shown_path(directory))]
     ArchiveDirectory {
         /// The directory.
         directory: PathBuf,
@@ -42,7 +44,10 @@ pub(crate) enum Error {
     #[error("the interval is zero")]
     NoInterval,
     /// Another agent writes to the directory.
-    #[error("{}: the agent with process {holder} writes here already", directory.display())]
+    #[error(
+        "{}: the agent with process {holder} writes here already",
+        shown_path(directory), holder = line(holder)
+    )]
     Locked {
         /// The directory.
         directory: PathBuf,

@@ -80,6 +80,20 @@ pub(crate) struct Held {
     pub since: Timestamp,
 }
 
+/// The part of a record shape that is kept: the metrics with these names or patterns, or
+/// all if there are none.
+pub(crate) fn choose(
+    patterns: &[String],
+    record_shape: &RecordShape,
+    catalog: &Catalog,
+) -> RecordShape {
+    // Both are in the order of the PMIDs.
+    let sets = record_shape.iter().zip(&catalog.metrics).filter(|(_, (_, name))| {
+        patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name))
+    });
+    sets.map(|(set, _)| set.clone()).collect()
+}
+
 impl FlightRecorder {
     /// A recorder without samples.
     pub(crate) fn new(settings: FlightRecorderSettings) -> Self {
@@ -89,16 +103,6 @@ impl FlightRecorder {
     /// Applies other settings; the metrics are chosen again at the next catalog.
     pub(crate) fn change(&mut self, settings: FlightRecorderSettings) {
         self.settings = settings;
-    }
-
-    /// The part of a record shape that is kept.
-    pub(crate) fn choose(&self, record_shape: &RecordShape, catalog: &Catalog) -> RecordShape {
-        let patterns = &self.settings.metrics;
-        // Both are in the order of the PMIDs.
-        let sets = record_shape.iter().zip(&catalog.metrics).filter(|(_, (_, name))| {
-            patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name))
-        });
-        sets.map(|(set, _)| set.clone()).collect()
     }
 
     /// Sets what is sampled from now on, of this many sources. Metrics that are not in the

@@ -8,6 +8,7 @@
 mod archive_directory;
 mod repair;
 mod retention;
+mod retention_clock;
 mod state_file;
 mod thread;
 

@@ -11,20 +11,23 @@ mod catalog;
 mod clusters;
 mod declared;
 mod descriptor_changes;
+mod holdings;
 mod items;
 mod labels;
+mod name_owners;
 mod names;
+mod numbers;
 mod record_shape;
 mod translation;
 
 pub(crate) use catalog::{Catalog, Conflict, Member, Merged, merge};
-pub(crate) use clusters::{
-    Assignments, Claim, ClusterAllocator, Collision, DOMAIN, FileCluster, MAX_AUTOMATIC,
-    OWN_CLUSTER,
-};
+pub(crate) use clusters::{Assignments, Claim, ClusterAllocator, Collision, FileCluster};
 pub(crate) use declared::{Declared, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;
+pub(crate) use holdings::{Owned, Owners};
 pub(crate) use items::ItemAllocators;
+pub(crate) use name_owners::NameOwners;
 pub(crate) use names::complete_name;
+pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
 pub(crate) use record_shape::{Place, RecordShape, ValueSetShape};
-pub(crate) use translation::{Translation, items, translate};
+pub(crate) use translation::{Translation, indom_serials, items, translate};

@@ -15,6 +15,9 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// Before anything has happened.
+    pub(crate) const START: Self = Self { monotonic: Duration::ZERO, wall: Timestamp::EPOCH };
+
     /// The day of the wall clock, counted from 1970.
     pub(crate) fn day(self) -> i64 {
         self.wall.seconds().div_euclid(86_400)

@@ -18,7 +18,8 @@ use nix::unistd::{AccessFlags, access};
 use tracing::{info, warn};
 
 use crate::config::{Destination, Invocation, Settings};
-use crate::control::{capture_socket, signals, status_socket};
+use crate::control::signals::{self, HeldSignals};
+use crate::control::{capture_socket, status_socket};
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::host::Host;
@@ -27,7 +28,9 @@ use crate::lock::Lock;
 use crate::logging::{
     ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
 };
-use crate::sampling::{Command, Driver, Sampler, SamplerReport, driver, sampler};
+use crate::sampling::{
+    Command, Driver, Loader, Sampler, SamplerReport, driver, loader, loading, sampler,
+};
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
 
 /// The result of a run.
@@ -46,13 +49,13 @@ pub(crate) struct Summary {
 pub(crate) struct RunningAgent {
     commands: Sender<Command>,
     sampler: Worker<SamplerReport>,
+    loader: Worker<()>,
     writer: Worker<ArchiverReport>,
     housekeeper: Worker<()>,
     /// The state file.
     store: Arc<Store>,
     /// Dropping it removes the file of the agent's own metrics.
     _own: Option<Published>,
-    _lock: Option<Lock>,
 }
 
 impl RunningAgent {
@@ -75,19 +78,21 @@ impl RunningAgent {
     pub(crate) fn wait(self) -> Result<Summary, Error> {
         // Each ends when those before it have.
         let sampler = self.sampler.wait();
+        let loader = self.loader.wait();
         let archiver = self.writer.wait();
         self.housekeeper.wait()?;
+        loader?;
         Ok(Summary { sampler: sampler?, archiver: archiver? })
     }
 }
 
-/// Runs an agent as a command: it handles signals, answers at sockets, and notifies
-/// systemd.
+/// Runs an agent as a command: it handles signals, which are `held` until then, answers at
+/// sockets, and notifies systemd.
 ///
 /// # Errors
 ///
 /// Any [`Error`].
-pub(crate) fn run(invocation: &Invocation) -> Result<Summary, Error> {
+pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary, Error> {
     let settings = invocation.settings()?;
     let host = Host::here();
     let status = settings.fixed.destination.socket(&host.name);
@@ -96,7 +101,7 @@ pub(crate) fn run(invocation: &Invocation) -> Result<Summary, Error> {
     descriptor_budget::raise_limit();
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
-    signals::listen(invocation.clone(), commands.clone()).map_err(setup("signals"))?;
+    signals::listen(held, invocation.clone(), commands.clone()).map_err(setup("signals"))?;
     let agent = start_with(&settings, commands.clone(), inbox)?;
     let capture = status.as_deref().map(capture_socket::socket);
     if let Some(socket) = &status
@@ -171,7 +176,8 @@ fn start_with(
         outcomes,
         kept,
         Rules::of(&settings.reloadable),
-    );
+    )
+    .with_lock(lock);
     let left = housekeeper.leftovers();
     let memory = store.memory();
     let links = archive_writer::Links {
@@ -180,17 +186,21 @@ fn start_with(
         housekeeper: tasks.clone(),
     };
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
-    let links = sampler::Links { housekeeper: tasks, removals, shared };
-    let sampler = Sampler::new(settings, host, memory, sender, links);
-    let driver = Driver::new(sampler, settings.clone());
+    let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
+    let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };
+    let loader = Loader::new(settings, host, memory, links);
+    let (loading, loader) = loading::on_thread(loader).map_err(setup("loader"))?;
+    let links = sampler::Links { housekeeper: tasks, shared };
+    let sampler = Sampler::new(settings, loading, sender, links);
+    let settings = settings.clone();
     Ok(RunningAgent {
         commands,
         writer: spawn("writer", move || write_all(archiver, &receiver))?,
         housekeeper: spawn("housekeeper", move || housekeeper.run(&left, &task_inbox))?,
-        sampler: spawn("sampler", move || driver.run(&inbox))?,
+        loader: spawn("loader", move || loader.run())?,
+        sampler: spawn("sampler", move || Driver::new(sampler, settings).run(&inbox))?,
         store,
         _own: published,
-        _lock: lock,
     })
 }
 

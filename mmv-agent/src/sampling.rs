@@ -1,4 +1,4 @@
-//! When to sample what: the sampler thread.
+//! When to sample what: the sampler thread, and the loader that finds what there is.
 //!
 //! In come the clock, commands (signals, status, capture) and the values of all
 //! sources; out go the records of the groups that are due, and samples for the
@@ -12,17 +12,27 @@ mod admission;
 mod catalog_builder;
 mod continuity;
 mod delivery;
+mod disk_shares;
 pub(crate) mod driver;
 mod group_state;
 pub(crate) mod groups;
+mod harvest;
+mod loaded_source;
+pub(crate) mod loader;
+pub(crate) mod loading;
 mod on_change;
 pub(crate) mod partition;
 mod rate_meter;
 mod reporter;
 pub(crate) mod sampler;
 mod schedule;
+mod shares;
 mod sources;
+mod update;
 
 pub(crate) use delivery::SamplerReport;
 pub(crate) use driver::{Command, Driver};
+pub(crate) use loader::Loader;
+#[cfg(test)]
+pub(crate) use loading::Loading;
 pub(crate) use sampler::Sampler;

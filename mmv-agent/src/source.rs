@@ -18,8 +18,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use mmv_format::layout;
 use mmv_format::mapping::ReadMapping;
-use mmv_format::view::{Contents, Flags, Limits, Refusal};
+use mmv_format::view::{Contents, Cost, Flags, Limits, Refusal};
 
 use crate::discovery::{FileId, FileState, Process, directory};
 
@@ -68,6 +69,45 @@ pub(crate) enum RejectReason {
         /// The limit, for all files together.
         limit: usize,
     },
+    /// Its values would take too much address space.
+    #[error("{needed} bytes up to its last value would be mapped, and {limit} are left")]
+    Mapped {
+        /// Bytes from its start to its last value.
+        needed: u64,
+        /// How many more may be mapped.
+        limit: u64,
+    },
+    /// The metadata of all files together would be too large.
+    #[error("with its metadata there would be more than the {limit} bytes allowed for all files")]
+    MetadataTotal {
+        /// The limit.
+        limit: u64,
+    },
+    /// The system has no memory for its values.
+    #[error("no memory is left for its {values} values")]
+    NoMemory {
+        /// How many it has.
+        values: usize,
+    },
+    /// The files of its user use too much.
+    #[error("files of user {user} have their share of {unit}, {limit}")]
+    Share {
+        /// The user.
+        user: u32,
+        /// What there is too much of.
+        unit: &'static str,
+        /// How much there may be.
+        limit: u64,
+    },
+    /// Reading the metadata of its user's files has cost too much.
+    #[error("reading the metadata of files of user {user} costs too much")]
+    Loading {
+        /// The user.
+        user: u32,
+    },
+    /// It was replaced by a file of another user.
+    #[error("its owner changed while it was opened")]
+    OwnerChanged,
     /// Its metadata was read too often.
     #[error("its metadata changes so often that reading it costs too much")]
     MetadataChurn,
@@ -87,6 +127,11 @@ impl RejectReason {
             Self::NoDescriptor { .. }
             | Self::Files { .. }
             | Self::Values { .. }
+            | Self::Mapped { .. }
+            | Self::MetadataTotal { .. }
+            | Self::NoMemory { .. }
+            | Self::Share { .. }
+            | Self::Loading { .. }
             | Self::NoProcess { .. } => FileState::Waiting,
             _ => FileState::Quarantined,
         }
@@ -97,7 +142,7 @@ impl RejectReason {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.is_not_ready() || refusal.is_just_created(),
-            Self::Resized { .. } => true,
+            Self::Resized { .. } | Self::OwnerChanged => true,
             // Unlinked between the listing and now.
             Self::Open(error) => error.kind() == io::ErrorKind::NotFound,
             _ => false,
@@ -121,10 +166,10 @@ pub(crate) enum Fault {
         /// Generation 2 now.
         generation2: u64,
     },
-    /// The file is shorter than the mapping.
+    /// The file is shorter than when its metadata was read.
     #[error("it was truncated from {expected} to {found} bytes")]
     Truncated {
-        /// The size when it was mapped.
+        /// The size then.
         expected: u64,
         /// The size now.
         found: u64,
@@ -132,6 +177,32 @@ pub(crate) enum Fault {
     /// The name is gone, or names another file.
     #[error("it was unlinked")]
     Unlinked,
+}
+
+impl Fault {
+    /// Whether the file has new metadata: it may be read again.
+    pub(crate) fn is_growth(self) -> bool {
+        matches!(self, Self::Generation { .. })
+    }
+}
+
+/// On which terms a file is opened, and what reading it has cost.
+pub(crate) struct Terms<'a> {
+    /// The limits on its metadata.
+    pub limits: Limits,
+    /// Whether a file with these contents may have this many bytes mapped.
+    pub allow: &'a dyn Fn(&Contents, u64) -> Result<(), RejectReason>,
+    /// What reading the metadata has cost, also if the file was rejected.
+    pub cost: Cost,
+}
+
+/// How many bytes of a file have to be mapped: up to the last one of a value.
+fn mapped_bytes(contents: &Contents) -> u64 {
+    let ends = contents.values.iter().map(|value| {
+        let text = value.string.map_or(0, |at| at + TEXT_BYTES as u64);
+        text.max(value.cell + 8).max(value.extra + 8)
+    });
+    ends.max().unwrap_or(0).max(layout::Header::BYTES as u64)
 }
 
 /// A file that is mapped and resolved.
@@ -144,7 +215,11 @@ pub(crate) struct Source {
     pub owner: u32,
     /// The generation of its metadata.
     pub generation: u64,
+    /// Bytes of memory that its metadata took when it was read.
+    pub metadata: u64,
     sentinel: bool,
+    /// The size of the file when its metadata was read.
+    file_len: u64,
     mapping: ReadMapping,
     plan: ValuePlan,
     process: Option<Arc<Process>>,
@@ -156,9 +231,12 @@ impl Source {
     /// # Errors
     ///
     /// Any [`RejectReason`].
-    pub(crate) fn open(path: &Path, limits: Limits) -> Result<(Self, Contents), RejectReason> {
+    pub(crate) fn open(
+        path: &Path,
+        terms: &mut Terms<'_>,
+    ) -> Result<(Self, Contents), RejectReason> {
         let file = directory::open(path).map_err(RejectReason::Open)?;
-        Self::resolve(file, None, limits)
+        Self::resolve(file, None, terms)
     }
 
     /// The same file, to be read again after its metadata changed.
@@ -166,26 +244,29 @@ impl Source {
     /// # Errors
     ///
     /// Any [`RejectReason`].
-    pub(crate) fn again(&self, limits: Limits) -> Result<(Self, Contents), RejectReason> {
+    pub(crate) fn again(&self, terms: &mut Terms<'_>) -> Result<(Self, Contents), RejectReason> {
         let file = self.file.try_clone().map_err(RejectReason::Open)?;
-        Self::resolve(file, self.process.clone(), limits)
+        Self::resolve(file, self.process.clone(), terms)
     }
 
     fn resolve(
         file: File,
         known: Option<Arc<Process>>,
-        limits: Limits,
+        terms: &mut Terms<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let metadata = file.metadata().map_err(RejectReason::Open)?;
-        let contents = Contents::read(&file, &limits)?;
-        let header = contents.header;
-        let mapping = ReadMapping::map(&file).map_err(RejectReason::Map)?;
-        let resized =
-            RejectReason::Resized { expected: header.file_len, found: mapping.len() as u64 };
+        let (contents, cost) = Contents::read_at_cost(&file, &terms.limits);
+        terms.cost = cost;
+        let contents = contents?;
+        let (header, needed) = (contents.header, mapped_bytes(&contents));
+        (terms.allow)(&contents, needed)?;
         // One that became longer is about to grow.
-        if header.file_len > mapping.len() as u64 {
+        let found = file.metadata().map_err(RejectReason::Open)?.len();
+        let resized = RejectReason::Resized { expected: header.file_len, found };
+        if header.file_len > found {
             return Err(resized);
         }
+        let mapping = ReadMapping::map_first(&file, needed).map_err(RejectReason::Map)?;
         let plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
@@ -201,13 +282,20 @@ impl Source {
             id: FileId::of(&metadata),
             owner: metadata.uid(),
             generation: header.generation,
+            metadata: cost.memory,
             sentinel: header.flags.contains(Flags::SENTINEL),
+            file_len: header.file_len,
             file,
             mapping,
             plan,
             process,
         };
         Ok((source, contents))
+    }
+
+    /// Bytes of address space that it takes.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.mapping.len() as u64
     }
 
     /// How many file descriptors it keeps.
@@ -258,7 +346,7 @@ impl Source {
             return Err(Fault::Unlinked);
         }
         // A longer file is about to grow: what is mapped stays valid.
-        let (expected, found) = (self.mapping.len() as u64, stat.st_size.cast_unsigned());
+        let (expected, found) = (self.file_len, stat.st_size.cast_unsigned());
         if found < expected {
             return Err(Fault::Truncated { expected, found });
         }

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use mmv_format::file::{FileError, PublishError};
 use mmv_format::layout::{MAX_SERIAL, Version};
+use pcp_types::printable;
 
 /// Why a registration or a publication failed, with the name that it is about.
 ///
@@ -14,7 +15,7 @@ use mmv_format::layout::{MAX_SERIAL, Version};
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be created, allocated, mapped, written or renamed.
-    #[error("{path}: {action}: {source}", path = path.display())]
+    #[error("{path}: {action}: {source}", path = printable::path(path))]
     Io {
         /// What failed.
         action: &'static str,
@@ -28,7 +29,7 @@ pub enum Error {
         "{path}: {holder} publishes this file and is running; end it first, use another name, a \
          file for each process (RegistryBuilder::per_process), or take its place \
          (RegistryBuilder::replace_running)",
-        path = path.display(),
+        path = printable::path(path),
         holder = process.map_or_else(
             || "a process of another PID namespace".to_owned(),
             |process| format!("process {process}"),
@@ -141,7 +142,7 @@ pub enum Error {
     },
     /// A registry that was made before a fork, used in the child: it is the
     /// parent's. The child makes one of its own, under another name.
-    #[error("{path} belongs to process {created}, which forked {found}", path = path.display())]
+    #[error("{path} belongs to process {created}, which forked {found}", path = printable::path(path))]
     Forked {
         /// The file.
         path: PathBuf,
@@ -151,7 +152,7 @@ pub enum Error {
         found: u32,
     },
     /// A registry for a forked child, requested in the process that has one.
-    #[error("{path} is of this process, which is no forked child", path = path.display())]
+    #[error("{path} is of this process, which is no forked child", path = printable::path(path))]
     NotForked {
         /// The file.
         path: PathBuf,
@@ -159,7 +160,7 @@ pub enum Error {
     /// A second registry for the program's statics.
     #[error(
         "the program's static metrics are in {path}: install one registry only",
-        path = path.display()
+        path = printable::path(path)
     )]
     AlreadyInstalled {
         /// The file of the first one.

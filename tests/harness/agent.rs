@@ -125,6 +125,13 @@ impl Agent {
         agent.archive()
     }
 
+    /// The host's directory of a scratch directory's archives, which has some.
+    pub(crate) fn host_directory(scratch: &Scratch) -> PathBuf {
+        let mut bases = Vec::new();
+        find_bases(&scratch.archives(), &mut bases);
+        bases.first().and_then(|base| base.parent()).expect("an archive").to_owned()
+    }
+
     /// Waits for it to end by itself, which must be a success.
     #[track_caller]
     pub(crate) fn ended(&mut self) {

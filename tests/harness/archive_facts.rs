@@ -57,7 +57,7 @@ pub(crate) fn so_far(archive: &Path) -> Option<Facts> {
 /// Prints some sections with our own command; what it complains about, if it fails.
 fn dump(archive: &Path, section: &[&str]) -> Result<String, String> {
     let mut command = Command::new(binaries::mmv_archive());
-    command.arg("dump").args(["-xxx", "-Z", "UTC"]).args(section).arg(archive);
+    command.args(["dump", "--raw-text", "-xxx", "-Z", "UTC"]).args(section).arg(archive);
     let output = command.output().expect("start mmv-archive");
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

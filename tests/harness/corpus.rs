@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::binaries::workspace;
-use super::skip;
+use super::own_archives;
 
 /// The corpus' directory of MMV files.
 #[derive(Debug, Clone)]
@@ -15,10 +14,9 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Finds it: in `$MMV_CORPUS`, else in `shared/corpus` next to the workspace.
-    /// `None`, with a message, where it is missing.
+    /// Finds it; `None`, with a message, where it is missing.
     pub(crate) fn find() -> Option<Self> {
-        directory("mmv").map(|mmv| Self { mmv })
+        test_corpus::directory("mmv").map(|mmv| Self { mmv })
     }
 
     /// Every good file: its name (without the suffix), path, and description.
@@ -64,34 +62,19 @@ impl Corpus {
     }
 }
 
-/// An archive of the corpus.
+/// An archive of the corpus, or one in its place.
 #[derive(Debug, Clone)]
 pub(crate) struct CorpusArchive {
     pub(crate) name: String,
     pub(crate) base: PathBuf,
 }
 
-/// Every good archive of the corpus; none, in the open, where it is not.
+/// Every good archive of the corpus; without it, a few that are written here.
 pub(crate) fn archives() -> Vec<CorpusArchive> {
-    let Some(directory) = directory("archives") else { return Vec::new() };
+    let Some(directory) = test_corpus::find("archives") else { return own_archives::all() };
     let manifest = read_json(&directory.join("MANIFEST.json"));
     let names = manifest.as_array().expect("a list").iter().map(|entry| text(&entry["name"]));
     names.map(|name| CorpusArchive { base: directory.join(&name), name }).collect()
-}
-
-/// A directory of the corpus.
-fn directory(name: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-    let asked_for = named.is_some();
-    let corpus = named.unwrap_or_else(|| workspace().join("../shared/corpus"));
-    let directory = corpus.join(name);
-    if directory.is_dir() {
-        return Some(directory);
-    }
-    assert!(!asked_for, "MMV_CORPUS is set, but there is no {}", directory.display());
-    // Never a failure: a checkout alone has no corpus, with or without PCP.
-    skip::report(&format!("no corpus at {} (set MMV_CORPUS)", corpus.display()));
-    None
 }
 
 fn read_json(path: &Path) -> Value {

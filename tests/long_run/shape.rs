@@ -3,38 +3,14 @@
 
 use pcp_archive::ValueType;
 
+use crate::harness::dice::Dice;
+
 /// How many programs there are.
 pub(super) const PROGRAMS: u64 = 50;
 /// The first of them never die and never change.
 pub(super) const STEADY: u64 = 5;
 /// These state their cluster; the others are given one.
 const EXPLICIT: std::ops::Range<u64> = 5..15;
-
-/// Random numbers that are the same for the same seed (splitmix64).
-#[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below another, which is small.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.roll() % end
-    }
-
-    pub(super) fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-}
 
 /// What a program publishes.
 #[derive(Debug, Clone, PartialEq)]

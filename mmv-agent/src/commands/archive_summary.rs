@@ -9,6 +9,7 @@ use std::path::Path;
 use mmv_chart::{Chart, Point};
 use pcp_archive::replay::{Replay, Sample, SelectedMetric, rate_between};
 use pcp_archive::{Archive, InDom, InstanceId, Semantics, Timestamp, Value};
+use pcp_types::printable;
 
 use quantiles::Quantiles;
 
@@ -44,7 +45,14 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
                 if rate.is_empty() { String::new() } else { metric.rate_units().to_string() };
             let units = metric.desc.units.to_string();
             let instance = row.instance_name();
-            lines.push([metric.name.clone(), instance, last, units, rate, rate_units]);
+            lines.push([
+                printable::line(&metric.name).into_owned(),
+                instance,
+                last,
+                units,
+                rate,
+                rate_units,
+            ]);
         }
     }
     push_table(&mut text, &lines, [false, false, true, false, true, false]);
@@ -141,7 +149,7 @@ fn instance_name(archive: &Archive, indom: Option<InDom>, id: Option<InstanceId>
     let listed = indom.and_then(|indom| archive.metadata().indom_at(indom, archive.end()));
     let listed = listed.unwrap_or_default();
     let instance = listed.iter().find(|instance| instance.id == id);
-    instance.map_or_else(|| id.to_string(), |instance| instance.name.to_string())
+    instance.map_or_else(|| id.to_string(), |instance| printable::line(&instance.name).into_owned())
 }
 
 /// A computed number: `0`, `0.683`, `12 345`.
@@ -155,7 +163,7 @@ fn number(value: f64) -> String {
 
 fn shown(value: &Value<'_>) -> String {
     match value {
-        Value::String(bytes) => format!("\"{}\"", String::from_utf8_lossy(bytes)),
+        Value::String(bytes) => format!("\"{}\"", printable::bytes(bytes)),
         Value::I64(n) => grouped(*n),
         Value::U64(n) => grouped(i64::try_from(*n).unwrap_or(i64::MAX)),
         other => other.as_f64().map_or_else(String::new, |n| n.to_string()),

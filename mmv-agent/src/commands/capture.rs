@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use pcp_archive::Timestamp;
 use pcp_archive::staging::Staging;
+use pcp_types::printable;
 
 use crate::control::capture_socket::socket;
 use crate::error::{EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO};
@@ -113,7 +114,7 @@ impl Captured {
 impl fmt::Display for Captured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { base, samples, values, bytes, span, left_out } = self;
-        let (base, megabytes) = (base.display(), *bytes as f64 / 1e6);
+        let (base, megabytes) = (printable::path(base), *bytes as f64 / 1e6);
         let [first, last] = [span.0, span.1].map(time_of);
         write!(
             out,

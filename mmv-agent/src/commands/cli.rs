@@ -1,5 +1,6 @@
 //! The command line: arguments in, exit status out.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,10 +11,12 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use pcp_types::printable;
 
 use super::recording::Recording;
 use super::{capture, demo, inspect};
 use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration, sockets};
+use crate::control::signals::HeldSignals;
 use crate::control::{status_socket, stderr_log};
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
 use crate::host::Host;
@@ -175,9 +178,15 @@ struct InspectOptions {
 
 /// Runs the command of these arguments, the first of which is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match Cli::try_parse_from(arguments) {
+    let mut held = HeldSignals::hold();
+    let parsed = Cli::try_parse_from(arguments);
+    if !matches!(parsed, Ok(Cli { command: Command::Run(_) })) {
+        // Children of other commands inherit the signal mask.
+        held.release();
+    }
+    match parsed {
         Ok(cli) => match cli.command {
-            Command::Run(invocation) => run_command(&invocation),
+            Command::Run(invocation) => run_command(&invocation, held),
             Command::CheckConfig(options) => check_command(options),
             Command::Status(options) => status_command(&options),
             Command::Capture(options) => capture_command(&options),
@@ -189,15 +198,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Help and version go to stdout and are no error. A closed stdout or stderr
             // leaves no way to report that.
-            let _ = error.print();
+            let text = error.to_string();
+            let _ = match printable::lines(text.as_bytes()) {
+                // With colors, on a terminal.
+                Cow::Borrowed(_) => error.print(),
+                Cow::Owned(shown) => io::stderr().write_all(&shown),
+            };
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
 }
 
-fn run_command(invocation: &Invocation) -> ExitCode {
+fn run_command(invocation: &Invocation, held: HeldSignals) -> ExitCode {
     stderr_log::start();
-    match run::run(invocation) {
+    match run::run(invocation, held) {
         Ok(_) => ExitCode::from(EXIT_OK),
         Err(error) => {
             tracing::error!("{error}");
@@ -212,12 +226,17 @@ fn check_command(options: CheckOptions) -> ExitCode {
     match invocation.settings() {
         Ok(settings) => {
             let files = [&invocation.config, &invocation.pmlogger_config].into_iter().flatten();
-            let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+            let files: Vec<_> = files.map(|file| printable::path(file).into_owned()).collect();
             for warning in settings.warnings() {
                 say(&format!("{}: warning: {warning}", files.join(", ")));
             }
             // With a closed stdout the exit status suffices.
-            let _ = writeln!(io::stdout(), "{}: valid: {}", files.join(", "), settings.summary());
+            let _ = writeln!(
+                io::stdout(),
+                "{}: valid: {}",
+                files.join(", "),
+                said(&settings.summary())
+            );
             ExitCode::from(EXIT_OK)
         }
         Err(error) => fail(&error, EXIT_CONFIG),
@@ -262,7 +281,7 @@ fn inspect_command(options: &InspectOptions) -> ExitCode {
         Err(error) => {
             let denied = error.kind() == io::ErrorKind::PermissionDenied;
             let code = if denied { EXIT_PERMISSION } else { EXIT_IO };
-            return fail(&format!("{}: {error}", file.display()), code);
+            return fail(&format!("{}: {error}", printable::path(&file)), code);
         }
     };
     let result = inspect::print(&report, options.json, &mut io::BufWriter::new(io::stdout()));
@@ -280,6 +299,7 @@ fn demo_command() -> ExitCode {
         Err(demo::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::from(EXIT_OK)
         }
+        Err(error @ demo::Error::Interrupted { signal }) => fail(&error, 128 + signal),
         Err(error) => fail(&error, EXIT_INTERNAL),
         Ok(()) => ExitCode::from(EXIT_OK),
     }
@@ -308,9 +328,15 @@ fn fail(error: &impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Lines of a message as they are printed.
+fn said(text: &str) -> String {
+    String::from_utf8_lossy(&printable::lines(text.as_bytes())).into_owned()
+}
+
 fn say(text: &impl Display) {
     // A closed stderr leaves no way to report that.
-    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+    let text = text.to_string();
+    let _ = writeln!(io::stderr(), "mmv-agent: {}", said(&text));
 }
 
 #[cfg(test)]

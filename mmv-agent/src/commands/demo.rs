@@ -10,9 +10,12 @@ mod shop;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mmv_chart::{Point, sparkline};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use super::archive_summary::{grouped, summarize};
@@ -46,18 +49,25 @@ pub(crate) enum Error {
     /// The archive cannot be read back.
     #[error(transparent)]
     Archive(#[from] pcp_archive::Error),
+    /// A signal ended it early.
+    #[error("interrupted; the directory of the demo is removed")]
+    Interrupted {
+        /// The signal.
+        signal: u8,
+    },
     /// There is no output to show it on.
     #[error("output: {0}")]
     Output(#[from] io::Error),
 }
 
 /// Shows it: progress on stderr, the result on stdout. The archive stays at
-/// the printed path, unless there is an error.
+/// the printed path, unless there is an error or a signal.
 ///
 /// # Errors
 ///
 /// Any [`Error`].
 pub(crate) fn demo() -> Result<(), Error> {
+    let received = received_signal()?;
     let scene = Scene::set()?;
     writeln!(
         io::stderr(),
@@ -72,15 +82,28 @@ pub(crate) fn demo() -> Result<(), Error> {
     let shop = Shop::open(&scene.mmv_dir)?;
     let destination = Destination::Base(scene.base.clone());
     let agent = run::start(&Settings::new(scene.mmv_dir.clone(), destination, INTERVAL))?;
-    watch(&shop, Progress::new())?;
+    watch(&shop, Progress::new(), &received)?;
     agent.stop()?;
     drop(shop);
+    if let Ok(signal @ 1..) = u8::try_from(received.load(Ordering::Relaxed)) {
+        return Err(Error::Interrupted { signal });
+    }
 
     let summary = summarize(&scene.base, "mmv.shop", &["requests.total", "queue.length"])?;
     let mut out = io::stdout().lock();
     writeln!(out, "{summary}")?;
     writeln!(out, "{}", Directions::here().text(scene.directory.path(), &scene.base))?;
     scene.keep()
+}
+
+/// Where the number of the signal that ends the demo will be; 0 until then.
+fn received_signal() -> io::Result<Arc<AtomicUsize>> {
+    let received = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        let number = usize::try_from(signal).unwrap_or_default();
+        signal_hook::flag::register_usize(signal, Arc::clone(&received), number)?;
+    }
+    Ok(received)
 }
 
 /// The directories of one showing, removed on drop.
@@ -113,12 +136,12 @@ impl Scene {
     }
 }
 
-/// Shows what goes on until the time is up.
-fn watch(shop: &Shop, mut progress: Progress) -> io::Result<()> {
+/// Shows what goes on until the time is up, or a signal was received.
+fn watch(shop: &Shop, mut progress: Progress, received: &AtomicUsize) -> io::Result<()> {
     let begun = Instant::now();
     let mut rates: Vec<Point> = Vec::new();
     let mut before = (0.0, shop.meters.requests.value());
-    while begun.elapsed() < LASTS {
+    while begun.elapsed() < LASTS && received.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(INTERVAL);
         let now = (begun.elapsed().as_secs_f64(), shop.meters.requests.value());
         rates.push((now.0, Some((now.1 - before.1) as f64 / (now.0 - before.0))));

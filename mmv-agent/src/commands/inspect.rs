@@ -13,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::libc;
+use pcp_types::printable;
 
 pub(crate) use report::Report;
 
@@ -36,8 +37,7 @@ pub(crate) fn inspect(path: &Path) -> io::Result<Report> {
 /// Those of `out`.
 pub(crate) fn print(report: &Report, json: bool, out: &mut impl Write) -> io::Result<()> {
     if json {
-        serde_json::to_writer(&mut *out, report)?;
-        writeln!(out)
+        writeln!(out, "{}", printable::json(&serde_json::to_string(report)?))
     } else {
         text::print(report, out)
     }

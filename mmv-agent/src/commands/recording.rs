@@ -18,6 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pcp_types::printable;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
@@ -173,7 +174,8 @@ fn code(status: ExitStatus) -> u8 {
 
 fn say(text: &str) {
     // A closed stderr leaves no way to report that.
-    let _ = writeln!(io::stderr(), "mmv-agent: {text}");
+    let text = printable::lines(text.as_bytes());
+    let _ = writeln!(io::stderr(), "mmv-agent: {}", String::from_utf8_lossy(&text));
 }
 
 #[cfg(test)]

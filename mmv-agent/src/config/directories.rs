@@ -14,6 +14,7 @@ use mmv_format::layout::{Header, MAGIC};
 use mmv_format::mmv_directory;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, geteuid};
+use pcp_types::printable;
 use tracing::warn;
 
 /// The status socket in the runtime directory that systemd sets up.
@@ -45,18 +46,18 @@ pub(crate) fn find_mmv_file(file: &Path) -> PathBuf {
 /// well.
 pub(crate) fn missing_mmv_file(file: &Path) -> String {
     let directory = mmv_dir();
-    let missing = format!("{}: no such file", file.display());
+    let missing = format!("{}: no such file", printable::path(file));
     if !is_name(file) {
         return missing;
     }
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = entries.map(|entry| printable::path(Path::new(&entry.file_name())).into_owned());
     let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     let more = if names.len() > LISTED { ", ..." } else { "" };
     names.truncate(LISTED);
     let there = if names.is_empty() { "which has none".to_owned() } else { names.join(", ") };
-    format!("{missing} here or in {}: {there}{more}", directory.display())
+    format!("{missing} here or in {}: {there}{more}", printable::path(&directory))
 }
 
 fn is_name(file: &Path) -> bool {

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use pcp_types::printable;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -12,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 #[non_exhaustive]
 pub(crate) enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: {source}", file.display())]
+    #[error("{}: {source}", printable::path(file))]
     Read {
         /// The file.
         file: PathBuf,
@@ -20,7 +21,7 @@ pub(crate) enum ConfigError {
         source: io::Error,
     },
     /// Something in it is wrong.
-    #[error("{}:{place}: {message}", file.display())]
+    #[error("{}:{place}: {message}", printable::path(file))]
     Wrong {
         /// The file.
         file: PathBuf,

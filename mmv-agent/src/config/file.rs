@@ -136,12 +136,22 @@ mod tests {
     fn keys_override_the_defaults() {
         let text = "mmv-dir = \"/m\"\narchive-dir = \"/a\"\ninterval = \"250ms\"\n\
                     [limits]\nqueue = \"1MB\"\nfiles = 7\nvalues = 8\nmetadata = \"9kB\"\n\
+                    metadata-total = \"10kB\"\nmapped = \"1GB\"\nshare = \"30%\"\ndisk-a-day = \"none\"\n\
                     [labels]\nsite = \"no\\\"rth\"\nrack = 4\nspare = false\n";
         let Settings { fixed, reloadable, .. } = read(text).unwrap();
         assert_eq!(fixed.mmv_dir, Path::new("/m"));
         assert_eq!(fixed.destination, Destination::Directory("/a".into()));
         assert_eq!(reloadable.interval, Duration::from_millis(250));
-        let limits = Limits { queue_bytes: 1_000_000, files: 7, values: 8, metadata_bytes: 9_000 };
+        let limits = Limits {
+            queue_bytes: 1_000_000,
+            files: 7,
+            values: 8,
+            metadata_bytes: 9_000,
+            metadata_total: 10_000,
+            mapped: 1_000_000_000,
+            share: 30,
+            disk_a_day: None,
+        };
         assert_eq!(reloadable.limits, limits);
         let labels: Vec<(&str, &str)> =
             reloadable.labels.iter().map(|(name, json)| (name.as_str(), json.as_str())).collect();
@@ -349,19 +359,30 @@ mod tests {
             groups: reloadable.groups.clone(),
             flight_recorder: reloadable.flight_recorder.clone(),
             labels: reloadable.labels.clone(),
+            owners: reloadable.owners.clone(),
             ..ReloadableSettings::default()
         };
+        assert_eq!(reloadable.owners.by_user.len(), 1);
         assert_eq!(reloadable, expected);
     }
 
     #[test]
     fn the_example_has_every_key() {
         let example: toml::Table = example().parse().unwrap();
-        for table in ["", "[group]", "rotation", "retention", "compression", "limits", "hindsight"]
-        {
+        for table in [
+            "",
+            "[group]",
+            "rotation",
+            "retention",
+            "compression",
+            "limits",
+            "owner.4711",
+            "hindsight",
+        ] {
             let found = match table {
                 "" => &example,
                 "[group]" => example["group"][0].as_table().unwrap(),
+                "owner.4711" => example["owner"]["4711"].as_table().unwrap(),
                 table => example[table].as_table().unwrap(),
             };
             let known = known_keys(table);

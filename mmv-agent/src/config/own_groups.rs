@@ -22,9 +22,9 @@ const RARE: [&str; 7] = [
 ];
 
 impl Settings {
-    /// The groups of the agent's own metrics: what shows losses each minute, the rest each
-    /// ten minutes, or with each sample if these are rarer. Together they need less than
-    /// 2 MB a day. None if they are not published.
+    /// The groups of the agent's own metrics. Those that show losses are logged every minute,
+    /// the others every ten minutes, or with each sample if samples are rarer. Together they
+    /// need less than 2 MB a day. There are no groups if the metrics are not published.
     pub(crate) fn own_groups(&self) -> Vec<Group> {
         if !self.fixed.own_metrics {
             return Vec::new();

@@ -12,6 +12,8 @@ use pcp_types::{InstanceId, names};
 use serde::{Deserialize, Serialize};
 
 use super::directories;
+use super::owners::OwnersLimits;
+use super::pins::Pins;
 use super::values::{self, SyncPolicy};
 
 /// Everything a run of the agent depends on.
@@ -73,6 +75,9 @@ pub(crate) struct ReloadableSettings {
     pub compression: CompressionPolicy,
     /// What the agent may use.
     pub limits: Limits,
+    /// What the files of some users may use.
+    #[serde(rename = "owner")]
+    pub owners: OwnersLimits,
     /// The flight recorder; `None`: off.
     #[serde(rename = "hindsight")]
     pub flight_recorder: Option<FlightRecorderSettings>,
@@ -86,6 +91,13 @@ pub(crate) struct ReloadableSettings {
     /// `None`: never.
     #[serde(deserialize_with = "values::interval_or_none")]
     pub remove_dead_after: Option<Duration>,
+    /// Which users may have which names.
+    #[serde(rename = "names")]
+    pub pins: Pins,
+    /// Names, clusters and instance domains are given up after this long without a file of
+    /// their user that has them; `None`: never.
+    #[serde(deserialize_with = "values::interval_or_none")]
+    pub release_names_after: Option<Duration>,
 }
 
 /// Metrics that are logged together.
@@ -226,6 +238,19 @@ pub(crate) struct Limits {
     /// Bytes of metadata that one of them may have.
     #[serde(rename = "metadata", deserialize_with = "values::size")]
     pub metadata_bytes: u64,
+    /// Bytes of metadata that they may have together.
+    #[serde(deserialize_with = "values::size")]
+    pub metadata_total: u64,
+    /// Bytes of them that may be mapped, from the start of each to its last value.
+    #[serde(deserialize_with = "values::size")]
+    pub mapped: u64,
+    /// How much of each of these limits the files of one user may use, in percent.
+    #[serde(deserialize_with = "values::percent")]
+    pub share: u8,
+    /// Bytes of records of one user's files that are logged in a day, in terms of what they
+    /// take after compression; `None`: that share of [`Retention::size`].
+    #[serde(deserialize_with = "values::size_or_none")]
+    pub disk_a_day: Option<u64>,
 }
 
 /// The flight recorder: samples in memory, taken more often than those of archives.
@@ -285,10 +310,13 @@ impl Default for ReloadableSettings {
             retention: Retention::default(),
             compression: CompressionPolicy::default(),
             limits: Limits::default(),
+            owners: OwnersLimits::default(),
             flight_recorder: None,
             labels: BTreeMap::new(),
             mark_on_restart: false,
             remove_dead_after: None,
+            pins: Pins::default(),
+            release_names_after: Some(Duration::from_secs(14 * 86_400)),
         }
     }
 }
@@ -319,6 +347,10 @@ impl Default for Limits {
             files: 10_000,
             values: 5_000_000,
             metadata_bytes: 256_000_000,
+            metadata_total: 256_000_000,
+            mapped: 8_000_000_000,
+            share: 50,
+            disk_a_day: Some(5_000_000_000),
         }
     }
 }

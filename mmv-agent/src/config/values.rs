@@ -148,6 +148,20 @@ pub(super) fn size_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
     or_none(from, parse_size)
 }
 
+/// A number of bytes where there may be no key.
+pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    size(from).map(Some)
+}
+
+/// A part of something, such as "50%".
+pub(super) fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+    parsed(from, |text| {
+        let number = text.strip_suffix('%').and_then(|number| number.parse().ok());
+        let number = number.filter(|percent| (1..=100).contains(percent));
+        number.ok_or_else(|| format!("\"{text}\" is not a percentage from \"1%\" to \"100%\""))
+    })
+}
+
 /// 2 or 3.
 pub(super) fn archive_version<'de, D: Deserializer<'de>>(from: D) -> Result<Version, D::Error> {
     let number = u32::deserialize(from)?;

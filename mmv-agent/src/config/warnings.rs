@@ -24,7 +24,7 @@ impl Settings {
         warnings
     }
 
-    /// The same about groups, which can change while an agent runs.
+    /// The same about groups and users, which can change while an agent runs.
     pub(crate) fn group_warnings(&self) -> Vec<String> {
         let groups = &self.reloadable.groups;
         let shadowed = groups.iter().enumerate().filter_map(|(at, group)| {
@@ -38,7 +38,8 @@ impl Settings {
                 if named.len() == 1 { "s" } else { "" },
             ))
         });
-        shadowed.collect()
+        let reloadable = &self.reloadable;
+        shadowed.chain(reloadable.pins.warnings()).chain(reloadable.owners.warnings()).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use crossbeam::channel::Sender;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tracing::error;
@@ -14,7 +15,32 @@ use crate::config::Invocation;
 use crate::sampling::Command;
 use crate::telemetry::notify;
 
-/// Starts the thread "signals":
+/// Signals whose default action would end an agent that has no handlers yet.
+const HELD: [Signal; 3] = [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// HUP, USR1 and USR2 wait until this is released, which restores the signal mask that the
+/// process was started with. Threads inherit the mask, so hold them before there are any.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct HeldSignals {
+    before: Option<SigSet>,
+}
+
+impl HeldSignals {
+    /// Holds them in this thread.
+    pub(crate) fn hold() -> Self {
+        let held: SigSet = HELD.into_iter().collect();
+        // Fails for no set of valid signals.
+        Self { before: held.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    }
+
+    /// Delivers those that wait.
+    pub(crate) fn release(&mut self) {
+        let _ = self.before.take().map(|before| before.thread_set_mask());
+    }
+}
+
+/// Starts the thread "signals", and releases the signals that were held until now:
 ///
 /// | signal | effect |
 /// |---|---|
@@ -29,9 +55,14 @@ use crate::telemetry::notify;
 /// # Errors
 ///
 /// From the system, when a handler or the thread cannot be set up.
-pub(crate) fn listen(invocation: Invocation, commands: Sender<Command>) -> io::Result<()> {
+pub(crate) fn listen(
+    mut held: HeldSignals,
+    invocation: Invocation,
+    commands: Sender<Command>,
+) -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])?;
+    held.release();
     thread::Builder::new().name("signals".into()).spawn(move || {
         let mut stopping = false;
         for signal in signals.forever() {

@@ -7,6 +7,7 @@
 use std::env;
 use std::fmt;
 
+use pcp_types::printable;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -66,14 +67,8 @@ where
         writer.write_str(self.prefix(*event.metadata().level()))?;
         let mut line = String::new();
         context.field_format().format_fields(Writer::new(&mut line), event)?;
-        // Names come from files of any process: a control character must not begin a line.
-        for character in line.chars() {
-            if character.is_control() {
-                write!(writer, "{}", character.escape_default())?;
-            } else {
-                writer.write_char(character)?;
-            }
-        }
+        // Names come from files of any process: they must not begin a line.
+        writer.write_str(&printable::line(&line))?;
         writeln!(writer)
     }
 }
@@ -128,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_name_cannot_begin_a_line_of_its_own() {
-        let name = "a\n<3>disk full\x1b[2J";
+        let name = "a\n<3>disk full\x1b[2J\u{9b}0m\u{202e}";
         let logged = logged(true, || tracing::info!(file = %name, "refused"));
-        assert_eq!(logged.matches('\n').count(), 1);
-        assert!(!logged.contains('\x1b'));
+        let expected = "<6>refused file=a\\x0a<3>disk full\\x1b[2J\\xc2\\x9b0m\\xe2\\x80\\xae\n";
+        assert_eq!(logged, expected);
     }
 
     #[test]

@@ -3,13 +3,14 @@
 //! inotify reports that something changed; a listing shows what. Events can be lost
 //! (the directory did not exist yet, was replaced, or is on a network file system), so
 //! the directory is also listed every [`SAFETY_SCAN`], and at each look while there is
-//! no watch. No thread waits for events: they are drained at each tick.
+//! no watch.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,12 @@ impl Directory {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Readable when the directory has changed; `None` while changes show in listings
+    /// only.
+    pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(AsFd::as_fd)
     }
 
     /// The contents of the directory, if they may have changed since the last look;
@@ -134,7 +141,9 @@ fn list(path: &Path) -> io::Result<Listing> {
         // An entry that has gone since is not there.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() {
-            listing.files.push(Listed { name, id: FileId::of(&metadata) });
+            let (id, owner) = (FileId::of(&metadata), metadata.uid());
+            let bytes = metadata.blocks().saturating_mul(512);
+            listing.files.push(Listed { name, id, owner, bytes });
         } else {
             listing.others.push((name, kind(&metadata)));
         }

@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime};
 /// The first pause before a file that was refused is tried again; doubled at
 /// each further try.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The same before a file is tried again that is being written.
+const SHORT_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -42,6 +44,10 @@ pub(crate) struct Listed {
     pub name: OsString,
     /// The file it names.
     pub id: FileId,
+    /// The user who owns the file.
+    pub owner: u32,
+    /// Bytes that it takes on disk or in memory, without holes.
+    pub bytes: u64,
 }
 
 /// What a listing shows of a file that was in the one before.
@@ -100,10 +106,14 @@ impl Retry {
 pub(crate) struct Entry {
     /// Which file it is.
     pub id: FileId,
+    /// The user who owns it.
+    pub owner: u32,
     /// Whether it is harvested.
     pub state: FileState,
     /// How long it has been in that state, for that reason.
     pub since: Duration,
+    /// Bytes that it took when it was listed first.
+    bytes: u64,
     retry: Retry,
 }
 
@@ -131,14 +141,19 @@ impl FileTable {
             }
             stays
         });
-        for Listed { name, id } in listing {
-            match self.entries.get(name) {
-                Some(known) if known.id == *id => continue,
+        for Listed { name, id, owner, bytes } in listing {
+            match self.entries.get_mut(name) {
+                Some(known) if known.id == *id => {
+                    known.owner = *owner;
+                    continue;
+                }
                 Some(_) => changes.push(Change::Replaced(name.clone())),
                 None => {}
             }
             let (state, retry) = (FileState::Waiting, Retry::first());
-            self.entries.insert(name.clone(), Entry { id: *id, state, since: now, retry });
+            let (id, owner, bytes) = (*id, *owner, *bytes);
+            let entry = Entry { id, owner, state, since: now, bytes, retry };
+            self.entries.insert(name.clone(), entry);
         }
         changes
     }
@@ -150,6 +165,19 @@ impl FileTable {
         {
             (entry.state, entry.since, entry.retry) = (FileState::Harvested, now, Retry::first());
         }
+    }
+
+    /// Notes that the file is being written, as [`wait`](Self::wait), with shorter pauses
+    /// at first.
+    pub(crate) fn wait_shortly(&mut self, name: &OsStr, reason: &str, now: Duration) -> u32 {
+        let tries = self.wait(name, FileState::Waiting, reason, now);
+        if tries == 1
+            && let Some(entry) = self.entries.get_mut(name)
+        {
+            entry.retry.pause = SHORT_PAUSE;
+            entry.retry.due = now + SHORT_PAUSE;
+        }
+        tries
     }
 
     /// Notes that the file cannot be harvested for now. It is due again after a pause
@@ -188,11 +216,22 @@ impl FileTable {
         self.entries.iter().map(|(name, entry)| (name.as_os_str(), entry))
     }
 
-    /// The files that are not harvested and whose pause is over.
-    pub(crate) fn due(&self, now: Duration) -> Vec<OsString> {
-        let waiting = self.iter().filter(|(_, entry)| entry.state != FileState::Harvested);
-        let due = waiting.filter(|(_, entry)| entry.retry.due <= now);
-        due.map(|(name, _)| name.to_owned()).collect()
+    /// The files that are not harvested and whose pause is over, with the bytes that they
+    /// take: small ones first, which wait for no large one.
+    pub(crate) fn due(&self, now: Duration) -> Vec<(OsString, u64)> {
+        let due = self.waiting().filter(|(_, entry)| entry.retry.due <= now);
+        let mut due: Vec<_> = due.map(|(name, entry)| (name.to_owned(), entry.bytes)).collect();
+        due.sort_by_key(|(_, bytes)| *bytes);
+        due
+    }
+
+    /// When the pause of the next file is over; `None` if all are harvested.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.waiting().map(|(_, entry)| entry.retry.due).min()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = (&OsStr, &Entry)> {
+        self.iter().filter(|(_, entry)| entry.state != FileState::Harvested)
     }
 }
 
@@ -202,12 +241,18 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn due(table: &FileTable, now: Duration) -> Vec<OsString> {
+        table.due(now).into_iter().map(|(name, _)| name).collect()
+    }
+
     fn listed(entries: &[(&str, u64)]) -> Vec<Listed> {
         entries
             .iter()
             .map(|&(name, inode)| Listed {
                 name: name.into(),
                 id: FileId { device: 1, inode, born: None },
+                owner: 1000,
+                bytes: 4096,
             })
             .collect()
     }
@@ -216,7 +261,7 @@ mod tests {
     fn files_appear_are_replaced_and_vanish() {
         let mut table = FileTable::default();
         assert_eq!(table.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO), []);
-        assert_eq!(table.due(Duration::ZERO), ["a", "b"]);
+        assert_eq!(due(&table, Duration::ZERO), ["a", "b"]);
         assert_eq!(table.compare(&listed(&[("a", 1), ("b", 2)]), Duration::ZERO), []);
         assert_eq!(
             table.compare(&listed(&[("b", 3)]), Duration::ZERO),
@@ -231,10 +276,10 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut pauses = Vec::new();
         for _ in 0..11 {
-            assert_eq!(table.due(now), [OsString::from("a")]);
+            assert_eq!(due(&table, now), [OsString::from("a")]);
             table.wait(OsStr::new("a"), FileState::Quarantined, "bad", now);
             let start = now;
-            while table.due(now).is_empty() {
+            while due(&table, now).is_empty() {
                 now += FIRST_PAUSE;
             }
             pauses.push(now.saturating_sub(start).as_millis());
@@ -251,7 +296,7 @@ mod tests {
         assert_eq!(table.wait(name, FileState::Quarantined, "bad", SECOND), 2);
         assert_eq!(table.wait(name, FileState::Quarantined, "worse", SECOND), 1);
         table.set_harvested(name, SECOND);
-        assert!(table.due(100 * SECOND).is_empty());
+        assert!(due(&table, 100 * SECOND).is_empty());
         assert_eq!(table.get(name).unwrap().since, SECOND);
         assert_eq!(table.wait(name, FileState::Quarantined, "worse", SECOND), 1);
         assert_eq!(table.wait(OsStr::new("b"), FileState::Quarantined, "bad", SECOND), 0);
@@ -275,12 +320,39 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_being_written_is_tried_again_soon() {
+        let mut table = FileTable::default();
+        table.compare(&listed(&[("a", 1)]), Duration::ZERO);
+        let (name, mut now, mut pauses) = (OsStr::new("a"), Duration::ZERO, Vec::new());
+        for tries in 1..=6 {
+            assert_eq!(table.wait_shortly(name, "being written", now), tries);
+            pauses.push(table.next_due().unwrap().saturating_sub(now).as_millis());
+            now = table.next_due().unwrap();
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160]);
+    }
+
+    #[test]
+    fn small_files_are_tried_before_large_ones() {
+        let mut table = FileTable::default();
+        let mut listing = listed(&[("a", 1), ("b", 2), ("c", 3)]);
+        listing[0].bytes = 100_000_000;
+        table.compare(&listing, Duration::ZERO);
+        assert_eq!(due(&table, Duration::ZERO), ["b", "c", "a"]);
+        assert_eq!(table.next_due(), Some(Duration::ZERO));
+        for name in ["a", "b", "c"] {
+            table.set_harvested(OsStr::new(name), SECOND);
+        }
+        assert_eq!(table.next_due(), None);
+    }
+
+    #[test]
     fn a_replaced_file_is_due_at_once() {
         let mut table = FileTable::default();
         table.compare(&listed(&[("a", 1)]), Duration::ZERO);
         table.wait(OsStr::new("a"), FileState::Quarantined, "bad", 10 * SECOND);
         table.compare(&listed(&[("a", 2)]), Duration::ZERO);
-        assert_eq!(table.due(10 * SECOND), [OsString::from("a")]);
+        assert_eq!(due(&table, 10 * SECOND), [OsString::from("a")]);
     }
 
     #[test]
@@ -291,10 +363,10 @@ mod tests {
         table.compare(&listing, Duration::ZERO);
         table.wait(OsStr::new("a"), FileState::Quarantined, "bad", 10 * SECOND);
         assert_eq!(table.compare(&listing, Duration::ZERO), []);
-        assert!(table.due(10 * SECOND).is_empty());
+        assert!(due(&table, 10 * SECOND).is_empty());
         listing[0].id.born = Some(SystemTime::UNIX_EPOCH + SECOND);
         assert_eq!(table.compare(&listing, Duration::ZERO), [Change::Replaced("a".into())]);
-        assert_eq!(table.due(10 * SECOND), [OsString::from("a")]);
+        assert_eq!(due(&table, 10 * SECOND), [OsString::from("a")]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ impl Watcher {
     /// The directory.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Readable when the directory has changed, if it is under watch.
+    pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.directory.watch()
     }
 
     /// Updates the table if the directory may have changed.

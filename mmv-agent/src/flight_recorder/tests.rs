@@ -37,7 +37,7 @@ fn flight_recorder(span: Duration, memory: usize, counters: u32) -> FlightRecord
     let mut flight_recorder =
         FlightRecorder::new(FlightRecorderSettings { interval, span, memory, metrics: Vec::new() });
     let (layout, catalog) = layout(1, counters);
-    let chosen = flight_recorder.choose(&layout, &catalog);
+    let chosen = choose(&flight_recorder.settings.metrics, &layout, &catalog);
     flight_recorder.lay_out(chosen, &catalog, 2);
     flight_recorder
 }
@@ -177,7 +177,7 @@ fn only_what_is_wanted_is_read_and_kept() {
     let settings = FlightRecorderSettings { metrics: vec!["mmv.o*".into()], ..Default::default() };
     let mut flight_recorder = FlightRecorder::new(settings);
     let (layout, catalog) = layout(1, 5);
-    let chosen = flight_recorder.choose(&layout, &catalog);
+    let chosen = choose(&flight_recorder.settings.metrics, &layout, &catalog);
     flight_recorder.lay_out(chosen, &catalog, 2);
     assert_eq!((flight_recorder.needs(0), flight_recorder.needs(1)), (false, true));
     sample(&mut flight_recorder, 5, 1..4);

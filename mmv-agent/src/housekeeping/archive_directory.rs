@@ -10,7 +10,8 @@ use std::time::SystemTime;
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
-/// The suffix of an incomplete compressed file.
+/// The suffix of an incomplete compressed file, and of the metadata of an archive that has
+/// no record yet.
 const UNFINISHED: &str = ".unfinished";
 /// The suffix of metadata that a repair in place has written: with it the new archive
 /// is complete.
@@ -176,27 +177,29 @@ fn remove(file: &Path) -> io::Result<()> {
 }
 
 /// Files that a killed agent left: incomplete compressed volumes, plain volumes that are
-/// there compressed as well, and files of archives that were being deleted, their
+/// there compressed as well, and files of archives that were being made or deleted, their
 /// metadata last.
 pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
-    let mut deleting = Vec::new();
+    // Metadata of archives that were being made or deleted.
+    let mut without = Vec::new();
     for directory in directories(directory) {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            if name.strip_suffix(UNFINISHED).and_then(member).is_some() {
-                left.push(entry.path());
-            } else if let Some((stem, Kind::Metadata, _)) =
-                name.strip_suffix(DELETING).and_then(member)
-            {
-                deleting.push((directory.join(stem), entry.path()));
+            let unfinished = name.strip_suffix(UNFINISHED);
+            match unfinished.or_else(|| name.strip_suffix(DELETING)).and_then(member) {
+                Some((stem, Kind::Metadata, false)) => {
+                    without.push((directory.join(stem), entry.path()));
+                }
+                Some(_) if unfinished.is_some() => left.push(entry.path()),
+                _ => {}
             }
         }
     }
     for found in archives(directory)? {
-        let is_deleted = deleting.iter().any(|(base, _)| *base == found.base);
-        if is_deleted && !found.has_metadata() {
+        let is_left = without.iter().any(|(base, _)| *base == found.base);
+        if is_left && !found.has_metadata() {
             left.extend(found.members.into_iter().map(|member| member.path));
             continue;
         }
@@ -206,7 +209,7 @@ pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
         });
         left.extend(twice.map(|plain| plain.path.clone()));
     }
-    left.extend(deleting.into_iter().map(|(_, metadata)| metadata));
+    left.extend(without.into_iter().map(|(_, metadata)| metadata));
     Ok(left)
 }
 
@@ -321,7 +324,11 @@ mod tests {
                 "20231115.22.13.meta.deleting",
                 "20231117.22.13.0",
                 "20231117.22.13.index",
+                "20231118.22.13.0",
+                "20231118.22.13.index",
+                "20231118.22.13.meta.unfinished",
                 "mine.meta.deleting",
+                "mine.meta.unfinished",
                 "20231116.22.13.0",
                 "20231116.22.13.in-place-whole.meta",
                 "mine.0.xz.unfinished",
@@ -336,6 +343,9 @@ mod tests {
             "20231115.22.13.0",
             "20231115.22.13.index",
             "20231115.22.13.meta.deleting",
+            "20231118.22.13.0",
+            "20231118.22.13.index",
+            "20231118.22.13.meta.unfinished",
         ];
         assert_eq!(left, expected.map(|name| dir.path().join(name)));
     }

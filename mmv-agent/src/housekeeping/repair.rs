@@ -7,7 +7,7 @@ use std::path::Path;
 
 use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::repair::{reindex, repair_in_place};
-use pcp_archive::{Archive, Error};
+use pcp_archive::{Archive, Error, has_data};
 
 use super::archive_directory::{Found, Kind, is_being_repaired};
 
@@ -22,6 +22,8 @@ pub(super) enum Outcome {
     Repaired,
     /// It has no records.
     Empty,
+    /// It has records, and another program removed its metadata.
+    Bare,
 }
 
 /// Repairs an archive if necessary.
@@ -31,6 +33,14 @@ pub(super) enum Outcome {
 /// Those of [`repair_in_place`].
 pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
     let base = &found.base;
+    if !is_being_repaired(base) {
+        if !has_data(base)? {
+            return Ok(Outcome::Empty);
+        }
+        if !found.has_metadata() {
+            return Ok(Outcome::Bare);
+        }
+    }
     if found.ends_compressed() {
         return Ok(Outcome::WasClosed);
     }

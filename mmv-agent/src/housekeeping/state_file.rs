@@ -4,7 +4,10 @@
 //! |---|---|
 //! | clusters of files | a metric keeps its PMID, so archives of different days can be merged |
 //! | items of clusters | the same, after a program was rebuilt |
+//! | owners of names | nobody takes the names of a program that restarts |
 //! | process and sequence number in prologues | archives join without a mark where only time was lost |
+//! | the name of the newest archive | no name is given twice |
+//! | the clock of retention | a wall clock that jumped deletes nothing at once |
 //! | the harvested files | detects a file that was replaced while no agent ran |
 //! | the processes of files | another process with the same number does not revive a file |
 //!
@@ -21,8 +24,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use super::retention_clock::ClockState;
 use crate::discovery::{FileId, FileName, Producer};
-use crate::metadata::{FileCluster, ItemAllocators};
+use crate::metadata::{FileCluster, ItemAllocators, Owners};
 
 /// The format of the file; no other is read.
 const FORMAT: u32 = 1;
@@ -102,6 +106,9 @@ pub(crate) struct Memory {
     /// The producers of existing files that are or were harvested.
     #[serde(default)]
     pub fed: Vec<FileProducer>,
+    /// Who owns which names.
+    #[serde(default)]
+    pub owners: Owners,
 }
 
 /// The contents of the file.
@@ -112,6 +119,12 @@ pub(crate) struct State {
     boot: String,
     /// The server in prologues.
     pub server: Server,
+    /// The last name that was given to an archive, below the host's directory.
+    #[serde(default)]
+    pub newest_archive: Option<String>,
+    /// The clock by which archives become too old.
+    #[serde(default)]
+    pub retention_clock: Option<ClockState>,
     /// What the sampler remembers.
     pub memory: Memory,
 }
@@ -173,6 +186,29 @@ impl Store {
     /// What the sampler remembers.
     pub(crate) fn memory(&self) -> Memory {
         self.lock().state.memory.clone()
+    }
+
+    /// The last name that was given to an archive.
+    pub(crate) fn newest_archive(&self) -> Option<String> {
+        self.lock().state.newest_archive.clone()
+    }
+
+    /// The clock by which archives become too old.
+    pub(crate) fn retention_clock(&self) -> Option<ClockState> {
+        self.lock().state.retention_clock.clone()
+    }
+
+    /// Remembers that clock. Returns after the state is on disk.
+    pub(crate) fn set_retention_clock(&self, clock: ClockState) {
+        self.update(|state| state.retention_clock = Some(clock));
+    }
+
+    /// Remembers the name of a new archive. Returns after the state is
+    /// on disk.
+    pub(crate) fn name_archive(&self, newest: Option<String>) {
+        if newest.is_some() {
+            self.update(|state| state.newest_archive = newest);
+        }
     }
 
     /// Counts a loss that no mark shows: the next archive is not joined with those before
@@ -265,7 +301,13 @@ mod tests {
 
     fn memory() -> Memory {
         let name = |bytes: &[u8]| FileName(OsStr::from_bytes(bytes).to_owned());
-        let cluster = |file, requested, cluster| FileCluster { file, requested, cluster, seen: 7 };
+        let cluster = |file, requested, cluster| FileCluster {
+            file,
+            requested,
+            cluster,
+            seen: 7,
+            owner: Some(1),
+        };
         let id = FileId { device: 1, inode: 2, born: Some(SystemTime::UNIX_EPOCH) };
         Memory {
             clusters: vec![cluster(name(b"app"), 0, 1), cluster(name(b"\xff\n"), 321, 2)],
@@ -276,6 +318,10 @@ mod tests {
                 id,
                 Producer { pid: 5, generation: 6, started: 7, ended: true },
             )],
+            owners: serde_json::from_str(
+                "{\"names\": {\"mmv.app\": {\"owner\": 8, \"absent\": 9}}}",
+            )
+            .unwrap(),
         }
     }
 

@@ -28,9 +28,12 @@ use tracing::{info, warn};
 use super::archive_directory::{self, Found, Kind, Member};
 use super::repair::{self, Outcome};
 use super::retention::{self, Closed};
+use super::retention_clock::RetentionClock;
 use super::{Memory, Store};
 use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
 use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
+use crate::lock::Lock;
+use crate::moment::Moment;
 use crate::telemetry::{SharedStatus, micros};
 
 /// How often archives are looked at, and state without new PMIDs is saved: what is lost
@@ -41,6 +44,14 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Compression lags behind if this many volumes wait for it.
 const BACKLOG: usize = 10;
 const LAGS: &str = "compression lags behind";
+
+/// How often archives are looked at while a volume is being compressed.
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the clock of retention is saved.
+const CLOCK_SAVED: Duration = Duration::from_secs(3_600);
+const JUMPED: &str = "the clock was set forward: archives are not deleted for their age by the \
+    new time until the agent has run for retention.age";
 
 /// Nothing more can be deleted.
 const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
@@ -55,6 +66,8 @@ pub(crate) enum Task {
     Remember(LatestMemory),
     /// A volume or an archive was closed.
     Closed,
+    /// Repair this archive, of which another program has changed a file.
+    Repair(PathBuf),
     /// Remove these files.
     Remove(Vec<DeadFile>),
     /// Follow other rules.
@@ -123,6 +136,17 @@ pub(crate) struct Housekeeper {
     logged: BTreeSet<String>,
     /// Volumes that cannot be compressed.
     incompressible: BTreeSet<PathBuf>,
+    /// Archives that wait for their repair.
+    broken: Vec<PathBuf>,
+    begun: Duration,
+    clock: RetentionClock,
+    /// When the clock was last saved, and with how many jumps.
+    clock_saved: Option<(Duration, usize)>,
+    /// The archive of which a volume is being compressed, and whether retention wants to
+    /// delete it.
+    compressing: Option<(PathBuf, bool)>,
+    /// Held until this thread ends, which is the last one.
+    lock: Option<Lock>,
 }
 
 impl Housekeeper {
@@ -134,6 +158,8 @@ impl Housekeeper {
         directory: Option<PathBuf>,
         rules: Rules,
     ) -> Self {
+        let clock = store.retention_clock();
+        let clock = clock.as_ref().map(RetentionClock::resume).unwrap_or_default();
         Self {
             store,
             shared,
@@ -144,7 +170,18 @@ impl Housekeeper {
             spans: BTreeMap::new(),
             logged: BTreeSet::new(),
             incompressible: BTreeSet::new(),
+            broken: Vec::new(),
+            begun: since_boot(),
+            clock,
+            clock_saved: None,
+            compressing: None,
+            lock: None,
         }
+    }
+
+    /// Holds the lock on the directory as well.
+    pub(crate) fn with_lock(self, lock: Option<Lock>) -> Self {
+        Self { lock, ..self }
     }
 
     /// What earlier runs left behind. Call this before this run creates files:
@@ -175,13 +212,30 @@ impl Housekeeper {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.save();
-            self.tidy(Timestamp::now());
+            self.renew_lock();
+            self.repair_broken();
+            self.tidy(self.now());
             while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
-                self.tidy(Timestamp::now());
+                self.tidy(self.now());
             }
             last = Some(Instant::now());
         }
         self.save();
+        self.repair_broken();
+    }
+
+    fn renew_lock(&mut self) {
+        if let Some(Err(error)) = self.lock.as_mut().map(Lock::renew) {
+            self.warn_once(&error.to_string());
+        }
+    }
+
+    /// Repairs archives of this run that another program has damaged.
+    pub(crate) fn repair_broken(&mut self) {
+        let broken = std::mem::take(&mut self.broken);
+        if let Some(directory) = self.directory.as_deref().filter(|_| !broken.is_empty()) {
+            repair_all(directory, &broken);
+        }
     }
 
     /// Performs a task. State with new PMIDs is saved at once.
@@ -189,6 +243,8 @@ impl Housekeeper {
         match task {
             Task::Closed => {}
             Task::Change(rules) => self.rules = rules,
+            // A volume of it may be the one that is being compressed.
+            Task::Repair(base) => self.broken.push(base),
             Task::Remove(files) => files.into_iter().for_each(|file| self.remove(file)),
             Task::Remember(latest) => {
                 let Some(memory) = latest.take() else { return };
@@ -236,28 +292,11 @@ impl Housekeeper {
                 Err(error) => warn!(%file, %error, "cannot be removed"),
             }
         }
-        let found = archive_directory::archives(&directory).unwrap_or_default();
-        for found in found.iter().filter(|found| leftovers.archives.contains(&found.base)) {
-            let archive = found.base.display();
-            if !found.has_metadata() && !archive_directory::is_being_repaired(&found.base) {
-                warn!(%archive, "kept: another program removed its metadata");
-                continue;
-            }
-            match repair::repair(found) {
-                Ok(Outcome::WasClosed) => {}
-                Ok(Outcome::Reindexed) => info!(%archive, "was left open: index rebuilt"),
-                Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
-                Ok(Outcome::Empty) => match found.delete() {
-                    Ok(()) => info!(%archive, "removed: left without a record"),
-                    Err(error) => warn!(%archive, %error, "cannot be removed"),
-                },
-                Err(error) => warn!(%archive, %error, "was left open: cannot be repaired"),
-            }
-        }
+        repair_all(&directory, &leftovers.archives);
     }
 
     /// Deletes archives by the rules of retention.
-    pub(crate) fn tidy(&mut self, now: Timestamp) {
+    pub(crate) fn tidy(&mut self, at: Moment) {
         let Some(directory) = self.directory.clone() else { return };
         let Some(found) = self.archives(&directory) else { return };
         let writing = self.shared.writing().map(|(base, _)| base);
@@ -270,6 +309,7 @@ impl Housekeeper {
         let sizes: Vec<Closed> =
             closed.iter().map(|(end, found)| Closed { bytes: found.bytes(), end: *end }).collect();
         let free = free_bytes(&directory).unwrap_or(u64::MAX);
+        let now = self.retention_time(at, sizes.last().map(|newest| newest.end));
         let rules = &self.rules.retention;
         let (mut doomed, excess) = retention::doomed(&sizes, current, free, now, rules);
         if writing.is_none() {
@@ -281,6 +321,12 @@ impl Housekeeper {
         for (number, reason) in doomed {
             let found = &closed[number].1;
             let archive = found.base.display();
+            if let Some((base, wanted)) = &mut self.compressing
+                && *base == found.base
+            {
+                *wanted = true;
+                continue;
+            }
             match found.delete() {
                 Ok(()) => {
                     info!(%archive, bytes = found.bytes(), %reason, "deleted");
@@ -300,6 +346,29 @@ impl Housekeeper {
         }
         self.shared.set_kept(archives, bytes, free_bytes(&directory).unwrap_or(0));
         self.note_oldest(&closed);
+    }
+
+    fn now(&self) -> Moment {
+        Moment { monotonic: since_boot().saturating_sub(self.begun), wall: Timestamp::now() }
+    }
+
+    /// The time by which archives are too old. It is saved once in an hour, and after a jump.
+    fn retention_time(&mut self, at: Moment, newest: Option<Timestamp>) -> Timestamp {
+        let Some(age) = self.rules.retention.age else { return at.wall };
+        let now = self.clock.now(at, age, newest);
+        let state = self.clock.state();
+        let jumps = state.jumps.len();
+        let is_saved = self.clock_saved.is_some_and(|(when, saved)| {
+            saved == jumps && at.monotonic.saturating_sub(when) < CLOCK_SAVED.min(age / 20)
+        });
+        if !is_saved {
+            if jumps > self.clock_saved.map_or(0, |(_, saved)| saved) {
+                warn!("{JUMPED}");
+            }
+            self.clock_saved = Some((at.monotonic, jumps));
+            self.store.set_retention_clock(state);
+        }
+        now
     }
 
     /// All archives; `None`, after a warning, if they cannot be listed.
@@ -365,15 +434,31 @@ impl Housekeeper {
             warn!(volumes = waiting.len(), "{LAGS}");
         }
         let Some(volume) = waiting.first() else { return false };
-        self.compress(&volume.path, method, tasks)
+        let of = found.iter().find(|found| found.members.contains(volume));
+        self.compressing = of.map(|found| (found.base.clone(), false));
+        let compressed = self.compress(&volume.path, method, tasks);
+        self.compressing = None;
+        compressed
     }
 
     /// False if the agent ended before it was done.
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
         let shared = Arc::clone(&self.shared);
+        let mut tidied = Instant::now();
+        let mut given_up = false;
         let go_on = &mut || {
-            tasks.try_iter().for_each(|task| self.perform(task));
-            !shared.has_ended()
+            let mut is_closed = false;
+            for task in tasks.try_iter() {
+                is_closed |= matches!(task, Task::Closed);
+                self.perform(task);
+            }
+            // A volume may take minutes, in which others are written.
+            if is_closed || tidied.elapsed() >= TIDY_PAUSE {
+                self.tidy(self.now());
+                tidied = Instant::now();
+            }
+            given_up = self.compressing.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
+            !shared.has_ended() && !given_up
         };
         let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
         let (before, begun) = (size(volume), processor_time());
@@ -384,7 +469,8 @@ impl Housekeeper {
                 self.shared.own.compression.time.add(micros(time));
                 true
             }
-            Ok(None) => false,
+            // The archive is deleted next.
+            Ok(None) => given_up,
             Err(error) => {
                 warn!(volume = %volume.display(), %error, "stays uncompressed");
                 self.shared.note_error(error.to_string());
@@ -402,6 +488,25 @@ impl Housekeeper {
     }
 }
 
+/// Repairs archives that were left open, if they are in the directory.
+fn repair_all(directory: &Path, bases: &[PathBuf]) {
+    let found = archive_directory::archives(directory).unwrap_or_default();
+    for found in found.iter().filter(|found| bases.contains(&found.base)) {
+        let archive = found.base.display();
+        match repair::repair(found) {
+            Ok(Outcome::WasClosed) => {}
+            Ok(Outcome::Reindexed) => info!(%archive, "was left open: index rebuilt"),
+            Ok(Outcome::Bare) => warn!(%archive, "kept: another program removed its metadata"),
+            Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
+            Ok(Outcome::Empty) => match found.delete() {
+                Ok(()) => info!(%archive, "removed: left without a record"),
+                Err(error) => warn!(%archive, %error, "cannot be removed"),
+            },
+            Err(error) => warn!(%archive, %error, "was left open: cannot be repaired"),
+        }
+    }
+}
+
 /// The closed volumes of an archive that are not compressed.
 fn waiting<'f>(
     found: &'f Found,
@@ -412,6 +517,13 @@ fn waiting<'f>(
         Kind::Volume(number) => !member.compressed && current.is_none_or(|now| number < now),
         _ => false,
     })
+}
+
+/// The time since the boot, also that in which the machine was suspended.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The processor time of this thread.

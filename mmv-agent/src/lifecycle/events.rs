@@ -116,5 +116,5 @@ fn no_file_can_take_the_names_of_events() {
     let log = rig.finish();
     assert!(log.keys().contains("mmv.app.count"));
     assert!(!log.keys().contains("mmv.agent.events.of.mine"));
-    assert_eq!(events_of(&log), [["started", "appeared agent", "appeared app"]]);
+    assert_eq!(events_of(&log), [["started", "appeared agent", "appeared app", "left-out agent"]]);
 }

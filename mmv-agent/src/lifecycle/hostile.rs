@@ -130,21 +130,9 @@ fn a_file_that_claims_any_process_number_is_survived() {
     assert_eq!(log.keys().len(), 1);
 }
 
-/// Where the corpus of damaged files is: `$MMV_CORPUS`, else next to the
-/// workspace. The tests that need it pass without.
-fn corpus() -> Option<PathBuf> {
-    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    let bad = named.unwrap_or_else(default).join("mmv/bad");
-    bad.is_dir().then_some(bad).or_else(|| {
-        eprintln!("skipped: no corpus (set MMV_CORPUS)");
-        None
-    })
-}
-
 #[test]
 fn every_damaged_file_of_the_corpus_is_harvested_by_its_verdict_next_to_a_good_one() {
-    let Some(bad) = corpus() else { return };
+    let Some(bad) = test_corpus::directory("mmv/bad") else { return };
     let expected = fs::read_to_string(bad.join("EXPECTED.json")).unwrap();
     let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
     let mut rig = Rig::new();

@@ -109,6 +109,31 @@ fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
 }
 
 #[test]
+fn a_clock_that_jumps_deletes_no_archive_until_the_agent_has_run_for_the_age() {
+    let (mut rig, _count, _published) =
+        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
+    for _ in 0..2 {
+        rig.tick();
+        rig.order(Order::NewArchive);
+        rig.skip(Duration::from_secs(60));
+        rig.tidy();
+    }
+    let all = names(&rig.host_directory());
+    assert_eq!(all.iter().filter(|name| is(name, "meta")).count(), 2);
+    rig.set_clock_forward(4_000 * DAY);
+    for _ in 0..3 {
+        rig.tick();
+        rig.tidy();
+    }
+    let left = names(&rig.host_directory());
+    assert!(all.iter().all(|name| left.contains(name)), "{left:?} of {all:?}");
+    rig.skip(3 * DAY);
+    rig.tidy();
+    let left = names(&rig.host_directory());
+    assert!(!all.iter().any(|name| left.contains(name)), "{left:?}");
+}
+
+#[test]
 fn archives_are_deleted_by_the_age_of_their_data_and_never_the_current_one() {
     let (mut rig, _count, _published) =
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));

@@ -23,7 +23,7 @@ use crate::logging::{
 use crate::moment::Moment;
 use crate::sampling::groups::Due;
 use crate::sampling::partition::GroupId;
-use crate::sampling::{Sampler, sampler};
+use crate::sampling::{Loader, Loading, Sampler, loader, sampler};
 use crate::telemetry::{OwnMetrics, SharedStatus};
 
 /// The domain of prologues.
@@ -156,7 +156,8 @@ impl Rig {
     /// Performs tasks, and deletes archives as the housekeeper would at the rig's time.
     pub(super) fn tidy(&mut self) {
         self.keep();
-        self.housekeeper.tidy(self.start.saturating_add(self.now));
+        let wall = self.start.saturating_add(self.now);
+        self.housekeeper.tidy(Moment { monotonic: self.now, wall });
     }
 
     /// Lets the housekeeper compress what has waited long enough after `time`.
@@ -185,7 +186,8 @@ impl Rig {
     /// Changes the groups from the next tick on.
     pub(super) fn regroup(&mut self, groups: Vec<Group>) {
         self.home.settings.reloadable.groups = groups;
-        self.sampler.change(&self.home.settings, Duration::ZERO);
+        let now = Moment { monotonic: self.now, wall: self.start.saturating_add(self.now) };
+        self.sampler.change(&self.home.settings, now, Duration::ZERO);
     }
 
     /// Gives the writer an order.
@@ -223,6 +225,10 @@ impl Rig {
     /// Lets time pass without a tick.
     pub(super) fn skip(&mut self, time: Duration) {
         self.now += time;
+    }
+
+    pub(super) fn set_clock_forward(&mut self, by: Duration) {
+        self.start = self.start.saturating_add(by);
     }
 
     pub(super) fn set_clock_back(&mut self, by: Duration) {
@@ -313,8 +319,12 @@ impl Home {
         let links = archive_writer::Links { store, shared, housekeeper: housekeeper.clone() };
         let archiver = Archiver::new(names, &host, Policy::of(settings), links);
         let (outcomes, removals) = unbounded();
-        let links = sampler::Links { housekeeper, removals, shared: Arc::clone(&self.shared) };
-        let sampler = Sampler::new(settings, host, self.store.memory(), writer, links);
+        let [shared, of_loader] = [(); 2].map(|()| Arc::clone(&self.shared));
+        let links = loader::Links { housekeeper: housekeeper.clone(), removals, shared: of_loader };
+        let loader = Loader::new(settings, host, self.store.memory(), links);
+        let (loading, links) =
+            (Loading::Inline(Box::new(loader)), sampler::Links { housekeeper, shared });
+        let sampler = Sampler::new(settings, loading, writer, links);
         let housekeeper = self.housekeeper(outcomes);
         (sampler, receiver, archiver, housekeeper, tasks)
     }

@@ -1,7 +1,7 @@
 //! How archives are called: `<directory>/<host>/YYYYMMDD.HH.MM`, in UTC.
 //!
-//! A name is the start time of its archive and is never taken twice: `-01`, `-02`
-//! and so on follow when one is taken. Archives of one directory must not overlap
+//! A name is the start time of its archive and is never taken twice, also after the archive
+//! was deleted: `-01`, `-02` and so on follow when one is or was taken. Archives of one directory must not overlap
 //! in time, since PCP cannot open such a directory: after the clock was set back
 //! they go to a sibling directory `step-1`, `step-2` and so on.
 
@@ -25,13 +25,24 @@ pub(crate) struct ArchiveNames {
     destination: Destination,
     host: String,
     step: u32,
+    /// The last name that was given, without its number, and the number.
+    last: Option<(PathBuf, u32)>,
 }
 
 impl ArchiveNames {
     /// Names for archives of `host`.
     pub(crate) fn new(destination: Destination, host: &str) -> Self {
         // A host name with a slash would lead elsewhere.
-        Self { destination, host: host.replace('/', "_"), step: 0 }
+        Self { destination, host: host.replace('/', "_"), step: 0, last: None }
+    }
+
+    /// Gives no name that was given up to `newest`, which is what [`newest`](Self::newest) of
+    /// an earlier run was.
+    pub(crate) fn after(mut self, newest: Option<&str>) -> Self {
+        let Destination::Directory(directory) = &self.destination else { return self };
+        let host = directory.join(&self.host);
+        self.last = newest.and_then(|newest| host.join(newest).to_str().map(split_number));
+        self
     }
 
     /// The directory that the next archive goes to. For a base name without a
@@ -62,27 +73,52 @@ impl ArchiveNames {
             Destination::Directory(_) => directory.join(stem(start)),
             Destination::Base(base) => base.clone(),
         };
-        let mut base = wanted.clone();
-        let mut number = 0u32;
-        while is_taken(&base) {
+        let given = self.last.as_ref().filter(|(last, _)| *last == wanted);
+        let mut number = given.map_or(0, |(_, number)| number.saturating_add(1));
+        while is_taken(&numbered(&wanted, number)) {
             number += 1;
-            base = with_suffix(&wanted, &format!("-{number:02}"));
         }
-        Ok(base)
+        Ok(numbered(&wanted, number))
     }
 
-    /// When the newest archive of the directory ends; `None` if there is none, or
-    /// none that can be read, and where the user has named the archive.
+    /// There is an archive of this name now.
+    pub(crate) fn note(&mut self, base: &Path) {
+        self.last = base.to_str().map(split_number);
+    }
+
+    /// The last name that was given, below the host's directory; `None` where the user has
+    /// named the archive.
+    pub(crate) fn newest(&self) -> Option<String> {
+        let Destination::Directory(directory) = &self.destination else { return None };
+        let (stem, number) = self.last.as_ref()?;
+        let base = numbered(stem, *number);
+        Some(base.strip_prefix(directory.join(&self.host)).ok()?.to_str()?.to_owned())
+    }
+
+    /// Whether an archive that starts at `start` would have a name before one that was given
+    /// in its directory: the clock was set back.
+    pub(crate) fn is_before_newest(&self, start: Timestamp) -> bool {
+        let wanted = self.directory().join(stem(start));
+        let Destination::Directory(_) = &self.destination else { return false };
+        self.last.as_ref().is_some_and(|(last, _)| {
+            last.parent() == wanted.parent() && last.file_name() > wanted.file_name()
+        })
+    }
+
+    /// When the newest archive of the directory that can be read ends; `None` if there is
+    /// none, and where the user has named the archive.
     pub(crate) fn newest_end(&self) -> Option<Timestamp> {
         let Destination::Directory(_) = &self.destination else { return None };
         let directory = self.directory();
         let names = fs::read_dir(&directory).ok()?.filter_map(Result::ok);
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let stems = names.filter_map(|name| name.strip_suffix(".meta").map(str::to_owned));
+        let mut stems: Vec<_> = stems.collect();
         // Names sort by time, also those with a number: nothing sorts before
         // "-01".
-        let newest =
-            names.filter_map(|name| name.strip_suffix(".meta").map(str::to_owned)).max()?;
-        Archive::open(directory.join(newest)).ok().map(|archive| archive.end())
+        stems.sort_unstable_by(|one, other| other.cmp(one));
+        // The newest may be half-made, by an agent that was killed.
+        stems.iter().find_map(|stem| Archive::open(directory.join(stem)).ok()).map(|one| one.end())
     }
 
     /// The clock was set back: the next archive goes to a directory of its own.
@@ -107,6 +143,22 @@ fn stem(start: Timestamp) -> String {
 
 fn is_taken(base: &Path) -> bool {
     MEMBERS.iter().any(|member| with_suffix(base, &format!(".{member}")).symlink_metadata().is_ok())
+}
+
+/// A name with its number, if that is not 0.
+fn numbered(wanted: &Path, number: u32) -> PathBuf {
+    match number {
+        0 => wanted.to_owned(),
+        number => with_suffix(wanted, &format!("-{number:02}")),
+    }
+}
+
+/// A name without its number, and the number; other hyphens belong to the name.
+fn split_number(name: &str) -> (PathBuf, u32) {
+    let number = |text: &str| text.parse().ok().filter(|_| text.len() > 1);
+    let split = name.rsplit_once('-').and_then(|(stem, text)| Some((stem, number(text)?)));
+    let (stem, number) = split.unwrap_or((name, 0));
+    (stem.into(), number)
 }
 
 /// `Path::with_extension` would replace the minutes.
@@ -147,6 +199,35 @@ mod tests {
             fs::write(with_suffix(&base, &format!("{separator}{member}")), "").unwrap();
             assert_eq!(names.next(start()).unwrap(), with_suffix(&base, next));
         }
+    }
+
+    #[test]
+    fn a_name_is_not_given_twice_also_after_its_archive_is_deleted_and_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let destination = Destination::Directory(dir.path().to_owned());
+        let mut names = ArchiveNames::new(destination.clone(), "web");
+        let give = |names: &mut ArchiveNames, start| {
+            let base = names.next(start).unwrap();
+            names.note(&base);
+            base
+        };
+        let given = [0; 3].map(|_| give(&mut names, start()));
+        let host = dir.path().join("web");
+        let expected = ["", "-01", "-02"].map(|end| host.join(format!("20231114.22.13{end}")));
+        assert_eq!(given, expected);
+        assert_eq!(names.newest().as_deref(), Some("20231114.22.13-02"));
+        let newest = names.newest();
+        let mut names = ArchiveNames::new(destination.clone(), "web").after(newest.as_deref());
+        assert_eq!(give(&mut names, start()), host.join("20231114.22.13-03"));
+        let earlier = start().saturating_sub(std::time::Duration::from_secs(60));
+        assert!(names.is_before_newest(earlier) && !names.is_before_newest(start()));
+        names.step();
+        assert!(!names.is_before_newest(earlier));
+        give(&mut names, earlier);
+        assert_eq!(names.newest().as_deref(), Some("step-1/20231114.22.12"));
+        let newest = names.newest();
+        let names = ArchiveNames::new(destination, "web").after(newest.as_deref());
+        assert_eq!(names.newest(), newest);
     }
 
     #[test]

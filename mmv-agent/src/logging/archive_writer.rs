@@ -10,9 +10,10 @@
 
 mod open_archive;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 use pcp_archive::{ArchiveWriter, Error, Version, WriterLabel, WriterOptions};
@@ -35,6 +36,9 @@ const ARCHIVES_RETAINED: u64 = 4;
 /// But at least this large, however little is retained: each archive has its own
 /// metadata.
 const LEAST_ARCHIVE: u64 = 8192;
+
+/// How often the files of the archive are compared with what their names lead to.
+const WATCH: Duration = Duration::from_secs(5);
 
 /// Why an archive ends if a PMID is about to stand for another metric.
 const OTHER_MEANING: &str = "a metric changed its meaning";
@@ -136,6 +140,7 @@ pub(crate) struct Archiver {
 impl Archiver {
     /// Archives named by `names`, labelled with this process and `host`.
     pub(crate) fn new(names: ArchiveNames, host: &Host, policy: Policy, links: Links) -> Self {
+        let names = names.after(links.store.newest_archive().as_deref());
         let label = WriterLabel {
             pid: std::process::id().cast_signed(),
             hostname: host.name.as_str().into(),
@@ -158,6 +163,7 @@ impl Archiver {
 
     /// Writes a sample, or counts it as lost.
     pub(crate) fn write(&mut self, sample: &Sample) {
+        self.watch(sample.timestamp, WATCH);
         self.mark_due |= sample.mark;
         self.unobserved |= sample.unobserved;
         self.events.add(&sample.events);
@@ -166,7 +172,7 @@ impl Archiver {
         let mut failure = None;
         match self.try_write(sample) {
             Ok(()) => {
-                self.count_written(sample.timestamp);
+                self.count_written(sample.timestamp, records);
                 self.sync_if_due(sample.timestamp);
                 if let Some(loss) = self.failing.take() {
                     info!(lost = loss.records, "writing again");
@@ -268,8 +274,9 @@ impl Archiver {
     }
 
     /// Reports how much was written, and a volume that was closed.
-    fn count_written(&mut self, now: Timestamp) {
+    fn count_written(&mut self, now: Timestamp, records: u64) {
         let Some(current) = &mut self.current else { return };
+        current.count(now, records);
         let bytes = current.writer.bytes();
         self.links.shared.add_bytes(bytes.saturating_sub(current.counted_bytes));
         current.counted_bytes = bytes;
@@ -279,6 +286,36 @@ impl Archiver {
             self.links.shared.set_writing(Some((current.base.clone(), volume)));
             let _ = self.links.housekeeper.send(Task::Closed);
         }
+    }
+
+    /// Ends an archive of which another program has changed a file, if that was last looked
+    /// for `pause` ago, and counts the records that are lost with the file.
+    fn watch(&mut self, now: Timestamp, pause: Duration) {
+        let Some(current) = self.current.as_mut().filter(|one| one.checked.elapsed() >= pause)
+        else {
+            return;
+        };
+        current.checked = Instant::now();
+        let Err(error) = current.writer.check_files() else { return };
+        let Error::Disturbed { file, .. } = &error else {
+            // It may be over at the next look.
+            return self.links.shared.note_error(error.to_string());
+        };
+        let (records, since) = current.lost_with(file);
+        let (base, reason) = (current.base.clone(), error.to_string());
+        error!(archive = %base.display(), lost = records, %error, "a new archive begins");
+        self.links.shared.note_error(reason.clone());
+        self.report.lost += records;
+        self.links.shared.own.lost.add(records);
+        if records > 0 {
+            self.mark_due = true;
+            let new = || Loss { since: since.unwrap_or(now), records: 0, reason };
+            self.failing.get_or_insert_with(new).records += records;
+        }
+        // Not completed: an index entry may lead beyond what is left of the files.
+        self.current = None;
+        self.links.shared.set_writing(None);
+        let _ = self.links.housekeeper.send(Task::Repair(base));
     }
 
     fn try_write(&mut self, sample: &Sample) -> Result<(), Error> {
@@ -300,8 +337,23 @@ impl Archiver {
                 self.close(OTHER_MEANING);
                 self.append(sample)
             }
+            Err(Error::Disturbed { .. }) => {
+                self.watch(sample.timestamp, Duration::ZERO);
+                self.append(sample)
+            }
+            // The volume did not help: the limit is on the metadata or the index.
+            Err(Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::FileTooLarge && self.has_records() =>
+            {
+                self.close("a file has the largest size that the system allows");
+                self.append(sample)
+            }
             result => result,
         }
+    }
+
+    fn has_records(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.writer.last_timestamp().is_some())
     }
 
     fn append(&mut self, sample: &Sample) -> Result<(), Error> {
@@ -345,6 +397,8 @@ impl Archiver {
         let server = self.links.store.server();
         prologue::write(&mut current.writer, &current.base, &self.label, server, sample.timestamp)?;
         info!(archive = %current.base.display(), "writing");
+        self.names.note(&current.base);
+        self.links.store.name_archive(self.names.newest());
         self.report.archives.push(current.base.clone());
         Ok(())
     }
@@ -352,7 +406,9 @@ impl Archiver {
     /// A new archive. Archives of one directory must not overlap: if the newest
     /// one there ends after `start`, the clock was set back while no agent ran.
     fn create(&mut self, start: Timestamp) -> Result<OpenArchive, Error> {
-        if self.report.archives.is_empty() && self.names.newest_end() > Some(start) {
+        let is_first = self.report.archives.is_empty();
+        if (is_first && self.names.newest_end() > Some(start)) || self.names.is_before_newest(start)
+        {
             info!("the newest archive ends in the future: a new directory begins");
             self.names.step();
         }

@@ -3,7 +3,8 @@
 //! In come the translated metadata and value plans of all sources; out go one catalog
 //! and the shape of all values. Sources that share a cluster are merged: a metric's
 //! values come from all of them, an instance domain has all their instances, and the
-//! first source in byte order of the file names wins what two of them claim. The catalog
+//! first source in byte order of the file names wins what two of them claim. Only files of
+//! one user get this far: names, clusters and instance domains have one owner. The catalog
 //! goes to the writer with each record, as one shared immutable value, so an archive can
 //! begin at any record.
 
@@ -19,9 +20,10 @@ use pcp_archive::{
 use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 
 use super::labels::Labels;
+use super::name_owners::{Claimant, NameOwners, OwnerError, subtree};
 use super::names::NameError;
 use super::translation::{LoggedIndom, LoggedLabel, LoggedMetric};
-use super::{DOMAIN, Place, RecordShape, Translation, ValueSetShape};
+use super::{DOMAIN, OWN_CLUSTER, Place, RecordShape, Translation, ValueSetShape};
 use crate::host::Host;
 use crate::source::ValuePlan;
 
@@ -63,10 +65,26 @@ impl Catalog {
 pub(crate) struct Member<'a> {
     /// The file's name.
     pub file: &'a OsStr,
+    /// The user who owns it.
+    pub owner: u32,
     /// Its metadata.
     pub translation: &'a Translation,
     /// Its values.
     pub plan: &'a ValuePlan,
+}
+
+impl<'a> Member<'a> {
+    /// The file as an owner of names.
+    fn claimant(&self) -> Claimant<'a> {
+        // No other file gets the agent's cluster.
+        let own = self.translation.cluster == OWN_CLUSTER;
+        Claimant { file: self.file, owner: self.owner, own }
+    }
+
+    /// The names of its metrics.
+    fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.translation.metrics.iter().flatten().map(|metric| &*metric.name)
+    }
 }
 
 /// Something of a source that is left out because another has it.
@@ -75,6 +93,9 @@ pub(crate) enum Conflict {
     /// A metric's name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A metric's name, which belongs to another user.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
     /// The same PMID means something else.
     #[error("metric {pmid} \"{name}\" is another metric in an earlier file")]
     Metric {
@@ -143,22 +164,37 @@ pub(crate) struct Merged {
     pub unlisted: usize,
 }
 
+impl Merged {
+    /// Removes the metrics of all sources but some.
+    pub(crate) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
+        let is_out = |set: &&ValueSetShape| set.owners.iter().any(|source| !stays(*source));
+        let out: HashSet<Pmid> = self.shape.iter().filter(is_out).map(|set| set.pmid).collect();
+        if !out.is_empty() {
+            self.shape.retain(|set| !out.contains(&set.pmid));
+            self.catalog.retain(|pmid| !out.contains(&pmid));
+        }
+    }
+}
+
 /// Merges the sources, which are in byte order of their files' names, into the
-/// catalog number `id`. No metric of a file gets a `reserved` name.
+/// catalog number `id`. No metric of a file gets a `reserved` name, nor one that belongs
+/// to another user by `owners`.
 pub(crate) fn merge(
     id: u64,
     members: &[Member<'_>],
     host: &Host,
     reserved: impl Iterator<Item = (&'static str, Pmid)>,
+    owners: &mut NameOwners,
 ) -> Merged {
-    let mut merger = Merger { owners: owners(members), ..Merger::default() };
+    owners.sweep(members.iter().map(|member| (member.claimant(), member.names())));
+    let mut merger = Merger { owners: indom_owners(members), ..Merger::default() };
     merger.names.reserve(members.iter().map(|member| member.translation.metrics.len()).sum());
     for (name, pmid) in reserved {
         // They differ, and are the first ones.
         let _ = merger.names.take(name, pmid);
     }
     for (source, member) in members.iter().enumerate() {
-        merger.add(source, member);
+        merger.add(source, member, owners);
     }
     merger.finish(id, host)
 }
@@ -166,7 +202,7 @@ pub(crate) fn merge(
 /// The indoms whose numbers can be of one cluster only, with that cluster.
 /// Numbers made of larger parts belong to no cluster: as with pmdammv, files that get
 /// the same one share it.
-fn owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
+fn indom_owners(members: &[Member<'_>]) -> HashMap<InDom, u32> {
     let translations = members.iter().map(|member| member.translation);
     translations
         .flat_map(|translation| {
@@ -206,7 +242,7 @@ struct Merger {
 }
 
 impl Merger {
-    fn add(&mut self, source: usize, member: &Member<'_>) {
+    fn add(&mut self, source: usize, member: &Member<'_>, owners: &NameOwners) {
         let cluster = member.translation.cluster;
         let mut misnamed = HashSet::new();
         for indom in &member.translation.indoms {
@@ -219,8 +255,10 @@ impl Merger {
             }
         }
         let mut taken = vec![false; member.translation.metrics.len()];
-        for (metric, taken) in member.translation.metrics.iter().zip(&mut taken) {
-            let Some(metric) = metric else { continue };
+        let is_own = self.names_of(member, owners);
+        let metrics = member.translation.metrics.iter().zip(is_own);
+        for ((metric, is_own), taken) in metrics.zip(&mut taken) {
+            let Some(metric) = metric.as_ref().filter(|_| is_own) else { continue };
             let indom = metric.desc.indom;
             *taken = indom.is_none_or(|indom| self.foreign_owner(indom, cluster).is_none())
                 && self.add_metric(source, member.file, metric);
@@ -239,6 +277,28 @@ impl Merger {
             }
         }
         self.add_labels(member, &taken, &misnamed);
+    }
+
+    /// Which names of a file are its user's, by the index of the metric.
+    fn names_of(&mut self, member: &Member<'_>, owners: &NameOwners) -> Vec<bool> {
+        let claimant = member.claimant();
+        // Names come in families: the last subtree that is the user's as a whole.
+        let mut last = "";
+        let mut is_own = Vec::with_capacity(member.translation.metrics.len());
+        for metric in &member.translation.metrics {
+            let name = metric.as_ref().map_or("", |metric| &*metric.name);
+            if !last.is_empty() && subtree(name) == last {
+                is_own.push(true);
+                continue;
+            }
+            let checked = if name.is_empty() { Ok(()) } else { owners.check(claimant, name) };
+            last = if checked.is_ok() && !owners.has_pins() { subtree(name) } else { "" };
+            is_own.push(checked.is_ok());
+            if let Err(error) = checked {
+                self.conflict(member.file, error);
+            }
+        }
+        is_own
     }
 
     /// Adds the labels of a file; `taken` are the metrics that are the file's, by index.
@@ -483,9 +543,15 @@ mod tests {
         let members: Vec<Member<'_>> = translations
             .iter()
             .zip(files)
-            .map(|(translation, file)| Member { file: OsStr::new(file), translation, plan: &plan })
+            .map(|(translation, file)| Member {
+                file: OsStr::new(file),
+                owner: 1000,
+                translation,
+                plan: &plan,
+            })
             .collect();
-        merge(7, &members, &Host::here(), crate::telemetry::events::names())
+        let reserved = crate::telemetry::events::names();
+        merge(7, &members, &Host::here(), reserved, &mut NameOwners::default())
     }
 
     #[test]

@@ -12,32 +12,37 @@
 //! * all others get an automatic one: the lowest of 1..=2047 that was never used, not
 //!   even by a file that is gone; if all were, the automatic one that has been without
 //!   a file for the longest;
-//! * a file keeps its cluster by its name, over any number of restarts of its
+//! * a file keeps its cluster by its name and user, over any number of restarts of its
 //!   application;
+//! * a cluster belongs to the user whose file had it first, and so do instance domains
+//!   (`owners`); root gets what it asks for, and files that are in its way get others;
+//! * files of one user have at most half of all clusters. When all are used, the user who
+//!   has most gives one up for another one who has fewer;
 //! * the agent's own file is in [`OWN_CLUSTER`], which no file can ask for nor get.
 //!
 //! The same files in the same order get the same clusters, so the first start assigns
 //! clusters in byte order of the names, as pmdammv does.
 
+mod owners;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mmv_format::layout::MAX_CLUSTER;
+use pcp_types::InDom;
 use serde::{Deserialize, Serialize};
 
-use super::ItemAllocators;
-use super::items::{Item, Items, Renumbered};
+use self::owners::{ClusterOwners, ForeignIndom};
+use super::holdings::{Owners, ROOT};
+use super::items::{Item, ItemAllocators, Items, Renumbered};
+use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
 use crate::discovery::FileName;
 
-/// PCP's domain of the MMV agent, and of every PMID and indom here.
-pub(crate) const DOMAIN: u32 = 70;
-/// The largest cluster assigned automatically. The cluster is shifted by 11 bits
-/// into an indom's 22-bit serial, so larger ones overflow.
-pub(crate) const MAX_AUTOMATIC: u32 = 2047;
-/// The cluster of the agent's events and own metrics: a file that states 0 gets another
-/// one. pmdammv has its control metrics there, as items 0 to 3.
-pub(crate) const OWN_CLUSTER: u32 = 0;
 /// What is added to the items of the agent's own file.
 const OWN_ITEMS: u32 = 100;
 
@@ -52,6 +57,8 @@ pub(crate) struct Claim {
     pub owner: u32,
     /// Its metrics.
     pub items: Items,
+    /// The serials of its instance domains.
+    pub indoms: Vec<u32>,
     /// Whether it is the agent's own file.
     pub own: bool,
 }
@@ -65,6 +72,8 @@ pub(crate) struct Placement {
     pub moved: Option<Collision>,
     /// Its items that are logged under other numbers.
     pub renumbered: Renumbered,
+    /// Its instance domains that it cannot have, by number.
+    pub foreign: BTreeMap<InDom, ForeignIndom>,
 }
 
 /// Why a file cannot have the cluster it asks for.
@@ -76,14 +85,14 @@ pub(crate) enum Collision {
         /// The cluster asked for.
         cluster: u32,
     },
-    /// Another user's file has the cluster.
-    #[error("cluster {cluster} belongs to {} of user {holder_owner}, this file to user {owner}", holder.display())]
+    /// Another user has the cluster.
+    #[error("cluster {cluster} belongs to {}user {holder_owner}, this file to user {owner}", of_file(.holder.as_deref()))]
     Owner {
         /// The cluster asked for.
         cluster: u32,
-        /// The file that has it.
-        holder: OsString,
-        /// That file's user.
+        /// The file that has it, if there is one.
+        holder: Option<OsString>,
+        /// The user who has it.
         holder_owner: u32,
         /// The asking file's user.
         owner: u32,
@@ -102,6 +111,24 @@ pub(crate) enum Collision {
         /// The holder's name for it.
         expected: String,
     },
+    /// An instance domain of the file would have the number of another user's.
+    #[error("in cluster {cluster} indom {indom} belongs to user {holder_owner}")]
+    Indom {
+        /// The cluster asked for.
+        cluster: u32,
+        /// The number.
+        indom: InDom,
+        /// The user who has it.
+        holder_owner: u32,
+    },
+    /// The user's files have their share of clusters.
+    #[error("files of user {owner} have {limit} clusters, which is their share")]
+    Share {
+        /// The user.
+        owner: u32,
+        /// The share.
+        limit: usize,
+    },
     /// Files have all of 1..=2047.
     #[error("no automatic cluster is left: files have all of 1..=2047")]
     Exhausted,
@@ -118,7 +145,13 @@ pub(crate) struct FileCluster {
     pub cluster: u32,
     /// When it was last harvested, in seconds since 1970.
     pub seen: i64,
+    /// The user who owns the file; `None`: an earlier version did not note it.
+    #[serde(default)]
+    pub owner: Option<u32>,
 }
+
+/// A file's name and user.
+type FileKey = (OsString, Option<u32>);
 
 /// What has to be remembered so that each file gets its cluster and items again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,6 +163,8 @@ pub(crate) struct Assignments {
     pub used: Vec<u32>,
     /// The items of names, by cluster.
     pub items: ItemAllocators,
+    /// Who has which clusters and instance domains.
+    pub owners: Owners,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -143,17 +178,26 @@ struct Remembered {
 /// Until now: this module reads no clock.
 const NOW: i64 = i64::MAX;
 
+/// How many automatic clusters only files of root get.
+const FOR_ROOT: usize = 64;
+/// How many clusters files of one user have: a half of the others, and as many of those
+/// above.
+const SHARE: usize = (MAX_AUTOMATIC as usize - FOR_ROOT) / 2;
+
 #[derive(Debug)]
 struct Holder {
     file: OsString,
     owner: u32,
     items: Items,
+    indoms: Vec<InDom>,
+    /// The later the greater.
+    order: u64,
 }
 
 /// Assigns clusters.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterAllocator {
-    by_file: BTreeMap<OsString, Remembered>,
+    by_file: BTreeMap<FileKey, Remembered>,
     holders: BTreeMap<u32, Vec<Holder>>,
     used: BTreeSet<u32>,
     /// Clusters that were assigned automatically.
@@ -161,17 +205,24 @@ pub(crate) struct ClusterAllocator {
     /// Clusters without a file, the longest-released first.
     idle: Vec<u32>,
     items: ItemAllocators,
+    owners: ClusterOwners,
+    /// Clusters that files of the present batch ask for.
+    reserved: BTreeSet<u32>,
+    /// Files that had to give up their clusters.
+    displaced: Vec<OsString>,
+    placed: u64,
 }
 
 impl ClusterAllocator {
     /// Continues with the assignments of an earlier run.
     pub(crate) fn of(assignments: Assignments) -> Self {
-        let Assignments { clusters, used, items } = assignments;
-        let mut allocator = Self { items, ..Self::default() };
+        let Assignments { clusters, used, items, owners } = assignments;
+        let owners = ClusterOwners::of(owners);
+        let mut allocator = Self { items, owners, ..Self::default() };
         // The state file may have any number.
         let others = clusters.into_iter().filter(|known| known.cluster != OWN_CLUSTER);
-        for FileCluster { file: FileName(file), requested, cluster, seen } in others {
-            allocator.by_file.insert(file, Remembered { requested, cluster, seen });
+        for FileCluster { file: FileName(file), requested, cluster, seen, owner } in others {
+            allocator.by_file.insert((file, owner), Remembered { requested, cluster, seen });
             allocator.used.insert(cluster);
             allocator.automatic.insert(cluster);
             if !allocator.idle.contains(&cluster) {
@@ -192,7 +243,7 @@ impl ClusterAllocator {
             known.seen = now;
         }
         for holder in self.holders.values().flatten() {
-            if let Some(known) = self.by_file.get_mut(&holder.file) {
+            if let Some(known) = self.by_file.get_mut(&holder.key()) {
                 known.seen = now;
             }
         }
@@ -203,11 +254,11 @@ impl ClusterAllocator {
         let mut clusters: Vec<(usize, FileCluster)> = self
             .by_file
             .iter()
-            .map(|(file, known)| {
+            .map(|((file, owner), known)| {
                 let Remembered { requested, cluster, seen } = *known;
-                let file = FileName(file.clone());
+                let (file, owner) = (FileName(file.clone()), *owner);
                 let place = order(&cluster).unwrap_or(usize::MAX);
-                (place, FileCluster { file, requested, cluster, seen })
+                (place, FileCluster { file, requested, cluster, seen, owner })
             })
             .collect();
         clusters.sort_by_key(|(place, _)| *place);
@@ -215,6 +266,7 @@ impl ClusterAllocator {
             clusters: clusters.into_iter().map(|(_, cluster)| cluster).collect(),
             used: self.used.iter().copied().collect(),
             items: self.items.clone(),
+            owners: self.owners.remember(),
         }
     }
 
@@ -233,8 +285,8 @@ impl ClusterAllocator {
         }
         self.items.retain(|_, items| !items.is_empty());
         let holders = &self.holders;
-        let holds = |file: &OsString, cluster: u32| {
-            holders.get(&cluster).is_some_and(|held| held.iter().any(|one| one.file == *file))
+        let holds = |file: &FileKey, cluster: u32| {
+            holders.get(&cluster).is_some_and(|held| held.iter().any(|one| one.key() == *file))
         };
         let mut freed = BTreeSet::new();
         self.by_file.retain(|file, known| {
@@ -244,7 +296,12 @@ impl ClusterAllocator {
             }
             stays
         });
+        freed.extend(self.used.iter().filter(|cluster| self.owners.was_given_up(**cluster)));
         freed.retain(|cluster| !self.by_file.values().any(|known| known.cluster == *cluster));
+        freed.retain(|cluster| !self.holders.contains_key(cluster));
+        for cluster in &freed {
+            self.owners.forget(*cluster);
+        }
         self.used.retain(|cluster| !freed.contains(cluster));
         self.automatic.retain(|cluster| !freed.contains(cluster));
         self.idle.retain(|cluster| !freed.contains(cluster));
@@ -254,15 +311,36 @@ impl ClusterAllocator {
     /// files of a batch before the first of them is placed.
     pub(crate) fn reserve(&mut self, cluster: u32) {
         if is_explicit(cluster) {
-            self.used.insert(cluster);
+            self.reserved.insert(cluster);
         }
+    }
+
+    /// Begins a batch at a time counted from the start of the agent: nothing is reserved.
+    pub(crate) fn begin(&mut self, now: Duration) {
+        self.owners.set_now(now);
+        self.reserved.clear();
+    }
+
+    /// Takes another time after which absent users lose what they had.
+    pub(crate) fn set_keep(&mut self, keep: Option<Duration>) {
+        self.owners.set_keep(keep);
+    }
+
+    /// How many clusters a user has, with those of files that are gone.
+    pub(crate) fn count(&self, user: u32) -> usize {
+        self.owners.count(user, |_| true)
+    }
+
+    /// The files that had to give up their clusters since the last call: they hold none.
+    pub(crate) fn take_displaced(&mut self) -> Vec<OsString> {
+        mem::take(&mut self.displaced)
     }
 
     /// Gives `claim` its cluster. The file holds it until [`release`]d.
     ///
     /// # Errors
     ///
-    /// [`Collision::Exhausted`]: the file cannot be harvested.
+    /// [`Collision::Share`] and [`Collision::Exhausted`]: the file cannot be harvested.
     ///
     /// [`release`]: Self::release
     pub(crate) fn place(&mut self, claim: &Claim) -> Result<Placement, Collision> {
@@ -270,19 +348,24 @@ impl ClusterAllocator {
         if claim.own {
             return Ok(self.place_own(claim));
         }
-        let remembered = self
-            .by_file
-            .get(&claim.file)
-            .filter(|known| known.requested == claim.cluster)
-            .map(|known| known.cluster);
-        let (cluster, moved) = match remembered {
+        let (file, owner) = (&claim.file, Some(claim.owner));
+        let known = self.by_file.get(&(file.clone(), owner));
+        let known = known.or_else(|| self.by_file.get(&(file.clone(), None)));
+        let remembered = known.filter(|known| known.requested == claim.cluster);
+        let (cluster, moved) = match remembered.map(|known| known.cluster) {
             Some(cluster) if self.collision(cluster, claim).is_none() => (cluster, None),
             _ => self.assign(claim)?,
         };
-        self.hold(cluster, claim);
+        let displaced = self.owners.in_the_way(cluster, claim);
+        self.displace(|holder_cluster, holder| {
+            holder.owner != claim.owner
+                && (holder_cluster == cluster
+                    || holder.indoms.iter().any(|indom| displaced.contains(indom)))
+        });
+        let foreign = self.hold(cluster, claim);
         let allocator = Arc::make_mut(self.items.entry(cluster).or_default());
         let renumbered = allocator.allocate(&claim.items);
-        Ok(Placement { cluster, moved, renumbered })
+        Ok(Placement { cluster, moved, renumbered, foreign })
     }
 
     /// Gives the agent's own file its cluster, and items that are not those of pmdammv.
@@ -297,15 +380,24 @@ impl ClusterAllocator {
             (*item, others.get(&moved).copied().unwrap_or(moved))
         };
         let renumbered = claim.items.keys().map(number).collect();
-        Placement { cluster: OWN_CLUSTER, moved: None, renumbered }
+        let foreign = BTreeMap::new();
+        Placement { cluster: OWN_CLUSTER, moved: None, renumbered, foreign }
     }
 
     /// The file is no longer harvested; its cluster stays remembered.
     pub(crate) fn release(&mut self, file: &OsStr) {
-        let items = &mut self.items;
+        let (items, owners) = (&mut self.items, &mut self.owners);
+        let mut left = None;
         self.holders.retain(|cluster, holders| {
             let before = holders.len();
-            holders.retain(|holder| holder.file != file);
+            holders.retain(|holder| {
+                let stays = holder.file != file;
+                if !stays {
+                    left = Some(holder.key());
+                    owners.release_indoms(&holder.indoms);
+                }
+                stays
+            });
             if holders.len() < before
                 && let Some(items) = items.get_mut(cluster)
             {
@@ -314,10 +406,11 @@ impl ClusterAllocator {
             }
             if holders.is_empty() {
                 self.idle.push(*cluster);
+                owners.release(*cluster);
             }
             !holders.is_empty()
         });
-        if let Some(known) = self.by_file.get_mut(file) {
+        if let Some(known) = left.and_then(|key| self.by_file.get_mut(&key)) {
             known.seen = NOW;
         }
     }
@@ -327,38 +420,117 @@ impl ClusterAllocator {
         let moved = match claim.cluster {
             0 => None,
             cluster if !is_explicit(cluster) => Some(Collision::OutOfRange { cluster }),
-            cluster => match self.collision(cluster, claim) {
+            cluster => match self.explicit(cluster, claim) {
                 None => return Ok((cluster, None)),
                 collision => collision,
             },
         };
-        let unused = (1..=MAX_AUTOMATIC).find(|cluster| !self.used.contains(cluster));
-        let cluster = unused.or_else(|| self.reuse()).ok_or(Collision::Exhausted)?;
+        if let Some(share) = self.make_room(claim.owner, |cluster| cluster <= MAX_AUTOMATIC) {
+            return Err(share);
+        }
+        let found =
+            self.unused(claim).or_else(|| self.reuse(claim)).or_else(|| self.take_over(claim));
+        let cluster = found.ok_or(Collision::Exhausted)?;
         self.automatic.insert(cluster);
         Ok((cluster, moved))
     }
 
-    /// Takes the automatic cluster that has had no file for the longest from
-    /// the files that are known for it.
-    fn reuse(&mut self) -> Option<u32> {
-        let cluster = *self.idle.iter().find(|cluster| self.automatic.contains(cluster))?;
+    /// The lowest cluster that was never used, beside those that are for root only.
+    fn unused(&self, claim: &Claim) -> Option<u32> {
+        let is_unused = |cluster: &u32| {
+            !self.used.contains(cluster)
+                && !self.reserved.contains(cluster)
+                && self.owners.conflict(*cluster, claim).is_none()
+        };
+        let mut unused = (1..=MAX_AUTOMATIC).filter(is_unused);
+        let first = unused.next()?;
+        let left = if claim.owner == ROOT { 1 } else { unused.take(FOR_ROOT).count() };
+        (left == FOR_ROOT || claim.owner == ROOT).then_some(first)
+    }
+
+    /// Why a file cannot have the cluster it asks for.
+    fn explicit(&mut self, cluster: u32, claim: &Claim) -> Option<Collision> {
+        let collision = self.collision(cluster, claim);
+        if collision.is_some() || self.owners.owner(cluster) == Some(claim.owner) {
+            return collision;
+        }
+        let is_automatic = |cluster: u32| cluster <= MAX_AUTOMATIC;
+        self.make_room(claim.owner, |other| is_automatic(other) == is_automatic(cluster))
+    }
+
+    /// Makes sure that the user may have one more cluster of a kind, by giving up the one
+    /// that has had no file for the longest; else returns why not.
+    fn make_room(&mut self, owner: u32, is_of_kind: impl Fn(u32) -> bool) -> Option<Collision> {
+        let limit = SHARE;
+        if owner == ROOT || self.owners.count(owner, &is_of_kind) < limit {
+            return None;
+        }
+        let own = |idle: &&u32| is_of_kind(**idle) && self.owners.owner(**idle) == Some(owner);
+        let Some(&idle) = self.idle.iter().find(own) else {
+            return Some(Collision::Share { owner, limit });
+        };
+        self.give_up(idle);
+        None
+    }
+
+    /// Nobody has the cluster any more; its items stay known.
+    fn give_up(&mut self, cluster: u32) {
         self.by_file.retain(|_, known| known.cluster != cluster);
+        self.idle.retain(|idle| *idle != cluster);
+        self.used.remove(&cluster);
+        self.automatic.remove(&cluster);
+        self.owners.forget(cluster);
+    }
+
+    /// Takes the automatic cluster that has had no file for the longest, of this user or
+    /// else of the one who has most.
+    fn reuse(&mut self, claim: &Claim) -> Option<u32> {
+        let is_automatic = |cluster: &&u32| self.automatic.contains(cluster);
+        let of = |owner: Option<u32>| {
+            let mut idle = self.idle.iter().filter(is_automatic);
+            idle.find(|cluster| self.owners.owner(**cluster) == owner).copied()
+        };
+        let most = || self.owners.user_with_most(claim.owner).and_then(|owner| of(Some(owner)));
+        let cluster = of(Some(claim.owner)).or_else(|| of(None)).or_else(most)?;
+        self.give_up(cluster);
         Some(cluster)
+    }
+
+    /// Takes the newest automatic cluster of the user who has most from its files.
+    fn take_over(&mut self, claim: &Claim) -> Option<u32> {
+        let owner = self.owners.user_with_most(claim.owner)?;
+        let automatic = self.holders.iter().filter(|(cluster, _)| self.automatic.contains(cluster));
+        let of_owner = automatic.filter(|(_, held)| held.iter().any(|one| one.owner == owner));
+        let newest = of_owner.max_by_key(|(_, held)| held.iter().map(|one| one.order).max())?;
+        let cluster = *newest.0;
+        self.displace(|other, _| other == cluster);
+        self.give_up(cluster);
+        Some(cluster)
+    }
+
+    /// Takes their clusters from files.
+    fn displace(&mut self, is_in_the_way: impl Fn(u32, &Holder) -> bool) {
+        let all =
+            self.holders.iter().flat_map(|(cluster, held)| held.iter().map(|one| (*cluster, one)));
+        let displaced = all.filter(|(cluster, holder)| is_in_the_way(*cluster, holder));
+        let displaced: Vec<OsString> = displaced.map(|(_, holder)| holder.file.clone()).collect();
+        for file in &displaced {
+            self.release(file);
+        }
+        self.displaced.extend(displaced);
     }
 
     /// Why `claim` cannot join the present holders of `cluster`.
     fn collision(&self, cluster: u32, claim: &Claim) -> Option<Collision> {
-        let holders = self.holders.get(&cluster)?;
-        let mut agreed: Vec<&Items> = Vec::new();
-        holders.iter().find_map(|holder| {
-            if holder.owner != claim.owner {
-                return Some(Collision::Owner {
-                    cluster,
-                    holder: holder.file.clone(),
-                    holder_owner: holder.owner,
-                    owner: claim.owner,
-                });
+        let held = self.holders.get(&cluster);
+        if let Some(mut conflict) = self.owners.conflict(cluster, claim) {
+            if let Collision::Owner { holder, .. } = &mut conflict {
+                *holder = held.and_then(|held| held.first()).map(|holder| holder.file.clone());
             }
+            return Some(conflict);
+        }
+        let mut agreed: Vec<&Items> = Vec::new();
+        held?.iter().filter(|holder| holder.owner == claim.owner).find_map(|holder| {
             // A thousand processes of one program share one table.
             if agreed.iter().any(|items| Arc::ptr_eq(items, &holder.items)) {
                 return None;
@@ -375,22 +547,40 @@ impl ClusterAllocator {
         })
     }
 
-    fn hold(&mut self, cluster: u32, claim: &Claim) {
+    /// Gives a file its cluster; returns the instance domains that it cannot have.
+    fn hold(&mut self, cluster: u32, claim: &Claim) -> BTreeMap<InDom, ForeignIndom> {
         self.used.insert(cluster);
         self.idle.retain(|idle| *idle != cluster);
+        let Claim { file, owner, .. } = claim;
+        self.by_file.remove(&(file.clone(), None));
+        let key = (file.clone(), Some(*owner));
         if cluster == claim.cluster || cluster == OWN_CLUSTER {
             // It will get that again. If it were remembered, so would be every process of
             // a program that ever ran.
-            self.by_file.remove(&claim.file);
+            self.by_file.remove(&key);
         } else {
             let known = Remembered { requested: claim.cluster, cluster, seen: NOW };
-            self.by_file.insert(claim.file.clone(), known);
+            self.by_file.insert(key, known);
         }
+        let (indoms, foreign) = self.owners.claim(cluster, claim);
         let holders = self.holders.entry(cluster).or_default();
         let same = holders.iter().map(|holder| &holder.items).find(|items| **items == claim.items);
         let items = Arc::clone(same.unwrap_or(&claim.items));
-        holders.push(Holder { file: claim.file.clone(), owner: claim.owner, items });
+        self.placed += 1;
+        let order = self.placed;
+        holders.push(Holder { file: file.clone(), owner: *owner, items, indoms, order });
+        foreign
     }
+}
+
+impl Holder {
+    fn key(&self) -> FileKey {
+        (self.file.clone(), Some(self.owner))
+    }
+}
+
+fn of_file(file: Option<&OsStr>) -> String {
+    file.map(|file| format!("{} of ", file.display())).unwrap_or_default()
 }
 
 /// Whether a file may ask for this cluster: all that pmdammv accepts.
@@ -407,253 +597,4 @@ fn first_difference<'a>(
         let their = theirs.get(&number)?;
         (our != their).then_some((number, our, their))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use pcp_types::{Semantics, Units, ValueType};
-
-    use super::*;
-
-    fn claim(file: &str, cluster: u32, items: &[(u32, &str)]) -> Claim {
-        let items = items
-            .iter()
-            .map(|&(number, name)| {
-                let item = Item {
-                    name: name.into(),
-                    value_type: ValueType::U64,
-                    semantics: Semantics::Counter,
-                    units: Units::NONE,
-                    indom: None,
-                };
-                (number, item)
-            })
-            .collect();
-        Claim { file: file.into(), cluster, owner: 1000, items: Arc::new(items), own: false }
-    }
-
-    fn place(allocator: &mut ClusterAllocator, claim: &Claim) -> u32 {
-        allocator.place(claim).unwrap().cluster
-    }
-
-    #[test]
-    fn automatic_clusters_are_the_lowest_never_used_and_step_over_explicit_ones() {
-        let mut allocator = ClusterAllocator::default();
-        allocator.reserve(2);
-        assert_eq!(place(&mut allocator, &claim("a", 0, &[])), 1);
-        assert_eq!(place(&mut allocator, &claim("b", 0, &[])), 3);
-        assert_eq!(place(&mut allocator, &claim("c", 2, &[])), 2);
-        allocator.release(OsStr::new("a"));
-        assert_eq!(place(&mut allocator, &claim("d", 0, &[])), 4);
-    }
-
-    #[test]
-    fn a_file_keeps_its_cluster_when_its_application_restarts_with_other_metrics() {
-        let mut allocator = ClusterAllocator::default();
-        let first = place(&mut allocator, &claim("a", 0, &[(1, "mmv.a.x")]));
-        place(&mut allocator, &claim("b", 0, &[]));
-        allocator.release(OsStr::new("a"));
-        assert_eq!(place(&mut allocator, &claim("a", 0, &[(1, "mmv.a.y")])), first);
-    }
-
-    #[test]
-    fn files_share_a_cluster_if_owner_and_common_items_agree() {
-        let mut allocator = ClusterAllocator::default();
-        assert_eq!(place(&mut allocator, &claim("app.1", 321, &[(1, "mmv.x")])), 321);
-        let second = claim("app.2", 321, &[(1, "mmv.x"), (2, "mmv.y")]);
-        assert_eq!(place(&mut allocator, &second), 321);
-    }
-
-    #[test]
-    fn another_metric_of_an_item_moves_the_later_file_and_is_reported_once() {
-        let mut allocator = ClusterAllocator::default();
-        place(&mut allocator, &claim("a", 321, &[(1, "mmv.a.x")]));
-        let later = claim("b", 321, &[(1, "mmv.b.x")]);
-        let moved = allocator.place(&later).unwrap();
-        assert_eq!(moved.cluster, 1);
-        assert!(matches!(moved.moved, Some(Collision::Item { cluster: 321, item: 1, .. })));
-        allocator.release(OsStr::new("b"));
-        let again = allocator.place(&later).unwrap();
-        assert_eq!((again.cluster, again.moved), (1, None));
-    }
-
-    #[test]
-    fn another_users_file_never_joins_a_cluster() {
-        let mut allocator = ClusterAllocator::default();
-        place(&mut allocator, &claim("a", 321, &[]));
-        let stranger = Claim { owner: 1001, ..claim("b", 321, &[]) };
-        let placement = allocator.place(&stranger).unwrap();
-        assert!(matches!(
-            placement.moved,
-            Some(Collision::Owner { holder_owner: 1000, owner: 1001, .. })
-        ));
-    }
-
-    #[test]
-    fn a_moved_file_stays_where_it_is_when_the_cluster_it_asked_for_becomes_free() {
-        let mut allocator = ClusterAllocator::default();
-        place(&mut allocator, &claim("a", 321, &[(1, "mmv.a.x")]));
-        let later = claim("b", 321, &[(1, "mmv.b.x")]);
-        assert_eq!(place(&mut allocator, &later), 1);
-        allocator.release(OsStr::new("a"));
-        assert_eq!(place(&mut allocator, &later), 1);
-    }
-
-    #[test]
-    fn numbers_that_are_no_cluster_are_replaced() {
-        let mut allocator = ClusterAllocator::default();
-        for (cluster, expected) in [(4096, 1), (u32::MAX, 2)] {
-            let placement = allocator.place(&claim(&cluster.to_string(), cluster, &[])).unwrap();
-            assert_eq!(placement.cluster, expected);
-            assert_eq!(placement.moved, Some(Collision::OutOfRange { cluster }));
-        }
-    }
-
-    #[test]
-    fn the_agents_own_file_takes_no_cluster_that_a_file_can_have() {
-        let own = Claim { own: true, ..claim("agent", 2047, &[(1, "mmv.agent.a")]) };
-        let mut allocator = ClusterAllocator::default();
-        let placed = allocator.place(&own).unwrap();
-        assert_eq!((placed.cluster, placed.moved), (0, None));
-        assert_eq!(placed.renumbered, Renumbered::from([(1, 101)]));
-        for (file, cluster) in [("first", 1), ("second", 2)] {
-            assert_eq!(place(&mut allocator, &claim(file, 0, &[])), cluster);
-        }
-        for cluster in [2047, 4095] {
-            let file = claim(&cluster.to_string(), cluster, &[(1, "mmv.x")]);
-            assert_eq!(place(&mut allocator, &file), cluster);
-        }
-        allocator.release(OsStr::new("agent"));
-        let memory = allocator.remember(100);
-        assert!(memory.clusters.iter().all(|known| known.cluster > 0), "{memory:?}");
-        // A metric keeps its item in a later version of the agent, as in any file.
-        let items = [(1, "mmv.agent.new"), (2, "mmv.agent.a")];
-        let later = Claim { own: true, ..claim("agent", 2047, &items) };
-        let placed = ClusterAllocator::of(memory).place(&later).unwrap();
-        assert_eq!(placed.renumbered[&2], 101);
-        assert_ne!(placed.renumbered[&1], 101);
-    }
-
-    #[test]
-    fn what_an_earlier_version_remembered_of_the_agents_file_does_not_matter() {
-        let known = |file: &str, requested, cluster| FileCluster {
-            file: FileName(file.into()),
-            requested,
-            cluster,
-            seen: 7,
-        };
-        let clusters =
-            vec![known("agent", 0, 1), known("app", 0, 2), known("big", 4095, 3), known("x", 0, 0)];
-        let used = vec![1, 2, 3];
-        let mut allocator =
-            ClusterAllocator::of(Assignments { clusters, used, ..Assignments::default() });
-        let own = Claim { own: true, ..claim("agent", 2047, &[]) };
-        assert_eq!(place(&mut allocator, &own), 0);
-        for (file, requested, cluster) in [("app", 0, 2), ("big", 4095, 3), ("x", 0, 4)] {
-            assert_eq!(place(&mut allocator, &claim(file, requested, &[])), cluster, "{file}");
-        }
-    }
-
-    #[test]
-    fn when_all_clusters_were_used_the_longest_released_automatic_one_is_given() {
-        let mut allocator = ClusterAllocator::default();
-        allocator.reserve(1);
-        place(&mut allocator, &claim("explicit", 1, &[]));
-        for number in 2..=MAX_AUTOMATIC {
-            place(&mut allocator, &claim(&format!("f{number}"), 0, &[]));
-        }
-        assert_eq!(allocator.place(&claim("last", 0, &[])), Err(Collision::Exhausted));
-        for file in ["explicit", "f9", "f7", "f8"] {
-            allocator.release(OsStr::new(file));
-        }
-        assert_eq!(place(&mut allocator, &claim("f9", 0, &[])), 9, "still remembered");
-        assert_eq!(place(&mut allocator, &claim("last", 0, &[])), 7);
-        assert_eq!(place(&mut allocator, &claim("f7", 0, &[])), 8, "its own is taken");
-        assert_eq!(allocator.place(&claim("f8", 0, &[])), Err(Collision::Exhausted));
-    }
-
-    #[test]
-    fn what_is_remembered_gives_the_same_clusters_in_another_run() {
-        let mut first = ClusterAllocator::default();
-        first.reserve(2);
-        for (file, cluster) in [("b", 0), ("c", 0), ("x", 500), ("y", 500)] {
-            let items: &[(u32, &str)] = if file == "y" { &[(1, "other")] } else { &[(1, "mmv")] };
-            place(&mut first, &claim(file, cluster, items));
-        }
-        first.release(OsStr::new("c"));
-        let memory = first.remember(1_000);
-        let mut second = ClusterAllocator::of(memory.clone());
-        let again = second.remember(2_000);
-        assert_eq!((again.clusters, again.used), (memory.clusters, memory.used), "nothing is held");
-        assert_eq!(place(&mut second, &claim("a", 0, &[])), 5, "1 to 4 were used");
-        assert_eq!(place(&mut second, &claim("c", 0, &[])), 3);
-        assert_eq!(place(&mut second, &claim("b", 0, &[])), 1);
-        let moved = second.place(&claim("y", 500, &[(1, "other")])).unwrap();
-        assert_eq!((moved.cluster, moved.moved), (4, None));
-    }
-
-    #[test]
-    fn files_of_programs_with_clusters_of_their_own_are_not_remembered() {
-        let mut allocator = ClusterAllocator::default();
-        for process in 0..100 {
-            let file = format!("app.{process}");
-            place(&mut allocator, &claim(&file, 321, &[]));
-            allocator.release(OsStr::new(&file));
-        }
-        assert_eq!(allocator.remember(0).clusters, []);
-    }
-
-    #[test]
-    fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
-        let mut first = ClusterAllocator::default();
-        place(&mut first, &claim("app", 0, &[(1, "mmv.app.a"), (2, "mmv.app.b")]));
-        first.release(OsStr::new("app"));
-        let rebuilt = claim("app", 0, &[(1, "mmv.app.new"), (2, "mmv.app.a")]);
-        let expected = Renumbered::from([(1, 3), (2, 1)]);
-        assert_eq!(first.place(&rebuilt).unwrap().renumbered, expected);
-        let mut second = ClusterAllocator::of(first.remember(1_000));
-        assert_eq!(second.place(&rebuilt).unwrap().renumbered, expected);
-        second.release(OsStr::new("app"));
-        second.remember(2_000);
-        assert!(second.is_older(2_001));
-        second.forget(2_001);
-        assert_eq!(second.place(&rebuilt).unwrap().renumbered, Renumbered::new());
-    }
-
-    #[test]
-    fn metrics_of_files_that_share_a_cluster_go_with_the_last_of_them() {
-        let mut allocator = ClusterAllocator::default();
-        let one = claim("app.1", 321, &[(1, "mmv.x"), (2, "mmv.y")]);
-        let other = claim("app.2", 321, &[(1, "mmv.x")]);
-        place(&mut allocator, &one);
-        place(&mut allocator, &other);
-        allocator.release(OsStr::new("app.1"));
-        allocator.remember(100);
-        allocator.forget(101);
-        let later = allocator.place(&claim("app.3", 321, &[(1, "mmv.x"), (2, "mmv.z")])).unwrap();
-        assert_eq!((later.cluster, later.renumbered), (321, Renumbered::new()));
-        let later = allocator.place(&claim("app.4", 321, &[(3, "mmv.x")])).unwrap();
-        assert_eq!(later.renumbered, Renumbered::from([(3, 1)]));
-    }
-
-    #[test]
-    fn what_no_archive_has_is_forgotten_and_its_cluster_is_free_again() {
-        let mut allocator = ClusterAllocator::default();
-        for file in ["a", "b", "c"] {
-            place(&mut allocator, &claim(file, 0, &[]));
-        }
-        allocator.remember(100);
-        allocator.release(OsStr::new("a"));
-        allocator.release(OsStr::new("b"));
-        allocator.remember(200);
-        place(&mut allocator, &claim("b", 0, &[]));
-        allocator.release(OsStr::new("b"));
-        // "b" was seen when it came again, and "c" is there.
-        allocator.remember(300);
-        allocator.forget(250);
-        let files: Vec<_> = allocator.remember(300).clusters;
-        let names: Vec<_> = files.iter().map(|known| known.file.0.to_str().unwrap()).collect();
-        assert_eq!(names, ["b", "c"]);
-        assert_eq!(place(&mut allocator, &claim("d", 0, &[])), 1);
-    }
 }

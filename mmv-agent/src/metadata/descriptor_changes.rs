@@ -4,7 +4,8 @@
 //! metric that changes its descriptor, or becomes a branch of the name tree, needs a new
 //! archive, as after an upgrade of an application. A file that does it at each tick would
 //! begin an archive at each tick; so each user's files may do it some times in a row and
-//! then every few minutes, and until they may again, such metrics are left out.
+//! then every few minutes, and until they may again, such metrics are left out. A name and
+//! a PMID have one user: who is charged is who changes them.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use pcp_archive::MetricDesc;
 use pcp_types::{NameSpace, Pmid};
 
 use super::Merged;
-use crate::discovery::TokenBucket;
+use crate::discovery::FairRate;
 
 /// How many archives one user's files may begin at once.
 const BURST: f64 = 10.0;
@@ -23,11 +24,18 @@ const BURST: f64 = 10.0;
 const PER_SECOND: f64 = 1.0 / 300.0;
 
 /// The metadata of the archive that is being written, as far as the sampler knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DescriptorChanges {
     metrics: HashMap<Pmid, (MetricDesc, Arc<str>)>,
     names: NameSpace,
-    buckets: HashMap<u32, TokenBucket>,
+    archives: FairRate,
+}
+
+impl Default for DescriptorChanges {
+    fn default() -> Self {
+        let archives = FairRate::new(BURST, PER_SECOND);
+        Self { metrics: HashMap::new(), names: NameSpace::default(), archives }
+    }
 }
 
 impl DescriptorChanges {
@@ -104,12 +112,8 @@ impl DescriptorChanges {
 
     /// The owners that may begin an archive now; each is charged once.
     fn allowed(&mut self, owners: HashSet<u32>, now: Duration) -> HashSet<u32> {
-        self.buckets.retain(|_, bucket| !bucket.is_full(now));
         let mut allowed = owners;
-        allowed.retain(|owner| {
-            let new = || TokenBucket::new(BURST, PER_SECOND);
-            self.buckets.entry(*owner).or_insert_with(new).try_take(1.0, now)
-        });
+        allowed.retain(|owner| self.archives.try_take(*owner, now));
         allowed
     }
 }
@@ -184,6 +188,17 @@ mod tests {
             assert!(filter(&mut changes, one, SECOND * 3).is_empty(), "as it was");
             assert!(filter(&mut changes, other, SECOND * 400).is_empty(), "later");
         }
+    }
+
+    #[test]
+    fn users_who_change_all_the_time_begin_few_archives_together() {
+        let mut changes = DescriptorChanges::default();
+        let mut begun =
+            |user| (0..20).filter(|_| !changes.allowed([user].into(), SECOND).is_empty()).count();
+        let archives = [1, 2, 3, 4].map(&mut begun);
+        // Ten each, twenty together, and one more for each user.
+        assert_eq!(archives, [10, 10, 1, 1]);
+        assert_eq!(begun(0), 10, "root has its own");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! | type ELAPSED | 64-bit counter in microseconds, whatever its type in the file |
 //! | label of the cluster, an indom, an item, an instance | label set of the same |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -20,17 +20,8 @@ use pcp_types::{InDom, InstanceId, Pmid, Units};
 
 use super::clusters::Placement;
 use super::items::{Item, Items};
-use super::names::NameError;
-use super::{DOMAIN, OWN_CLUSTER, complete_name};
-
-/// Bits by which a cluster is shifted into an indom's serial.
-const CLUSTER_SHIFT: u32 = 11;
-/// The largest cluster, and the largest serial within a file, whose indoms are
-/// no other cluster's.
-const MAX_PART: u32 = (1 << CLUSTER_SHIFT) - 1;
-
-/// Set in the serials of the agent's own indoms.
-const OWN_SERIALS: u32 = 1 << 10;
+use super::names::{NameError, complete_name};
+use super::numbers::{DOMAIN, indom, is_clusters_own};
 
 /// A metric as logged.
 #[derive(Debug, Clone)]
@@ -116,6 +107,17 @@ fn item(file: &OsStr, no_prefix: bool, metric: &view::Metric) -> Result<Item, Na
     })
 }
 
+/// The serials of all instance domains that a file has or refers to.
+pub(crate) fn indom_serials(contents: &Contents) -> Vec<u32> {
+    let own = contents.indoms.iter().map(|indom| indom.serial);
+    let of_metrics = contents.metrics.iter().filter_map(|metric| metric.indom);
+    let is_of_indom =
+        |label: &&Label| matches!(label.class, LabelClass::Indom | LabelClass::Instances);
+    let of_labels = contents.labels.iter().filter(is_of_indom).map(|label| label.identity);
+    let serials: BTreeSet<u32> = own.chain(of_metrics).chain(of_labels).collect();
+    serials.into_iter().collect()
+}
+
 /// Translates a file's metadata for its cluster.
 pub(crate) fn translate(contents: &Contents, items: &Items, place: &Placement) -> Translation {
     let cluster = place.cluster;
@@ -128,9 +130,19 @@ pub(crate) fn translate(contents: &Contents, items: &Items, place: &Placement) -
         let item = items.get(&found.item)?;
         metric(found, item, pmid(found.item)?)
     });
+    // What belongs to another user's file is left out with all that is attached to it.
+    let is_foreign = |indom: InDom| place.foreign.contains_key(&indom);
+    let metrics = metrics.map(|metric| {
+        metric.filter(|metric| metric.desc.indom.is_none_or(|indom| !is_foreign(indom)))
+    });
     let indoms = contents.indoms.iter();
-    let indoms = indoms.filter_map(|found| instance_domain(found, cluster)).collect();
-    let labels = labels(contents, cluster, pmid);
+    let indoms = indoms.filter_map(|found| instance_domain(found, cluster));
+    let indoms = indoms.filter(|found| !is_foreign(found.indom)).collect();
+    let mut labels = labels(contents, cluster, pmid);
+    labels.retain(|label| match label.target {
+        LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => !is_foreign(indom),
+        _ => true,
+    });
     Translation { cluster, metrics: metrics.collect(), indoms, labels }
 }
 
@@ -159,19 +171,11 @@ fn instance_domain(found: &view::Indom, cluster: u32) -> Option<LoggedIndom> {
     let named = |one: &view::Instance| Instance { id: one.id, name: one.name.as_str().into() };
     Some(LoggedIndom {
         indom: indom(cluster, found.serial)?,
-        own: cluster <= MAX_PART && found.serial <= MAX_PART,
+        own: is_clusters_own(cluster, found.serial),
         instances: instances.map(named).collect(),
         short_help: found.short_help.clone(),
         long_help: found.long_help.clone(),
     })
-}
-
-/// The indom for a file's serial, cut to 22 bits as pmdammv does: a large part
-/// may give the number of another cluster's indom.
-fn indom(cluster: u32, serial: u32) -> Option<InDom> {
-    // A file of cluster 2048 has indoms of small numbers.
-    let serial = if cluster == OWN_CLUSTER { OWN_SERIALS | serial } else { serial };
-    InDom::new(DOMAIN, (cluster << CLUSTER_SHIFT | serial) & InDom::MAX_SERIAL).ok()
 }
 
 /// The unit without the scales of dimensions that it does not have, which pmlogcheck
@@ -242,7 +246,7 @@ mod tests {
     }
 
     fn place(cluster: u32) -> Placement {
-        Placement { cluster, moved: None, renumbered: Renumbered::new() }
+        Placement { cluster, moved: None, renumbered: Renumbered::new(), foreign: BTreeMap::new() }
     }
 
     fn counter(name: &str, item: u32, kind: MetricKind) -> Metric {
@@ -290,15 +294,6 @@ mod tests {
         let pmid = Pmid::new(DOMAIN, 1, 3).unwrap();
         assert_eq!(translation.metrics[0].as_ref().unwrap().desc.pmid, pmid);
         assert_eq!(translation.labels[0].target, LabelTarget::Item(pmid));
-    }
-
-    #[test]
-    fn large_serials_and_clusters_are_cut_as_pmdammv_cuts_them() {
-        let serial = |cluster, serial| indom(cluster, serial).unwrap().serial();
-        assert_eq!(serial(2, 0), 4096);
-        assert_eq!(serial(2047, 2047), InDom::MAX_SERIAL);
-        assert_eq!(serial(1, InDom::MAX_SERIAL), InDom::MAX_SERIAL);
-        assert_eq!(serial(2048, 1), 1);
     }
 
     #[test]

@@ -3,23 +3,32 @@
 //! In comes the name of a file; out goes a source with its metadata in the terms of
 //! PCP, or the reason why it is rejected.
 //!
-//! Invariant: all files together stay within the limits on files, descriptors and
-//! values, and reading a file's metadata again costs a tenth of a processor at most.
+//! Invariant: all files together stay within the limits on files, descriptors, values,
+//! metadata and address space, and reading a file's metadata again costs a tenth of a processor at most.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_format::view::{self, Contents};
+use mmv_format::view::{self, Contents, Refusal};
+use nix::unistd::geteuid;
+use rustix::process::{self, getrlimit};
 
-use super::active_source::ActiveSource;
-use super::reporter::{Reporter, warn_left_out};
-use crate::config::Limits;
+use super::active_source::Ticket;
+use super::loaded_source::LoadedSource;
+use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
+use super::shares::{Amounts, ROOT, Resource, Room, Shares, Usage};
+use crate::config::{Limits, OwnersLimits, ReloadableSettings};
 use crate::discovery::{FileId, Producer, TokenBucket, descriptor_budget};
 use crate::housekeeping::{FileProducer, Memory};
-use crate::metadata::{Assignments, Claim, ClusterAllocator, Collision, items, translate};
-use crate::source::{MAX_DESCRIPTORS, RejectReason, Source};
+use crate::metadata::{
+    Assignments, Claim, ClusterAllocator, Collision, indom_serials, items, translate,
+};
+use crate::source::{MAX_DESCRIPTORS, RejectReason, Source, Terms};
+
+/// What the agent's own file is called in the names of its metrics.
+const OWN_FILE: &str = "agent";
 
 /// Bytes of one file's metadata that may be read at once, and per second after that:
 /// about a tenth of a processor. It is meant for files whose metadata changes at each
@@ -27,18 +36,32 @@ use crate::source::{MAX_DESCRIPTORS, RejectReason, Source};
 const READ_BURST: f64 = 256e6;
 const READ_PER_SECOND: f64 = 32e6;
 
+/// The same of all files of one user: a fifth of a processor, after a start at once.
+const LOAD_BURST: f64 = 1e9;
+const LOAD_PER_SECOND: f64 = 64e6;
+
+/// About how much metadata a program has.
+const USUAL_METADATA: u64 = 1 << 20;
+
 /// The cost of opening a file, whatever its size, in bytes read.
 pub(super) const COST_OF_OPENING: f64 = 10e3;
 
-/// About the cost of reading metadata, in bytes.
-fn cost(contents: &Contents) -> f64 {
-    let instances: usize = contents.indoms.iter().map(|indom| indom.instances.len()).sum();
-    let bytes = contents.metrics.len() * 300
-        + instances * 100
-        + contents.values.len() * 40
-        + contents.labels.len() * 500;
-    COST_OF_OPENING + bytes as f64
+/// About the bytes of memory that a value takes when all is made of it that the agent
+/// needs: plan, catalog, records.
+const BYTES_OF_VALUE: u64 = 400;
+
+/// Whether the system has this much memory.
+fn has_memory(bytes: u64) -> bool {
+    usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
+
+/// How much address space mappings may take where the process has a limit.
+fn address_space() -> u64 {
+    getrlimit(process::Resource::As).current.map_or(u64::MAX, |limit| limit / 4)
+}
+
+/// Memory that must be left when a file is opened.
+const RESERVE: u64 = 16 << 20;
 
 /// The process that feeds a source, if its header names one.
 fn producer(source: &Source) -> Option<Producer> {
@@ -47,20 +70,39 @@ fn producer(source: &Source) -> Option<Producer> {
     Some(Producer { pid, generation: source.generation, started, ended: false })
 }
 
-/// How much of what is limited some sources use.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Usage {
-    files: usize,
-    descriptors: u64,
-    values: usize,
+/// What a source uses of what is limited.
+pub(super) fn amounts(source: &Source) -> Amounts {
+    let values = source.plan().len() as u64;
+    Amounts::of_file(source.descriptors(), values, source.mapped(), source.metadata)
 }
 
-impl Usage {
-    /// Adds a source.
-    pub(super) fn add(&mut self, source: &Source) {
-        self.files += 1;
-        self.descriptors += source.descriptors();
-        self.values += source.plan().len();
+/// Why there is no room for a file that needs more of a resource.
+fn no_room(room: Room, user: u32, needed: u64) -> RejectReason {
+    let limit = room.limit;
+    let narrow = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    match room.resource {
+        resource if room.own => RejectReason::Share { user, unit: resource.unit(), limit },
+        Resource::Files => RejectReason::Files { limit: narrow(limit) },
+        Resource::Descriptors => {
+            RejectReason::NoDescriptor { used: limit.saturating_sub(room.left), limit }
+        }
+        Resource::Values => RejectReason::Values { values: narrow(needed), limit: narrow(limit) },
+        Resource::Mapped => RejectReason::Mapped { needed, limit: room.left },
+        Resource::Metadata => RejectReason::MetadataTotal { limit },
+    }
+}
+
+/// A resource of which all is used, though the files of a user have less than their share,
+/// and how much a file of that user needs.
+pub(super) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
+    match *reason {
+        RejectReason::Files { .. } => Some((Resource::Files, 1)),
+        RejectReason::NoDescriptor { .. } => Some((Resource::Descriptors, MAX_DESCRIPTORS)),
+        RejectReason::Values { values, .. } => Some((Resource::Values, values as u64)),
+        RejectReason::Mapped { needed, .. } => Some((Resource::Mapped, needed)),
+        // It is unknown how much: what a program usually has.
+        RejectReason::MetadataTotal { .. } => Some((Resource::Metadata, USUAL_METADATA)),
+        _ => None,
     }
 }
 
@@ -70,12 +112,20 @@ pub(super) struct Admission {
     directory: PathBuf,
     /// The agent's own file.
     own: Option<OsString>,
+    /// The user who runs the agent.
+    agent: u32,
     /// The limits for files that are opened from now on.
     pub(super) limits: Limits,
     /// How many descriptors the sources may have together.
     descriptors: u64,
+    /// The limits, as they are shared.
+    shares: Shares,
+    /// What the files of some users may use.
+    owners: OwnersLimits,
     /// Limits how often metadata is read, by the name of the file.
     reading: HashMap<OsString, TokenBucket>,
+    /// The same by user.
+    loading: HashMap<u32, TokenBucket>,
     clusters: ClusterAllocator,
     /// The process of each file that has one and was harvested: another process with
     /// its number does not revive the file.
@@ -91,22 +141,29 @@ impl Admission {
         limits: Limits,
         memory: Memory,
     ) -> Self {
-        let Memory { clusters, used, numbers: items, harvested: _, fed } = memory;
-        Self {
+        let Memory { clusters, used, numbers: items, harvested: _, fed, owners } = memory;
+        let mut admission = Self {
             directory,
             own,
+            agent: geteuid().as_raw(),
             limits,
+            shares: Shares::default(),
+            owners: OwnersLimits::default(),
+            loading: HashMap::new(),
             descriptors: descriptor_budget::available(),
             reading: HashMap::new(),
-            clusters: ClusterAllocator::of(Assignments { clusters, used, items }),
+            clusters: ClusterAllocator::of(Assignments { clusters, used, items, owners }),
             producers: fed.iter().map(FileProducer::parts).collect(),
-        }
+        };
+        admission.share();
+        admission
     }
 
     /// Another number of descriptors.
     #[cfg(test)]
     pub(super) fn set_descriptors(&mut self, descriptors: u64) {
         self.descriptors = descriptors;
+        self.share();
     }
 
     /// Another limit on reading a file's metadata.
@@ -115,30 +172,85 @@ impl Admission {
         self.reading.insert(name.into(), bucket);
     }
 
+    /// Applies other settings; the limits, to files that are opened from now on.
+    pub(super) fn change(&mut self, settings: &ReloadableSettings) {
+        self.limits = settings.limits;
+        self.owners.clone_from(&settings.owners);
+        self.share();
+        self.clusters.set_keep(settings.release_names_after);
+    }
+
+    fn share(&mut self) {
+        let (descriptors, owners) = (self.descriptors, &self.owners.by_user);
+        self.shares = Shares::new(&self.limits, owners, descriptors, address_space());
+    }
+
+    /// The user whose share a file uses. The agent's own file, and those of a user who runs
+    /// an agent, count as root's.
+    pub(super) fn user(&self, name: &OsStr, owner: u32) -> u32 {
+        let own = self.is_own(name) || self.agent == owner;
+        if own { ROOT } else { owner }
+    }
+
+    /// Whether it is the agent's own file.
+    pub(super) fn is_own(&self, name: &OsStr) -> bool {
+        self.own.as_deref() == Some(name)
+    }
+
+    /// The user whose files have to give way to one of another user that needs this much.
+    pub(super) fn gives_way(
+        &self,
+        usage: &Usage,
+        to: u32,
+        (resource, needed): (Resource, u64),
+    ) -> Option<u32> {
+        self.shares.gives_way(usage, to, resource, needed)
+    }
+
+    /// How much of a resource a user may have.
+    pub(super) fn limit(&self, user: u32, resource: Resource) -> u64 {
+        self.shares.limit(user, resource)
+    }
+
+    /// How many clusters a user has.
+    pub(super) fn clusters_of(&self, user: u32) -> usize {
+        self.clusters.count(user)
+    }
+
+    /// The files that had to give up their clusters: they are not admitted any more.
+    pub(super) fn take_displaced(&mut self) -> Vec<OsString> {
+        self.clusters.take_displaced()
+    }
+
     /// Forgets files that are not listed any more.
     pub(super) fn retain(&mut self, listed: &HashSet<FileId>, now: Duration) {
+        self.clusters.begin(now);
         self.reading.retain(|_, bucket| !bucket.is_full(now));
+        self.loading.retain(|_, bucket| !bucket.is_full(now));
         self.producers.retain(|id, _| listed.contains(id));
     }
 
-    /// Opens a file, given the usage of all others.
+    /// Opens a file of a user, given the usage of all others.
     pub(super) fn open(
         &mut self,
         name: &OsStr,
-        used: Usage,
+        owner: u32,
+        usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
-        let (in_use, limit) = (used.descriptors, self.descriptors);
-        if in_use + MAX_DESCRIPTORS > limit {
-            return Err(RejectReason::NoDescriptor { used: in_use, limit });
-        }
-        let limit = self.limits.files;
-        if used.files >= limit {
-            return Err(RejectReason::Files { limit });
+        let user = self.user(name, owner);
+        for (resource, needed) in [(Resource::Descriptors, MAX_DESCRIPTORS), (Resource::Files, 1)] {
+            let room = self.shares.room(usage, user, resource);
+            if room.left < needed {
+                return Err(no_room(room, user, needed));
+            }
         }
         let path = self.directory.join(name);
         let (source, contents) =
-            self.read(name, used, now, |limits| Source::open(&path, limits))?;
+            self.read(name, user, usage, now, |terms| Source::open(&path, terms))?;
+        if source.owner != owner {
+            return Err(RejectReason::OwnerChanged);
+        }
         let known = self.producers.get(&source.id);
         match producer(&source) {
             Some(now) if known.is_some_and(|known| known.is_other(now)) => {
@@ -156,10 +268,11 @@ impl Admission {
         &mut self,
         name: &OsStr,
         source: &Source,
-        used: Usage,
+        usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
-        let (source, contents) = self.read(name, used, now, |limits| source.again(limits))?;
+        let user = self.user(name, source.owner);
+        let (source, contents) = self.read(name, user, usage, now, |terms| source.again(terms))?;
         self.clusters.reserve(contents.header.cluster);
         Ok((source, contents))
     }
@@ -168,26 +281,56 @@ impl Admission {
     fn read(
         &mut self,
         name: &OsStr,
-        used: Usage,
+        user: u32,
+        usage: &Usage,
         now: Duration,
-        read: impl FnOnce(view::Limits) -> Result<(Source, Contents), RejectReason>,
+        read: impl FnOnce(&mut Terms<'_>) -> Result<(Source, Contents), RejectReason>,
     ) -> Result<(Source, Contents), RejectReason> {
-        let limits = view::Limits { bytes: self.limits.metadata_bytes };
         let new = || TokenBucket::new(READ_BURST, READ_PER_SECOND);
         let bucket = self.reading.entry(name.to_owned()).or_insert_with(new);
         if !bucket.has_any(now) {
             return Err(RejectReason::MetadataChurn);
         }
-        let (source, contents) = read(limits).inspect_err(|_| {
-            // It is unknown how much was read; the pauses between tries grow as well.
-            bucket.take(COST_OF_OPENING);
-        })?;
-        bucket.take(cost(&contents));
-        let (values, limit) = (source.plan().len(), self.limits.values);
-        if used.values.saturating_add(values) > limit {
-            return Err(RejectReason::Values { values, limit });
+        let new = || TokenBucket::new(LOAD_BURST, LOAD_PER_SECOND);
+        let of_user = self.loading.entry(user).or_insert_with(new);
+        if !of_user.has_any(now) {
+            return Err(RejectReason::Loading { user });
         }
-        Ok((source, contents))
+        let metadata_bytes = self.limits.metadata_bytes;
+        let shares = &self.shares;
+        let metadata = shares.room(usage, user, Resource::Metadata);
+        let left = metadata.left;
+        let allow = |contents: &Contents, needed: u64| {
+            let values = contents.values.len();
+            for (resource, needed) in
+                [(Resource::Values, values as u64), (Resource::Mapped, needed)]
+            {
+                let room = shares.room(usage, user, resource);
+                if room.left < needed {
+                    return Err(no_room(room, user, needed));
+                }
+            }
+            // All values, since the catalog of all is made again.
+            let all = usage.total(Resource::Values).saturating_add(values as u64);
+            let bytes = all.saturating_mul(BYTES_OF_VALUE);
+            if !has_memory(bytes.saturating_add(RESERVE)) {
+                return Err(RejectReason::NoMemory { values });
+            }
+            Ok(())
+        };
+        let limits = view::Limits { bytes: metadata_bytes.min(left) };
+        let mut terms = Terms { limits, allow: &allow, cost: view::Cost::default() };
+        let result = read(&mut terms);
+        // A refused file has cost as much.
+        let cost = COST_OF_OPENING + (terms.cost.read + terms.cost.memory) as f64;
+        bucket.take(cost);
+        of_user.take(cost);
+        result.map_err(|reason| match reason {
+            RejectReason::Refused(Refusal::TooLarge { .. }) if left < metadata_bytes => {
+                no_room(metadata, user, left)
+            }
+            reason => reason,
+        })
     }
 
     /// Gives a source its cluster, and reports what of it is left out unless `known`,
@@ -195,22 +338,28 @@ impl Admission {
     pub(super) fn admit(
         &mut self,
         name: &OsStr,
-        source: Source,
+        (source, ticket): (Source, Ticket),
         contents: &Contents,
-        known: Option<&ActiveSource>,
+        known: Option<&LoadedSource>,
         reporter: &mut Reporter,
-    ) -> Result<ActiveSource, Collision> {
-        let (items, misnamed) = items(name, contents);
+    ) -> Result<LoadedSource, Collision> {
+        let own = self.own.as_deref() == Some(name);
+        // Whatever name was free for the agent's file: readers know its metrics by theirs.
+        let (items, misnamed) = items(if own { OWN_FILE.as_ref() } else { name }, contents);
         let claim = Claim {
             file: name.to_owned(),
             cluster: contents.header.cluster,
             owner: source.owner,
             items,
-            own: self.own.as_deref() == Some(name),
+            indoms: indom_serials(contents),
+            own,
         };
         let placement = self.clusters.place(&claim)?;
         if let Some(collision) = &placement.moved {
             reporter.moved(name, placement.cluster, collision);
+        }
+        for (indom, reason) in placement.foreign.iter().take(FLAWS_LOGGED) {
+            reporter.foreign_indom(name, *indom, reason);
         }
         let pid = source.process().map(|process| process.pid);
         reporter.events.admitted(name, pid, contents.values.len());
@@ -218,11 +367,11 @@ impl Admission {
         let translation = translate(contents, &claim.items, &placement);
         let left_out = contents.skipped.len() + contents.unlisted + misnamed.len();
         let known = known.map_or(0, |known| known.left_out);
-        if left_out != known && reporter.may_log() {
+        if left_out != known && reporter.may_log(name) {
             warn_left_out(name, contents.skipped.iter(), contents.unlisted);
             warn_left_out(name, misnamed.iter(), 0);
         }
-        Ok(ActiveSource::new(name.to_owned(), source, translation, left_out))
+        Ok(LoadedSource::new(name.to_owned(), source, translation, left_out, ticket))
     }
 
     /// A file is no longer harvested; its cluster stays remembered.
@@ -250,9 +399,9 @@ impl Admission {
             self.clusters.forget(oldest);
             assignments = self.clusters.remember(now);
         }
-        let Assignments { clusters, used, items: numbers } = assignments;
+        let Assignments { clusters, used, items: numbers, owners } = assignments;
         let fed =
             self.producers.iter().map(|(id, process)| FileProducer::new(*id, *process)).collect();
-        Memory { clusters, used, numbers, harvested: Vec::new(), fed }
+        Memory { clusters, used, numbers, fed, owners, harvested: Vec::new() }
     }
 }

@@ -11,10 +11,13 @@ use tracing::warn;
 
 use super::reporter::Reporter;
 use super::sources::Sources;
+use crate::config::{ReloadableSettings, Settings};
 use crate::host::Host;
-use crate::metadata::{Catalog, Conflict, DescriptorChanges, Merged, merge};
+use crate::metadata::{
+    Catalog, Conflict, DescriptorChanges, Merged, NameOwners, Owned, Owners, merge,
+};
 use crate::moment::Moment;
-use crate::telemetry::events;
+use crate::telemetry::{SourceStatus, events};
 
 /// How long metrics whose descriptors change too often are left out at least.
 const LEFT_OUT: Duration = Duration::from_secs(60);
@@ -26,36 +29,47 @@ pub(crate) struct CatalogBuilder {
     catalog: Arc<Catalog>,
     /// The catalog is that of other settings.
     outdated: bool,
+    names: NameOwners,
     changes: DescriptorChanges,
     /// The day of the archive, counted from 1970.
     day: Option<i64>,
     /// When metrics that were left out because of their new descriptors are looked at
     /// again.
     retry: Option<Duration>,
-    /// The conflicts that were logged.
-    conflicts: Vec<(String, Conflict)>,
+    /// What is left out, as it was logged, by file.
+    conflicts: BTreeMap<String, Vec<String>>,
     unlisted: usize,
 }
 
 impl CatalogBuilder {
-    /// A builder with an empty catalog, which is `outdated` if events are logged: they
-    /// need their descriptors even if there is no file.
-    pub(crate) fn new(host: Host, outdated: bool) -> Self {
+    /// A builder with an empty catalog, with the owners of names of an earlier run. It is
+    /// outdated if events are logged: they need their descriptors even if there is no file.
+    pub(crate) fn new(host: Host, settings: &Settings, names: BTreeMap<String, Owned>) -> Self {
+        let mut names = NameOwners::of(names);
+        let Settings { fixed, reloadable, .. } = settings;
+        names.change(reloadable.pins.clone(), reloadable.release_names_after);
         Self {
             host,
             catalog: Arc::default(),
-            outdated,
+            outdated: fixed.events,
+            names,
             changes: DescriptorChanges::default(),
             day: None,
             retry: None,
-            conflicts: Vec::new(),
+            conflicts: BTreeMap::new(),
             unlisted: 0,
         }
     }
 
-    /// Takes other labels of the host, or other groups.
-    pub(crate) fn change(&mut self, labels: BTreeMap<String, String>) {
-        self.host.labels = labels;
+    /// Takes other settings: labels of the host, pinned names, or groups.
+    pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
+        self.host.labels.clone_from(&settings.labels);
+        self.names.change(settings.pins.clone(), settings.release_names_after);
+        self.outdated = true;
+    }
+
+    /// The catalog has to be built again.
+    pub(crate) fn invalidate(&mut self) {
         self.outdated = true;
     }
 
@@ -64,8 +78,21 @@ impl CatalogBuilder {
         Arc::clone(&self.catalog)
     }
 
+    /// Who owns which names, for the next run.
+    pub(crate) fn owners(&self, others: Owners) -> Owners {
+        Owners { names: self.names.remember(), ..others }
+    }
+
+    /// Notes in the status of files what is left out of them.
+    pub(crate) fn complete(&self, files: &mut [SourceStatus]) {
+        for file in files {
+            file.left_out = self.conflicts.get(&file.file).cloned().unwrap_or_default();
+        }
+    }
+
     /// Begins a tick: each day has an archive of its own.
     pub(crate) fn begin(&mut self, now: Moment) {
+        self.names.set_now(now.monotonic);
         if self.day.replace(now.day()) != Some(now.day()) {
             self.changes.forget();
         }
@@ -85,18 +112,22 @@ impl CatalogBuilder {
         reporter: &mut Reporter,
     ) -> Merged {
         let (id, members) = (self.catalog.id + 1, sources.members());
-        let mut merged = merge(id, &members, &self.host, events::names());
-        for (file, conflict) in &merged.conflicts {
-            let is_new = !self.conflicts.iter().any(|(_, known)| known == conflict);
-            if is_new && reporter.may_log() {
-                warn!(%file, reason = %conflict, "left out");
+        let mut merged = merge(id, &members, &self.host, events::names(), &mut self.names);
+        let before = std::mem::take(&mut self.conflicts);
+        for (file, conflict) in std::mem::take(&mut merged.conflicts) {
+            let reason = conflict.to_string();
+            let known = before.get(&file);
+            if known.is_none_or(|known| !known.contains(&reason)) {
+                // One event for each file.
+                let foreign = matches!(conflict, Conflict::Owner(_));
+                reporter.left_out(&file, &reason, foreign && !self.conflicts.contains_key(&file));
             }
+            self.conflicts.entry(file).or_default().push(reason);
         }
-        if merged.unlisted > self.unlisted && reporter.may_log() {
+        if merged.unlisted > self.unlisted && reporter.may_log("".as_ref()) {
             warn!(more = merged.unlisted, "more entries are left out");
         }
         self.unlisted = merged.unlisted;
-        self.conflicts = std::mem::take(&mut merged.conflicts);
         let out = self.changes.filter(&mut merged, |source| sources.owner(source), now);
         if let Some(first) = out.first() {
             if self.retry.is_none() {

@@ -1,7 +1,8 @@
 //! What an earlier run left to this one, and this one leaves to the next.
 
 use super::sources::Sources;
-use crate::housekeeping::{Harvested, LatestMemory, Task};
+use crate::housekeeping::{Harvested, LatestMemory, Memory, Task};
+use crate::metadata::Owners;
 use crate::moment::Moment;
 use crate::telemetry::SharedStatus;
 
@@ -41,6 +42,7 @@ impl Continuity {
         &mut self,
         now: Moment,
         sources: &mut Sources,
+        names: impl FnOnce(Owners) -> Owners,
         shared: &SharedStatus,
     ) -> Option<Task> {
         if self.saved.replace(now.day()) == Some(now.day()) {
@@ -48,6 +50,7 @@ impl Continuity {
         }
         let own = shared.own.file.as_deref();
         let memory = sources.remember(now.wall.seconds(), shared.oldest(), own);
+        let memory = Memory { owners: names(memory.owners), ..memory };
         self.latest.put(memory).then(|| Task::Remember(self.latest.clone()))
     }
 }

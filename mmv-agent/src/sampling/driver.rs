@@ -24,6 +24,9 @@ const MISSED_LOGGED: u64 = 60;
 /// its time.
 const TOLERATED: u32 = 10;
 
+/// How often it is looked whether the loader has applied other settings.
+const SETTINGS_AWAITED: Duration = Duration::from_millis(10);
+
 /// How many bytes may wait for the writer.
 pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
     usize::try_from(settings.limits.queue_bytes).unwrap_or(usize::MAX)
@@ -75,8 +78,8 @@ struct Watchdog {
 enum Woken {
     /// A tick is due.
     Tick,
-    /// systemd expects a sign of life.
-    Watchdog,
+    /// Before the next tick: systemd expects a sign of life, or settings are awaited.
+    Early,
     /// A command has come.
     Command(Command),
 }
@@ -111,8 +114,9 @@ fn flight_recorder_schedule(
 }
 
 impl Driver {
-    /// A driver that starts now.
+    /// A driver that starts now, or when the files that are there have been loaded.
     pub(crate) fn new(sampler: Sampler, settings: Settings) -> Self {
+        sampler.wait_for_first();
         let (start, timestamp, _) = clocks();
         let phase = time_of_day(timestamp);
         let watchdog = notify::watchdog();
@@ -136,7 +140,7 @@ impl Driver {
         loop {
             let goes_on = match self.wait(inbox) {
                 Woken::Tick => self.tick(),
-                Woken::Watchdog => true,
+                Woken::Early => true,
                 Woken::Command(command) => self.obey(command),
             };
             if !goes_on {
@@ -145,9 +149,21 @@ impl Driver {
         }
     }
 
+    fn now(&self) -> Moment {
+        Moment { monotonic: self.start.elapsed(), wall: Timestamp::now() }
+    }
+
     fn wait(&mut self, inbox: &Receiver<Command>) -> Woken {
+        if self.sampler.awaits_settings() {
+            self.sampler.take_settings(self.now());
+        }
         let tick = self.next_tick();
         let due = self.watchdog.as_ref().map_or(tick, |watchdog| tick.min(watchdog.next));
+        let due = if self.sampler.awaits_settings() {
+            due.min(self.start.elapsed() + SETTINGS_AWAITED)
+        } else {
+            due
+        };
         let woken = match self.start.checked_add(due) {
             Some(due) => inbox.recv_deadline(due),
             // A tick beyond the end of time: only a command can come before it.
@@ -161,7 +177,7 @@ impl Driver {
         }
         match woken {
             Ok(command) => Woken::Command(command),
-            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => Woken::Watchdog,
+            Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => Woken::Early,
             Err(RecvTimeoutError::Timeout) => Woken::Tick,
             // No thread is left that could send a command.
             Err(RecvTimeoutError::Disconnected) => Woken::Command(Command::Stop),
@@ -249,7 +265,7 @@ impl Driver {
         match command {
             Command::Stop => {
                 self.sampler.note_end();
-                let now = Moment { monotonic: self.start.elapsed(), wall: Timestamp::now() };
+                let now = self.now();
                 let everything = self.sampler.everything();
                 self.sampler.tick(now, everything);
                 return false;
@@ -258,8 +274,8 @@ impl Driver {
             Command::Sync => self.sampler.delivery.queue.order(Order::Sync),
             Command::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
             Command::Status(reply) => {
-                // The client may have stopped waiting.
-                let _ = reply.try_send(self.status());
+                let status = self.status();
+                self.sampler.send(status, reply);
             }
             Command::Capture(time, reply) => {
                 let now = Timestamp::now();
@@ -275,7 +291,7 @@ impl Driver {
         let shared = self.sampler.shared();
         let done = [self.sampler.delivery.report.values, shared.bytes()];
         let [values_a_second, bytes_a_second] = self.rate.rates(now, done);
-        let status = self.sampler.status(now);
+        let status = self.sampler.status();
         let bytes_a_day = status.groups.iter().map(|group| group.bytes_a_day).sum();
         let seconds = |share| self.lateness.quantile(share).as_secs_f64();
         Status {
@@ -317,8 +333,8 @@ impl Driver {
             let phase = self.schedule.since_midnight(Duration::ZERO);
             self.flight_recorder = flight_recorder_schedule(settings, phase);
         }
-        let since_midnight = self.schedule.since_midnight(self.start.elapsed());
-        self.sampler.change(&self.settings, since_midnight);
+        let phase = self.schedule.since_midnight(Duration::ZERO);
+        self.sampler.change(&self.settings, self.now(), phase);
         self.sampler.delivery.queue.set_limit(queue_limit(settings));
         self.sampler.shared().own.queue_limit.set(settings.limits.queue_bytes);
         self.sampler.delivery.queue.order(Order::Change(Policy::of(&self.settings)));

@@ -12,6 +12,7 @@ use tracing::{error, info};
 use super::on_change::OnChange;
 use super::partition::{GroupId, Share};
 use super::schedule::Timer;
+use super::update::Retired;
 use crate::config::{Group, LogMode};
 use crate::logging::{QueueSender, Recorder};
 use crate::metadata::RecordShape;
@@ -60,15 +61,20 @@ impl GroupState {
 
     /// Takes another share of the values of `sources`. True if a last-known value is
     /// gone.
-    pub(crate) fn set_share(&mut self, share: Share, sources: usize) -> bool {
+    pub(super) fn set_share(
+        &mut self,
+        share: Share,
+        sources: usize,
+        retired: &mut Retired,
+    ) -> bool {
         self.sources = vec![false; sources];
         for owner in share.every.iter().chain(&share.on_change).flat_map(|set| &set.owners) {
             if let Some(owned) = self.sources.get_mut(*owner) {
                 *owned = true;
             }
         }
-        self.shape = share.every;
-        self.recorder = None;
+        let before = std::mem::replace(&mut self.shape, share.every);
+        retired.push((before, self.recorder.take()));
         self.on_change.set_shape(share.on_change, self.config.log == LogMode::Once)
     }
 

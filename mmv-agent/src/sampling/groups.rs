@@ -12,11 +12,11 @@ use std::time::Duration;
 use pcp_archive::prepared::RecordBuffer;
 
 use super::group_state::GroupState;
-use super::partition::{GroupId, Shares, partition};
+use super::partition::{GroupId, Shares};
 use super::schedule::Timer;
+use super::update::Retired;
 use crate::config::{Group, LogMode, Settings};
 use crate::logging::{Changes, LastKnown, QueueSender};
-use crate::metadata::{Catalog, RecordShape};
 use crate::moment::Moment;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
@@ -50,7 +50,7 @@ pub(crate) struct Logged {
 }
 
 /// The configurations of all groups, in the order in which they take metrics.
-fn configs(settings: &Settings) -> Vec<(GroupId, Group)> {
+pub(super) fn configs(settings: &Settings) -> Vec<(GroupId, Group)> {
     let configured = settings.reloadable.groups.iter().cloned().enumerate();
     let configured = configured.map(|(number, group)| (GroupId::Configured(number), group));
     let own = settings.own_groups().into_iter().enumerate();
@@ -132,18 +132,12 @@ impl Groups {
         self.all.iter().filter(move |group| group.needs(source)).map(|group| group.id)
     }
 
-    /// The share of each group.
-    pub(crate) fn partition(&self, shape: RecordShape, catalog: &mut Catalog) -> Shares {
-        let groups = self.all.iter().filter(|group| group.id != GroupId::Default);
-        let groups: Vec<_> = groups.map(|group| (group.id, &group.config)).collect();
-        partition(shape, catalog, &groups)
-    }
-
     /// Takes other shares of the values of `sources`.
-    pub(crate) fn set_shares(&mut self, mut shares: Shares, sources: usize) {
+    pub(super) fn set_shares(&mut self, mut shares: Shares, sources: usize, retired: &mut Retired) {
         let mut gone = false;
         for group in &mut self.all {
-            gone |= group.set_share(shares.remove(&group.id).unwrap_or_default(), sources);
+            let share = shares.remove(&group.id).unwrap_or_default();
+            gone |= group.set_share(share, sources, retired);
         }
         let orphans = (0..sources).filter(|source| self.that_need(*source).next().is_none());
         let orphans: Vec<usize> = orphans.collect();

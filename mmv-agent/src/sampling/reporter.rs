@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 
 use mmv_format::view::Contents;
-use pcp_types::Timestamp;
+use pcp_types::{InDom, Timestamp};
 use tracing::{info, warn};
 
 use crate::discovery::{FileState, LogLimiter, NotRemoved, RemovalOutcome};
@@ -14,7 +14,7 @@ use crate::source::Fault;
 use crate::telemetry::{EventLog, Kind};
 
 /// How many of a file's flaws are logged one by one.
-const FLAWS_LOGGED: usize = 5;
+pub(super) const FLAWS_LOGGED: usize = 5;
 
 /// Where the sampler thread reports to.
 #[derive(Debug)]
@@ -34,9 +34,14 @@ impl Reporter {
         Self { limiter: LogLimiter::new(), events, pending: vec![Kind::Started], last_tick: None }
     }
 
-    /// Whether one more line about files may be logged.
-    pub(crate) fn may_log(&mut self) -> bool {
-        self.limiter.may_log()
+    /// A reporter of what happens to files only.
+    pub(crate) fn of_files(log_events: bool) -> Self {
+        Self { pending: Vec::new(), ..Self::new(log_events) }
+    }
+
+    /// Whether one more line about a file may be logged.
+    pub(crate) fn may_log(&mut self, name: &OsStr) -> bool {
+        self.limiter.may_log(self.events.owner(name))
     }
 
     /// Reports an event of the agent at the next tick.
@@ -63,14 +68,14 @@ impl Reporter {
 
     /// An entry of the directory is no regular file.
     pub(crate) fn not_a_file(&mut self, name: &OsStr, kind: &str) {
-        if self.may_log() {
+        if self.may_log(name) {
             warn!(file = %name.display(), reason = %kind, "not harvested");
         }
     }
 
     /// A file is harvested.
     pub(crate) fn harvested(&mut self, name: &OsStr, contents: &Contents) {
-        if self.may_log() {
+        if self.may_log(name) {
             info!(
                 file = %name.display(),
                 version = contents.header.version,
@@ -83,7 +88,7 @@ impl Reporter {
 
     /// A file of a running process has taken the name of that of another one.
     pub(crate) fn displaced(&mut self, name: &OsStr, running: i32, now: i32) {
-        if self.may_log() {
+        if self.may_log(name) {
             warn!(
                 file = %name.display(),
                 "process {now} has replaced the file of process {running}, which is running and \
@@ -94,7 +99,7 @@ impl Reporter {
 
     /// A file has new metadata.
     pub(crate) fn grown(&mut self, name: &OsStr, contents: &Contents) {
-        if self.may_log() {
+        if self.may_log(name) {
             info!(
                 file = %name.display(),
                 metrics = contents.metrics.len(),
@@ -106,9 +111,37 @@ impl Reporter {
 
     /// A file did not get the cluster that it asks for.
     pub(crate) fn moved(&mut self, name: &OsStr, cluster: u32, collision: &impl Display) {
-        if self.may_log() {
+        if self.may_log(name) {
             warn!(file = %name.display(), cluster, %collision, "moved to another cluster");
         }
+    }
+
+    /// A file cannot have an instance domain.
+    pub(super) fn foreign_indom(&mut self, name: &OsStr, indom: InDom, reason: &impl Display) {
+        if self.may_log(name) {
+            warn!(file = %name.display(), %indom, %reason, "an instance domain is left out");
+        }
+    }
+
+    /// Something of a file is left out; `foreign` if another user has it.
+    pub(crate) fn left_out(&mut self, file: &str, reason: &impl Display, foreign: bool) {
+        let name = OsStr::new(file);
+        if foreign {
+            self.events.left_out(name, reason);
+        }
+        if self.may_log(name) {
+            warn!(%file, %reason, "left out");
+        }
+    }
+
+    /// A user has logged too much today.
+    pub(crate) fn cut(&mut self, user: u32, bytes: u64) {
+        let reason = format!(
+            "files of user {user} have logged {bytes} bytes today, which is their limit: \
+             nothing more is logged of them until midnight UTC"
+        );
+        warn!("{reason}");
+        self.events.note(Kind::LeftOut, |event| event.reason = Some(reason));
     }
 
     /// A file is not harvested, for a reason that was not reported yet.
@@ -119,7 +152,7 @@ impl Reporter {
         reason: &(impl Display + ToString),
     ) {
         self.events.refused(name, kind_of(state), reason);
-        if self.may_log() {
+        if self.may_log(name) {
             warn!(file = %name.display(), %reason, "not harvested");
         }
     }
@@ -132,7 +165,7 @@ impl Reporter {
         if !unlinked {
             self.events.refused(name, Kind::Quarantined, &fault);
         }
-        match (self.may_log(), unlinked) {
+        match (self.may_log(name), unlinked) {
             (false, _) => {}
             (_, true) => info!(file = %name.display(), reason = %fault, "no longer harvested"),
             (_, false) => warn!(file = %name.display(), reason = %fault, "no longer harvested"),
@@ -141,7 +174,7 @@ impl Reporter {
 
     /// A file that was harvested is closed.
     pub(crate) fn closed(&mut self, name: &OsStr, reason: &impl Display) {
-        if self.may_log() {
+        if self.may_log(name) {
             info!(file = %name.display(), %reason, "no longer harvested");
         }
     }
@@ -152,7 +185,7 @@ impl Reporter {
         if result.is_ok() {
             self.events.removed(&dead.name, pid);
         }
-        if !self.may_log() {
+        if !self.may_log(&dead.name) {
             return;
         }
         match result {

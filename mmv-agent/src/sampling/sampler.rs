@@ -1,97 +1,132 @@
-//! One tick: what changed, all values that are due, a record for each group.
+//! One tick: all values that are due, a record for each group.
 //!
-//! In comes the moment of a tick, and what is due; out goes a sample for the writer
-//! thread, and one for the flight recorder. No clock is read here.
+//! In come the moment of a tick, what is due, and the loader's updates; out go a sample
+//! for the writer thread, one for the flight recorder, and what the passes have found out
+//! about sources. No clock is read here.
+//!
+//! Invariant: a tick costs what is harvested, however long files take to be loaded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, Sender};
+use crossbeam::channel::Sender;
 
 use super::SamplerReport;
-use super::catalog_builder::CatalogBuilder;
-use super::continuity::Continuity;
+use super::active_source::Finding;
 use super::delivery::Delivery;
 use super::groups::{Due, Groups};
+use super::harvest::Harvest;
+use super::loader::Request;
+use super::loading::Loading;
+use super::partition::GroupId;
 use super::reporter::Reporter;
-use super::sources::Sources;
+use super::schedule::shortest;
+use super::update::{Plan, Retired, Update};
 use crate::config::Settings;
-use crate::discovery::RemovalOutcome;
 use crate::flight_recorder::FlightRecorder;
-use crate::host::Host;
-use crate::housekeeping::{Memory, Task};
+use crate::housekeeping::Task;
 use crate::logging::{QueueSender, Sample};
+use crate::metadata::Catalog;
 use crate::moment::Moment;
 use crate::telemetry::{Kind, SharedStatus, Status};
 
-/// How often files and events are counted for the agent's own metrics.
+/// How often events are counted for the agent's own metrics.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sampler's state between ticks.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     reporter: Reporter,
-    sources: Sources,
-    catalogs: CatalogBuilder,
+    harvest: Harvest,
+    catalog: Arc<Catalog>,
     /// The groups.
     pub groups: Groups,
     /// The flight recorder, if it is configured.
     pub flight_recorder: Option<FlightRecorder>,
     /// The way to the writer thread, and what was done so far.
     pub delivery: Delivery,
-    continuity: Continuity,
-    /// When files were last counted.
+    /// Records that were logged by each group, weighted by the ratio of compression,
+    /// since the loader was informed.
+    charged: BTreeMap<GroupId, f64>,
+    /// The second, since the start, in which it was.
+    informed: u64,
+    loading: Loading,
+    /// The time from midnight to the start, if the loader has settings for which there
+    /// is no plan yet.
+    awaited: Option<Duration>,
+    /// A plan for other settings: the tick that found it is one of the groups before.
+    other: Option<Plan>,
+    /// When events were last counted.
     counted: Option<Duration>,
     links: Links,
 }
 
-/// The way to other threads, besides the queue to the writer.
+/// The way to other threads, besides the queue to the writer and the loader.
 #[derive(Debug)]
 pub(crate) struct Links {
     /// The tasks of the housekeeping thread.
     pub housekeeper: Sender<Task>,
-    /// What became of files that were to be removed.
-    pub removals: Receiver<RemovalOutcome>,
     /// What the threads share.
     pub shared: Arc<SharedStatus>,
 }
 
 impl Sampler {
-    /// Samples the files of the settings' directory, with what an earlier run
-    /// remembered.
+    /// Samples the files that the loader finds.
     pub(crate) fn new(
         settings: &Settings,
-        host: Host,
-        mut memory: Memory,
+        loading: Loading,
         queue: QueueSender,
         links: Links,
     ) -> Self {
-        let continuity = Continuity::new(std::mem::take(&mut memory.harvested));
-        let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
-        let mut sources = Sources::new(path, links.shared.own.file.clone(), limits, memory);
-        sources.change(&settings.reloadable);
         Self {
             reporter: Reporter::new(settings.fixed.events),
-            sources,
-            catalogs: CatalogBuilder::new(host, settings.fixed.events),
+            harvest: Harvest::default(),
+            catalog: Arc::default(),
             groups: Groups::new(settings),
             flight_recorder: settings.reloadable.flight_recorder.clone().map(FlightRecorder::new),
             delivery: Delivery::new(queue),
-            continuity,
+            charged: BTreeMap::new(),
+            informed: 0,
+            loading,
+            awaited: None,
+            other: None,
             counted: None,
             links,
         }
     }
 
-    /// Applies other settings, at a time counted from midnight.
-    pub(crate) fn change(&mut self, settings: &Settings, since_midnight: Duration) {
-        self.groups.change(settings, since_midnight);
-        match (&mut self.flight_recorder, settings.reloadable.flight_recorder.clone()) {
-            (Some(flight_recorder), Some(settings)) => flight_recorder.change(settings),
-            (flight_recorder, settings) => *flight_recorder = settings.map(FlightRecorder::new),
+    /// Waits for the files that are there at the start, or for a while.
+    pub(crate) fn wait_for_first(&self) {
+        self.loading.wait_for_first();
+    }
+
+    /// Applies other settings at `now`, which `phase` has to be added to for the time
+    /// since midnight; or when the loader [has a plan for them](Self::take_settings).
+    pub(crate) fn change(&mut self, settings: &Settings, now: Moment, phase: Duration) {
+        self.awaited = Some(phase);
+        self.loading.ask(Request::Change(Box::new(settings.clone())));
+        if self.loading.is_inline()
+            && let Some(update) = self.loading.answer(now, Duration::ZERO)
+        {
+            self.apply(update);
+            self.take_other(now);
         }
-        self.sources.change(&settings.reloadable);
-        self.catalogs.change(settings.reloadable.labels.clone());
+    }
+
+    /// Whether a plan for other settings is awaited.
+    pub(crate) fn awaits_settings(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// Applies them between ticks, if the loader has a plan.
+    pub(crate) fn take_settings(&mut self, now: Moment) {
+        if !self.loading.is_inline()
+            && let Some(update) = self.loading.begin(now)
+        {
+            self.apply(update);
+            self.take_other(now);
+        }
     }
 
     /// Gives the housekeeping thread a task.
@@ -124,14 +159,13 @@ impl Sampler {
 
     /// How many files are harvested.
     pub(crate) fn files(&self) -> usize {
-        self.sources.len()
+        self.harvest.len()
     }
 
     /// The sampler's part of the status.
-    pub(crate) fn status(&self, now: Duration) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let SamplerReport { records, values, dropped, missed } = self.delivery.report;
         Status {
-            sources: self.sources.status(now),
             groups: self.groups.status(),
             records,
             values,
@@ -146,84 +180,112 @@ impl Sampler {
         }
     }
 
+    /// Sends a status when the loader has completed it by the files.
+    pub(crate) fn send(&mut self, status: Status, reply: Sender<Status>) {
+        self.loading.ask(Request::Status(Box::new(status), reply));
+    }
+
     /// All that can be due.
     pub(crate) fn everything(&self) -> Due {
         Due { groups: self.groups.ids(), flight_recorder: true }
     }
 
-    /// Samples what is due. False if the writer has ended.
+    /// Samples what is due. False if the writer or the loader has ended.
     pub(crate) fn tick(&mut self, now: Moment, due: Due) -> bool {
-        self.discover(now);
-        self.update_catalog(now);
+        self.reporter.begin(now);
+        if let Some(update) = self.loading.begin(now) {
+            self.apply(update);
+        }
         let due = self.harvest(now, due);
         let sample = self.sample(now, &due);
-        self.deliver(now, sample)
+        self.inform(now);
+        let goes_on = self.deliver(now, sample);
+        self.take_other(now);
+        goes_on && !self.loading.has_ended()
     }
 
-    /// Finds out which files have come and gone, which programs were restarted, and
-    /// which files have to be removed.
-    fn discover(&mut self, now: Moment) {
-        self.reporter.begin(now);
-        self.sources.discover(now.monotonic, &mut self.reporter);
-        self.sources.admit(now.monotonic, &mut self.reporter);
-        if let Some(replaced) = self.continuity.was_replaced(&self.sources) {
-            self.delivery.unobserved = replaced;
-        }
-        if self.sources.restarts.take() {
+    /// Takes what is new.
+    fn apply(&mut self, Update { plan, news }: Update) {
+        self.reporter.events.add(news.events, news.counts);
+        self.delivery.unobserved = news.replaced.unwrap_or(self.delivery.unobserved);
+        if news.restarted {
             self.delivery.mark = true;
             if let Some(flight_recorder) = &mut self.flight_recorder {
                 flight_recorder.note_gap();
             }
         }
-        for outcome in self.links.removals.try_iter() {
-            self.reporter.removed(&outcome);
+        // A plan is complete: none before it is needed but for its sources.
+        let Some(mut plan) = plan else { return };
+        if let Some(before) = self.other.take() {
+            plan.follow(before);
         }
-        let dead = self.sources.removal.take();
-        if !dead.is_empty() {
-            self.assign(Task::Remove(dead));
+        if plan.settings.is_some() {
+            self.other = Some(plan);
+        } else {
+            self.swap(plan);
         }
-        self.catalogs.begin(now);
     }
 
-    /// Builds the catalog again if the sources or the settings have changed.
-    fn update_catalog(&mut self, now: Moment) {
-        let outdated = self.catalogs.take_outdated(now.monotonic);
-        if !self.sources.take_changed() && !outdated {
-            return;
+    /// Applies other settings, with the plan for them.
+    fn take_other(&mut self, now: Moment) {
+        let Some(mut plan) = self.other.take() else { return };
+        if let Some(settings) = plan.settings.take() {
+            let phase = self.awaited.take().unwrap_or_default();
+            self.groups.change(&settings, now.monotonic.saturating_add(phase));
+            match (&mut self.flight_recorder, settings.reloadable.flight_recorder.clone()) {
+                (Some(flight_recorder), Some(settings)) => flight_recorder.change(settings),
+                (flight_recorder, settings) => *flight_recorder = settings.map(FlightRecorder::new),
+            }
         }
-        self.continuity.invalidate();
-        let merged = self.catalogs.merge(&self.sources, now.monotonic, &mut self.reporter);
-        let (shape, mut catalog, sources) = (merged.shape, merged.catalog, self.sources.len());
-        let chosen = self.flight_recorder.as_ref().map(|own| own.choose(&shape, &catalog));
-        let shares = self.groups.partition(shape, &mut catalog);
-        let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
-        self.groups.set_shares(shares, sources);
-        if let (Some(flight_recorder), Some(shape)) = (&mut self.flight_recorder, chosen) {
-            flight_recorder.lay_out(shape, &catalog, sources);
+        self.swap(plan);
+    }
+
+    /// Takes the sources and shapes of a plan.
+    fn swap(&mut self, plan: Plan) {
+        let mut retired = Retired::default();
+        let sources = plan.sources.len();
+        self.harvest.replace(plan.sources, &mut retired);
+        self.groups.set_shares(plan.shares, sources, &mut retired);
+        if let (Some(flight_recorder), Some(shape)) = (&mut self.flight_recorder, plan.recorded) {
+            flight_recorder.lay_out(shape, &plan.catalog, sources);
         }
+        retired.push(std::mem::replace(&mut self.catalog, plan.catalog));
+        self.loading.ask(Request::Free(retired));
     }
 
     /// Reads the sources that are needed for what is due, and returns what is due then.
     /// The last values of a process that has ended are logged by all groups that have
-    /// some, together with their other values, since they are read only once.
+    /// some, together with their other values, since they are read only once. Sources that
+    /// have new metadata are read again if the loader has them in time.
     fn harvest(&mut self, now: Moment, mut due: Due) -> Due {
+        let mut asked = false;
         loop {
             self.read(now, &due);
             let before = due.clone();
-            for source in self.sources.ended() {
+            for source in self.harvest.ended(now) {
                 due.groups.extend(self.groups.that_need(source));
                 due.flight_recorder |= self.recorder_needs(source);
             }
             // Groups that have become due may read more sources that have ended.
-            if due == before {
-                break;
+            if due != before {
+                continue;
             }
+            let findings = self.harvest.take_findings();
+            if findings.is_empty() {
+                return due;
+            }
+            let is_new =
+                |finding: &Finding| matches!(finding, Finding::Fault(fault) if fault.is_growth());
+            let wait = findings.iter().any(|(_, finding)| is_new(finding)) && !asked;
+            self.loading.ask(Request::Found(findings));
+            if !wait {
+                return due;
+            }
+            asked = true;
+            let interval = shortest(self.groups.timers());
+            let Some(update) = self.loading.answer(now, interval) else { return due };
+            self.apply(update);
         }
-        let task = self.continuity.save(now, &mut self.sources, &self.links.shared);
-        if let Some(task) = task {
-            self.assign(task);
-        }
-        due
     }
 
     fn recorder_needs(&self, source: usize) -> bool {
@@ -232,26 +294,27 @@ impl Sampler {
 
     /// Reads the sources that are needed and were not read at this tick.
     fn read(&mut self, now: Moment, due: &Due) {
-        let needed: Vec<bool> = (0..self.sources.len())
+        let needed: Vec<bool> = (0..self.harvest.len())
             .map(|source| {
                 (due.flight_recorder && self.recorder_needs(source))
                     || self.groups.that_need(source).any(|id| due.groups.contains(&id))
             })
             .collect();
         let is_needed = |source: usize| needed.get(source).copied().unwrap_or(false);
-        let reshaped = self.sources.harvest(now, is_needed, &mut self.reporter);
+        let reshaped = self.harvest.read(now, is_needed);
         self.groups.reshape(&reshaped);
-        self.update_catalog(now);
     }
 
     /// The sample of the values just read; `None` if there is nothing to log.
     fn sample(&mut self, now: Moment, due: &Due) -> Option<Sample> {
-        let values = self.sources.values(now);
+        let values = self.harvest.values(now);
         if let (Some(flight_recorder), true) = (&mut self.flight_recorder, due.flight_recorder) {
             flight_recorder.take(now.wall, &values);
         }
         let Delivery { queue, report, mark, unobserved, .. } = &mut self.delivery;
         let logged = self.groups.log(now, &due.groups, &values, queue);
+        let ratio = self.links.shared.kept().compression();
+        due.groups.iter().for_each(|group| *self.charged.entry(*group).or_default() += ratio);
         report.values += logged.values;
         self.links.shared.own.values.add(logged.values);
         let (events, last_known) = (self.reporter.events.due(), self.groups.last_known());
@@ -261,7 +324,7 @@ impl Sampler {
         let nothing = records.is_empty() && changes.after.is_empty() && events.is_empty() && !again;
         (!nothing).then(|| Sample {
             timestamp: now.wall,
-            catalog: self.catalogs.catalog(),
+            catalog: Arc::clone(&self.catalog),
             records,
             changes,
             last_known,
@@ -269,6 +332,15 @@ impl Sampler {
             mark: *mark,
             unobserved: *unobserved,
         })
+    }
+
+    /// Informs the loader, which cuts users, of what was logged: once in a second.
+    fn inform(&mut self, now: Moment) {
+        let second = now.monotonic.as_secs();
+        if self.loading.is_inline() || self.informed != second {
+            self.informed = second;
+            self.loading.ask(Request::Logged(std::mem::take(&mut self.charged)));
+        }
     }
 
     /// Hands over a sample, and updates the agent's own metrics. False if the writer
@@ -281,9 +353,6 @@ impl Sampler {
         let now = now.monotonic;
         if self.counted.is_none_or(|counted| now >= counted + COUNT_INTERVAL) {
             self.counted = Some(now);
-            for (files, count) in own.files.iter().zip(self.sources.count()) {
-                files.set(count);
-            }
             for (known, count) in own.events.iter().zip(self.reporter.events.counts) {
                 known.add(count - known.value());
             }

@@ -1,37 +1,52 @@
 //! All files under harvest.
 //!
-//! In come changes of the directory and the moments of ticks; out go the values of all
-//! files and their metadata for the catalog.
+//! In come changes of the directory and what the sampler finds out about sources; out go
+//! the metadata of all files for the catalog, and the sources for the sampler.
 //!
 //! Invariant: one bad file never affects another. Whatever is wrong with a file, it
 //! waits in the file table for its next try.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::active_source::ActiveSource;
-use super::admission::{Admission, Usage};
+use mmv_format::view::Contents;
+
+use super::active_source::{ActiveSource, Finding, Ticket};
+use super::admission::{Admission, amounts, is_used_up};
+use super::disk_shares::DiskShares;
+use super::loaded_source::LoadedSource;
 use super::reporter::Reporter;
+use super::shares::{Resource, Usage};
 use crate::config::{Limits, ReloadableSettings};
-use crate::discovery::{Change, DeadFile, FileState, Process, Removal, Restarts, Watcher};
+use crate::discovery::{Change, DeadFile, FileState, NOBODY, Process, Removal, Restarts, Watcher};
 use crate::housekeeping::{Harvested, Memory};
 use crate::metadata::{Collision, Member};
-use crate::moment::Moment;
-use crate::source::{Fault, RejectReason, Source, Values};
-use crate::telemetry::SourceStatus;
+use crate::source::{Fault, RejectReason, Source};
+use crate::telemetry::{Kind, OwnerStatus, SourceStatus, Used};
+
+/// How many bytes of files are read in a turn, and what opening a file counts for. Then
+/// the sampler gets what was read, and the directory is looked at again.
+const BYTES_OF_A_TURN: u64 = 32 << 20;
+const BYTES_OF_OPENING: u64 = 16 << 10;
+
+/// The shortest time until files are tried again, and the time between two looks at a
+/// directory that is not under watch.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const UNWATCHED: Duration = Duration::from_millis(100);
 
 /// How many tries a file may look half-written before that is reported.
-const PATIENCE: u32 = 5;
+const PATIENCE: u32 = 9;
 
 /// The sources, in byte order of their names.
 #[derive(Debug)]
 pub(crate) struct Sources {
     watcher: Watcher,
     admission: Admission,
-    active: Vec<ActiveSource>,
+    active: Vec<LoadedSource>,
     /// The detection of restarted programs.
     pub restarts: Restarts,
     /// The files that are to be removed.
@@ -41,6 +56,10 @@ pub(crate) struct Sources {
     left: HashMap<OsString, Arc<Process>>,
     /// Sources or their metadata have changed.
     changed: bool,
+    /// How many sources there were.
+    numbered: u64,
+    /// The next source's.
+    ticket: Ticket,
 }
 
 impl Sources {
@@ -61,12 +80,14 @@ impl Sources {
             removal: Removal::default(),
             left: HashMap::new(),
             changed: false,
+            numbered: 0,
+            ticket: 0,
         }
     }
 
     /// Applies other settings; the limits, to files that are opened from now on.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
-        self.admission.limits = settings.limits;
+        self.admission.change(settings);
         self.restarts.enabled = settings.mark_on_restart;
         self.removal.set_after(settings.remove_dead_after);
     }
@@ -76,14 +97,20 @@ impl Sources {
         self.active.get(source).map_or(0, |active| active.source.owner)
     }
 
-    /// How many files are harvested.
-    pub(crate) fn len(&self) -> usize {
-        self.active.len()
+    /// The users who are charged for the sources, by number: root for the agent's own file.
+    pub(crate) fn users(&self) -> Vec<u32> {
+        let user = |active: &LoadedSource| self.admission.user(&active.name, active.source.owner);
+        self.active.iter().map(user).collect()
+    }
+
+    /// Whether all files but the agent's own are of one user.
+    pub(crate) fn is_alone(&self, user: u32) -> bool {
+        let mut others = self.active.iter().filter(|active| !self.admission.is_own(&active.name));
+        others.all(|active| self.admission.user(&active.name, active.source.owner) == user)
     }
 
     /// Closes sources whose files are gone, or whose processes have ended.
     pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) {
-        self.close_ended(now, reporter);
         let Some(changes) = self.watcher.look(now) else { return };
         for change in changes.files {
             match change {
@@ -99,6 +126,8 @@ impl Sources {
                 }
             }
         }
+        let files = self.watcher.table.iter().map(|(name, entry)| (name, entry.owner));
+        reporter.events.set_owners(files);
         self.admission.retain(&changes.listed, now);
         self.removal.retain(&changes.listed);
         for (name, kind) in changes.others {
@@ -106,30 +135,37 @@ impl Sources {
         }
     }
 
-    /// Opens the files that are due, and gives them their clusters: explicit ones of
-    /// the whole batch first.
-    pub(crate) fn admit(&mut self, now: Duration, reporter: &mut Reporter) {
+    /// Opens the files that are due, the small ones first, and gives them their clusters:
+    /// explicit ones of the whole batch first. True if it has stopped before all were
+    /// tried, so that others get a turn.
+    pub(crate) fn admit(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
         let due = self.watcher.table.due(now);
-        if due.is_empty() {
-            return;
-        }
         let mut opened = Vec::new();
-        let mut used = self.usage_without("".as_ref());
-        for name in &due {
-            match self.admission.open(name, used, now) {
+        let mut usage = self.usage_without("".as_ref());
+        let (mut turn, mut more) = (0, false);
+        for (name, bytes) in &due {
+            // The first one gets its turn whatever its size.
+            if turn > 0 && turn + bytes > BYTES_OF_A_TURN {
+                more = true;
+                break;
+            }
+            turn += bytes + BYTES_OF_OPENING;
+            match self.open(name, &mut usage, now, reporter) {
                 Ok((source, contents)) => {
-                    used.add(&source);
+                    usage.add(self.admission.user(name, source.owner), &amounts(&source));
                     opened.push((name, source, contents));
                 }
                 Err(reason) => self.reject(name, &reason, now, reporter),
             }
         }
+        opened.sort_by_key(|(name, ..)| *name);
         for (name, source, contents) in opened {
             let running = self.displaced(name, &source);
             if let Some(running) = running {
                 reporter.events.displaced(name, running);
             }
-            match self.admission.admit(name, source, &contents, None, reporter) {
+            let ticket = self.next_ticket();
+            match self.admission.admit(name, (source, ticket), &contents, None, reporter) {
                 Ok(active) => {
                     self.put(active, now);
                     reporter.harvested(name, &contents);
@@ -140,38 +176,107 @@ impl Sources {
                 Err(collision) => self.reject_collision(name, &collision, now, reporter),
             }
         }
+        self.close_displaced(now, reporter);
+        more
     }
 
-    /// Harvests the sources that are wanted, by their numbers, and that were not
-    /// harvested at this tick. Sources that have grown meanwhile are resolved again,
-    /// those that fail are closed.
-    ///
-    /// Returns the sources whose records need another shape.
-    pub(crate) fn harvest(
+    /// Opens a file. Where all is used up, files of the user who has most give way to one
+    /// of a user who has little.
+    fn open(
         &mut self,
-        now: Moment,
-        wanted: impl Fn(usize) -> bool,
+        name: &OsStr,
+        usage: &mut Usage,
+        now: Duration,
         reporter: &mut Reporter,
-    ) -> Vec<usize> {
-        let mut reshaped = Vec::new();
-        let mut failed = Vec::new();
-        for (number, active) in self.active.iter_mut().enumerate() {
-            if active.is_read(now) || !wanted(number) {
-                continue;
-            }
-            let (other_shape, checked) = active.harvest(now);
-            if other_shape {
-                reshaped.push(number);
-            }
-            failed.extend(checked.err().map(|fault| (active.name.clone(), fault)));
-        }
-        for (name, fault) in failed {
-            match fault {
-                Fault::Generation { .. } => self.grow(&name, now, reporter),
-                fault => self.drop_faulty(&name, fault, now.monotonic, reporter),
+    ) -> Result<(Source, Contents), RejectReason> {
+        let owner = self.watcher.table.get(name).map_or(NOBODY, |entry| entry.owner);
+        loop {
+            let result = self.admission.open(name, owner, usage, now);
+            let wanted = result.as_ref().err().and_then(is_used_up);
+            let user = self.admission.user(name, owner);
+            let from = wanted.and_then(|wanted| self.admission.gives_way(usage, user, wanted));
+            let Some((from, (resource, _))) = from.zip(wanted) else { return result };
+            if !self.close_newest(from, resource, usage, now, reporter) {
+                return result;
             }
         }
-        reshaped
+    }
+
+    /// Closes the newest file of a user that uses a resource; false if there is none.
+    fn close_newest(
+        &mut self,
+        user: u32,
+        resource: Resource,
+        usage: &mut Usage,
+        now: Duration,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let of_user = self.active.iter().filter(|active| {
+            self.admission.user(&active.name, active.source.owner) == user
+                && amounts(&active.source).get(resource) > 0
+        });
+        let Some(newest) = of_user.max_by_key(|active| active.number) else { return false };
+        let (name, freed) = (newest.name.clone(), amounts(&newest.source));
+        usage.remove(user, &freed);
+        let reason = format!(
+            "it gives way: user {user} has more than an equal part of all {}",
+            resource.unit()
+        );
+        self.close(&name, &reason, reporter);
+        self.watcher.table.wait(&name, FileState::Waiting, &reason, now);
+        reporter.events.refused(&name, Kind::Waiting, &reason);
+        true
+    }
+
+    /// Closes sources whose clusters others need more. They are due again at once, or after
+    /// a pause for lack of clusters.
+    fn close_displaced(&mut self, now: Duration, reporter: &mut Reporter) {
+        for name in self.admission.take_displaced() {
+            let reason = "its cluster is needed for a file of another user";
+            self.close(&name, reason, reporter);
+            self.watcher.table.wait(&name, FileState::Waiting, reason, now);
+        }
+    }
+
+    /// Does what a source needs of which this was found out: reads its new metadata, or
+    /// closes it.
+    pub(crate) fn take_finding(
+        &mut self,
+        ticket: Ticket,
+        finding: Finding,
+        now: Duration,
+        reporter: &mut Reporter,
+    ) {
+        let found = self.active.iter().find(|active| active.ticket == ticket);
+        // It may have gone meanwhile.
+        let Some(name) = found.map(|active| active.name.clone()) else { return };
+        match finding {
+            Finding::Fault(Fault::Generation { .. }) => self.grow(&name, now, reporter),
+            Finding::Fault(fault) => self.drop_faulty(&name, fault, now, reporter),
+            Finding::Ended => self.close_ended(&name, now, reporter),
+        }
+    }
+
+    /// All sources by number, with those that the sampler does not have yet.
+    pub(super) fn hand_over(&mut self) -> Vec<(Ticket, Option<Box<ActiveSource>>)> {
+        self.active.iter_mut().map(|active| (active.ticket, active.active.take())).collect()
+    }
+
+    /// When there is something to do again, after `now`, unless the directory changes.
+    pub(crate) fn due_in(&self, now: Duration) -> Duration {
+        let retry = self.watcher.table.next_due().map(|due| due.saturating_sub(now));
+        let retry = retry.unwrap_or(Duration::MAX).max(SHORTEST_PAUSE);
+        if self.watcher.watch().is_some() { retry } else { retry.min(UNWATCHED) }
+    }
+
+    /// Readable when the directory has changed, if it is under watch.
+    pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.watcher.watch()
+    }
+
+    fn next_ticket(&mut self) -> Ticket {
+        self.ticket += 1;
+        self.ticket
     }
 
     /// Whether sources have come, gone, or changed their metadata since the last call.
@@ -179,21 +284,9 @@ impl Sources {
         std::mem::take(&mut self.changed)
     }
 
-    /// The numbers of the sources whose last values were read in the last pass.
-    pub(crate) fn ended(&self) -> Vec<usize> {
-        let ended = self.active.iter().enumerate().filter(|(_, active)| active.ended);
-        ended.map(|(number, _)| number).collect()
-    }
-
-    /// The values that were read at this tick, by the number of the source; `None` for
-    /// a source that was not read, or whose values may not be used.
-    pub(crate) fn values(&self, now: Moment) -> Vec<Option<&Values>> {
-        self.active.iter().map(|active| active.values(now)).collect()
-    }
-
     /// The sources for the catalog, by number.
     pub(crate) fn members(&self) -> Vec<Member<'_>> {
-        self.active.iter().map(ActiveSource::member).collect()
+        self.active.iter().map(LoadedSource::member).collect()
     }
 
     /// What the next run needs to know; `now` in seconds since 1970. Files that were
@@ -218,8 +311,39 @@ impl Sources {
             since: now.saturating_sub(entry.since).as_secs_f64(),
             reason: entry.reason().map(str::to_owned),
             values: self.find(name).map_or(0, |at| self.active[at].source.plan().len()),
+            user: entry.owner,
+            left_out: Vec::new(),
         });
         files.collect()
+    }
+
+    /// What the files of each user use.
+    pub(crate) fn owners(&self, disk: &DiskShares) -> Vec<OwnerStatus> {
+        let usage = self.usage_without("".as_ref());
+        let mut owners: BTreeMap<u32, OwnerStatus> = BTreeMap::new();
+        for (user, amounts) in usage.iter() {
+            let used = |resource| Used {
+                used: amounts.get(resource),
+                limit: self.admission.limit(user, resource),
+            };
+            let status = OwnerStatus {
+                files: used(Resource::Files),
+                values: used(Resource::Values),
+                metadata: used(Resource::Metadata),
+                mapped: used(Resource::Mapped),
+                clusters: self.admission.clusters_of(user) as u64,
+                disk: Used { used: disk.bytes(user), limit: disk.limit(user) },
+                cut: disk.is_cut(user),
+                ..OwnerStatus::default()
+            };
+            owners.insert(user, status);
+        }
+        let table = self.watcher.table.iter();
+        for (name, entry) in table.filter(|(_, entry)| entry.state == FileState::Waiting) {
+            let user = self.admission.user(name, entry.owner);
+            owners.entry(user).or_default().wait(entry.reason().unwrap_or_default());
+        }
+        owners.into_iter().map(|(user, status)| OwnerStatus { user, ..status }).collect()
     }
 
     /// How many files are in each state, in the order of [`FileState::ALL`].
@@ -240,13 +364,21 @@ impl Sources {
     fn usage_without(&self, name: &OsStr) -> Usage {
         let mut used = Usage::default();
         for active in self.active.iter().filter(|active| active.name != name) {
-            used.add(&active.source);
+            used.add(
+                self.admission.user(&active.name, active.source.owner),
+                &amounts(&active.source),
+            );
         }
         used
     }
 
     /// Puts a source in its place among the others.
-    fn put(&mut self, active: ActiveSource, now: Duration) {
+    fn put(&mut self, mut active: LoadedSource, now: Duration) {
+        self.numbered += 1;
+        active.number = match self.find(&active.name) {
+            Some(at) => self.active[at].number,
+            None => self.numbered,
+        };
         self.restarts.harvested(&active.name, active.source.id);
         self.watcher.table.set_harvested(&active.name, now);
         self.changed = true;
@@ -256,29 +388,26 @@ impl Sources {
         }
     }
 
-    /// Resolves a source that has new metadata, and harvests it again, so that this
-    /// tick has its values.
-    fn grow(&mut self, name: &OsStr, now: Moment, reporter: &mut Reporter) {
+    /// Resolves a source that has new metadata.
+    fn grow(&mut self, name: &OsStr, now: Duration, reporter: &mut Reporter) {
+        let ticket = self.next_ticket();
         let Some(at) = self.find(name) else { return };
         let used = self.usage_without(name);
         let known = &self.active[at];
-        match self.admission.read_again(name, &known.source, used, now.monotonic) {
+        match self.admission.read_again(name, &known.source, &used, now) {
             Ok((source, contents)) => {
+                let source = (source, ticket);
                 match self.admission.admit(name, source, &contents, Some(known), reporter) {
-                    Ok(mut active) => {
+                    Ok(active) => {
                         reporter.grown(name, &contents);
-                        // A fault shows at the next tick.
-                        let _ = active.harvest(now);
-                        self.put(active, now.monotonic);
+                        self.put(active, now);
                     }
-                    Err(collision) => {
-                        self.reject_collision(name, &collision, now.monotonic, reporter);
-                    }
+                    Err(collision) => self.reject_collision(name, &collision, now, reporter),
                 }
             }
             Err(reason) => {
                 self.remove(name);
-                self.reject(name, &reason, now.monotonic, reporter);
+                self.reject(name, &reason, now, reporter);
             }
         }
     }
@@ -292,19 +421,15 @@ impl Sources {
         reporter.faulty(name, fault);
     }
 
-    /// Closes the sources whose last values were read in the last pass.
-    fn close_ended(&mut self, now: Duration, reporter: &mut Reporter) {
-        let ended = self.active.iter().filter(|active| active.ended);
-        let ended: Vec<OsString> = ended.map(|active| active.name.clone()).collect();
-        for name in ended {
-            let Some(active) = self.remove(&name) else { continue };
-            let Some(process) = active.source.process() else { continue };
-            let reason = RejectReason::NoProcess { pid: process.pid };
-            self.watcher.table.wait(&name, reason.state(), &reason.to_string(), now);
-            reporter.events.ended(&name, process.pid);
-            self.admission.note_end(active.source.id);
-            reporter.closed(&name, &reason);
-        }
+    /// Closes a source whose last values were read.
+    fn close_ended(&mut self, name: &OsStr, now: Duration, reporter: &mut Reporter) {
+        let Some(active) = self.remove(name) else { return };
+        let Some(process) = active.source.process() else { return };
+        let reason = RejectReason::NoProcess { pid: process.pid };
+        self.watcher.table.wait(name, reason.state(), &reason.to_string(), now);
+        reporter.events.ended(name, process.pid);
+        self.admission.note_end(active.source.id);
+        reporter.closed(name, &reason);
     }
 
     fn close(&mut self, name: &OsStr, reason: &str, reporter: &mut Reporter) {
@@ -313,7 +438,7 @@ impl Sources {
         }
     }
 
-    fn remove(&mut self, name: &OsStr) -> Option<ActiveSource> {
+    fn remove(&mut self, name: &OsStr) -> Option<LoadedSource> {
         let at = self.find(name)?;
         self.admission.release(name);
         self.changed = true;
@@ -343,7 +468,12 @@ impl Sources {
         let transient = reason.is_transient();
         // The numbers of a file that is being written change from try to try.
         let key = if transient { "being written".to_owned() } else { reason.to_string() };
-        let tries = self.watcher.table.wait(name, reason.state(), &key, now);
+        let table = &mut self.watcher.table;
+        let tries = if transient {
+            table.wait_shortly(name, &key, now)
+        } else {
+            table.wait(name, reason.state(), &key, now)
+        };
         if let RejectReason::NoProcess { .. } = reason {
             self.request_removal(name, now);
         }
@@ -361,7 +491,10 @@ impl Sources {
         reporter: &mut Reporter,
     ) {
         self.remove(name);
-        let state = FileState::Quarantined;
+        let state = match collision {
+            Collision::Share { .. } | Collision::Exhausted => FileState::Waiting,
+            _ => FileState::Quarantined,
+        };
         if self.watcher.table.wait(name, state, &collision.to_string(), now) == 1 {
             reporter.rejected(name, state, collision);
         }
@@ -381,7 +514,6 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use mmv_writer::{Counter, Published, Registry};
-    use pcp_types::Timestamp;
 
     use super::*;
     use crate::discovery::TokenBucket;
@@ -394,9 +526,9 @@ mod tests {
     }
 
     fn refresh(sources: &mut Sources, now: Duration) {
-        let mut reporter = Reporter::new(false);
+        let mut reporter = Reporter::of_files(false);
         sources.discover(now, &mut reporter);
-        sources.admit(now, &mut reporter);
+        while sources.admit(now, &mut reporter) {}
     }
 
     fn names(sources: &Sources) -> Vec<&str> {
@@ -448,6 +580,41 @@ mod tests {
     }
 
     #[test]
+    fn metadata_and_address_space_of_all_files_have_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        let _files = publish_all(dir.path(), &["a", "b", "c"]);
+        let mut sources = with_limits(dir.path(), Limits::default());
+        refresh(&mut sources, Duration::ZERO);
+        let source = &sources.active[0].source;
+        let (metadata, mapped) = (source.metadata, source.mapped());
+        let two = |one: u64| 2 * one + one / 2;
+        for limits in [
+            Limits { metadata_total: two(metadata), ..Limits::default() },
+            Limits { mapped: two(mapped), ..Limits::default() },
+        ] {
+            let mut sources = with_limits(dir.path(), limits);
+            refresh(&mut sources, Duration::ZERO);
+            assert_eq!(names(&sources), ["a", "b"], "{limits:?}");
+            let waits = sources.watcher.table.get("c".as_ref()).unwrap();
+            assert_eq!(waits.state, FileState::Waiting, "{:?}", waits.reason());
+        }
+    }
+
+    #[test]
+    fn what_follows_the_values_of_a_file_takes_no_address_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = publish_all(dir.path(), &["a", "b", "c"]);
+        for file in &files {
+            let file = std::fs::OpenOptions::new().write(true).open(file.path()).unwrap();
+            file.set_len(1 << 40).unwrap();
+        }
+        let limits = Limits { mapped: 100_000, ..Limits::default() };
+        let mut sources = with_limits(dir.path(), limits);
+        refresh(&mut sources, Duration::ZERO);
+        assert_eq!(names(&sources), ["a", "b", "c"]);
+    }
+
+    #[test]
     fn a_file_with_too_much_metadata_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let _files = publish_all(dir.path(), &["a"]);
@@ -477,11 +644,16 @@ mod tests {
             }
             let now = Duration::from_secs(tick);
             refresh(&mut sources, now);
-            let now = Moment { monotonic: now, wall: Timestamp::EPOCH };
-            sources.harvest(now, |_| true, &mut Reporter::new(false));
-            let [.., other] = sources.values(now)[..] else { panic!("no source") };
-            assert!(other.is_some(), "the other file is not touched by it");
-            harvested += usize::from(sources.len() == 2);
+            let checked = sources.active.iter();
+            let checked = checked.map(|active| (active.ticket, active.source.check()));
+            let checked: Vec<_> = checked.collect();
+            for (ticket, checked) in checked {
+                let Err(fault) = checked else { continue };
+                let mut reporter = Reporter::of_files(false);
+                sources.take_finding(ticket, Finding::Fault(fault), now, &mut reporter);
+            }
+            assert_eq!(names(&sources).last(), Some(&"b"), "it is not touched by the other one");
+            harvested += usize::from(names(&sources).len() == 2);
         }
         assert!((3..=5).contains(&harvested), "{harvested}");
     }

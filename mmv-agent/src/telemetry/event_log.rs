@@ -2,19 +2,20 @@
 //!
 //! Logs the changes of state of each file, so that a file which is rejected at each
 //! try is one event. Any process that can make files could
-//! make events as fast as the agent ticks: a token bucket limits them, the others are
-//! counted.
+//! make events as fast as the agent ticks: their rate is limited for each user, the others
+//! are counted.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use pcp_types::Timestamp;
 
 use super::{Event, Events, Kind};
-use crate::discovery::TokenBucket;
+use crate::discovery::{FairRate, NOBODY, TokenBucket};
 
-/// How many events about files in a row.
+/// How many events about files of one user in a row.
 const IN_A_ROW: f64 = 1_000.0;
 /// And how many in a second later on: some 5 MB a day.
 const PER_SECOND: f64 = 0.5;
@@ -36,12 +37,18 @@ enum Last {
 pub(crate) struct EventLog {
     /// Events go into the archive; else they are counted only.
     pub logged: bool,
-    bucket: TokenBucket,
+    rate: FairRate,
+    /// Limits how often the number of missed events is logged.
+    missed: TokenBucket,
+    /// The user of each file.
+    owners: HashMap<OsString, u32>,
     now: Duration,
     timestamp: Timestamp,
+    /// The time before.
+    before: Timestamp,
     last: BTreeMap<OsString, Last>,
     events: Events,
-    /// The bucket has paid for the event with the number of missed ones.
+    /// A token was taken for the event with the number of missed ones.
     paid: bool,
     /// How many events of each kind there were.
     pub counts: [u64; Kind::NAMES.len()],
@@ -52,9 +59,12 @@ impl EventLog {
     pub(crate) fn new(logged: bool) -> Self {
         Self {
             logged,
-            bucket: TokenBucket::new(IN_A_ROW, PER_SECOND),
+            rate: FairRate::new(IN_A_ROW, PER_SECOND),
+            missed: TokenBucket::new(IN_A_ROW / 10.0, PER_SECOND / 10.0),
+            owners: HashMap::new(),
             now: Duration::ZERO,
             timestamp: Timestamp::EPOCH,
+            before: Timestamp::EPOCH,
             last: BTreeMap::new(),
             events: Events::default(),
             paid: false,
@@ -64,14 +74,25 @@ impl EventLog {
 
     /// A tick begins: `now` after the start, with this time.
     pub(crate) fn begin(&mut self, now: Duration, timestamp: Timestamp) {
+        self.before = if self.timestamp == Timestamp::EPOCH { timestamp } else { self.timestamp };
         (self.now, self.timestamp) = (now, timestamp);
+    }
+
+    /// The files that there are, with their users. What happened to others was noted.
+    pub(crate) fn set_owners<'a>(&mut self, files: impl Iterator<Item = (&'a OsStr, u32)>) {
+        self.owners = files.map(|(name, owner)| (name.to_owned(), owner)).collect();
+    }
+
+    /// The user of a file.
+    pub(crate) fn owner(&self, name: &OsStr) -> u32 {
+        self.owners.get(name).copied().unwrap_or(NOBODY)
     }
 
     /// The events for the next sample. They stay until one has taken them. The
     /// number of missed events is rate-limited as well.
     pub(crate) fn due(&mut self) -> Events {
         if self.events.list.is_empty() && self.events.missed > 0 {
-            self.paid = self.paid || self.bucket.try_take(1.0, self.now);
+            self.paid = self.paid || self.missed.try_take(1.0, self.now);
             if !self.paid {
                 return Events::default();
             }
@@ -82,6 +103,26 @@ impl EventLog {
     /// A sample has taken them.
     pub(crate) fn clear(&mut self) {
         (self.events, self.paid) = (Events::default(), false);
+    }
+
+    /// Takes the events since the last call, for another log, and how many of each kind
+    /// there were.
+    pub(crate) fn take(&mut self) -> (Events, [u64; Kind::NAMES.len()]) {
+        (std::mem::take(&mut self.events), std::mem::take(&mut self.counts))
+    }
+
+    /// Adds what was taken from another log. What happened before the last sample is
+    /// dated as that one, since a reader knows of no event then, and all are in the order
+    /// of time.
+    pub(crate) fn add(&mut self, mut events: Events, counts: [u64; Kind::NAMES.len()]) {
+        for event in &mut events.list {
+            event.timestamp = event.timestamp.clamp(self.before, self.timestamp.max(self.before));
+        }
+        self.events.add(&events);
+        self.events.list.sort_by_key(|event| event.timestamp);
+        for (count, added) in self.counts.iter_mut().zip(counts) {
+            *count += added;
+        }
     }
 
     /// Adds an event of the agent; `fill` sets its parameters.
@@ -132,6 +173,11 @@ impl EventLog {
         self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
+    /// Something of a file is left out, since another user has it.
+    pub(crate) fn left_out(&mut self, name: &OsStr, reason: &impl ToString) {
+        self.of_file(Kind::LeftOut, name, |event| event.reason = Some(reason.to_string()));
+    }
+
     /// Another file has taken the name of a file.
     pub(crate) fn replaced(&mut self, name: &OsStr) {
         if let Some(last) = self.last.get_mut(name) {
@@ -158,7 +204,7 @@ impl EventLog {
         if !self.logged {
             return;
         }
-        if !self.bucket.try_take(1.0, self.now) {
+        if !self.rate.try_take(self.owner(name), self.now) {
             self.events.missed = self.events.missed.saturating_add(1);
             return;
         }
@@ -183,6 +229,34 @@ mod tests {
 
     fn event_log() -> EventLog {
         EventLog::new(true)
+    }
+
+    #[test]
+    fn events_of_another_log_are_in_the_order_of_time_and_not_before_the_last_sample() {
+        let at = |second| Timestamp::new(second, 0).unwrap();
+        let (mut files, mut all) = (event_log(), event_log());
+        all.begin(SECOND, at(100));
+        all.note(Kind::Started, |_| ());
+        files.begin(SECOND, at(99));
+        files.admitted(OsStr::new("early"), None, 1);
+        let (events, counts) = files.take();
+        all.add(events, counts);
+        all.begin(SECOND * 2, at(101));
+        all.note(Kind::Gap, |_| ());
+        for (second, name) in [(50, "earlier"), (101, "now"), (200, "later")] {
+            files.begin(SECOND, at(second));
+            files.admitted(OsStr::new(name), None, 1);
+        }
+        let (events, counts) = files.take();
+        all.add(events, counts);
+        let due = all.due();
+        let times = due.list.iter().map(|event| event.timestamp.seconds());
+        assert_eq!(times.collect::<Vec<_>>(), [100, 100, 100, 101, 101, 101]);
+        let kinds: Vec<_> = due.list.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds[0], Kind::Started);
+        assert_eq!(kinds[3], Kind::Gap);
+        assert_eq!(all.counts.iter().sum::<u64>(), 6);
+        assert!(files.take().0.list.is_empty());
     }
 
     /// Takes the events and clears them.
@@ -272,8 +346,28 @@ mod tests {
         let unreported = event_log.events.missed as usize;
         assert_eq!(logged + missed + unreported, 40_000, "each is logged or counted");
         assert!(logged <= 6_000 && unreported < 10, "{logged} and {unreported}");
-        assert!(arrays <= 6_000, "{arrays}");
+        assert!(arrays <= 6_600, "{arrays}");
         assert_eq!(event_log.counts.iter().sum::<u64>(), 40_000);
+    }
+
+    #[test]
+    fn events_of_one_users_files_cost_no_other_user_any() {
+        let mut event_log = event_log();
+        let files = [("storm", 1), ("victim", 2)];
+        event_log.set_owners(files.map(|(name, owner)| (OsStr::new(name), owner)).into_iter());
+        let mut of_victim = 0;
+        for second in 0..100 {
+            event_log.begin(SECOND * second, Timestamp::EPOCH);
+            for _ in 0..1_000 {
+                event_log.admitted(OsStr::new("storm"), None, 1);
+            }
+            event_log.admitted(OsStr::new("victim"), None, 1);
+            let events = event_log.due();
+            let is_of_victim = |event: &&Event| event.file.as_deref() == Some("victim");
+            of_victim += events.list.iter().filter(is_of_victim).count();
+            event_log.clear();
+        }
+        assert_eq!(of_victim, 100);
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //! them: pmlogextract keeps descriptors of what is in records only.
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::programs::items::{EVENTS, FILE, KIND, PID, REASON, RECORDS, SINCE, VALUES};
 use pcp_archive::{EncodeError, MetricDesc, TextKind, TextTarget, Value, ValueSet};
+use pcp_types::printable::is_printable;
 use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
 
 use crate::metadata::{Catalog, DOMAIN, OWN_CLUSTER};
@@ -52,11 +54,13 @@ pub(crate) enum Kind {
     Stopped,
     /// A file whose process had ended was removed by the agent.
     Removed,
+    /// Something of a file is left out, since another user has it.
+    LeftOut,
 }
 
 impl Kind {
     /// The names in archives, in the order of the kinds.
-    pub(crate) const NAMES: [&str; 14] = [
+    pub(crate) const NAMES: [&str; 15] = [
         "appeared",
         "restarted",
         "grew",
@@ -71,6 +75,7 @@ impl Kind {
         "started",
         "stopped",
         "removed",
+        "left-out",
     ];
 
     /// How it is called in archives.
@@ -120,7 +125,7 @@ pub(crate) struct Events {
 impl Events {
     /// The most events that wait, for instance while the disk is full; others are
     /// counted.
-    pub(crate) const MOST: usize = 2_000;
+    pub(crate) const MOST: usize = 4_000;
 
     /// Whether nothing happened.
     pub(crate) fn is_empty(&self) -> bool {
@@ -192,7 +197,7 @@ fn put(array: &mut EventArrayBuilder, event: &Event) -> Result<(), EncodeError> 
 /// A text that is safe on a terminal, no longer than [`TEXT`] bytes.
 fn printable(text: &str) -> String {
     let mut out = String::new();
-    for char in text.chars().map(|char| if char.is_control() { '?' } else { char }) {
+    for char in text.chars().map(|char| if is_printable(char) { char } else { '?' }) {
         if out.len() + char.len_utf8() > TEXT {
             break;
         }
@@ -206,15 +211,6 @@ fn in_utc(timestamp: Timestamp) -> String {
     let nanos = timestamp.as_nanos();
     jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| at.to_string())
 }
-
-const EVENTS: u32 = 1001;
-const KIND: u32 = 1002;
-const FILE: u32 = 1003;
-const REASON: u32 = 1004;
-const PID: u32 = 1005;
-const VALUES: u32 = 1006;
-const RECORDS: u32 = 1007;
-const SINCE: u32 = 1008;
 
 /// Item, name, type and help of each metric.
 const METRICS: [(u32, &str, ValueType, &str); 8] = [
@@ -302,7 +298,7 @@ mod tests {
 
     #[test]
     fn texts_from_files_are_cut_and_free_of_control_characters() {
-        assert_eq!(printable("a\nb\x1b[2J"), "a?b?[2J");
+        assert_eq!(printable("a\nb\x1b[2J\u{202e}"), "a?b?[2J?");
         let long = printable(&"\u{20ac}".repeat(100));
         assert_eq!(long.len(), 255);
     }
@@ -339,6 +335,7 @@ mod tests {
             (Kind::Started, "started"),
             (Kind::Stopped, "stopped"),
             (Kind::Removed, "removed"),
+            (Kind::LeftOut, "left-out"),
         ];
         assert_eq!(kinds.len(), Kind::NAMES.len());
         for (kind, name) in kinds {

@@ -1,11 +1,13 @@
 //! The status of a running agent: one JSON object.
 
 mod forecast;
+mod owners;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use forecast::{Forecast, Kept};
+pub(crate) use owners::{OwnerStatus, Used};
 pub(crate) use text::print;
 
 /// The status of a running agent.
@@ -20,6 +22,8 @@ pub(crate) struct Status {
     pub uptime: f64,
     /// The files that it knows, by name.
     pub sources: Vec<SourceStatus>,
+    /// What the files of each user use, by number.
+    pub owners: Vec<OwnerStatus>,
     /// The groups of its configuration, and the default group.
     pub groups: Vec<GroupStatus>,
     /// Records handed to the writer since the start.
@@ -89,6 +93,10 @@ pub(crate) struct SourceStatus {
     pub reason: Option<String>,
     /// Its values, present or not.
     pub values: usize,
+    /// The number of the user who owns it.
+    pub user: u32,
+    /// What of it is left out because another file or user has it: the first few reasons.
+    pub left_out: Vec<String>,
 }
 
 /// One group.

@@ -1,8 +1,8 @@
 //! Where MMV files are.
 //!
 //! [`mmv_directory`] is PCP's rule, for interfaces that promise it. [`MmvDirectory::choose`]
-//! is ours, for programs and agents that must work without privileges as well: it comes to
-//! the same directory in each process of a user, whichever starts first.
+//! is ours, for programs and agents that must work without privileges as well: it returns
+//! the same directory in each process of a user, in any order of their start.
 
 mod choice;
 mod pcp;

@@ -25,6 +25,7 @@ use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc::O_NONBLOCK;
 use nix::sys::resource::{Resource, getrlimit};
+use pcp_types::printable;
 pub use temporary::{PublishError, PublishedFile, TemporaryFile};
 use zerocopy::FromBytes;
 
@@ -32,7 +33,7 @@ use crate::layout::Header;
 
 /// A file that could not be created, filled or renamed.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {action}: {source}", path = path.display())]
+#[error("{path}: {action}: {source}", path = printable::path(path))]
 pub struct FileError {
     /// What failed.
     pub action: &'static str,

@@ -55,7 +55,7 @@ fn byte_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU8>
     NonNull::new(base.as_ptr().wrapping_add(at).cast())
 }
 
-/// A whole MMV file, mapped for reading.
+/// An MMV file, or the first part of it, mapped for reading.
 ///
 /// Registered with the SIGBUS guard for as long as it lives: when another
 /// process truncates the file and the guard is [installed](guard::install),
@@ -84,8 +84,21 @@ impl ReadMapping {
     /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] for a file shorter
     /// than a header.
     pub fn map(file: &File) -> io::Result<Self> {
-        let len = usize::try_from(file.metadata()?.len())
-            .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        Self::map_first(file, file.metadata()?.len())
+    }
+
+    /// Maps the first `len` bytes of `file`, as far as the header and the values. What
+    /// follows takes no address space, whatever the size of the file.
+    ///
+    /// # Errors
+    ///
+    /// Those of fstat and mmap; [`io::ErrorKind::InvalidData`] if that is less than a
+    /// header; [`io::ErrorKind::UnexpectedEof`] if the file is shorter.
+    pub fn map_first(file: &File, len: u64) -> io::Result<Self> {
+        if len > file.metadata()?.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if len < Header::BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -96,7 +109,7 @@ impl ReadMapping {
         Ok(Self { base, len, registration, _map: map })
     }
 
-    /// Bytes of the mapping: the file's size when it was mapped.
+    /// Bytes of the mapping.
     #[expect(clippy::len_without_is_empty, reason = "never shorter than a header")]
     pub fn len(&self) -> usize {
         self.len

@@ -25,6 +25,7 @@ mod indoms;
 mod labels;
 mod metrics;
 mod refusal;
+mod section;
 mod sections;
 mod values;
 
@@ -35,16 +36,18 @@ use pcp_types::{InstanceId, Semantics, Units, ValueType};
 pub use crate::layout::Flags;
 use crate::layout::{Header as HeaderBytes, SectionKind, Version};
 use budget::Budget;
-pub use budget::Source;
+pub use budget::{Cost, Source};
 pub use defect::{Defect, Place, Problem};
 pub use refusal::Refusal;
+use section::At;
 use sections::Sections;
 
 /// Limits on what one file may cost a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of metadata to copy: header, table of contents, sections
-    /// and the texts that entries point to.
+    /// The most bytes of metadata to read, and the most bytes of memory to use for
+    /// copies of them and for what is made of these. Holes and entries of zeros are
+    /// not copied.
     pub bytes: u64,
 }
 
@@ -222,11 +225,24 @@ impl Contents {
     ///
     /// Any [`Refusal`].
     pub fn read(file: &File, limits: &Limits) -> Result<Self, Refusal> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(Refusal::NotRegular);
-        }
-        Self::read_from(file, metadata.len(), limits)
+        Self::read_at_cost(file, limits).0
+    }
+
+    /// The same, with what it has cost, also if the file is refused.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Refusal`].
+    pub fn read_at_cost(file: &File, limits: &Limits) -> (Result<Self, Refusal>, Cost) {
+        let mut cost = Cost::default();
+        let read = |cost: &mut Cost| {
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Err(Refusal::NotRegular);
+            }
+            Self::read_twice(file, metadata.len(), *limits, cost)
+        };
+        (read(&mut cost), cost)
     }
 
     /// Reads the metadata from any source of a file's `file_len` bytes, as
@@ -240,8 +256,17 @@ impl Contents {
         file_len: u64,
         limits: &Limits,
     ) -> Result<Self, Refusal> {
-        let (contents, toc) = Self::from_source(source, file_len, *limits)?;
-        let mut budget = Budget::new(source, file_len, *limits);
+        Self::read_twice(source, file_len, *limits, &mut Cost::default())
+    }
+
+    fn read_twice<S: Source + ?Sized>(
+        source: &S,
+        file_len: u64,
+        limits: Limits,
+        cost: &mut Cost,
+    ) -> Result<Self, Refusal> {
+        let (contents, toc) = Self::from_source(source, file_len, limits, cost)?;
+        let mut budget = Budget::new(source, file_len, limits);
         let again = sections::read_header(&mut budget)?;
         if again.generation1 != contents.header.generation
             || again.generation2 != contents.header.generation
@@ -266,7 +291,8 @@ impl Contents {
     /// Any [`Refusal`] but [`Refusal::Io`], [`Refusal::NotRegular`],
     /// [`Refusal::Changed`] and [`Refusal::Grew`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let (contents, _) = Self::from_source(bytes, bytes.len() as u64, Limits::default())?;
+        let (len, limits) = (bytes.len() as u64, Limits::default());
+        let (contents, _) = Self::from_source(bytes, len, limits, &mut Cost::default())?;
         Ok(contents)
     }
 
@@ -275,20 +301,16 @@ impl Contents {
         source: &S,
         file_len: u64,
         limits: Limits,
+        cost: &mut Cost,
     ) -> Result<(Self, Vec<u8>), Refusal> {
         let mut budget = Budget::new(source, file_len, limits);
-        let bytes = sections::read_header(&mut budget)?;
-        let (version, header) = sections::check_header(&bytes, file_len)?;
         let mut skipped = Vec::new();
-        let sections = Sections::read(&mut budget, &bytes, version, &mut skipped)?;
+        let sections = read_sections(&mut budget, &mut skipped);
+        let (header, sections) = sections.inspect_err(|_| *cost = budget.cost)?;
         let mut parser = Parser { sections: &sections, budget, skipped, unlisted: 0 };
-        let indoms = indoms::parse(&mut parser)?;
-        let metrics = metrics::parse(&mut parser, &indoms)?;
-        let values = values::parse(&mut parser, &indoms, &metrics);
-        let labels = labels::parse(&mut parser, &header, &indoms, &metrics);
-        let (skipped, unlisted, toc) = (parser.skipped, parser.unlisted, sections.toc);
-        let (indoms, metrics) = (indoms.domains, metrics.all);
-        Ok((Self { header, indoms, metrics, values, labels, skipped, unlisted }, toc))
+        let contents = parser.contents(header);
+        *cost = parser.budget.cost;
+        Ok((contents?, sections.toc))
     }
 
     /// The instance domain with a serial.
@@ -303,6 +325,16 @@ impl Contents {
     }
 }
 
+/// The header and the copies of all sections.
+fn read_sections<S: Source + ?Sized>(
+    budget: &mut Budget<'_, S>,
+    skipped: &mut Vec<Defect>,
+) -> Result<(Header, Sections), Refusal> {
+    let bytes = sections::read_header(budget)?;
+    let (version, header) = sections::check_header(&bytes, budget.file_len)?;
+    Ok((header, Sections::read(budget, &bytes, version, skipped)?))
+}
+
 /// What the parts of the parser share.
 struct Parser<'a, S: Source + ?Sized> {
     sections: &'a Sections,
@@ -312,6 +344,17 @@ struct Parser<'a, S: Source + ?Sized> {
 }
 
 impl<S: Source + ?Sized> Parser<'_, S> {
+    fn contents(&mut self, header: Header) -> Result<Contents, Refusal> {
+        let labelled = labels::labelled_instances(self.sections);
+        let indoms = indoms::parse(self, &labelled)?;
+        let metrics = metrics::parse(self, &indoms)?;
+        let values = values::parse(self, &indoms, &metrics)?;
+        let labels = labels::parse(self, &header, &indoms, &metrics)?;
+        let (skipped, unlisted) = (std::mem::take(&mut self.skipped), self.unlisted);
+        let (indoms, metrics) = (indoms.domains, metrics.all);
+        Ok(Contents { header, indoms, metrics, values, labels, skipped, unlisted })
+    }
+
     fn skip(&mut self, section: SectionKind, index: usize, offset: u64, problem: Problem) {
         if self.skipped.len() >= MOST_LISTED {
             self.unlisted += 1;
@@ -391,23 +434,26 @@ impl From<Refusal> for Trouble {
 enum Lookup<T> {
     /// Not to the start of an entry.
     Nothing,
-    /// To an entry that was left out, and is listed.
+    /// To an entry that was left out, and is listed or unused.
     LeftOut,
     /// To this.
     Found(T),
 }
 
 impl<T> Lookup<T> {
-    /// By index of the section: `None` beyond it, or for an offset between
-    /// entries; `Some(None)` for an entry left out.
-    fn new(entry: Option<&Option<T>>) -> Self
+    /// By number of the copied entry: `None` for one left out. One of zeros is left out
+    /// as well.
+    fn new(at: &At, entries: &[Option<T>]) -> Self
     where
         T: Copy,
     {
-        match entry {
-            None => Self::Nothing,
-            Some(None) => Self::LeftOut,
-            Some(Some(found)) => Self::Found(*found),
+        match at {
+            At::Nothing => Self::Nothing,
+            At::Zeros => Self::LeftOut,
+            At::Copy(number) => match entries.get(*number) {
+                Some(Some(found)) => Self::Found(*found),
+                _ => Self::LeftOut,
+            },
         }
     }
 }

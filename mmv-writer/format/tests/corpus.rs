@@ -1,31 +1,17 @@
 //! The view over MMV files that other producers wrote: libpcp_mmv from C, Perl
 //! and Python, hornet, speed, Parfait; and over damaged ones.
 //!
-//! The corpus is not part of the repository: it is looked for where `MMV_CORPUS`
-//! names, else in `../../../shared/corpus`, and the tests skip without it.
+//! The corpus is not part of the repository; the tests are left out without it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mmv_format::view::{
     Contents, Indom, Label, LabelClass, Limits, Metric, MetricKind, Problem, Refusal,
 };
 use pcp_types::{Semantics, Units, ValueType};
 use serde_json::Value as Json;
-
-/// The directory of MMV files; `None`, with a line on stderr, if it is not there.
-fn corpus() -> Option<PathBuf> {
-    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let directory = named.unwrap_or_else(default).join("mmv");
-    if directory.is_dir() {
-        return Some(directory);
-    }
-    assert!(std::env::var_os("MMV_CORPUS").is_none(), "{} is missing", directory.display());
-    eprintln!("skipped: no corpus in {}", directory.display());
-    None
-}
 
 fn json(path: &Path) -> Json {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -47,7 +33,7 @@ fn number(json: &Json) -> i64 {
 
 #[test]
 fn every_good_file_is_read_as_described() {
-    let Some(directory) = corpus() else { return };
+    let Some(directory) = test_corpus::directory("mmv") else { return };
     let mut files = 0;
     for entry in std::fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();
@@ -231,7 +217,7 @@ fn compare_skipped(file: &str, contents: &Contents, expected: &Json) {
 
 #[test]
 fn every_damaged_file_gets_its_verdict() {
-    let Some(directory) = corpus() else { return };
+    let Some(directory) = test_corpus::directory("mmv") else { return };
     let directory = directory.join("bad");
     let list = json(&directory.join("EXPECTED.json"));
     let list = list.as_array().unwrap();
@@ -255,7 +241,7 @@ fn every_damaged_file_gets_its_verdict() {
 /// The message must name the damage that the description names.
 #[test]
 fn a_skipped_entry_is_the_damaged_one_and_the_others_are_there() {
-    let Some(directory) = corpus() else { return };
+    let Some(directory) = test_corpus::directory("mmv") else { return };
     for (file, metrics, complaint) in [
         ("name_nonul", 6, "no NUL in the 64 bytes of text"),
         ("name_digit", 6, "is not a metric name"),
@@ -281,7 +267,7 @@ fn a_skipped_entry_is_the_damaged_one_and_the_others_are_there() {
 /// file. One bit in each byte, a different one from byte to byte.
 #[test]
 fn a_flipped_bit_anywhere_in_a_real_file_is_survived() {
-    let Some(directory) = corpus() else { return };
+    let Some(directory) = test_corpus::directory("mmv") else { return };
     for file in ["c_indoms.mmv", "c_v3.mmv", "rs_v2.mmv", "py_a.mmv"] {
         let bytes = std::fs::read(directory.join(file)).unwrap();
         for at in 0..bytes.len() {
@@ -302,7 +288,7 @@ fn a_flipped_bit_anywhere_in_a_real_file_is_survived() {
 /// never past its end.
 #[test]
 fn a_cut_anywhere_in_a_real_file_is_survived() {
-    let Some(directory) = corpus() else { return };
+    let Some(directory) = test_corpus::directory("mmv") else { return };
     for file in ["c_indoms.mmv", "c_v3.mmv", "c_v2.mmv"] {
         let bytes = std::fs::read(directory.join(file)).unwrap();
         for len in (0..bytes.len()).step_by(7) {

@@ -2,6 +2,7 @@
 
 use pcp_archive::replay::{Replay, Sample};
 use pcp_archive::{Archive, Timestamp, Value};
+use pcp_types::printable;
 
 use super::{instance_name, number};
 
@@ -16,7 +17,7 @@ pub(super) struct Quantiles {
 impl Quantiles {
     /// Those of the histograms below `prefix`, of what they counted from their first value
     /// to their last one; `replay` and `samples` are what was logged of them. Histograms
-    /// without quantiles are left out: with a mark or a reset in that time, for example.
+    /// without quantiles, that counted nothing in that time, are left out.
     pub(super) fn of(
         archive: &Archive,
         prefix: &str,
@@ -44,7 +45,13 @@ impl Quantiles {
             for ((instance, median), (_, high)) in values(place).zip(values(high)) {
                 let instance = instance_name(archive, metric.desc.indom, *instance);
                 let units = metric.desc.units.to_string();
-                table.lines.push([name.to_owned(), instance, shown(median), shown(high), units]);
+                table.lines.push([
+                    printable::line(name).into_owned(),
+                    instance,
+                    shown(median),
+                    shown(high),
+                    units,
+                ]);
                 table.names.push(name.to_owned());
             }
         }

@@ -1,7 +1,6 @@
 //! Reports on files of our writer, and on the damaged ones of the corpus.
 
 use std::fs;
-use std::path::PathBuf;
 
 use mmv_format::layout::Header;
 use mmv_writer::{Counter, Label, Published, Registry, Text, Units};
@@ -103,13 +102,8 @@ fn what_is_no_regular_file_is_refused_at_once() {
 
 #[test]
 fn the_damaged_files_of_the_corpus_get_their_verdicts() {
-    let named = std::env::var_os("MMV_CORPUS").map(PathBuf::from);
-    let sibling = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    let bad = named.unwrap_or_else(sibling).join("mmv/bad");
-    let Ok(expected) = fs::read_to_string(bad.join("EXPECTED.json")) else {
-        eprintln!("skipped: no corpus (set MMV_CORPUS)");
-        return;
-    };
+    let Some(bad) = test_corpus::directory("mmv/bad") else { return };
+    let expected = fs::read_to_string(bad.join("EXPECTED.json")).unwrap();
     let expected: Vec<Value> = serde_json::from_str(&expected).unwrap();
     for case in &expected {
         let file = case["file"].as_str().unwrap();

@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 
+use pcp_types::printable::{self, line};
+
 use super::report::{Header, Indom, Label, Metric, Report, Section};
 
 /// Prints the report.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}: {} bytes", one_line(&report.file), report.size)?;
+    writeln!(out, "{}: {} bytes", line(&report.file), report.size)?;
     if let Some(header) = &report.header {
         print_header(header, out)?;
     }
@@ -55,13 +57,14 @@ fn print_indom(indom: &Indom, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nindom {}: {} instances", indom.serial, indom.instances.len())?;
     print_help(indom.short_help.as_deref(), indom.long_help.as_deref(), out)?;
     for instance in &indom.instances {
-        writeln!(out, "  {} {:?}", instance.id, instance.name)?;
+        writeln!(out, "  {} \"{}\"", instance.id, line(&instance.name))?;
     }
     Ok(())
 }
 
 fn print_metric(metric: &Metric, report: &Report, out: &mut impl Write) -> io::Result<()> {
     let name = metric.complete_name.as_deref().unwrap_or(&metric.name);
+    let name = line(name);
     write!(out, "\nmetric {} {name}: {} {}", metric.item, metric.kind, metric.semantics)?;
     if !metric.units.is_empty() {
         write!(out, ", {}", metric.units)?;
@@ -77,19 +80,19 @@ fn print_metric(metric: &Metric, report: &Report, out: &mut impl Write) -> io::R
         if let Some(id) = value.instance {
             let instances = indom.map_or(&[][..], |indom| &indom.instances[..]);
             let named = instances.iter().find(|one| one.id == id);
-            write!(out, " [{id} {:?}]", named.map_or("?", |one| &one.name))?;
+            write!(out, " [{id} \"{}\"]", line(named.map_or("?", |one| &one.name)))?;
         }
         match &value.content {
             serde_json::Value::Null => writeln!(out, " no value")?,
-            present => writeln!(out, " {present}")?,
+            present => writeln!(out, " {}", printable::json(&present.to_string()))?,
         }
     }
     Ok(())
 }
 
 fn print_help(short: Option<&str>, long: Option<&str>, out: &mut impl Write) -> io::Result<()> {
-    for line in [short, long].into_iter().flatten().flat_map(str::lines) {
-        writeln!(out, "  | {}", one_line(line))?;
+    for text in [short, long].into_iter().flatten().flat_map(str::lines) {
+        writeln!(out, "  | {}", line(&text.replace('\t', " ")))?;
     }
     Ok(())
 }
@@ -100,37 +103,24 @@ fn print_label(label: &Label, out: &mut impl Write) -> io::Result<()> {
         write!(out, " [{instance}]")?;
     }
     let optional = if label.optional { " (optional)" } else { "" };
-    writeln!(out, " {}: {}{optional}", label.name, one_line(&label.value))
+    writeln!(out, " {}: {}{optional}", line(&label.name), line(&label.value))
 }
 
 fn print_verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
     for flaw in &report.skipped {
         let at = format!("{} entry {} at {:#x}", flaw.section, flaw.index, flaw.offset);
-        writeln!(out, "left out: {at}: {}", one_line(&flaw.problem))?;
+        writeln!(out, "left out: {at}: {}", line(&flaw.problem))?;
     }
     if report.unlisted > 0 {
         writeln!(out, "left out: {} more entries", report.unlisted)?;
     }
     for misnamed in &report.misnamed {
-        writeln!(out, "left out: {}", one_line(misnamed))?;
+        writeln!(out, "left out: {}", line(misnamed))?;
     }
     match (&report.refusal, report.skipped.len() + report.unlisted + report.misnamed.len()) {
-        (Some(refusal), _) => writeln!(out, "refused: {}", one_line(refusal)),
+        (Some(refusal), _) => writeln!(out, "refused: {}", line(refusal)),
         (None, 0) => writeln!(out, "sound"),
         (None, left_out) => writeln!(out, "usable, {left_out} entries left out"),
     }
-}
-
-/// A text of the file on one line, without control characters for the terminal.
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }

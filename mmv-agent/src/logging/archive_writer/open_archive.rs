@@ -1,6 +1,9 @@
 //! The archive that is being written.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use pcp_archive::{ArchiveWriter, Error, FetchResult, ValueSet, Version};
 use pcp_types::Timestamp;
@@ -36,6 +39,10 @@ pub(super) struct OpenArchive {
     last_events: usize,
     /// Bytes that were counted as written.
     pub counted_bytes: u64,
+    /// When the files were last compared with what their names lead to.
+    pub checked: Instant,
+    /// The records of samples in each volume, and when the first of them was written.
+    records: BTreeMap<u32, (Timestamp, u64)>,
 }
 
 impl OpenArchive {
@@ -54,7 +61,27 @@ impl OpenArchive {
             has_last_known: false,
             last_events: 0,
             counted_bytes: 0,
+            checked: Instant::now(),
+            records: BTreeMap::new(),
         }
+    }
+
+    /// Counts records of samples that were written to the present volume.
+    pub(super) fn count(&mut self, now: Timestamp, records: u64) {
+        self.records.entry(self.writer.volume()).or_insert((now, 0)).1 += records;
+    }
+
+    /// How many records are lost with a file, and the time of the first: those of a volume,
+    /// all with the metadata, none with the index.
+    pub(super) fn lost_with(&self, file: &Path) -> (u64, Option<Timestamp>) {
+        let suffix = file.extension().and_then(OsStr::to_str).unwrap_or_default();
+        let of = match suffix.parse::<u32>() {
+            Ok(number) => self.records.range(number..=number),
+            Err(_) if suffix == "index" => return (0, None),
+            Err(_) => self.records.range(..),
+        };
+        let since = of.clone().next().map(|(_, (since, _))| *since);
+        (of.map(|(_, (_, records))| records).sum(), since)
     }
 
     /// Writes a mark before a sample at `next`, if there are records before it.

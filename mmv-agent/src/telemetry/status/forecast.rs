@@ -25,6 +25,16 @@ pub(crate) struct Kept {
     pub compressed_to: u64,
 }
 
+impl Kept {
+    /// The measured ratio of compressed to plain bytes; 1 as long as it is unknown.
+    pub(crate) fn compression(&self) -> f64 {
+        match self.compressed_from {
+            0 => 1.0,
+            from => self.compressed_to as f64 / from as f64,
+        }
+    }
+}
+
 /// What to expect if nothing changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]

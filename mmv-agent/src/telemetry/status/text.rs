@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use pcp_types::printable::{self, line};
+
 use super::{FlightRecorderStatus, GroupStatus, SourceStatus, Status};
 
 /// A time in UTC, to the second.
@@ -17,18 +19,18 @@ fn in_utc(seconds: i64) -> String {
 /// From `out`.
 pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Result<()> {
     if json {
-        serde_json::to_writer(&mut *out, status)?;
-        return writeln!(out);
+        return writeln!(out, "{}", printable::json(&serde_json::to_string(status)?));
     }
     let Status { version, pid, uptime, .. } = status;
+    let version = line(version);
     writeln!(out, "mmv-agent {version}, process {pid}, up {uptime:.0} s")?;
     let archive = &status.archive;
     match &archive.base {
-        Some(base) => writeln!(out, "writing {base}, volume {}", archive.volume)?,
+        Some(base) => writeln!(out, "writing {}, volume {}", line(base), archive.volume)?,
         None => writeln!(out, "writing nothing")?,
     }
     if let Some(error) = &archive.error {
-        writeln!(out, "cannot write: {error}")?;
+        writeln!(out, "cannot write: {}", line(error))?;
     }
     writeln!(
         out,
@@ -41,7 +43,7 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         status.queue_limit
     )?;
     if let Some(error) = &status.last_error {
-        writeln!(out, "last error, at {}: {}", in_utc(error.at), error.what.escape_debug())?;
+        writeln!(out, "last error, at {}: {}", in_utc(error.at), line(&error.what))?;
     }
     let lateness = &status.lateness;
     let [half, most, max] = [lateness.p50, lateness.p99, lateness.max].map(|time| time * 1e3);
@@ -54,7 +56,7 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     writeln!(out, "rate: {values:.0} values and {bytes:.0} bytes a second")?;
     print_forecast(status, out)?;
     for GroupStatus { name, interval, values, bytes_a_day } in &status.groups {
-        let megabytes = *bytes_a_day as f64 / 1e6;
+        let (name, megabytes) = (line(name), *bytes_a_day as f64 / 1e6);
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
     }
     if let Some(FlightRecorderStatus { interval, values, samples, span, bytes, .. }) =
@@ -67,15 +69,19 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
              {megabytes:.1} MB of memory"
         )?;
     }
-    for SourceStatus { file, state, since, reason, values } in &status.sources {
+    super::owners::print(&status.owners, out)?;
+    for SourceStatus { file, state, since, reason, values, left_out, .. } in &status.sources {
         // Names and reasons come from files that anybody may make.
-        let file = file.escape_debug();
+        let (file, state) = (line(file), line(state));
         match reason {
             None => writeln!(out, "file {file}: {values} values")?,
             Some(reason) => {
-                let reason = reason.escape_debug();
+                let reason = line(reason);
                 writeln!(out, "file {file}: {state} for {since:.0} s: {reason}")?;
             }
+        }
+        for reason in left_out {
+            writeln!(out, "file {file}: left out: {}", line(reason))?;
         }
     }
     out.flush()
@@ -129,14 +135,14 @@ mod tests {
         let mut out = Vec::new();
         print(&status, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        for line in [
-            "last error, at 2023-11-14T22:13:20Z: no\\nroom",
+        for expected in [
+            "last error, at 2023-11-14T22:13:20Z: no\\x0aroom",
             "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
             "rate: 1234 values and 100 bytes a second",
             "kept: 2 archives of 5.0 MB, the oldest from 1970-01-01T00:00:00Z",
             "forecast: 8.0 MB a day before compression, 2.0 MB after it; 14.0 days are kept, by retention.age",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+            assert!(text.lines().any(|found| found == expected), "{expected}\n{text}");
         }
     }
 
@@ -147,14 +153,18 @@ mod tests {
             state: "quarantined".to_owned(),
             since: 3.4,
             reason: Some("it is\x1b[2J".to_owned()),
-            values: 0,
+            left_out: vec!["a\rname".to_owned()],
+            ..SourceStatus::default()
         };
         let status = Status { sources: vec![source], ..Status::default() };
         let mut out = Vec::new();
         print(&status, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.ends_with("file a\\nfile b: quarantined for 3 s: it is\\u{1b}[2J\n"),
+            text.ends_with(
+                "file a\\x0afile b: quarantined for 3 s: it is\\x1b[2J\n\
+                 file a\\x0afile b: left out: a\\x0dname\n"
+            ),
             "{text}"
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! In come environment, user and file system; out goes a path. The choice itself creates
 //! nothing, and what [`MmvDirectory::prepare`] creates does not change the next choice:
-//! programs and agents of a user come to the same directory in any order.
+//! programs and agents of a user find the same directory in any order of their start.
 
 use std::fmt;
 use std::fs::{DirBuilder, Permissions, set_permissions};

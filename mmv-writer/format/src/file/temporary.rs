@@ -13,6 +13,9 @@ use nix::errno::Errno;
 #[cfg(target_env = "gnu")]
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::fcntl::{Flock, FlockArg};
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::unistd::geteuid;
+use pcp_types::printable;
 
 use super::holder::{Claim, Own, claim, is_running};
 use super::{FileError, identity, remove_if_same};
@@ -47,7 +50,7 @@ pub enum PublishError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A running process has a file of this name.
-    #[error("{path}: a running process publishes this file", path = path.display())]
+    #[error("{path}: a running process publishes this file", path = printable::path(path))]
     Running {
         /// The file.
         path: PathBuf,
@@ -148,7 +151,7 @@ impl TemporaryFile {
         };
         match renamed {
             Err(error) if !replace && error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(FileError::with("rename", path)(error)),
+            Err(error) => Err(FileError::with("rename", path)(named_owner(path, error))),
             Ok(()) => {
                 self.name.renamed = true;
                 Ok(true)
@@ -168,7 +171,8 @@ impl TemporaryFile {
     /// # Errors
     ///
     /// [`PublishError::Running`] if another process publishes a file there; else as
-    /// [`publish`](Self::publish). The older file then stays.
+    /// [`publish`](Self::publish), and for a file of another user, who is named. The older
+    /// file then stays.
     pub fn publish_unless_running(mut self, path: &Path) -> Result<PublishedFile, PublishError> {
         let mut found = 0;
         for _ in 0..TRIES {
@@ -187,8 +191,32 @@ impl TemporaryFile {
                 }
             }
         }
+        // The process in the header of another user's file is whatever that user wrote.
+        let owner = foreign_owner(path).filter(|_| !geteuid().is_root());
+        if owner.is_some() {
+            let denied = named_owner(path, Errno::EPERM.into());
+            return Err(FileError::with("replace", path)(denied).into());
+        }
         let process = u32::try_from(found).ok().filter(|_| is_running(found));
         Err(PublishError::Running { path: path.to_owned(), process })
+    }
+}
+
+/// The user whose file is at `path`, if it is not this process's.
+fn foreign_owner(path: &Path) -> Option<u32> {
+    let owner = path.symlink_metadata().ok()?.uid();
+    (owner != geteuid().as_raw()).then_some(owner)
+}
+
+/// The error with the user whose file is in the way, if one is: in a directory for all users
+/// (sticky, `unlink(2)`), nobody else can remove it.
+fn named_owner(path: &Path, error: io::Error) -> io::Error {
+    match foreign_owner(path) {
+        Some(owner) => {
+            let text = format!("{error}: a file of user {owner} has this name");
+            io::Error::new(error.kind(), text)
+        }
+        None => error,
     }
 }
 
@@ -261,7 +289,10 @@ fn remove_stale(directory: &Path, name: &str) {
         if !is_ours || !is_file {
             continue;
         }
-        let Ok(file) = File::open(entry.path()) else { continue };
+        // It may be a FIFO by now.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(O_NONBLOCK | O_NOFOLLOW);
+        let Ok(file) = options.open(entry.path()) else { continue };
         if let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             let _ = std::fs::remove_file(entry.path());
         }

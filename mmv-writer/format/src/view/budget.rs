@@ -1,11 +1,27 @@
 //! Reads pieces of a file, and never reads or allocates more than the caller
 //! allowed.
 
+use std::collections::TryReserveError;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
+
 use super::{Limits, Refusal};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+/// Bytes that are kept or, if all are zero, dropped.
+const BLOCK: usize = 1 << 12;
+/// A block of zeros.
+const ZEROS: [u8; BLOCK] = [0; BLOCK];
+/// Below this size a piece is read whole, without a question about holes.
+const SMALL: u64 = 1 << 20;
+/// How much memory must be left whenever another part of this size is used up.
+const STEP: u64 = 16 << 20;
 
 /// Where bytes come from.
 pub trait Source {
@@ -15,11 +31,42 @@ pub trait Source {
     ///
     /// Those of the system; [`io::ErrorKind::UnexpectedEof`] if there are fewer bytes.
     fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// The first part of `range` that is in no hole of the file; `None` if all is. The
+    /// default has no holes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        Ok((!range.is_empty()).then_some(range))
+    }
 }
 
 impl Source for File {
     fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buffer, offset)
+    }
+
+    /// By `SEEK_DATA` and `SEEK_HOLE` (lseek(2)), which change nothing but the position of
+    /// the descriptor. File systems that do not know holes have none.
+    fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        if range.is_empty() {
+            return Ok(None);
+        }
+        let seek = |from: u64, whence| {
+            let from = i64::try_from(from).map_err(|_| Errno::EOVERFLOW)?;
+            lseek(self, from, whence).map(i64::cast_unsigned)
+        };
+        let start = match seek(range.start, Whence::SeekData) {
+            Ok(start) if start < range.end => start.max(range.start),
+            Ok(_) | Err(Errno::ENXIO) => return Ok(None),
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok(Some(range)),
+            Err(error) => return Err(error.into()),
+        };
+        // The file may become shorter meanwhile.
+        let end = seek(start, Whence::SeekHole).unwrap_or(range.end);
+        Ok(Some(start..end.clamp(start + 1, range.end)))
     }
 }
 
@@ -32,17 +79,38 @@ impl Source for [u8] {
     }
 }
 
+/// What reading a file has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes that were read.
+    pub read: u64,
+    /// Bytes of memory that were used, for copies and for what was made of them. What is
+    /// kept in [`Contents`](super::Contents) is a part of it.
+    pub memory: u64,
+}
+
+/// Entries one after the other, at least one byte of which is not zero.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The index of the first one.
+    pub(super) first: u64,
+    /// All their bytes.
+    pub(super) bytes: Vec<u8>,
+}
+
 /// A source, its size, and how many bytes may still be taken from it.
 pub(super) struct Budget<'a, S: Source + ?Sized> {
     source: &'a S,
     pub(super) file_len: u64,
     limit: u64,
-    spent: u64,
+    pub(super) cost: Cost,
+    /// Up to which use of memory there was more.
+    assured: u64,
 }
 
 impl<'a, S: Source + ?Sized> Budget<'a, S> {
     pub(super) fn new(source: &'a S, file_len: u64, limits: Limits) -> Self {
-        Self { source, file_len, limit: limits.bytes, spent: 0 }
+        Self { source, file_len, limit: limits.bytes, cost: Cost::default(), assured: 0 }
     }
 
     /// Whether `bytes` bytes at `offset` are inside the file.
@@ -52,21 +120,166 @@ impl<'a, S: Source + ?Sized> Budget<'a, S> {
 
     /// Takes `bytes` bytes of memory off the budget.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Refusal> {
-        let needed = self.spent.saturating_add(bytes);
+        let needed = self.cost.memory.saturating_add(bytes);
         if needed > self.limit {
             return Err(Refusal::TooLarge { needed, limit: self.limit });
         }
-        self.spent = needed;
+        if needed > self.assured {
+            // Where the address space is limited, small allocations that follow would
+            // end the process if they failed.
+            let ahead = STEP.max(bytes);
+            reserve(&mut Vec::<u8>::new(), ahead.saturating_add(STEP))?;
+            self.assured = self.cost.memory + ahead;
+        }
+        self.cost.memory = needed;
         Ok(())
+    }
+
+    /// Appends to a list, at the expense of the budget.
+    pub(super) fn push<T>(&mut self, list: &mut Vec<T>, item: T) -> Result<(), Refusal> {
+        self.spend(size_of::<T>() as u64)?;
+        list.try_reserve(1).map_err(|error| no_memory(&error, size_of::<T>() as u64))?;
+        list.push(item);
+        Ok(())
+    }
+
+    /// A list of `len` equal items, at the expense of the budget.
+    pub(super) fn filled<T: Clone>(&mut self, item: T, len: usize) -> Result<Vec<T>, Refusal> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        self.spend(bytes)?;
+        let mut list = Vec::new();
+        list.try_reserve_exact(len).map_err(|error| no_memory(&error, bytes))?;
+        list.resize(len, item);
+        Ok(list)
+    }
+
+    /// Fills a buffer from the source.
+    pub(super) fn fill(&mut self, buffer: &mut [u8], offset: u64) -> Result<(), Refusal> {
+        let needed = self.cost.read.saturating_add(buffer.len() as u64);
+        if needed > self.limit {
+            return Err(Refusal::TooLarge { needed, limit: self.limit });
+        }
+        self.cost.read = needed;
+        Ok(self.source.fill(buffer, offset)?)
     }
 
     /// A private copy of bytes that are inside, by [`Budget::holds`].
     pub(super) fn copy(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, Refusal> {
-        self.spend(bytes)?;
         let len = usize::try_from(bytes)
             .map_err(|_| Refusal::TooLarge { needed: bytes, limit: self.limit })?;
-        let mut buffer = vec![0; len];
-        self.source.fill(&mut buffer, offset)?;
+        let mut buffer = self.filled(0, len)?;
+        self.fill(&mut buffer, offset)?;
         Ok(buffer)
     }
+
+    /// Private copies of entries of `size` bytes that are inside, without those that are
+    /// all zeros together with what is around them: holes cost nothing.
+    pub(super) fn copy_entries(
+        &mut self,
+        offset: u64,
+        size: usize,
+        count: u32,
+    ) -> Result<Vec<Run>, Refusal> {
+        let end = offset + u64::from(count) * size as u64;
+        let mut chunk = self.filled(0, CHUNK.min((end - offset) as usize))?;
+        let mut runs = Runs { offset, size: size as u64, list: Vec::new() };
+        let mut at = offset;
+        while at < end {
+            let data =
+                if end - offset <= SMALL { Some(at..end) } else { self.source.data(at..end)? };
+            let Some(data) = data else { break };
+            at = data.start;
+            while at < data.end {
+                // Up to a multiple, so that blocks are those of the file.
+                let len = (CHUNK - (at % CHUNK as u64) as usize).min((data.end - at) as usize);
+                let Some(buffer) = chunk.get_mut(..len) else { break };
+                self.fill(buffer, at)?;
+                for block in buffer.chunks(BLOCK) {
+                    if ZEROS.get(..block.len()) != Some(block) {
+                        runs.add(self, at, block)?;
+                    }
+                    at += block.len() as u64;
+                }
+            }
+        }
+        runs.finish(self, end)
+    }
+}
+
+/// The runs of a section while it is read.
+struct Runs {
+    offset: u64,
+    size: u64,
+    list: Vec<Run>,
+}
+
+impl Runs {
+    /// Adds the bytes at offset `at` of the file.
+    fn add<S: Source + ?Sized>(
+        &mut self,
+        budget: &mut Budget<'_, S>,
+        at: u64,
+        block: &[u8],
+    ) -> Result<(), Refusal> {
+        let first = (at - self.offset) / self.size;
+        let joins = self.list.last().is_some_and(|run| {
+            let end = run.first * self.size + run.bytes.len() as u64;
+            first <= end.div_ceil(self.size)
+        });
+        if !joins {
+            self.pad(budget)?;
+            budget.push(&mut self.list, Run { first, bytes: Vec::new() })?;
+        }
+        let (offset, size) = (self.offset, self.size);
+        let Some(run) = self.list.last_mut() else { return Ok(()) };
+        let start = (at - offset - run.first * size) as usize;
+        lengthen(budget, &mut run.bytes, start)?;
+        budget.spend(block.len() as u64)?;
+        reserve(&mut run.bytes, block.len() as u64)?;
+        run.bytes.extend_from_slice(block);
+        Ok(())
+    }
+
+    /// Completes the last entry of the last run.
+    fn pad<S: Source + ?Sized>(&mut self, budget: &mut Budget<'_, S>) -> Result<(), Refusal> {
+        let size = self.size as usize;
+        let Some(run) = self.list.last_mut() else { return Ok(()) };
+        let len = run.bytes.len().next_multiple_of(size);
+        lengthen(budget, &mut run.bytes, len)
+    }
+
+    fn finish<S: Source + ?Sized>(
+        mut self,
+        budget: &mut Budget<'_, S>,
+        end: u64,
+    ) -> Result<Vec<Run>, Refusal> {
+        self.pad(budget)?;
+        debug_assert!(self.list.last().is_none_or(|run| {
+            self.offset + run.first * self.size + run.bytes.len() as u64 <= end
+        }));
+        Ok(self.list)
+    }
+}
+
+/// Makes a copy longer, with zeros, at the expense of the budget.
+fn lengthen<S: Source + ?Sized>(
+    budget: &mut Budget<'_, S>,
+    bytes: &mut Vec<u8>,
+    len: usize,
+) -> Result<(), Refusal> {
+    let more = len.saturating_sub(bytes.len()) as u64;
+    budget.spend(more)?;
+    reserve(bytes, more)?;
+    bytes.resize(len.max(bytes.len()), 0);
+    Ok(())
+}
+
+/// Room for more bytes, if there is memory for them.
+fn reserve(bytes: &mut Vec<u8>, more: u64) -> Result<(), Refusal> {
+    let len = usize::try_from(more).unwrap_or(usize::MAX);
+    bytes.try_reserve(len).map_err(|error| no_memory(&error, more))
+}
+
+fn no_memory(_: &TryReserveError, needed: u64) -> Refusal {
+    Refusal::NoMemory { needed }
 }

@@ -2,9 +2,10 @@
 
 use hashbrown::{HashMap, HashSet};
 use pcp_types::InstanceId;
+use zerocopy::FromBytes;
 
-use super::sections::Section;
-use super::{Indom, Instance, Lookup, Parser, Problem, Refusal, Source, Trouble, lossy};
+use super::section::{Entry, Section};
+use super::{Budget, Indom, Instance, Lookup, Parser, Problem, Refusal, Source, Trouble, lossy};
 use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
 };
@@ -13,11 +14,13 @@ use crate::layout::{
 pub(super) struct Indoms {
     pub(super) domains: Vec<Indom>,
     by_serial: HashMap<u32, usize>,
-    /// By index of the instances section: the domain's index and the number.
-    owners: Vec<Option<(usize, InstanceId)>>,
-    /// By the same index: the number that the entry states.
-    numbers: Vec<i32>,
-    instance_bytes: usize,
+    /// By number of the copied entry: the domain's index and the instance.
+    owners: Vec<Option<(u32, InstanceId)>>,
+    /// Of the instances with labels, by serial and number, those that there are.
+    labelled: HashSet<(u32, i32)>,
+    /// The numbers of labels whose instance was left out, or is hidden because it was
+    /// removed.
+    left_out: HashSet<i32>,
 }
 
 impl Indoms {
@@ -27,56 +30,83 @@ impl Indoms {
     }
 
     /// The domain and number of the instance entry at `offset`.
-    pub(super) fn instance_at(
-        &self,
-        section: &Section,
-        offset: u64,
-    ) -> Lookup<(usize, InstanceId)> {
-        let index = section.index_of(offset, self.instance_bytes);
-        Lookup::new(index.and_then(|index| self.owners.get(index)))
+    pub(super) fn instance_at(&self, section: &Section, offset: u64) -> Lookup<(u32, InstanceId)> {
+        Lookup::new(&section.find(offset), &self.owners)
     }
 
-    /// Puts an instance, unless it was left out, into its domain.
-    fn adopt(&mut self, domain: usize, at: usize, instance: Option<Instance>) {
-        let owner = instance.as_ref().map(|instance| (domain, instance.id));
-        if let Some(slot) = self.owners.get_mut(at) {
-            *slot = owner;
-        }
-        if let Some(domain) = self.domains.get_mut(domain) {
-            domain.instances.extend(instance);
-        }
+    /// Whether a domain has an instance with this number, to which a label is attached.
+    pub(super) fn has_labelled(&self, serial: u32, id: InstanceId) -> bool {
+        self.labelled.contains(&(serial, id.get()))
     }
 
-    /// Whether a domain has an instance with this number.
-    pub(super) fn has(&self, serial: u32, id: InstanceId) -> bool {
-        let domain = self.find(serial).and_then(|index| self.domains.get(index));
-        domain.is_some_and(|domain| domain.instances.iter().any(|instance| instance.id == id))
-    }
-
-    /// Whether an instance with this number was left out, or is hidden because it was
-    /// removed.
+    /// Whether an instance with this number, to which a label is attached, was left out,
+    /// or is hidden because it was removed.
     pub(super) fn left_out(&self, number: i32) -> bool {
-        let mut entries = self.numbers.iter().zip(&self.owners);
-        entries.any(|(found, owner)| *found == number && owner.is_none())
+        self.left_out.contains(&number)
     }
 }
 
+/// The instances of a domain so far: whether the next one is new.
+#[derive(Default)]
+struct Members {
+    last: Option<InstanceId>,
+    /// All of them, if they are not in ascending order.
+    seen: Option<HashSet<InstanceId>>,
+}
+
+impl Members {
+    /// Whether a number is new in the domain of these instances.
+    fn is_new(&self, id: InstanceId) -> bool {
+        match &self.seen {
+            Some(seen) => !seen.contains(&id),
+            None => self.last.is_none_or(|last| last < id),
+        }
+    }
+
+    /// Adds a number, after `instances`; false if it is there already.
+    fn add<S: Source + ?Sized>(
+        &mut self,
+        id: InstanceId,
+        instances: &[Instance],
+        budget: &mut Budget<'_, S>,
+    ) -> Result<bool, Refusal> {
+        if self.seen.is_none() && !self.is_new(id) {
+            budget.spend(instances.len() as u64 * MEMBER_BYTES)?;
+            self.seen = Some(instances.iter().map(|instance| instance.id).collect());
+        }
+        if !self.is_new(id) {
+            return Ok(false);
+        }
+        if let Some(seen) = &mut self.seen {
+            budget.spend(MEMBER_BYTES)?;
+            seen.insert(id);
+        }
+        self.last = Some(id);
+        Ok(true)
+    }
+}
+
+/// About the bytes of a number in a set.
+const MEMBER_BYTES: u64 = 10;
+
+/// About the bytes of a domain besides its texts.
+const DOMAIN_BYTES: u64 = 64;
+
 /// An instance entry of any version.
-struct RawInstance {
-    offset: u64,
+struct RawInstance<'a> {
     id: i32,
-    name: NameField,
+    name: NameField<'a>,
 }
 
 /// Where a name is.
-pub(super) enum NameField {
+pub(super) enum NameField<'a> {
     /// In the entry, 64 bytes with its NUL, which start at this offset.
-    Inline(Box<[u8]>, u64),
+    Inline(&'a [u8], u64),
     /// In a string entry at this offset.
     At(u64),
 }
 
-impl NameField {
+impl NameField<'_> {
     /// The name's bytes, not empty.
     pub(super) fn read<S: Source + ?Sized>(
         &self,
@@ -92,66 +122,84 @@ impl NameField {
     }
 }
 
-/// Reads both sections.
-pub(super) fn parse<S: Source + ?Sized>(parser: &mut Parser<'_, S>) -> Result<Indoms, Refusal> {
+/// Offset of the name in a version 1 entry.
+const INLINE_NAME: usize = std::mem::offset_of!(InstanceV1, name);
+
+/// Reads both sections. Entries of zeros are unused. `wanted` are the instances that
+/// labels are attached to, by serial and number.
+pub(super) fn parse<S: Source + ?Sized>(
+    parser: &mut Parser<'_, S>,
+    wanted: &HashSet<(u32, i32)>,
+) -> Result<Indoms, Refusal> {
     let sections = parser.sections;
-    let raw = raw_instances(sections.get(SectionKind::Instances), parser.version());
+    let section = sections.get(SectionKind::Instances);
     let mut indoms = Indoms {
         domains: Vec::new(),
         by_serial: HashMap::new(),
-        owners: vec![None; raw.len()],
-        numbers: raw.iter().map(|instance| instance.id).collect(),
-        instance_bytes: SectionKind::Instances.entry_bytes(parser.version()),
+        owners: parser.budget.filled(None, section.copies())?,
+        labelled: HashSet::new(),
+        left_out: HashSet::new(),
     };
-    let mut members: HashSet<(usize, InstanceId)> = HashSet::with_capacity(raw.len());
+    let mut members: Vec<Members> = Vec::new();
     let mut claimed = 0;
-    for (index, offset, entry) in sections.get(SectionKind::Indoms).entries::<IndomEntry>() {
-        let range = check_domain(parser, &entry, indoms.instance_bytes, &mut claimed);
+    for (entry, raw) in sections.get(SectionKind::Indoms).entries::<IndomEntry>() {
+        let Entry { index, offset, .. } = entry;
+        let range = check_domain(parser, &raw, &mut claimed);
         let Some(range) = parser.settle(SectionKind::Indoms, index, offset, range)? else {
             continue;
         };
-        let domain = merge_domain(parser, &mut indoms, index, offset, &entry)?;
-        for (at, instance) in range.clone().zip(raw.get(range).unwrap_or_default()) {
-            let found = read_instance(parser, instance).and_then(|found| {
-                let new = members.insert((domain, found.id));
-                let twice = Problem::InstanceTwice { found: found.id, serial: entry.serial };
-                if new { Ok(found) } else { Err(twice.into()) }
-            });
-            let found = parser.settle(SectionKind::Instances, at, instance.offset, found)?;
-            indoms.adopt(domain, at, found);
+        let domain = merge_domain(parser, &mut indoms, index, offset, &raw)?;
+        while members.len() < indoms.domains.len() {
+            parser.budget.push(&mut members, Members::default())?;
         }
+        let (Some(known), Some(members)) =
+            (indoms.domains.get_mut(domain), members.get_mut(domain))
+        else {
+            continue;
+        };
+        for entry in section.copies_in(range) {
+            let found = read_instance(parser, entry, known, members, raw.serial);
+            let found = parser.settle(SectionKind::Instances, entry.index, entry.offset, found)?;
+            let Some(found) = found else { continue };
+            if let Some(slot) = indoms.owners.get_mut(entry.number) {
+                *slot = Some((domain as u32, found.id));
+            }
+            if !wanted.is_empty() && wanted.contains(&(raw.serial, found.id.get())) {
+                indoms.labelled.insert((raw.serial, found.id.get()));
+            }
+            parser.budget.push(&mut known.instances, found)?;
+        }
+    }
+    if !wanted.is_empty() {
+        let numbers: HashSet<i32> = wanted.iter().map(|(_, number)| *number).collect();
+        let without = section.copies_in(0..section.copies());
+        let without =
+            without.filter(|entry| !matches!(indoms.owners.get(entry.number), Some(Some(_))));
+        let left_out = without.filter_map(|entry| raw_instance(entry, parser.version()));
+        let left_out = left_out.map(|raw| raw.id).filter(|number| numbers.contains(number));
+        indoms.left_out = left_out.collect();
     }
     Ok(indoms)
 }
 
-fn raw_instances(section: &Section, version: Version) -> Vec<RawInstance> {
+fn raw_instance(entry: Entry<'_>, version: Version) -> Option<RawInstance<'_>> {
     if version == Version::V1 {
-        let entries = section.entries::<InstanceV1>();
-        let raw = |(_, offset, entry): (usize, u64, InstanceV1)| RawInstance {
-            offset,
-            id: entry.id,
-            name: NameField::Inline(entry.name.into(), offset + 16),
-        };
-        entries.map(raw).collect()
-    } else {
-        let entries = section.entries::<InstanceV2>();
-        let raw = |(_, offset, entry): (usize, u64, InstanceV2)| RawInstance {
-            offset,
-            id: entry.id,
-            name: NameField::At(entry.name),
-        };
-        entries.map(raw).collect()
+        let name = entry.bytes.get(INLINE_NAME..)?;
+        let id = InstanceV1::read_from_bytes(entry.bytes).ok()?.id;
+        return Some(RawInstance { id, name: NameField::Inline(name, entry.offset + 16) });
     }
+    let raw = InstanceV2::read_from_bytes(entry.bytes).ok()?;
+    Some(RawInstance { id: raw.id, name: NameField::At(raw.name) })
 }
 
-/// The indexes of the domain's instances in their section.
+/// The copies of the domain's instances in their section.
 fn check_domain<S: Source + ?Sized>(
     parser: &Parser<'_, S>,
     entry: &IndomEntry,
-    instance_bytes: usize,
     claimed: &mut u64,
 ) -> Result<std::ops::Range<usize>, Trouble> {
     let (serial, count, offset) = (entry.serial, entry.count, entry.instances);
+    let instance_bytes = SectionKind::Instances.entry_bytes(parser.version());
     let bytes = u64::from(count) * instance_bytes as u64;
     if count > 0 && !parser.budget.holds(offset, bytes) {
         let file_len = parser.budget.file_len;
@@ -164,14 +212,13 @@ fn check_domain<S: Source + ?Sized>(
         return Ok(0..0);
     }
     let section = parser.sections.get(SectionKind::Instances);
-    let total = section.len(instance_bytes);
-    let Some(range) = section.range_of(offset, instance_bytes, count as usize) else {
+    let expected = section.count();
+    let Some(range) = section.range_of(offset, count) else {
         return Err(Problem::NotInstances { found: offset, count }.into());
     };
     // If domains could share instances, a small file could take much memory.
     *claimed += u64::from(count);
-    if *claimed > total as u64 {
-        let expected = total as u64;
+    if *claimed > expected {
         return Err(Problem::InstancesClaimedTwice { found: *claimed, expected }.into());
     }
     Ok(range)
@@ -191,20 +238,27 @@ fn merge_domain<S: Source + ?Sized>(
     let short_help = parser.help(SectionKind::Indoms, index, offset, entry.short_help)?;
     let long_help = parser.help(SectionKind::Indoms, index, offset, entry.long_help)?;
     let known = indoms.domains.len();
+    parser.budget.spend(DOMAIN_BYTES)?;
     indoms.by_serial.insert(entry.serial, known);
-    indoms.domains.push(Indom {
-        serial: entry.serial,
-        short_help,
-        long_help,
-        instances: Vec::new(),
-    });
+    let domain = Indom { serial: entry.serial, short_help, long_help, instances: Vec::new() };
+    parser.budget.push(&mut indoms.domains, domain)?;
     Ok(known)
 }
 
 fn read_instance<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
-    raw: &RawInstance,
+    entry: Entry<'_>,
+    domain: &Indom,
+    members: &mut Members,
+    serial: u32,
 ) -> Result<Instance, Trouble> {
+    let Some(raw) = raw_instance(entry, parser.version()) else {
+        return Err(Problem::EmptyName.into());
+    };
     let id = InstanceId::new(raw.id).map_err(|_| Problem::NegativeInstance { found: raw.id })?;
-    Ok(Instance { id, name: lossy(raw.name.read(parser)?) })
+    let name = lossy(raw.name.read(parser)?);
+    if !members.add(id, &domain.instances, &mut parser.budget)? {
+        return Err(Problem::InstanceTwice { found: id, serial }.into());
+    }
+    Ok(Instance { id, name })
 }

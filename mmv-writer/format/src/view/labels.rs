@@ -1,15 +1,25 @@
 //! Labels.
 
+use hashbrown::HashSet;
 use pcp_types::InstanceId;
 
 use super::indoms::Indoms;
 use super::metrics::Metrics;
-use super::{Header, Label, LabelClass, Parser, Problem, Source};
+use super::section::Entry;
+use super::sections::Sections;
+use super::{Header, Label, LabelClass, Parser, Problem, Refusal, Source};
 use crate::layout::{
     LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL, LabelEntry,
     SectionKind, until_nul,
 };
 use pcp_types::json;
+
+/// The instances that labels are attached to, by serial of the domain and number.
+pub(super) fn labelled_instances(sections: &Sections) -> HashSet<(u32, i32)> {
+    let labels = sections.get(SectionKind::Labels).entries::<LabelEntry>();
+    let of_instances = labels.filter(|(_, raw)| raw.flags & !LABEL_OPTIONAL == LABEL_INSTANCES);
+    of_instances.map(|(_, raw)| (raw.identity, raw.instance)).collect()
+}
 
 /// Reads the section. An entry without class and identity is unused: it has been,
 /// or will be, that of an instance's label. The label of an instance that was left
@@ -19,19 +29,21 @@ pub(super) fn parse<S: Source + ?Sized>(
     header: &Header,
     indoms: &Indoms,
     metrics: &Metrics,
-) -> Vec<Label> {
-    let section = parser.sections.get(SectionKind::Labels);
+) -> Result<Vec<Label>, Refusal> {
+    let sections = parser.sections;
+    let section = sections.get(SectionKind::Labels);
     let mut labels = Vec::new();
-    for (index, offset, raw) in section.entries::<LabelEntry>() {
+    for (Entry { index, offset, .. }, raw) in section.entries::<LabelEntry>() {
         if (raw.flags, raw.identity) == (0, 0) {
             continue;
         }
         match read_label(&raw, offset, header, indoms, metrics) {
-            Ok(label) => labels.extend(label),
+            Ok(Some(label)) => parser.budget.push(&mut labels, label)?,
+            Ok(None) => {}
             Err(problem) => parser.skip(SectionKind::Labels, index, offset, problem),
         }
     }
-    labels
+    Ok(labels)
 }
 
 fn read_label(
@@ -56,8 +68,8 @@ fn read_label(
     let attached = match class {
         LabelClass::Cluster => identity == header.cluster,
         LabelClass::Indom => indoms.find(identity).is_some(),
-        LabelClass::Item => metrics.all.iter().any(|metric| metric.item == identity),
-        LabelClass::Instances => instance.is_some_and(|id| indoms.has(identity, id)),
+        LabelClass::Item => metrics.has_item(identity),
+        LabelClass::Instances => instance.is_some_and(|id| indoms.has_labelled(identity, id)),
     };
     let was_removed = match class {
         LabelClass::Instances => indoms.left_out(raw.instance),

@@ -2,28 +2,34 @@
 
 use hashbrown::HashSet;
 use pcp_types::{Semantics, Units, ValueType};
+use zerocopy::FromBytes;
 
 use super::indoms::{Indoms, NameField};
-use super::sections::Section;
+use super::section::{Entry, Section};
 use super::{Lookup, Metric, MetricKind, Parser, Problem, Refusal, Source, Trouble, lossy};
-use crate::layout::{MAX_ITEM, MetricV1, MetricV2, SectionKind, TYPE_ELAPSED, Version};
+use crate::layout::{MAX_ITEM, MetricV1, MetricV2, NAME_BYTES, SectionKind, TYPE_ELAPSED, Version};
 use pcp_types::names::is_metric_name;
 
 /// The metrics, and which of them each entry of the section is.
 pub(super) struct Metrics {
     pub(super) all: Vec<Metric>,
-    /// By index of the metrics section; `None` for entries left out.
+    /// By number of the copied entry; `None` for entries left out.
     by_entry: Vec<Option<usize>>,
-    entry_bytes: usize,
+    /// The items of metrics.
+    items: HashSet<u32>,
     /// The items of metrics that were removed.
-    removed: Vec<u32>,
+    removed: HashSet<u32>,
 }
 
 impl Metrics {
     /// The metric of the entry at `offset`: its index in `all`.
     pub(super) fn at(&self, section: &Section, offset: u64) -> Lookup<usize> {
-        let index = section.index_of(offset, self.entry_bytes);
-        Lookup::new(index.and_then(|index| self.by_entry.get(index)))
+        Lookup::new(&section.find(offset), &self.by_entry)
+    }
+
+    /// Whether a metric has this item.
+    pub(super) fn has_item(&self, item: u32) -> bool {
+        self.items.contains(&item)
     }
 
     /// Whether a metric that was removed had this item.
@@ -37,61 +43,53 @@ pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
 ) -> Result<Metrics, Refusal> {
-    let section = parser.sections.get(SectionKind::Metrics);
+    let sections = parser.sections;
+    let section = sections.get(SectionKind::Metrics);
     let mut metrics = Metrics {
         all: Vec::new(),
-        by_entry: Vec::new(),
-        entry_bytes: SectionKind::Metrics.entry_bytes(parser.version()),
-        removed: Vec::new(),
+        by_entry: parser.budget.filled(None, section.copies())?,
+        items: HashSet::new(),
+        removed: HashSet::new(),
     };
-    let raw_metrics = raw_metrics(section, parser.version());
-    let mut taken = Taken::with_capacity(raw_metrics.len());
-    for (index, offset, name, raw) in raw_metrics {
+    let mut taken = Taken::default();
+    for entry in section.copies_in(0..section.copies()) {
+        let Entry { number, index, offset, .. } = entry;
+        let Some((name, raw)) = raw_metric(entry, parser.version()) else { continue };
         if raw.name == MetricV2::REMOVED {
-            metrics.by_entry.push(None);
-            metrics.removed.push(raw.item);
+            metrics.removed.insert(raw.item);
             continue;
         }
         let metric = read_metric(parser, &name, &raw, indoms, &mut taken);
-        let metric = parser.settle(SectionKind::Metrics, index, offset, metric)?;
-        metrics.by_entry.push(metric.as_ref().map(|_| metrics.all.len()));
-        if let Some(mut metric) = metric {
-            metric.short_help = parser.help(SectionKind::Metrics, index, offset, raw.short_help)?;
-            metric.long_help = parser.help(SectionKind::Metrics, index, offset, raw.long_help)?;
-            metrics.all.push(metric);
+        let Some(mut metric) = parser.settle(SectionKind::Metrics, index, offset, metric)? else {
+            continue;
+        };
+        metric.short_help = parser.help(SectionKind::Metrics, index, offset, raw.short_help)?;
+        metric.long_help = parser.help(SectionKind::Metrics, index, offset, raw.long_help)?;
+        if let Some(slot) = metrics.by_entry.get_mut(number) {
+            *slot = Some(metrics.all.len());
         }
+        parser.budget.push(&mut metrics.all, metric)?;
     }
+    metrics.items = taken.items;
     Ok(metrics)
 }
 
 /// Names and items of the metrics so far.
+#[derive(Default)]
 struct Taken {
     names: HashSet<String>,
     items: HashSet<u32>,
 }
 
-impl Taken {
-    fn with_capacity(metrics: usize) -> Self {
-        Self { names: HashSet::with_capacity(metrics), items: HashSet::with_capacity(metrics) }
-    }
-}
-
-/// Entries of any version, as version 2 ones with the name apart.
-fn raw_metrics(section: &Section, version: Version) -> Vec<(usize, u64, NameField, MetricV2)> {
+/// An entry of any version, as a version 2 one, with the name apart.
+fn raw_metric(entry: Entry<'_>, version: Version) -> Option<(NameField<'_>, MetricV2)> {
     if version == Version::V1 {
-        let entries = section.entries::<MetricV1>();
-        let raw = |(index, offset, entry): (usize, u64, MetricV1)| {
-            let name = NameField::Inline(entry.name.into(), offset);
-            (index, offset, name, without_name(&entry))
-        };
-        entries.map(raw).collect()
-    } else {
-        let entries = section.entries::<MetricV2>();
-        let raw = |(index, offset, entry): (usize, u64, MetricV2)| {
-            (index, offset, NameField::At(entry.name), entry)
-        };
-        entries.map(raw).collect()
+        let raw = MetricV1::read_from_bytes(entry.bytes).ok()?;
+        let name = entry.bytes.get(..NAME_BYTES)?;
+        return Some((NameField::Inline(name, entry.offset), without_name(&raw)));
     }
+    let raw = MetricV2::read_from_bytes(entry.bytes).ok()?;
+    Some((NameField::At(raw.name), raw))
 }
 
 fn without_name(entry: &MetricV1) -> MetricV2 {
@@ -111,7 +109,7 @@ fn without_name(entry: &MetricV1) -> MetricV2 {
 /// An entry's metric, without its help texts.
 fn read_metric<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
-    name: &NameField,
+    name: &NameField<'_>,
     raw: &MetricV2,
     indoms: &Indoms,
     taken: &mut Taken,

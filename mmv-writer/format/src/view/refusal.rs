@@ -187,6 +187,12 @@ pub enum Refusal {
         /// The limit.
         limit: u64,
     },
+    /// The system has no memory for the metadata.
+    #[error("no memory is left for {needed} bytes of metadata")]
+    NoMemory {
+        /// How much was asked for.
+        needed: u64,
+    },
 }
 
 impl Refusal {

@@ -1,9 +1,8 @@
 //! The header, the table of contents and the sections' bytes.
 
-use std::ops::Range;
-
 use zerocopy::FromBytes;
 
+use super::section::Section;
 use super::{
     Budget, Defect, Flags, HEADER_BYTES, Header, Place, Problem, Refusal, Source, Trouble,
 };
@@ -61,72 +60,6 @@ pub(super) fn check_header(
     Ok((version, header))
 }
 
-/// The entries of one kind: private copies of the sections that have them. PCP's reader
-/// takes help of domains from the last section in the table of contents, so that is the
-/// first one here.
-#[derive(Debug, Default)]
-pub(super) struct Section {
-    parts: Vec<Part>,
-}
-
-/// One section: where it is, and a copy of it.
-#[derive(Debug)]
-struct Part {
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-impl Section {
-    /// How many entries there are.
-    pub(super) fn len(&self, size: usize) -> usize {
-        self.parts.iter().map(|part| part.bytes.len() / size).sum()
-    }
-
-    /// The entries: index, offset in the file, fields.
-    pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (usize, u64, T)> {
-        let size = size_of::<T>();
-        let entries = self.parts.iter().flat_map(move |part| {
-            let chunks = part.bytes.chunks_exact(size).enumerate();
-            chunks.map(move |(index, bytes)| (part.offset + (index * size) as u64, bytes))
-        });
-        entries.enumerate().filter_map(|(index, (offset, bytes))| {
-            Some((index, offset, T::read_from_bytes(bytes).ok()?))
-        })
-    }
-
-    /// The index of the entry of `size` bytes that starts at `offset`.
-    pub(super) fn index_of(&self, offset: u64, size: usize) -> Option<usize> {
-        Some(self.range_of(offset, size, 1)?.start)
-    }
-
-    /// The indexes of `count` entries of `size` bytes, the first of which starts at
-    /// `offset`, all in one section.
-    pub(super) fn range_of(&self, offset: u64, size: usize, count: usize) -> Option<Range<usize>> {
-        let mut before = 0;
-        for part in &self.parts {
-            let entries = part.bytes.len() / size;
-            let distance =
-                offset.checked_sub(part.offset).and_then(|distance| usize::try_from(distance).ok());
-            if let Some(distance) = distance.filter(|distance| *distance < part.bytes.len()) {
-                let first = distance / size;
-                let inside = distance.is_multiple_of(size)
-                    && first.checked_add(count).is_some_and(|end| end <= entries);
-                return inside.then(|| before + first..before + first + count);
-            }
-            before += entries;
-        }
-        None
-    }
-
-    /// The `len` bytes at `offset`, if they are all in one section.
-    pub(super) fn slice(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        self.parts.iter().find_map(|part| {
-            let start = usize::try_from(offset.checked_sub(part.offset)?).ok()?;
-            part.bytes.get(start..)?.get(..len)
-        })
-    }
-}
-
 /// All sections of a file; absent ones are empty.
 #[derive(Debug)]
 pub(super) struct Sections {
@@ -141,6 +74,7 @@ pub(super) struct Sections {
 struct Extent {
     kind: SectionKind,
     offset: u64,
+    count: u32,
     bytes: u64,
 }
 
@@ -155,8 +89,10 @@ impl Sections {
     ) -> Result<Self, Refusal> {
         let toc = read_toc(budget, header)?;
         let mut extents: Vec<Extent> = Vec::new();
-        let listed = Section { parts: vec![toc] };
-        for (index, offset, entry) in listed.entries::<TocEntry>() {
+        let start = (HEADER_BYTES + toc.len()) as u64;
+        for (index, bytes) in toc.chunks_exact(TocEntry::BYTES).enumerate() {
+            let offset = (HEADER_BYTES + index * TocEntry::BYTES) as u64;
+            let Ok(entry) = TocEntry::read_from_bytes(bytes) else { continue };
             let Some(kind) = SectionKind::from_code(entry.kind) else {
                 let problem = Problem::UnknownSection { found: entry.kind };
                 skipped.push(Defect { section: Place::Toc, index, offset, problem });
@@ -165,22 +101,21 @@ impl Sections {
             if !may_be_several(kind) && extents.iter().any(|extent| extent.kind == kind) {
                 return Err(Refusal::SectionTwice { section: kind, offset: entry.offset });
             }
-            let start = (HEADER_BYTES + listed.len(1)) as u64;
             extents.push(check_extent(budget, kind, &entry, version, start)?);
         }
         check_set(&extents)?;
         let mut parts: [Section; 6] = Default::default();
         for extent in extents {
-            let Extent { kind, offset, bytes } = extent;
+            let Extent { kind, offset, count, .. } = extent;
             if let Some(problem) = unusable(&extent, version) {
                 skipped.push(Defect { section: Place::Section(kind), index: 0, offset, problem });
                 continue;
             }
+            let size = kind.entry_bytes(version);
             if let Some(part) = parts.get_mut(kind as usize) {
-                part.parts.insert(0, Part { offset, bytes: budget.copy(offset, bytes)? });
+                part.put_first(size, offset, count, budget.copy_entries(offset, size, count)?);
             }
         }
-        let toc = listed.parts.into_iter().flat_map(|part| part.bytes).collect();
         Ok(Self { version, toc, parts })
     }
 
@@ -196,19 +131,15 @@ impl Sections {
         budget: &mut Budget<'_, S>,
         offset: u64,
     ) -> Result<Vec<u8>, Trouble> {
-        let copied;
-        let bytes = match self.get(SectionKind::Strings).slice(offset, STRING_BYTES) {
-            Some(bytes) => bytes,
-            None if budget.holds(offset, STRING_BYTES as u64) => {
-                copied = budget.copy(offset, STRING_BYTES as u64)?;
-                &copied
-            }
-            None => {
-                let file_len = budget.file_len;
+        let mut bytes = [0; STRING_BYTES];
+        if !self.get(SectionKind::Strings).read(offset, &mut bytes) {
+            let file_len = budget.file_len;
+            if !budget.holds(offset, STRING_BYTES as u64) {
                 return Err(Problem::TextOutside { found: offset, file_len }.into());
             }
-        };
-        let Some(text) = until_nul(bytes) else {
+            budget.fill(&mut bytes, offset)?;
+        }
+        let Some(text) = until_nul(&bytes) else {
             return Err(Problem::TextWithoutEnd { found: offset, len: STRING_BYTES }.into());
         };
         budget.spend(text.len() as u64)?;
@@ -219,7 +150,7 @@ impl Sections {
 fn read_toc<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     header: &HeaderBytes,
-) -> Result<Part, Refusal> {
+) -> Result<Vec<u8>, Refusal> {
     let (min, max) = (2, MAX_SECTIONS);
     let found = header.toc_count;
     if !(min..=max).contains(&found) {
@@ -230,7 +161,7 @@ fn read_toc<S: Source + ?Sized>(
     if !budget.holds(offset, bytes) {
         return Err(Refusal::TocOutside { end: offset + bytes, file_len: budget.file_len });
     }
-    Ok(Part { offset, bytes: budget.copy(offset, bytes)? })
+    budget.copy(offset, bytes)
 }
 
 /// Whether a file may have several sections of a kind: PCP's reader takes the indoms of
@@ -274,7 +205,7 @@ fn check_extent<S: Source + ?Sized>(
     if kind == SectionKind::Values && count > 0 && !offset.is_multiple_of(8) {
         return Err(Refusal::ValuesMisaligned { offset });
     }
-    Ok(Extent { kind, offset, bytes })
+    Ok(Extent { kind, offset, count, bytes })
 }
 
 /// Checks the sections against each other.

@@ -5,8 +5,12 @@ use pcp_types::InstanceId;
 
 use super::indoms::Indoms;
 use super::metrics::Metrics;
-use super::{Lookup, MetricKind, Parser, Problem, Source, ValueEntry};
+use super::section::Entry;
+use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueEntry};
 use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry as ValueBytes};
+
+/// About the bytes of a key of `seen`.
+const SEEN_BYTES: u64 = 40;
 
 /// Reads the section.
 ///
@@ -16,24 +20,30 @@ pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
     metrics: &Metrics,
-) -> Vec<ValueEntry> {
-    let section = parser.sections.get(SectionKind::Values);
+) -> Result<Vec<ValueEntry>, Refusal> {
+    let sections = parser.sections;
+    let section = sections.get(SectionKind::Values);
     let mut values = Vec::new();
     // Most files list them in ascending order: then a comparison with the last one
     // shows that the value is new.
     let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
     let key = |value: &ValueEntry| (value.metric, value.instance);
-    for (index, offset, raw) in section.entries::<ValueBytes>() {
+    for (entry, raw) in section.entries::<ValueBytes>() {
+        let Entry { index, offset, .. } = entry;
         if raw.metric == 0 {
             continue;
         }
         match read_value(parser, indoms, metrics, offset, &raw) {
             Ok(Some(value)) => {
                 if seen.is_none() && values.last().is_some_and(|last| key(last) >= key(&value)) {
+                    parser.budget.spend(values.len() as u64 * SEEN_BYTES)?;
                     seen = Some(values.iter().map(key).collect());
                 }
+                if seen.is_some() {
+                    parser.budget.spend(SEEN_BYTES)?;
+                }
                 if seen.as_mut().is_none_or(|seen| seen.insert(key(&value))) {
-                    values.push(value);
+                    parser.budget.push(&mut values, value)?;
                 } else {
                     let problem =
                         Problem::ValueTwice { metric: raw.metric, instance: raw.instance };
@@ -44,7 +54,7 @@ pub(super) fn parse<S: Source + ?Sized>(
             Err(problem) => parser.skip(SectionKind::Values, index, offset, problem),
         }
     }
-    values
+    Ok(values)
 }
 
 fn read_value<S: Source + ?Sized>(
@@ -87,7 +97,7 @@ fn instance_of<S: Source + ?Sized>(
     let section = parser.sections.get(SectionKind::Instances);
     match indoms.instance_at(section, offset) {
         Lookup::LeftOut => Ok(None),
-        Lookup::Found((domain, id)) if Some(domain) == indoms.find(serial) => Ok(Some(id)),
+        Lookup::Found((domain, id)) if Some(domain as usize) == indoms.find(serial) => Ok(Some(id)),
         Lookup::Nothing | Lookup::Found(_) => Err(problem),
     }
 }
@@ -96,5 +106,5 @@ fn string_of<S: Source + ?Sized>(parser: &Parser<'_, S>, extra: i64) -> Result<u
     let problem = Problem::NotAString { found: extra };
     let offset = u64::try_from(extra).map_err(|_| problem.clone())?;
     let strings = parser.sections.get(SectionKind::Strings);
-    strings.slice(offset, STRING_BYTES).map(|_| offset).ok_or(problem)
+    strings.holds(offset, STRING_BYTES as u64).then_some(offset).ok_or(problem)
 }

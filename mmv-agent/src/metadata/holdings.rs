@@ -1,0 +1,354 @@
+//! What belongs to which user: subtrees of names, clusters, instance domains.
+//!
+//! In come claims; out goes who has what. A thing belongs to the user whose file claimed
+//! it first, also while that user has no file with it, until the user has been absent for
+//! [`Holdings::keep`]. Root takes what it claims.
+//!
+//! Absence counts while an agent runs, by the monotonic clock: neither a machine that is
+//! off nor a clock that is set makes anybody lose a name.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::mem;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// The user whose claims come first.
+pub(crate) const ROOT: u32 = 0;
+
+/// How many things one user may have while no file has them; those beyond it that have
+/// been absent for the longest are given up. Otherwise files with new names all the time
+/// would fill memory and state file.
+const MOST_ABSENT: usize = 1_000;
+
+/// How long users keep what none of their files has, unless configured.
+pub(crate) const KEEP: Duration = Duration::from_secs(14 * 86_400);
+
+/// An owner, as in the state file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owned {
+    /// The user.
+    pub owner: u32,
+    /// For how many seconds no file has had it, while an agent ran.
+    pub absent: u64,
+}
+
+/// What belongs to whom, as in the state file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owners {
+    /// Subtrees of names.
+    pub names: BTreeMap<String, Owned>,
+    /// Clusters.
+    #[serde(default)]
+    pub clusters: BTreeMap<u32, Owned>,
+    /// Serials of instance domains.
+    #[serde(default)]
+    pub indoms: BTreeMap<u32, Owned>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Holding {
+    owner: u32,
+    /// How long it had been absent at `since`; `None`: a file has it.
+    absent: Option<Duration>,
+    since: Duration,
+    /// Claimed since the last sweep began.
+    claimed: bool,
+}
+
+impl Holding {
+    fn absent_for(&self, now: Duration) -> Option<Duration> {
+        self.absent.map(|before| before + now.saturating_sub(self.since))
+    }
+}
+
+/// Things of one kind by key, with their owners.
+#[derive(Debug)]
+pub(crate) struct Holdings<K> {
+    by_key: HashMap<K, Holding>,
+    /// How many things each user has.
+    counts: HashMap<u32, usize>,
+    now: Duration,
+    /// How long absent owners keep what they have; `None`: for ever.
+    pub keep: Option<Duration>,
+}
+
+impl<K> Default for Holdings<K> {
+    fn default() -> Self {
+        let (by_key, counts) = (HashMap::new(), HashMap::new());
+        Self { by_key, counts, now: Duration::ZERO, keep: Some(KEEP) }
+    }
+}
+
+impl<K: Ord + Hash + Clone> Holdings<K> {
+    /// Continues with those of an earlier run: all are absent until claimed.
+    pub(crate) fn from_earlier(owned: BTreeMap<K, Owned>) -> Self {
+        let holding = |(key, Owned { owner, absent }): (K, Owned)| {
+            let absent = Some(Duration::from_secs(absent));
+            (key, Holding { owner, absent, since: Duration::ZERO, claimed: false })
+        };
+        let mut holdings =
+            Self { by_key: owned.into_iter().map(holding).collect(), ..Self::default() };
+        holdings.recount();
+        holdings
+    }
+
+    fn recount(&mut self) {
+        self.counts.clear();
+        for holding in self.by_key.values() {
+            *self.counts.entry(holding.owner).or_default() += 1;
+        }
+    }
+
+    /// What the next run has to know.
+    pub(crate) fn remember(&self) -> BTreeMap<K, Owned> {
+        let owned = |holding: &Holding| {
+            let absent = holding.absent_for(self.now).map_or(0, |absent| absent.as_secs());
+            Owned { owner: holding.owner, absent }
+        };
+        self.by_key.iter().map(|(key, holding)| (key.clone(), owned(holding))).collect()
+    }
+
+    /// Sets the time, counted from the start of the agent.
+    pub(crate) fn set_now(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// The owner of a thing that was not given up.
+    pub(crate) fn owner<Q: ?Sized + Hash + Eq>(&self, key: &Q) -> Option<u32>
+    where
+        K: Borrow<Q>,
+    {
+        let holding = self.by_key.get(key)?;
+        (!self.is_given_up(holding)).then_some(holding.owner)
+    }
+
+    /// Whether another user has a thing.
+    pub(crate) fn is_of_another<Q: ?Sized + Hash + Eq>(&self, key: &Q, owner: u32) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.owner(key).is_some_and(|known| known != owner)
+    }
+
+    /// Claims a thing for a file of `owner`.
+    ///
+    /// # Errors
+    ///
+    /// The user whose it is. Root gets what it claims.
+    pub(crate) fn claim<Q>(&mut self, key: &Q, owner: u32) -> Result<(), u32>
+    where
+        Q: ?Sized + Hash + Eq + ToOwned<Owned = K>,
+        K: Borrow<Q>,
+    {
+        let present = Holding { owner, absent: None, since: self.now, claimed: true };
+        let (keep, now) = (self.keep, self.now);
+        match self.by_key.get_mut(key) {
+            None => {
+                *self.counts.entry(owner).or_default() += 1;
+                self.by_key.insert(key.to_owned(), present);
+            }
+            Some(known) if known.owner == owner => *known = present,
+            Some(known) if owner == ROOT || is_over(known, keep, now) => {
+                let before = mem::replace(known, present).owner;
+                *self.counts.entry(owner).or_default() += 1;
+                self.decrement(before);
+            }
+            Some(known) => return Err(known.owner),
+        }
+        Ok(())
+    }
+
+    /// Gives a thing to a user, whoever has it.
+    pub(crate) fn transfer(&mut self, key: K, owner: u32) {
+        let absent = None;
+        let present = Holding { owner, absent, since: self.now, claimed: true };
+        *self.counts.entry(owner).or_default() += 1;
+        if let Some(before) = self.by_key.insert(key, present) {
+            self.decrement(before.owner);
+        }
+    }
+
+    fn decrement(&mut self, owner: u32) {
+        if let Some(count) = self.counts.get_mut(&owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&owner);
+            }
+        }
+    }
+
+    /// A thing belongs to nobody.
+    pub(crate) fn forget(&mut self, key: &K) {
+        if let Some(before) = self.by_key.remove(key) {
+            self.decrement(before.owner);
+        }
+    }
+
+    /// Whether a thing had an owner who was absent for too long.
+    pub(crate) fn was_given_up(&self, key: &K) -> bool {
+        self.by_key.get(key).is_some_and(|holding| self.is_given_up(holding))
+    }
+
+    /// All things that were not given up, with their owners.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
+        let kept = self.by_key.iter().filter(|(_, holding)| !self.is_given_up(holding));
+        kept.map(|(key, holding)| (key, holding.owner))
+    }
+
+    /// The things of a user.
+    pub(crate) fn of(&self, owner: u32) -> impl Iterator<Item = &K> {
+        self.iter().filter(move |(_, known)| *known == owner).map(|(key, _)| key)
+    }
+
+    /// No file of its owner has the thing any more.
+    pub(crate) fn leave(&mut self, key: &K) {
+        let now = self.now;
+        if let Some(holding) = self.by_key.get_mut(key)
+            && holding.absent.is_none()
+        {
+            (holding.absent, holding.since) = (Some(Duration::ZERO), now);
+        }
+    }
+
+    /// Begins a sweep: what is not claimed before its [end](Self::end_sweep) is absent.
+    pub(crate) fn begin_sweep(&mut self) {
+        self.by_key.values_mut().for_each(|holding| holding.claimed = false);
+    }
+
+    /// Ends a sweep.
+    pub(crate) fn end_sweep(&mut self) {
+        let now = self.now;
+        for holding in self.by_key.values_mut().filter(|holding| !holding.claimed) {
+            if holding.absent.is_none() {
+                (holding.absent, holding.since) = (Some(Duration::ZERO), now);
+            }
+        }
+        self.give_up();
+    }
+
+    /// Drops what was given up, and what absent users have too much of.
+    pub(crate) fn give_up(&mut self) {
+        let (keep, now) = (self.keep, self.now);
+        self.by_key.retain(|_, holding| !is_over(holding, keep, now));
+        let mut absent: HashMap<u32, usize> = HashMap::new();
+        for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {
+            *absent.entry(holding.owner).or_default() += 1;
+        }
+        for (owner, _) in absent.into_iter().filter(|(_, count)| *count > MOST_ABSENT) {
+            let all = self.by_key.iter().filter(|(_, holding)| holding.owner == owner);
+            let absent = all.filter_map(|(key, one)| Some((one.absent_for(now)?, key.clone())));
+            let mut absent: Vec<(Duration, K)> = absent.collect();
+            absent.sort_unstable();
+            for (_, key) in absent.drain(MOST_ABSENT..) {
+                self.by_key.remove(&key);
+            }
+        }
+        self.recount();
+    }
+
+    /// How many things a user has, present or not.
+    pub(crate) fn count(&self, owner: u32) -> usize {
+        self.counts.get(&owner).copied().unwrap_or_default()
+    }
+
+    fn is_given_up(&self, holding: &Holding) -> bool {
+        is_over(holding, self.keep, self.now)
+    }
+}
+
+fn is_over(holding: &Holding, keep: Option<Duration>, now: Duration) -> bool {
+    holding.absent_for(now).zip(keep).is_some_and(|(absent, keep)| absent >= keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn holdings() -> Holdings<String> {
+        Holdings::default()
+    }
+
+    #[test]
+    fn what_was_claimed_first_stays_with_its_owner_while_that_is_absent() {
+        let mut names = holdings();
+        assert_eq!(names.claim("a", 1), Ok(()));
+        assert_eq!(names.claim("a", 2), Err(1));
+        names.leave(&"a".to_owned());
+        names.set_now(DAY * 13);
+        assert_eq!(names.claim("a", 2), Err(1));
+        assert!(names.is_of_another("a", 2) && !names.is_of_another("a", 1));
+        names.set_now(DAY * 14);
+        assert_eq!(names.owner("a"), None);
+        assert_eq!(names.claim("a", 2), Ok(()));
+        assert_eq!(names.claim("a", 1), Err(2));
+    }
+
+    #[test]
+    fn an_owner_that_returns_begins_anew() {
+        let mut names = holdings();
+        for day in [0, 13, 26] {
+            names.set_now(DAY * day);
+            assert_eq!(names.claim("a", 1), Ok(()), "{day}");
+            names.leave(&"a".to_owned());
+        }
+        names.set_now(DAY * 39);
+        assert_eq!(names.owner("a"), Some(1));
+    }
+
+    #[test]
+    fn absence_counts_over_runs_and_only_while_an_agent_runs() {
+        let mut names = holdings();
+        names.claim("a", 1).unwrap();
+        names.leave(&"a".to_owned());
+        names.set_now(DAY * 10);
+        let owned = names.remember();
+        assert_eq!(owned["a"], Owned { owner: 1, absent: 864_000 });
+        let mut names = Holdings::from_earlier(owned);
+        names.set_now(DAY * 3);
+        assert_eq!(names.claim("a", 2), Err(1));
+        names.set_now(DAY * 4);
+        assert_eq!(names.claim("a", 2), Ok(()));
+    }
+
+    #[test]
+    fn root_takes_what_it_claims() {
+        let mut names = holdings();
+        names.claim("a", 1).unwrap();
+        assert_eq!(names.claim("a", ROOT), Ok(()));
+        assert_eq!(names.claim("a", 1), Err(ROOT));
+    }
+
+    #[test]
+    fn what_a_sweep_does_not_find_is_absent() {
+        let mut names = holdings();
+        names.claim("a", 1).unwrap();
+        names.claim("b", 1).unwrap();
+        names.begin_sweep();
+        names.claim("b", 1).unwrap();
+        names.end_sweep();
+        names.set_now(DAY);
+        let absent = |names: &Holdings<String>, key: &str| names.remember()[key].absent;
+        assert_eq!((absent(&names, "a"), absent(&names, "b")), (86_400, 0));
+    }
+
+    #[test]
+    fn a_user_with_new_names_all_the_time_keeps_the_latest_and_costs_no_other_any() {
+        let mut names = holdings();
+        names.claim("victim", 1).unwrap();
+        for second in 0..3_000 {
+            names.set_now(Duration::from_secs(second));
+            names.begin_sweep();
+            names.claim(format!("n{second}").as_str(), 2).unwrap();
+            names.end_sweep();
+        }
+        assert_eq!(names.owner("victim"), Some(1));
+        assert_eq!((names.owner("n0"), names.owner("n2998")), (None, Some(2)));
+        assert_eq!(names.count(2), MOST_ABSENT + 1);
+    }
+}

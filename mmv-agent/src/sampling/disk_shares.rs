@@ -1,0 +1,218 @@
+//! How much the files of each user may have logged in a day.
+//!
+//! In come the records of groups; out goes whose values are not logged any more until the
+//! day ends. Retention by size deletes the oldest archives with the values of all users, so
+//! a user who logs as much as the disk holds would leave the others no history. Nobody is
+//! cut while no other user has a file: there is no one to protect.
+//!
+//! Bytes are those of records, about, times the measured ratio of compression.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use pcp_types::ValueType;
+
+use super::partition::{GroupId, Shares};
+use super::shares::ROOT;
+use crate::config::ReloadableSettings;
+use crate::discovery::NOBODY;
+use crate::metadata::RecordShape;
+
+/// About the bytes of a metric in a record, beside its values.
+const METRIC_BYTES: u64 = 12;
+/// Of a number.
+const NUMBER_BYTES: u64 = 20;
+/// Of a text.
+const TEXT_BYTES: u64 = 148;
+
+/// The bytes of records by user.
+#[derive(Debug, Default)]
+pub(crate) struct DiskShares {
+    /// The day, counted from 1970.
+    day: Option<i64>,
+    /// Bytes of today, and whether they were too many.
+    users: HashMap<u32, Today>,
+    /// How many bytes a record of each group has of each user.
+    records: BTreeMap<GroupId, Vec<(u32, u64)>>,
+    /// The limit for users without their own.
+    limit: u64,
+    limits: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Today {
+    bytes: f64,
+    cut: bool,
+}
+
+impl DiskShares {
+    /// Shares of the limits of a configuration.
+    pub(crate) fn new(settings: &ReloadableSettings) -> Self {
+        let mut shares = Self::default();
+        shares.change(settings);
+        shares
+    }
+
+    /// Takes other settings. Who is below the limit then is not cut any more.
+    pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
+        let (limits, size) = (&settings.limits, settings.retention.size);
+        let share = |size: u64| (u128::from(size) * u128::from(limits.share) / 100) as u64;
+        let most = size.map_or(u64::MAX, share);
+        self.limit = limits.disk_a_day.unwrap_or(u64::MAX).min(most);
+        let of_users = settings.owners.by_user.iter();
+        self.limits = of_users.filter_map(|(user, own)| Some((*user, own.disk_a_day?))).collect();
+        for (user, today) in &mut self.users {
+            let limit = self.limits.get(user).copied().unwrap_or(self.limit);
+            today.cut &= today.bytes > limit as f64;
+        }
+    }
+
+    /// How much of a user may be logged in a day.
+    pub(crate) fn limit(&self, user: u32) -> u64 {
+        let default = if user == ROOT { u64::MAX } else { self.limit };
+        self.limits.get(&user).copied().unwrap_or(default)
+    }
+
+    /// Begins a tick of a day. True if somebody was cut until now.
+    pub(crate) fn begin(&mut self, day: i64) -> bool {
+        if self.day.replace(day) == Some(day) {
+            return false;
+        }
+        let cut = self.users.values().any(|today| today.cut);
+        self.users.clear();
+        cut
+    }
+
+    /// Takes other records: the shares of all groups, and the user of each source.
+    pub(crate) fn lay_out(&mut self, shares: &Shares, users: &[u32]) {
+        let user = |source: usize| users.get(source).copied().unwrap_or(NOBODY);
+        let records = shares.iter().map(|(id, share)| {
+            let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+            add(&share.every, user, &mut bytes);
+            (*id, bytes.into_iter().collect())
+        });
+        self.records = records.collect();
+    }
+
+    /// A record of a group is logged, compressed by `ratio` later on.
+    pub(crate) fn charge(&mut self, group: GroupId, ratio: f64) {
+        for (user, bytes) in self.records.get(&group).into_iter().flatten() {
+            self.users.entry(*user).or_default().bytes += *bytes as f64 * ratio;
+        }
+    }
+
+    /// The users who are cut from now on; `is_alone` says whether no other user has a file.
+    pub(crate) fn cut(&mut self, is_alone: impl Fn(u32) -> bool) -> Vec<u32> {
+        let over = self
+            .users
+            .iter()
+            .filter(|(user, today)| !today.cut && today.bytes > self.limit(**user) as f64);
+        let over: Vec<u32> = over.map(|(user, _)| *user).filter(|user| !is_alone(*user)).collect();
+        for user in &over {
+            self.users.entry(*user).or_default().cut = true;
+        }
+        over
+    }
+
+    /// Whether nothing more of a user is logged today.
+    pub(crate) fn is_cut(&self, user: u32) -> bool {
+        self.users.get(&user).is_some_and(|today| today.cut)
+    }
+
+    /// How many bytes of a user were logged today.
+    pub(crate) fn bytes(&self, user: u32) -> u64 {
+        self.users.get(&user).map_or(0, |today| today.bytes as u64)
+    }
+}
+
+fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u32, u64>) {
+    for set in shape {
+        let value = match set.value_type {
+            ValueType::String => TEXT_BYTES,
+            _ => NUMBER_BYTES,
+        };
+        if let Some(first) = set.owners.first() {
+            *bytes.entry(user(*first)).or_default() += METRIC_BYTES;
+        }
+        for place in &set.places {
+            *bytes.entry(user(place.source)).or_default() += value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_types::Pmid;
+
+    use super::*;
+    use crate::config::{Limits, OwnerLimits, Retention};
+    use crate::metadata::{Place, ValueSetShape};
+    use crate::sampling::partition::Share;
+
+    const GROUP: GroupId = GroupId::Default;
+
+    fn settings() -> ReloadableSettings {
+        ReloadableSettings {
+            limits: Limits { disk_a_day: Some(1_000), ..Limits::default() },
+            ..ReloadableSettings::default()
+        }
+    }
+
+    /// Records with a metric of two values of each source, whose users are 1000 and up.
+    fn laid_out(settings: &ReloadableSettings, sources: usize) -> DiskShares {
+        let set = |source| ValueSetShape {
+            pmid: Pmid::new(70, 1, source as u32).unwrap(),
+            value_type: ValueType::U64,
+            owners: vec![source],
+            places: [1, 2].map(|value| Place { instance: None, source, value }).to_vec(),
+        };
+        let share = Share { every: (0..sources).map(set).collect(), ..Share::default() };
+        let mut disk = DiskShares::new(settings);
+        disk.lay_out(&Shares::from([(GROUP, share)]), &[1_000, 1_001]);
+        disk.begin(1);
+        disk
+    }
+
+    #[test]
+    fn who_logs_too_much_is_cut_until_the_day_ends() {
+        let mut disk = laid_out(&settings(), 1);
+        for _ in 0..19 {
+            disk.charge(GROUP, 1.0);
+        }
+        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (988, vec![]));
+        disk.charge(GROUP, 1.0);
+        assert_eq!(disk.cut(|_| true), [0_u32; 0], "no other user has a file");
+        assert_eq!(disk.cut(|_| false), [1_000]);
+        assert_eq!(disk.cut(|_| false), [0_u32; 0], "once");
+        assert!(disk.is_cut(1_000) && !disk.begin(1));
+        assert!(disk.begin(2) && !disk.is_cut(1_000) && !disk.begin(2));
+    }
+
+    #[test]
+    fn what_compression_saves_is_not_charged() {
+        let mut disk = laid_out(&settings(), 1);
+        (0..100).for_each(|_| disk.charge(GROUP, 0.125));
+        assert_eq!((disk.bytes(1_000), disk.cut(|_| false)), (650, vec![]));
+    }
+
+    #[test]
+    fn each_user_is_charged_for_own_values_and_may_have_an_own_limit() {
+        let mut settings = settings();
+        let own = OwnerLimits { disk_a_day: Some(10_000), ..OwnerLimits::default() };
+        settings.owners.by_user.insert(1_001, own);
+        let mut disk = laid_out(&settings, 2);
+        (0..30).for_each(|_| disk.charge(GROUP, 1.0));
+        assert_eq!([1_000, 1_001, 7].map(|user| disk.bytes(user)), [1_560, 1_560, 0]);
+        assert_eq!(disk.cut(|_| false), [1_000]);
+        settings.limits.disk_a_day = None;
+        disk.change(&settings);
+        assert!(!disk.is_cut(1_000), "the limit is higher now");
+    }
+
+    #[test]
+    fn nobody_may_log_more_than_a_share_of_what_is_kept_but_root() {
+        let retention = Retention { size: Some(600), ..Retention::default() };
+        let disk = DiskShares::new(&ReloadableSettings { retention, ..settings() });
+        assert_eq!((disk.limit(1_000), disk.limit(ROOT)), (300, u64::MAX));
+    }
+}

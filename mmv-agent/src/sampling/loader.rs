@@ -1,0 +1,242 @@
+//! All slow work on files: the directory, opening, parsing, names, the catalog.
+//!
+//! In come moments, settings, and what the sampler finds out about sources; out go
+//! updates for it. The thread that runs this is in [`loading`](super::loading); here no
+//! clock is read and nothing waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crossbeam::channel::{Receiver, Sender};
+
+use super::active_source::{Finding, Ticket};
+use super::catalog_builder::CatalogBuilder;
+use super::continuity::Continuity;
+use super::disk_shares::DiskShares;
+use super::groups::configs;
+use super::partition::{GroupId, partition};
+use super::reporter::Reporter;
+use super::sources::Sources;
+use super::update::{News, Plan, Retired, Update};
+use crate::config::{Group, Settings};
+use crate::discovery::RemovalOutcome;
+use crate::flight_recorder;
+use crate::host::Host;
+use crate::housekeeping::{Memory, Task};
+use crate::moment::Moment;
+use crate::telemetry::{SharedStatus, Status};
+
+/// What the sampler asks of the loader.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Do what sources need of which this was found out.
+    Found(Vec<(Ticket, Finding)>),
+    /// Apply other settings.
+    Change(Box<Settings>),
+    /// Complete a status by the files, and send it.
+    Status(Box<Status>, Sender<Status>),
+    /// Charge users for records of these groups, weighted by the ratio of compression.
+    Logged(BTreeMap<GroupId, f64>),
+    /// Free this.
+    Free(Retired),
+    /// End.
+    End,
+}
+
+/// The way to other threads, besides the sampler.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// The tasks of the housekeeping thread.
+    pub housekeeper: Sender<Task>,
+    /// What became of files that were to be removed.
+    pub removals: Receiver<RemovalOutcome>,
+    /// What the threads share.
+    pub shared: Arc<SharedStatus>,
+}
+
+/// The files, their metadata and the catalog.
+#[derive(Debug)]
+pub(crate) struct Loader {
+    reporter: Reporter,
+    pub(super) sources: Sources,
+    catalogs: CatalogBuilder,
+    continuity: Continuity,
+    disk: DiskShares,
+    groups: Vec<(GroupId, Group)>,
+    /// What the flight recorder keeps; `None` if it is not configured.
+    recorded: Option<Vec<String>>,
+    /// Settings that the sampler does not have yet.
+    settings: Option<Box<Settings>>,
+    now: Moment,
+    /// All files that were there at first have been tried.
+    complete: bool,
+    news: News,
+    links: Links,
+}
+
+/// The groups that choose metrics, in their order.
+fn choosing(settings: &Settings) -> Vec<(GroupId, Group)> {
+    let mut groups = configs(settings);
+    groups.retain(|(id, _)| *id != GroupId::Default);
+    groups
+}
+
+fn recorded(settings: &Settings) -> Option<Vec<String>> {
+    settings.reloadable.flight_recorder.as_ref().map(|own| own.metrics.clone())
+}
+
+impl Loader {
+    /// Loads the files of the settings' directory, with what an earlier run remembered.
+    pub(crate) fn new(settings: &Settings, host: Host, mut memory: Memory, links: Links) -> Self {
+        let continuity = Continuity::new(std::mem::take(&mut memory.harvested));
+        let names = std::mem::take(&mut memory.owners.names);
+        let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
+        let mut sources = Sources::new(path, links.shared.own.file.clone(), limits, memory);
+        sources.change(&settings.reloadable);
+        Self {
+            reporter: Reporter::of_files(settings.fixed.events),
+            sources,
+            catalogs: CatalogBuilder::new(host, settings, names),
+            continuity,
+            disk: DiskShares::new(&settings.reloadable),
+            groups: choosing(settings),
+            recorded: recorded(settings),
+            settings: None,
+            now: Moment::START,
+            complete: false,
+            news: News::default(),
+            links,
+        }
+    }
+
+    /// Sets the time.
+    pub(super) fn begin(&mut self, now: Moment) {
+        self.now = now;
+        self.reporter.begin(now);
+        self.catalogs.begin(now);
+        if self.disk.begin(now.day()) {
+            self.catalogs.invalidate();
+        }
+    }
+
+    /// Does what the sampler asks for. False if it asks for nothing more.
+    pub(super) fn handle(&mut self, request: Request) -> bool {
+        match request {
+            Request::Found(findings) => {
+                for (ticket, finding) in findings {
+                    self.sources.take_finding(
+                        ticket,
+                        finding,
+                        self.now.monotonic,
+                        &mut self.reporter,
+                    );
+                }
+            }
+            Request::Change(settings) => {
+                self.sources.change(&settings.reloadable);
+                self.catalogs.change(&settings.reloadable);
+                self.disk.change(&settings.reloadable);
+                self.groups = choosing(&settings);
+                self.recorded = recorded(&settings);
+                self.settings = Some(settings);
+            }
+            Request::Status(status, reply) => {
+                let mut sources = self.sources.status(self.now.monotonic);
+                self.catalogs.complete(&mut sources);
+                let owners = self.sources.owners(&self.disk);
+                // The client may have stopped waiting.
+                let _ = reply.try_send(Status { sources, owners, ..*status });
+            }
+            Request::Logged(records) => self.charge(&records),
+            Request::Free(retired) => drop(retired),
+            Request::End => return false,
+        }
+        true
+    }
+
+    /// Finds out which files have come and gone, and which programs were restarted, and
+    /// opens files. True if it has stopped before all were tried that are due, so that
+    /// others get a turn.
+    pub(super) fn step(&mut self) -> bool {
+        let now = self.now.monotonic;
+        self.sources.discover(now, &mut self.reporter);
+        let more = self.sources.admit(now, &mut self.reporter);
+        self.complete |= !more;
+        if self.complete
+            && let Some(replaced) = self.continuity.was_replaced(&self.sources)
+        {
+            self.news.replaced = Some(replaced);
+        }
+        self.news.restarted |= self.sources.restarts.take();
+        for outcome in self.links.removals.try_iter() {
+            self.reporter.removed(&outcome);
+        }
+        let dead = self.sources.removal.take();
+        if !dead.is_empty() {
+            self.assign(Task::Remove(dead));
+        }
+        for (files, count) in self.links.shared.own.files.iter().zip(self.sources.count()) {
+            files.set(count);
+        }
+        more
+    }
+
+    /// Whether all files that were there at first have been tried.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// What is new since the last call.
+    pub(super) fn update(&mut self) -> Update {
+        let plan = self.plan();
+        let mut news = std::mem::take(&mut self.news);
+        (news.events, news.counts) = self.reporter.events.take();
+        let names = |others| self.catalogs.owners(others);
+        let shared = &self.links.shared;
+        if let Some(task) = self.continuity.save(self.now, &mut self.sources, names, shared) {
+            self.assign(task);
+        }
+        Update { plan, news }
+    }
+
+    /// A plan if the sources or the settings have changed.
+    fn plan(&mut self) -> Option<Plan> {
+        let now = self.now.monotonic;
+        let outdated = self.catalogs.take_outdated(now);
+        if !self.sources.take_changed() && !outdated {
+            return None;
+        }
+        self.continuity.invalidate();
+        let mut merged = self.catalogs.merge(&self.sources, now, &mut self.reporter);
+        let (users, disk) = (self.sources.users(), &self.disk);
+        let is_cut = |source: usize| users.get(source).is_some_and(|user| disk.is_cut(*user));
+        merged.retain(|source| !is_cut(source));
+        let (shape, mut catalog) = (merged.shape, merged.catalog);
+        let chosen = self.recorded.as_ref();
+        let chosen = chosen.map(|patterns| flight_recorder::choose(patterns, &shape, &catalog));
+        let groups: Vec<_> = self.groups.iter().map(|(id, group)| (*id, group)).collect();
+        let shares = partition(shape, &mut catalog, &groups);
+        self.disk.lay_out(&shares, &users);
+        let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
+        let sources = self.sources.hand_over();
+        Some(Plan { sources, catalog, shares, recorded: chosen, settings: self.settings.take() })
+    }
+
+    /// Charges users for what was logged. Those who have logged too much today are cut
+    /// from the next plan on.
+    fn charge(&mut self, records: &BTreeMap<GroupId, f64>) {
+        for (group, ratio) in records {
+            self.disk.charge(*group, *ratio);
+        }
+        for user in self.disk.cut(|user| self.sources.is_alone(user)) {
+            self.reporter.cut(user, self.disk.bytes(user));
+            self.catalogs.invalidate();
+        }
+    }
+
+    /// Gives the housekeeping thread a task.
+    fn assign(&self, task: Task) {
+        // The thread has ended only if the agent is about to.
+        let _ = self.links.housekeeper.send(task);
+    }
+}

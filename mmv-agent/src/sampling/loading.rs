@@ -1,0 +1,281 @@
+//! The loader and the way to it: on a thread of its own, or inline for tests that move
+//! the clock.
+//!
+//! Updates go through a mailbox that holds one: a later update takes the place of one
+//! that the sampler has not taken. The sampler never waits for the mailbox but where it
+//! says how long.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use pcp_types::Timestamp;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::loader::{Loader, Request};
+use super::update::Update;
+use crate::discovery::TokenBucket;
+use crate::moment::Moment;
+
+/// The longest time between two looks at what is due.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// After work that took longer than the first, the thread pauses for as long, but no
+/// longer than the second: it takes half a processor at most. A lower priority instead
+/// would let a busy machine delay new files as well.
+const SHORT_WORK: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long the first tick waits for the files that are there at the start.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// The longest wait within a tick for a source that has new metadata, and seconds of
+/// such waits in a row and in each second.
+const LONGEST_WAIT: Duration = Duration::from_millis(5);
+const WAITS_IN_A_ROW: f64 = 0.05;
+const WAITS_PER_SECOND: f64 = 0.01;
+
+/// The loader, as the sampler reaches it.
+#[derive(Debug)]
+pub(crate) enum Loading {
+    /// It works when it is asked.
+    #[cfg(test)]
+    Inline(Box<Loader>),
+    /// It works on its thread.
+    Thread(Link),
+}
+
+/// The way to the loader's thread. The thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    requests: Sender<Request>,
+    post: Arc<Post>,
+    waits: TokenBucket,
+}
+
+/// What both threads share.
+#[derive(Debug)]
+struct Post {
+    mailbox: Mutex<Mailbox>,
+    filled: Condvar,
+    /// Readable when there are requests.
+    bell: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    update: Option<Update>,
+    /// All files that were there at the start have been tried.
+    complete: bool,
+    /// The thread has ended.
+    ended: bool,
+}
+
+impl Post {
+    /// A thread that panicked with the lock has left a complete update or none.
+    fn open(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // It fails only when it is readable anyway.
+        let _ = rustix::io::write(&self.bell, &[1; 8]);
+    }
+}
+
+/// The thread's part.
+pub(crate) struct LoaderThread {
+    loader: Loader,
+    requests: Receiver<Request>,
+    post: Arc<Post>,
+}
+
+impl fmt::Debug for LoaderThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoaderThread").finish_non_exhaustive()
+    }
+}
+
+/// The two ends of a loader on a thread.
+///
+/// # Errors
+///
+/// Those of eventfd(2).
+pub(crate) fn on_thread(loader: Loader) -> std::io::Result<(Loading, LoaderThread)> {
+    let (sender, requests) = unbounded();
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let post = Arc::new(Post { mailbox: Mutex::default(), filled: Condvar::new(), bell });
+    let waits = TokenBucket::new(WAITS_IN_A_ROW, WAITS_PER_SECOND);
+    let link = Link { requests: sender, post: Arc::clone(&post), waits };
+    Ok((Loading::Thread(link), LoaderThread { loader, requests, post }))
+}
+
+impl Loading {
+    /// What is new at the beginning of a tick. Never waits for the thread.
+    #[cfg_attr(not(test), expect(unused_variables, reason = "the thread has its own clock"))]
+    pub(super) fn begin(&mut self, now: Moment) -> Option<Update> {
+        match self {
+            #[cfg(test)]
+            Self::Inline(loader) => {
+                loader.begin(now);
+                while loader.step() {}
+                Some(loader.update()).filter(|update| !update.is_empty())
+            }
+            Self::Thread(link) => link.take(),
+        }
+    }
+
+    /// What is new after a request that was made at a tick. With a thread, waits for it
+    /// for a small part of the interval, unless that was often in vain lately.
+    pub(super) fn answer(&mut self, now: Moment, interval: Duration) -> Option<Update> {
+        match self {
+            #[cfg(test)]
+            Self::Inline(loader) => Some(loader.update()).filter(|update| !update.is_empty()),
+            Self::Thread(link) => link.wait(now, (interval / 20).min(LONGEST_WAIT)),
+        }
+    }
+
+    /// Asks for something. False if the loader has ended.
+    pub(super) fn ask(&mut self, request: Request) -> bool {
+        match self {
+            #[cfg(test)]
+            Self::Inline(loader) => loader.handle(request),
+            Self::Thread(link) => {
+                let sent = link.requests.send(request).is_ok();
+                link.post.ring();
+                sent
+            }
+        }
+    }
+
+    /// Waits until the files that are there have been tried, or for a while.
+    pub(super) fn wait_for_first(&self) {
+        let Some(link) = self.link() else { return };
+        let waiting = |mailbox: &mut Mailbox| !mailbox.complete && !mailbox.ended;
+        let mailbox = link.post.open();
+        drop(link.post.filled.wait_timeout_while(mailbox, FIRST_WAIT, waiting));
+    }
+
+    /// Whether the loader's thread has ended, which it does only by a defect.
+    pub(super) fn has_ended(&self) -> bool {
+        let ended = |link: &Link| link.post.mailbox.try_lock().is_ok_and(|mailbox| mailbox.ended);
+        self.link().is_some_and(ended)
+    }
+
+    /// The way to the thread, if there is one.
+    #[cfg_attr(not(test), expect(clippy::unnecessary_wraps, reason = "tests have no thread"))]
+    fn link(&self) -> Option<&Link> {
+        match self {
+            #[cfg(test)]
+            Self::Inline(_) => None,
+            Self::Thread(link) => Some(link),
+        }
+    }
+
+    /// Whether it works when it is asked.
+    pub(super) fn is_inline(&self) -> bool {
+        self.link().is_none()
+    }
+}
+
+impl Link {
+    fn take(&self) -> Option<Update> {
+        self.post.mailbox.try_lock().ok()?.update.take()
+    }
+
+    fn wait(&mut self, now: Moment, longest: Duration) -> Option<Update> {
+        if !self.waits.has_any(now.monotonic) {
+            return None;
+        }
+        let began = Instant::now();
+        let waiting = |mailbox: &mut Mailbox| mailbox.update.is_none() && !mailbox.ended;
+        let filled = &self.post.filled;
+        let waited = filled.wait_timeout_while(self.post.open(), longest, waiting);
+        let (mut mailbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let update = mailbox.update.take();
+        drop(mailbox);
+        self.waits.take(began.elapsed().as_secs_f64());
+        update
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The thread has ended already if this fails.
+        let _ = self.requests.send(Request::End);
+        self.post.ring();
+    }
+}
+
+impl LoaderThread {
+    /// Works until the other end is dropped.
+    pub(crate) fn run(mut self) {
+        let start = Instant::now();
+        loop {
+            let began = Instant::now();
+            let now = Moment { monotonic: began.duration_since(start), wall: Timestamp::now() };
+            self.loader.begin(now);
+            while let Ok(request) = self.requests.try_recv() {
+                if !self.loader.handle(request) {
+                    return;
+                }
+            }
+            // What the sampler waits for comes before what it does not know.
+            self.send();
+            let more = self.loader.step();
+            self.send();
+            let worked = began.elapsed();
+            if worked > SHORT_WORK {
+                thread::sleep(worked.min(LONGEST_PAUSE));
+            }
+            if !more {
+                self.sleep(self.loader.sources.due_in(now.monotonic).min(LONGEST_SLEEP));
+            }
+        }
+    }
+
+    /// Puts what is new into the mailbox.
+    fn send(&mut self) {
+        let mut update = self.loader.update();
+        let complete = self.loader.is_complete();
+        if update.is_empty() {
+            self.post.open().complete = complete;
+            self.post.filled.notify_all();
+            return;
+        }
+        // The sampler finds nothing meanwhile, which takes microseconds.
+        let before = self.post.open().update.take();
+        if let Some(before) = before {
+            update.replace(before);
+        }
+        let mut mailbox = self.post.open();
+        (mailbox.update, mailbox.complete) = (Some(update), complete);
+        drop(mailbox);
+        self.post.filled.notify_all();
+    }
+
+    /// Sleeps until there is a request, a change of the directory, or that time is over.
+    fn sleep(&self, longest: Duration) {
+        let bell = self.post.bell.as_fd();
+        let watch: Option<BorrowedFd<'_>> = self.loader.sources.watch();
+        let fds = [Some(bell), watch].into_iter().flatten();
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = Timespec::try_from(longest).ok();
+        // Interrupted, it looks a bit earlier.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = rustix::io::read(bell, &mut [0; 8]);
+    }
+}
+
+impl Drop for LoaderThread {
+    fn drop(&mut self) {
+        self.post.open().ended = true;
+        self.post.filled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! How much of what is limited the files of each user may use.
+//!
+//! In comes what the files of each user use; out goes how much more those of one user may.
+//! A sixteenth of each limit is for root and the agent. Of the rest
+//!
+//! * the files of each user get no more than a share, a half unless configured;
+//! * when it is used up, the user who has most gives way for one who has less than an equal
+//!   part: that user's newest files wait.
+//!
+//! So a user who asks for too much loses what is too much, and nobody else anything.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Limits, OwnerLimits};
+
+/// The user of the agent's own file as well.
+pub(crate) const ROOT: u32 = 0;
+
+/// Which part of each limit is for root.
+const RESERVE: u64 = 16;
+
+/// Something that is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Files.
+    Files,
+    /// File descriptors.
+    Descriptors,
+    /// Values.
+    Values,
+    /// Bytes of address space.
+    Mapped,
+    /// Bytes of metadata.
+    Metadata,
+}
+
+impl Resource {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Files, Self::Descriptors, Self::Values, Self::Mapped, Self::Metadata];
+
+    /// What there is of it, in messages.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Descriptors => "file descriptors",
+            Self::Values => "values",
+            Self::Mapped => "mapped bytes",
+            Self::Metadata => "bytes of metadata",
+        }
+    }
+}
+
+/// An amount of each resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amounts([u64; Resource::ALL.len()]);
+
+impl Amounts {
+    /// What one file uses.
+    pub(crate) const fn of_file(descriptors: u64, values: u64, mapped: u64, metadata: u64) -> Self {
+        Self([1, descriptors, values, mapped, metadata])
+    }
+
+    /// How much of a resource.
+    pub(crate) const fn get(&self, resource: Resource) -> u64 {
+        self.0[resource as usize]
+    }
+
+    fn combine(&mut self, other: &Self, by: impl Fn(u64, u64) -> u64) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own = by(*own, other);
+        }
+    }
+}
+
+/// What the files of each user use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Usage {
+    by_user: BTreeMap<u32, Amounts>,
+}
+
+impl Usage {
+    /// Adds a file.
+    pub(crate) fn add(&mut self, user: u32, amounts: &Amounts) {
+        self.by_user.entry(user).or_default().combine(amounts, u64::saturating_add);
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&mut self, user: u32, amounts: &Amounts) {
+        if let Some(known) = self.by_user.get_mut(&user) {
+            known.combine(amounts, u64::saturating_sub);
+        }
+    }
+
+    /// How much the files of a user use.
+    pub(crate) fn of(&self, user: u32, resource: Resource) -> u64 {
+        self.by_user.get(&user).map_or(0, |amounts| amounts.get(resource))
+    }
+
+    /// The users and what their files use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Amounts)> + Clone {
+        self.by_user.iter().map(|(user, amounts)| (*user, amounts))
+    }
+
+    /// How much all files use.
+    pub(crate) fn total(&self, resource: Resource) -> u64 {
+        self.by_user.values().map(|amounts| amounts.get(resource)).sum()
+    }
+}
+
+/// How much more the files of a user may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Of what.
+    pub resource: Resource,
+    /// How much more.
+    pub left: u64,
+    /// How much at most; of all files, or of those of the user if the share is `own`.
+    pub limit: u64,
+    /// The user's share is used up before the whole is.
+    pub own: bool,
+}
+
+/// The limits and how they are shared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shares {
+    /// In all.
+    limits: Amounts,
+    /// How much of the limits one user gets, in percent.
+    share: u64,
+    owners: BTreeMap<u32, OwnerLimits>,
+}
+
+impl Shares {
+    /// Shares of the limits of a configuration, and of what the system gives.
+    pub(crate) fn new(
+        limits: &Limits,
+        owners: &BTreeMap<u32, OwnerLimits>,
+        descriptors: u64,
+        address_space: u64,
+    ) -> Self {
+        let mapped = limits.mapped.min(address_space);
+        let Limits { files, values, metadata_total, share, .. } = *limits;
+        let limits = [files as u64, descriptors, values as u64, mapped, metadata_total];
+        Self { limits: Amounts(limits), share: share.into(), owners: owners.clone() }
+    }
+
+    /// What is there for all users but root.
+    fn common(&self, resource: Resource) -> u64 {
+        let limit = self.limits.get(resource);
+        limit - limit / RESERVE
+    }
+
+    /// How much the files of a user may use at most.
+    pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
+        let configured = self.owners.get(&user).and_then(|own| configured(own, resource));
+        if user == ROOT {
+            return configured.unwrap_or_else(|| self.limits.get(resource));
+        }
+        let common = u128::from(self.common(resource));
+        // No larger than the limit.
+        let share = (common * u128::from(self.share)).div_ceil(100) as u64;
+        configured.unwrap_or(share)
+    }
+
+    /// How much more of a resource the files of a user may use.
+    pub(crate) fn room(&self, usage: &Usage, user: u32, resource: Resource) -> Room {
+        let (whole, of_root) = (self.limits.get(resource), usage.of(ROOT, resource));
+        let mut limit = whole;
+        let mut left = whole.saturating_sub(usage.total(resource));
+        if user != ROOT {
+            // Root uses up its reserve first.
+            limit = whole - (whole / RESERVE).saturating_sub(of_root).min(whole);
+            left = limit.saturating_sub(usage.total(resource));
+        }
+        let own_limit = self.limit(user, resource);
+        let own_left = own_limit.saturating_sub(usage.of(user, resource));
+        if own_left < left || own_limit < limit && own_left == left {
+            return Room { resource, left: own_left, limit: own_limit, own: true };
+        }
+        Room { resource, left, limit, own: false }
+    }
+
+    /// The user whose files give way to one of another user that needs an amount, where the
+    /// whole is used up; `None` if nobody has more than an equal part, or the other one
+    /// would have more than that.
+    pub(crate) fn gives_way(
+        &self,
+        usage: &Usage,
+        to: u32,
+        resource: Resource,
+        needed: u64,
+    ) -> Option<u32> {
+        let amount = |(user, amounts): (u32, &Amounts)| (amounts.get(resource), user);
+        let others = usage.iter().filter(|(user, _)| ![ROOT, to].contains(user)).map(amount);
+        let users = others.clone().filter(|(amount, _)| *amount > 0).count() as u64 + 1;
+        let equal = self.common(resource) / users;
+        let (most, user) = others.max()?;
+        let wanted = usage.of(to, resource).saturating_add(needed);
+        (most > equal && (to == ROOT || wanted <= equal)).then_some(user)
+    }
+}
+
+fn configured(limits: &OwnerLimits, resource: Resource) -> Option<u64> {
+    match resource {
+        Resource::Files => limits.files,
+        Resource::Values => limits.values,
+        Resource::Mapped => limits.mapped,
+        Resource::Metadata => limits.metadata,
+        Resource::Descriptors => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares() -> Shares {
+        let limits = Limits { files: 160, values: 1_600, share: 50, ..Limits::default() };
+        Shares::new(&limits, &BTreeMap::new(), 1_000_000, u64::MAX)
+    }
+
+    fn used(files: &[(u32, u64)]) -> Usage {
+        let mut used = Usage::default();
+        for &(user, count) in files {
+            (0..count).for_each(|_| used.add(user, &Amounts::of_file(1, 10, 0, 0)));
+        }
+        used
+    }
+
+    fn room(files: &[(u32, u64)], user: u32) -> (u64, bool) {
+        let room = shares().room(&used(files), user, Resource::Files);
+        (room.left, room.own)
+    }
+
+    #[test]
+    fn one_user_gets_a_half_beside_the_reserve_and_root_all_that_is_left() {
+        assert_eq!(room(&[], 1), (75, true));
+        assert_eq!(room(&[(1, 70)], 1), (5, true));
+        assert_eq!(room(&[(1, 75)], 1), (0, true));
+        assert_eq!(room(&[(1, 75)], 2), (75, true));
+        assert_eq!(room(&[(1, 75), (2, 75)], 3), (0, false));
+        assert_eq!(room(&[(1, 75), (2, 75)], ROOT), (10, false));
+        assert_eq!(room(&[(1, 75), (2, 70), (ROOT, 8)], 3), (5, false));
+        assert_eq!(room(&[(1, 75), (ROOT, 30)], 2), (55, false), "more than the reserve");
+    }
+
+    #[test]
+    fn a_configured_limit_is_in_the_place_of_the_share() {
+        let limits = Limits { files: 160, share: 50, ..Limits::default() };
+        let own = |files| OwnerLimits { files: Some(files), ..OwnerLimits::default() };
+        let owners = BTreeMap::from([(1, own(3)), (2, own(150))]);
+        let shares = Shares::new(&limits, &owners, 1_000, u64::MAX);
+        let left = |user| shares.room(&used(&[]), user, Resource::Files).left;
+        assert_eq!([1, 2, 3].map(left), [3, 150, 75]);
+    }
+
+    #[test]
+    fn the_user_with_most_gives_way_to_one_with_less_than_an_equal_part() {
+        let gives_way = |files: &[(u32, u64)], to, needed| {
+            shares().gives_way(&used(files), to, Resource::Files, needed)
+        };
+        let full = [(1, 75), (2, 70), (3, 5)];
+        assert_eq!(gives_way(&full, 4, 1), Some(1));
+        assert_eq!(gives_way(&full, 4, 37), Some(1));
+        assert_eq!(gives_way(&full, 4, 38), None, "more than an equal part");
+        assert_eq!(gives_way(&full, 2, 1), None);
+        assert_eq!(gives_way(&full, 3, 10), Some(1));
+        assert_eq!(gives_way(&full, ROOT, 100), Some(1));
+        assert_eq!(gives_way(&[(1, 50), (2, 50), (3, 50)], 4, 1), Some(3));
+        assert_eq!(gives_way(&[(1, 37), (2, 37), (3, 37), (4, 37)], 5, 30), Some(4));
+        assert_eq!(gives_way(&[(1, 30), (2, 30)], 3, 1), None, "nobody has too much");
+    }
+
+    #[test]
+    fn what_is_removed_is_free_again() {
+        let mut usage = used(&[(1, 2)]);
+        usage.remove(1, &Amounts::of_file(1, 10, 0, 0));
+        assert_eq!(usage.total(Resource::Values), 10);
+        assert_eq!(shares().room(&usage, 1, Resource::Values).left, 740);
+    }
+}

@@ -1,0 +1,118 @@
+//! What the loader hands to the sampler.
+//!
+//! A plan is complete: the sampler swaps it in at the beginning of a tick and makes
+//! nothing of its parts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::active_source::{ActiveSource, Ticket};
+use super::partition::Shares;
+use crate::config::Settings;
+use crate::metadata::{Catalog, RecordShape};
+use crate::telemetry::{Events, Kind};
+
+/// All sources in the order of their numbers in shapes, and what is logged of them.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Each source; `None` for one that the sampler has.
+    pub sources: Vec<(Ticket, Option<Box<ActiveSource>>)>,
+    /// The metadata.
+    pub catalog: Arc<Catalog>,
+    /// The values of each group.
+    pub shares: Shares,
+    /// The values that the flight recorder keeps, if it is configured.
+    pub recorded: Option<RecordShape>,
+    /// The settings that it was made for, if they are new.
+    pub settings: Option<Box<Settings>>,
+}
+
+impl Plan {
+    /// Takes the place of a plan that was not swapped in.
+    pub(super) fn follow(&mut self, before: Self) {
+        self.settings = self.settings.take().or(before.settings);
+        let mut new: HashMap<_, _> = before.sources.into_iter().collect();
+        for (ticket, active) in &mut self.sources {
+            if active.is_none() {
+                *active = new.remove(ticket).flatten();
+            }
+        }
+    }
+}
+
+/// What happened to files.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// For the archive.
+    pub events: Events,
+    /// How many events of each kind there were.
+    pub counts: [u64; Kind::NAMES.len()],
+    /// A program was restarted.
+    pub restarted: bool,
+    /// Whether a file was replaced while no agent ran; `None` if that was reported.
+    pub replaced: Option<bool>,
+}
+
+impl News {
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0) && !self.restarted && self.replaced.is_none()
+    }
+
+    /// Adds what came before.
+    fn follow(&mut self, before: Self) {
+        let later = std::mem::replace(self, before);
+        self.events.add(&later.events);
+        for (count, later) in self.counts.iter_mut().zip(later.counts) {
+            *count += later;
+        }
+        self.restarted |= later.restarted;
+        self.replaced = later.replaced.or(self.replaced);
+    }
+}
+
+/// What is new since the last update that the sampler has taken.
+#[derive(Debug, Default)]
+pub(super) struct Update {
+    /// The sources, if they or their metadata have changed.
+    pub plan: Option<Plan>,
+    /// What happened.
+    pub news: News,
+}
+
+impl Update {
+    /// Whether nothing is new.
+    pub(super) fn is_empty(&self) -> bool {
+        self.plan.is_none() && self.news.is_empty()
+    }
+
+    /// Takes the place of an update that the sampler has not taken.
+    pub(super) fn replace(&mut self, before: Self) {
+        let Self { plan, news } = before;
+        self.news.follow(news);
+        let Some(before) = plan else { return };
+        match &mut self.plan {
+            Some(plan) => plan.follow(before),
+            plan => *plan = Some(before),
+        }
+    }
+}
+
+/// What the sampler has replaced. Freeing it takes as long as it is large, which is the
+/// loader's work.
+#[derive(Default)]
+pub(super) struct Retired(Vec<Box<dyn Send>>);
+
+impl Retired {
+    /// Adds something.
+    pub(super) fn push(&mut self, what: impl Send + 'static) {
+        self.0.push(Box::new(what));
+    }
+}
+
+impl fmt::Debug for Retired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Retired").field(&self.0.len()).finish()
+    }
+}

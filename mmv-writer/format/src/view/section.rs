@@ -1,0 +1,204 @@
+//! The entries of one kind: private copies of the sections that have them.
+//!
+//! Entries that are nothing but zeros are unused. They count for the positions of the
+//! others, and take no memory where a whole block of the file is zeros.
+
+use std::ops::Range;
+
+use zerocopy::FromBytes;
+
+use super::budget::Run;
+
+/// The sections of one kind. PCP's reader takes help of domains from the last one in
+/// the table of contents, so that is the first one here.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    /// Bytes of an entry.
+    size: usize,
+    parts: Vec<Part>,
+}
+
+/// One section: where it is, and the copies of its entries.
+#[derive(Debug)]
+struct Part {
+    offset: u64,
+    count: u64,
+    /// How many entries the parts before have, and how many copies.
+    before: (u64, usize),
+    /// With the number of copies in this part before each.
+    runs: Vec<(usize, Run)>,
+    copies: usize,
+}
+
+/// An entry that was copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'a> {
+    /// The number of the copy.
+    pub(super) number: usize,
+    /// Its index among all entries.
+    pub(super) index: usize,
+    /// Where it is in the file.
+    pub(super) offset: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+/// What an offset leads to.
+pub(super) enum At {
+    /// Not to the start of an entry.
+    Nothing,
+    /// To an entry of zeros.
+    Zeros,
+    /// To the copy with this number.
+    Copy(usize),
+}
+
+impl Section {
+    /// Puts another section before those that are there.
+    pub(super) fn put_first(&mut self, size: usize, offset: u64, count: u32, runs: Vec<Run>) {
+        self.size = size;
+        let mut copies = 0;
+        let runs = runs.into_iter().map(|run| {
+            let before = copies;
+            copies += run.bytes.len() / size;
+            (before, run)
+        });
+        let runs = runs.collect();
+        self.parts.insert(0, Part { offset, count: count.into(), before: (0, 0), runs, copies });
+        let mut before = (0, 0);
+        for part in &mut self.parts {
+            part.before = before;
+            before = (before.0 + part.count, before.1 + part.copies);
+        }
+    }
+
+    /// How many copies there are.
+    pub(super) fn copies(&self) -> usize {
+        self.parts.iter().map(|part| part.copies).sum()
+    }
+
+    /// How many entries there are.
+    pub(super) fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+
+    /// The entries that are not all zeros.
+    pub(super) fn entries<T: FromBytes>(&self) -> impl Iterator<Item = (Entry<'_>, T)> {
+        self.copies_in(0..usize::MAX)
+            .filter_map(|entry| Some((entry, T::read_from_bytes(entry.bytes).ok()?)))
+    }
+
+    /// The copies with these numbers that are not all zeros.
+    pub(super) fn copies_in(&self, range: Range<usize>) -> impl Iterator<Item = Entry<'_>> {
+        let size = self.size;
+        let parts = self.parts.iter().filter(move |part| {
+            part.before.1 < range.end && part.before.1 + part.copies > range.start
+        });
+        parts
+            .flat_map(move |part| {
+                let first = range.start.saturating_sub(part.before.1);
+                let end = range.end.saturating_sub(part.before.1).min(part.copies);
+                let skipped = part.runs.partition_point(|(before, _)| *before <= first).max(1) - 1;
+                let runs =
+                    part.runs.iter().skip(skipped).take_while(move |(before, _)| *before < end);
+                runs.flat_map(move |(before, run)| {
+                    let from = first.saturating_sub(*before);
+                    let chunks = run.bytes.chunks_exact(size).enumerate().skip(from);
+                    let chunks = chunks.take(end.saturating_sub(before + from));
+                    chunks.map(move |(at, bytes)| {
+                        let index = run.first + at as u64;
+                        Entry {
+                            number: part.before.1 + before + at,
+                            index: (part.before.0 + index) as usize,
+                            offset: part.offset + index * size as u64,
+                            bytes,
+                        }
+                    })
+                })
+            })
+            .filter(|entry| entry.bytes.iter().any(|byte| *byte != 0))
+    }
+
+    /// What the offset of an entry leads to.
+    pub(super) fn find(&self, offset: u64) -> At {
+        let Some((part, index)) = self.locate(offset) else { return At::Nothing };
+        let number = part.copies_before(index, self.size);
+        if part.copies_before(index + 1, self.size) > number {
+            At::Copy(part.before.1 + number)
+        } else {
+            At::Zeros
+        }
+    }
+
+    /// The copies of `count` entries, the first of which starts at `offset`, all in one
+    /// section.
+    pub(super) fn range_of(&self, offset: u64, count: u32) -> Option<Range<usize>> {
+        let (part, first) = self.locate(offset)?;
+        let end = first.checked_add(count.into()).filter(|end| *end <= part.count)?;
+        let number = |index| part.before.1 + part.copies_before(index, self.size);
+        Some(number(first)..number(end))
+    }
+
+    /// The section that an offset is in, and the index of the entry that starts there.
+    fn locate(&self, offset: u64) -> Option<(&Part, u64)> {
+        let size = self.size as u64;
+        let (part, distance) = self.parts.iter().find_map(|part| {
+            let distance = offset.checked_sub(part.offset)?;
+            (distance < part.count * size).then_some((part, distance))
+        })?;
+        distance.is_multiple_of(size).then(|| (part, distance / size))
+    }
+
+    /// Whether the `len` bytes at `offset` are all in one section.
+    pub(super) fn holds(&self, offset: u64, len: u64) -> bool {
+        self.part_with(offset, len).is_some()
+    }
+
+    fn part_with(&self, offset: u64, len: u64) -> Option<&Part> {
+        self.parts.iter().find(|part| {
+            let end =
+                offset.checked_sub(part.offset).and_then(|distance| distance.checked_add(len));
+            end.is_some_and(|end| end <= part.count * self.size as u64)
+        })
+    }
+
+    /// Copies the bytes at `offset` into `buffer`; `false` if they are not all in one
+    /// section.
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let size = self.size as u64;
+        let Some(part) = self.part_with(offset, buffer.len() as u64) else { return false };
+        let start = offset - part.offset;
+        buffer.fill(0);
+        let first = part.runs.partition_point(|(_, run)| run.end(size) * size <= start);
+        for (_, run) in part.runs.iter().skip(first) {
+            let at = run.first * size;
+            let skipped = start.saturating_sub(at) as usize;
+            let gap = at.saturating_sub(start) as usize;
+            let (Some(from), Some(to)) = (run.bytes.get(skipped..), buffer.get_mut(gap..)) else {
+                break;
+            };
+            let len = from.len().min(to.len());
+            if let (Some(from), Some(to)) = (from.get(..len), to.get_mut(..len)) {
+                to.copy_from_slice(from);
+            }
+        }
+        true
+    }
+}
+
+impl Part {
+    /// How many copies are those of entries before this index.
+    fn copies_before(&self, index: u64, size: usize) -> usize {
+        let next = self.runs.partition_point(|(_, run)| run.first < index);
+        let Some((before, run)) = next.checked_sub(1).and_then(|last| self.runs.get(last)) else {
+            return 0;
+        };
+        before + (index.min(run.end(size as u64)) - run.first) as usize
+    }
+}
+
+impl Run {
+    /// The index after that of the last entry.
+    fn end(&self, size: u64) -> u64 {
+        self.first + self.bytes.len() as u64 / size
+    }
+}

@@ -1,0 +1,122 @@
+//! Another user's file has the name of a registry, in a directory for all users: the program
+//! counts on, and a strict registry says whose file it is.
+//!
+//! The program is this test again, in a child process that gives up root.
+
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use mmv_writer::Registry;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{Uid, geteuid, setuid};
+
+/// Users that need no names.
+const PROGRAM: u32 = 61_001;
+const SQUATTER: u32 = 61_002;
+
+fn directory() -> String {
+    std::env::var("SQUATTED_DIRECTORY").unwrap()
+}
+
+#[test]
+#[ignore = "run by the test below"]
+fn program() {
+    setuid(Uid::from_raw(PROGRAM)).unwrap();
+    let builder = || Registry::builder("app").directory(directory());
+    // Lenient: it counts, and no call fails.
+    let sealed = builder().lenient().build().unwrap();
+    let counter = sealed.counter::<u64>("c").build().unwrap();
+    let published = sealed.publish().unwrap();
+    assert!(!published.is_published());
+    counter.inc();
+    assert_eq!(counter.value(), 1);
+    let live = builder().lenient().live().build().unwrap();
+    let counter = live.counter::<u64>("c").build().unwrap();
+    counter.add(2);
+    live.announce();
+    assert_eq!(counter.value(), 2);
+    // Strict: the error has the path and the owner.
+    let strict = builder().build().unwrap();
+    let errors = [
+        strict.publish().err().map(|error| error.to_string()),
+        builder().live().build().err().map(|error| error.to_string()),
+        builder().replace_running().build().unwrap().publish().err().map(|e| e.to_string()),
+    ];
+    for error in errors {
+        let error = error.expect("an error");
+        assert!(error.contains(&format!("{}/app: ", directory())), "{error}");
+        assert!(error.contains("a file of user 61002 has this name"), "{error}");
+    }
+}
+
+/// Puts something at a path.
+type Squat = fn(&Path);
+
+#[test]
+fn a_name_that_another_user_has_costs_the_metrics_and_not_the_program() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root makes files of two users");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
+    let all = scratch.path().join("mmv");
+    fs::create_dir(&all).unwrap();
+    fs::set_permissions(&all, Permissions::from_mode(0o1777)).unwrap();
+    let path = all.join("app");
+    let squats: [(&str, Squat); 6] = [
+        ("a file", |path| fs::write(path, "junk").unwrap()),
+        ("a secret file", |path| {
+            fs::write(path, "junk").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        }),
+        ("a file of a process that runs", |path| {
+            let mut header = vec![0; 40];
+            header[..5].copy_from_slice(b"MMV\0\x01");
+            header[28] = 2;
+            header[32..36].copy_from_slice(&std::process::id().to_ne_bytes());
+            fs::write(path, header).unwrap();
+        }),
+        ("a directory", |path| fs::create_dir(path).unwrap()),
+        ("a FIFO", |path| {
+            let name = CString::new(path.to_str().unwrap()).unwrap();
+            nix::unistd::mkfifo(name.as_c_str(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }),
+        ("a link", |path| symlink("/etc/passwd", path).unwrap()),
+    ];
+    for (what, squat) in squats {
+        squat(&path);
+        lchown(&path, Some(SQUATTER), Some(SQUATTER)).unwrap();
+        run(&all, what);
+        if what == "a file" {
+            let lock = Flock::lock(File::open(&path).unwrap(), FlockArg::LockExclusive).unwrap();
+            run(&all, "a locked file");
+            drop(lock);
+        }
+        assert!(path.symlink_metadata().is_ok(), "{what}");
+        if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.unwrap();
+    }
+    // The same program with the name to itself: the test sees the difference.
+    fs::write(&path, "junk").unwrap();
+    chown(&path, Some(PROGRAM), Some(PROGRAM)).unwrap();
+    assert!(!child(&all).success());
+}
+
+fn child(directory: &Path) -> std::process::ExitStatus {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "program"]).env("SQUATTED_DIRECTORY", directory);
+    command.output().unwrap().status
+}
+
+#[track_caller]
+fn run(directory: &Path, what: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", "program"]);
+    let output = command.env("SQUATTED_DIRECTORY", directory).output().unwrap();
+    assert!(output.status.success(), "{what}: {output:?}");
+    let left = fs::read_dir(directory).unwrap().count();
+    assert_eq!(left, 1, "{what}: nothing is left of the attempts");
+}

@@ -1,0 +1,165 @@
+//! Archives whose agent was killed while it made their files: readers of the directory pass
+//! them by, and the next start removes them.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+
+use nix::sys::signal::Signal;
+
+use super::clock_and_disk;
+use super::wait_for_samples;
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::mmv_file::image;
+use crate::harness::oracle::Oracle;
+use crate::harness::scratch::Scratch;
+
+const METRIC: &str = "mmv.app.requests";
+/// Archives of some milliseconds have no value at a whole second.
+const REPORT: [&str; 3] = [METRIC, "-t", "1ms"];
+
+fn mmv_archive(command: &str, directory: &Path, arguments: &[&str]) -> Output {
+    let mut mmv_archive = Command::new(binaries::mmv_archive());
+    mmv_archive.arg(command).arg(directory).args(arguments);
+    mmv_archive.output().expect("run mmv-archive")
+}
+
+/// PCP's readers and ours read all archives of a directory.
+#[track_caller]
+pub(crate) fn assert_readable(directory: &Path) {
+    let report = mmv_archive("report", directory, &REPORT);
+    let complaints = String::from_utf8_lossy(&report.stderr);
+    assert!(report.status.success() && complaints.is_empty(), "{complaints}");
+    if let Some(oracle) = Oracle::find() {
+        let directory = directory.to_str().expect("UTF-8");
+        let output = oracle.output("pmval", &["-a", directory, "-s", "1", METRIC]);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{complaints}");
+    }
+}
+
+/// Our readers read a directory that an agent was killed in, if not without warnings.
+#[track_caller]
+pub(crate) fn assert_report(directory: &Path) {
+    let report = mmv_archive("report", directory, &REPORT);
+    let complaints = String::from_utf8_lossy(&report.stderr);
+    assert!(report.status.success(), "{complaints}");
+}
+
+/// The names of the files in a directory that are not hidden, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    names
+}
+
+#[test]
+fn archives_that_were_being_made_are_passed_by_and_removed_at_the_next_start() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let base = Agent::harvest(&scratch);
+    let host = base.parent().expect("a directory");
+    let before = names(host);
+    let label = |suffix: &str| {
+        fs::read(PathBuf::from(format!("{}.{suffix}", base.display()))).expect("a member")[..808]
+            .to_vec()
+    };
+    let [meta, index, data] = ["meta", "index", "0"].map(label);
+    let half = &meta[..300];
+    // Names of one day, as an agent that runs gives them.
+    for (number, files) in [
+        &[("meta", &[][..])][..],
+        &[("meta", half)],
+        &[("meta", &meta)],
+        &[("meta", &meta), ("index", &[])],
+        &[("meta", &meta), ("index", &index), ("0", &[])],
+        &[("meta", &meta), ("index", &index), ("0", &data)],
+        &[("meta", &[]), ("index", &[]), ("0", &[])],
+        &[("index", &index)],
+        &[("0", &[])],
+        &[("0", &data), ("index", &index)],
+        &[("0", &data), ("index", &index), ("meta.unfinished", &meta)],
+        &[("meta.unfinished", half)],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (suffix, bytes) in files {
+            let file = host.join(format!("20200101.00.{number:02}.{suffix}"));
+            fs::write(file, bytes).expect("write a member");
+        }
+    }
+    for (command, arguments) in [
+        ("report", &REPORT[..]),
+        ("summary", &[METRIC]),
+        ("events", &[]),
+        ("info", &[]),
+        ("metrics", &[]),
+    ] {
+        let output = mmv_archive(command, host, arguments);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        // An archive without events is no failure of this test.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{command}: {complaints}");
+        assert!(complaints.contains("20200101.00.00.0: missing; its writer"), "{complaints}");
+        assert!(complaints.contains("20200101.00.04.0: offset 0: "), "{complaints}");
+    }
+    assert!(mmv_archive("report", host, &REPORT).status.success());
+    let mut agent = Agent::start(&scratch);
+    wait_for_samples(&agent, 1);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let after: Vec<_> = names(host).into_iter().filter(|name| name.starts_with("2020")).collect();
+    assert_eq!(after, [""; 0], "{}", agent.log());
+    assert!(before.iter().all(|name| names(host).contains(name)));
+    assert_readable(host);
+}
+
+/// Runs an agent for some samples, which ends by itself or before a step.
+fn run(scratch: &Scratch, step: Option<u64>) -> ExitStatus {
+    let mut command = Command::new(binaries::mmv_agent());
+    if let (Some(step), Some(shim)) = (step, clock_and_disk::shim()) {
+        command.env("LD_PRELOAD", shim).env("SHIM_KILL", step.to_string());
+    }
+    Agent::spawn(command, scratch, &["--interval", "5ms", "--samples", "2"]).gone()
+}
+
+#[test]
+fn an_agent_killed_before_any_step_of_making_an_archive_leaves_a_directory_that_is_read() {
+    if clock_and_disk::shim().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    assert!(run(&scratch, None).success());
+    let host = Agent::host_directory(&scratch);
+    let mut step = 1;
+    loop {
+        let status = run(&scratch, Some(step));
+        // Whatever it left.
+        let report = mmv_archive("report", &host, &REPORT);
+        let complaints = String::from_utf8_lossy(&report.stderr);
+        assert!(report.status.success(), "before step {step}: {complaints}");
+        if let Some(oracle) = Oracle::find() {
+            let directory = host.to_str().expect("UTF-8");
+            let output = oracle.output("pmval", &["-a", directory, "-s", "1", METRIC]);
+            let complaints = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "before step {step}: {complaints}");
+        }
+        if status.success() {
+            break;
+        }
+        assert_eq!(status.signal(), Some(Signal::SIGKILL as i32), "before step {step}: {status}");
+        step += 1;
+    }
+    assert!(step > 15, "only {step} steps");
+    assert!(run(&scratch, None).success());
+    let unfinished = names(&host).into_iter().filter(|name| name.contains("unfinished"));
+    assert_eq!(unfinished.count(), 0);
+    let mut metadata = names(&host);
+    metadata.retain(|name| Path::new(name).extension().is_some_and(|suffix| suffix == "meta"));
+    assert_eq!(names(&host).len(), metadata.len() * 3, "{:?}", names(&host));
+}

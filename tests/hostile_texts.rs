@@ -1,0 +1,377 @@
+//! Names, texts and values of anybody's files do nothing to a terminal, a spreadsheet or an
+//! XML parser: every command over one hostile archive and one hostile MMV file.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mmv_writer::{Label, Registry};
+use pcp_archive::event::{EventArrayBuilder, EventFlags};
+use pcp_archive::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
+    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, Value,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use pcp_types::printable::is_printable;
+use serde_json::Value as JsonValue;
+
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// Clears a screen, in C0 and in C1; ends lines; reverses text; is no XML.
+const HOSTILE: &str =
+    "x\u{1b}[2J\u{7}\r\n\u{9b}2J\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}\u{ffff}y";
+/// How a formula begins.
+const FORMULA: &str = "=cmd|'/c calc'!A1";
+/// In place of this name in metadata: as many bytes, which end in a part of a character.
+const NAME: &str = "hostile.abcdefghijkl";
+const HOSTILE_NAME: &[u8] = b"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff";
+
+fn desc(item: u32, value_type: ValueType, indom: Option<InDom>) -> MetricDesc {
+    let pmid = Pmid::new(70, 1, item).unwrap();
+    let (semantics, units) = (Semantics::Instant, Units::count());
+    MetricDesc { pmid, value_type, indom, semantics, units }
+}
+
+/// An archive in which every text is hostile, also the name of its files.
+fn archive(directory: &Path) -> PathBuf {
+    let base = directory.join("given");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: HOSTILE.into(),
+        timezone: HOSTILE.into(),
+        zoneinfo: HOSTILE.into(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let indom = InDom::new(70, 1).unwrap();
+    let id = |id| InstanceId::new(id).unwrap();
+    let many = desc(1, ValueType::U32, Some(indom));
+    let text = desc(2, ValueType::String, None);
+    let events = desc(3, ValueType::Event, None);
+    for (desc, name) in [(many, NAME), (text, "hostile.text"), (events, "hostile.events")] {
+        writer.declare_metric(&desc, &[name]).unwrap();
+        for kind in [TextKind::OneLine, TextKind::Full] {
+            writer.declare_text(TextTarget::Metric(desc.pmid), kind, HOSTILE).unwrap();
+        }
+    }
+    let parameter = desc(4, ValueType::String, None);
+    writer.declare_metric(&parameter, &["hostile.parameter"]).unwrap();
+    let instances = [(1, HOSTILE), (2, FORMULA)];
+    let instances = instances.map(|(n, name)| Instance { id: id(n), name: name.into() });
+    writer.declare_indom(indom, &instances).unwrap();
+    let json = serde_json::to_string(HOSTILE).unwrap();
+    let labels = LabelSet::from_pairs(LabelClass::Item, [("where", json.as_str(), false)]).unwrap();
+    writer.declare_labels(LabelTarget::Item(many.pmid), &[labels]).unwrap();
+    for second in 0..4 {
+        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
+        let string = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
+        let string = if second == 0 { FORMULA.into() } else { string };
+        let mut array = EventArrayBuilder::new();
+        array.record(timestamp, EventFlags::POINT).unwrap();
+        array.parameter(parameter.pmid, Value::String(HOSTILE.as_bytes())).unwrap();
+        let numbers = [1, 2].map(|n| (Some(id(n)), OwnedValue::U32(second + n as u32)));
+        let value_sets = vec![
+            ValueSet { pmid: many.pmid, values: Ok(numbers.to_vec()) },
+            ValueSet { pmid: text.pmid, values: Ok(vec![(None, OwnedValue::String(string))]) },
+            ValueSet { pmid: events.pmid, values: Ok(vec![(None, array.finish())]) },
+        ];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    replace(&base.with_extension("meta"), NAME.as_bytes(), HOSTILE_NAME);
+    let hostile = directory.join(file_name());
+    for suffix in ["meta", "index", "0"] {
+        fs::rename(base.with_extension(suffix), with_suffix(&hostile, suffix)).unwrap();
+    }
+    hostile
+}
+
+/// A name that moves the cursor, ends a line, turns text around and is not UTF-8.
+fn file_name() -> OsString {
+    OsString::from_vec([b"a\x1b[2J\nb\xc2\x9b".as_slice(), "\u{202e}".as_bytes(), b"\xff"].concat())
+}
+
+fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
+    let mut path = base.as_os_str().to_owned();
+    path.push(format!(".{suffix}"));
+    path.into()
+}
+
+fn replace(file: &Path, old: &[u8], new: &[u8]) {
+    assert_eq!(old.len(), new.len());
+    let mut bytes = fs::read(file).unwrap();
+    let at = bytes.windows(old.len()).position(|window| window == old).expect("the name");
+    bytes[at..at + new.len()].copy_from_slice(new);
+    fs::write(file, bytes).unwrap();
+}
+
+/// Runs a program, and checks that both outputs are lines of printable characters.
+#[track_caller]
+fn run(program: &Path, arguments: &[&OsStr], ends: &str) -> Output {
+    let output = Command::new(program).args(arguments).output().expect("start the program");
+    for stream in [&output.stdout, &output.stderr] {
+        let text = std::str::from_utf8(stream).unwrap_or_else(|_| panic!("{arguments:?}: bytes"));
+        let hidden = text.chars().find(|c| !is_printable(*c) && !ends.contains(*c));
+        assert_eq!(hidden, None, "{arguments:?}:\n{}", text.escape_debug());
+    }
+    output
+}
+
+fn mmv_archive(base: &Path, command: &str, options: &[&str]) -> Output {
+    let mut arguments = vec![OsStr::new(command), base.as_os_str()];
+    arguments.extend(options.iter().map(OsStr::new));
+    let ends = if options.contains(&"csv") { "\r\n" } else { "\n\t" };
+    run(&binaries::mmv_archive(), &arguments, ends)
+}
+
+/// The standard output of a command that must succeed.
+#[track_caller]
+fn printed(base: &Path, command: &str, options: &[&str]) -> String {
+    let output = mmv_archive(base, command, options);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{command} {options:?}: {text}{stderr}");
+    text
+}
+
+/// The lines of the commands that read, each with what it must show.
+const READERS: [(&str, &[&str], &str); 16] = [
+    ("info", &[], r"x\x1b[2J\x07\x0d\x0a\xc2\x9b2J\x7f\xe2\x80\xae"),
+    ("metrics", &[], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
+    ("metrics", &["--names"], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
+    ("dump", &[], r#""x\x1b[2J\x07\x0d\x0a\xc2\x9b2J"#),
+    ("dump", &["-a", "-e", "-H", "-I", "-xxx"], r"from host x\x1b[2J"),
+    ("dump", &["--reverse"], r"x\x1b[2J"),
+    ("dump", &["-v"], r"\xff.meta"),
+    ("events", &[], r"x\x1b[2J"),
+    ("report", &["hostile"], r"x\x1b[2J"),
+    ("report", &["hostile", "--raw"], r"x\x1b[2J"),
+    ("report", &["hostile", "--format", "csv"], r"x\x1b[2J"),
+    ("summary", &["hostile"], r"x\x1b[2J"),
+    ("summary", &["hostile", "--format", "csv"], r"x\x1b[2J"),
+    ("plot", &["hostile"], r"x\x1b[2J"),
+    ("follow", &["hostile", "-S", "0s", "-s", "3"], r"x\x1b[2J"),
+    ("check", &["--notes"], ""),
+];
+
+#[test]
+fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    for (command, options, shown) in READERS {
+        // Only the time zone is wrong: commands say so.
+        let zone = ["-Z", "UTC"];
+        let has_zone = !["check", "dump -v"].contains(&command) && !options.contains(&"-v");
+        let options =
+            [options, if has_zone && command != "metrics" { &zone } else { &[] }].concat();
+        let output = mmv_archive(&base, command, &options);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(shown), "{command} {options:?}: {output:?}");
+    }
+    let copy = with_suffix(&base, "copy");
+    for command in ["extract", "convert", "repair"] {
+        let made = with_suffix(&copy, command);
+        let output = mmv_archive(&base, command, &["-o", "/nonexistent\u{1b}[2J/x"]);
+        assert!(!output.status.success());
+        let arguments = [command.as_ref(), base.as_os_str(), "-o".as_ref(), made.as_os_str()];
+        run(&binaries::mmv_archive(), &arguments, "\n");
+    }
+    mmv_archive(&base, "reindex", &[]);
+}
+
+/// Damages the metadata or the data volume.
+type Damage = fn(meta: &Path, volume: &Path);
+
+#[test]
+fn no_error_prints_what_is_not_printable_of_a_name_or_a_damaged_archive() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    let commands = READERS.iter().map(|(command, options, _)| (*command, *options));
+    let damages: [(&str, Damage); 4] = [
+        ("a record", |_, volume| fs::write(volume, &fs::read(volume).unwrap()[..200]).unwrap()),
+        ("metadata", |meta, _| {
+            let mut bytes = fs::read(meta).unwrap();
+            let end = bytes.len() - 40;
+            bytes[end..].fill(7);
+            fs::write(meta, bytes).unwrap();
+        }),
+        ("no metadata", |meta, _| fs::write(meta, b"junk").unwrap()),
+        ("nothing", |meta, _| fs::remove_file(meta).unwrap()),
+    ];
+    for (what, damage) in damages {
+        damage(&with_suffix(&base, "meta"), &with_suffix(&base, "0"));
+        let mut said = 0;
+        for (command, options) in commands.clone().chain([("repair", &["-o", "x/y"][..])]) {
+            let output = mmv_archive(&base, command, options);
+            assert!(what == "a record" || !output.status.success(), "{what}: {command}");
+            said += output.stderr.len() + output.stdout.len();
+        }
+        assert!(said > 1000, "{what}");
+    }
+    // A pattern of the shell may have made this an option.
+    let output = run(&binaries::mmv_archive(), &["info".as_ref(), "--\u{202e}".as_ref()], "\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(r"--\xe2\x80\xae"), "{output:?}");
+}
+
+#[test]
+fn dump_prints_the_bytes_of_pmdumplog_where_they_are_asked_for() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    let arguments = ["dump".as_ref(), base.as_os_str(), "-a".as_ref(), "-z".as_ref()];
+    let arguments =
+        [&arguments[..3], &["-Z".as_ref(), "UTC".as_ref(), "--raw-text".as_ref()]].concat();
+    let output = Command::new(binaries::mmv_archive()).args(arguments).output().unwrap();
+    let has = |part: &[u8]| output.stdout.windows(part.len()).any(|window| window == part);
+    assert!(has(HOSTILE_NAME) && has(HOSTILE.as_bytes()), "{output:?}");
+    assert!(has(&[b"\"", HOSTILE.as_bytes(), b"\xff\xfe\""].concat()), "{output:?}");
+}
+
+#[test]
+fn json_has_the_exact_texts_in_printable_characters() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    let name = r"hostile.".to_owned() + "\u{1b}[2J\u{9b}\u{202e}=1\\xff";
+    for (command, options, exact) in [
+        ("info", &["--json"][..], HOSTILE),
+        ("metrics", &["--json"], &name),
+        ("metrics", &["--json"], HOSTILE),
+        ("dump", &["--json"], &name),
+        ("events", &["--json"], HOSTILE),
+        ("report", &["hostile", "--json"], HOSTILE),
+        ("summary", &["hostile", "--format", "jsonl"], HOSTILE),
+        ("follow", &["hostile", "--json", "-S", "0s", "-s", "3"], FORMULA),
+    ] {
+        let options = if command == "metrics" {
+            options.to_vec()
+        } else {
+            [options, &["-Z", "UTC"]].concat()
+        };
+        let text = printed(&base, command, &options);
+        let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        let lines: Vec<JsonValue> = lines.collect();
+        assert!(lines.iter().any(|line| has_text(line, exact)), "{command}: {text}");
+    }
+}
+
+fn has_text(value: &JsonValue, wanted: &str) -> bool {
+    match value {
+        JsonValue::String(text) => text == wanted,
+        JsonValue::Array(list) => list.iter().any(|value| has_text(value, wanted)),
+        JsonValue::Object(map) => map.values().any(|value| has_text(value, wanted)),
+        _ => false,
+    }
+}
+
+#[test]
+fn no_cell_of_csv_is_a_formula_and_numbers_stay() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    for (command, options) in [
+        ("report", &["hostile", "--format", "csv", "-Z", "UTC"][..]),
+        ("report", &["hostile", "--raw", "--format", "csv", "-Z", "UTC"]),
+        ("summary", &["hostile", "--format", "csv", "-Z", "UTC"]),
+    ] {
+        let text = printed(&base, command, options);
+        let cells: Vec<&str> = text.lines().flat_map(|line| line.split(',')).collect();
+        for cell in &cells {
+            let cell = cell.trim_start_matches('"');
+            let begins = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+            assert!(!begins || cell.parse::<f64>().is_ok(), "{command}: {cell}");
+        }
+        assert!(text.contains("=cmd|"), "{command}: {text}");
+        assert!(cells.iter().any(|cell| *cell == "3" || *cell == "4"), "{command}: {text}");
+    }
+    let text = printed(&base, "report", &["hostile", "--raw", "--format", "csv", "-Z", "UTC"]);
+    assert!(text.contains(",'=cmd|'/c calc'!A1\r\n"), "{text}");
+}
+
+#[test]
+fn an_image_of_hostile_names_is_valid_xml() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    for name in ["x.svg", "x.png"] {
+        let image = scratch.path().join(name);
+        let options = ["hostile", "-Z", "UTC", "-o", image.to_str().unwrap()];
+        printed(&base, "plot", &options);
+    }
+    let svg = fs::read(scratch.path().join("x.svg")).unwrap();
+    let svg = String::from_utf8(svg).expect("UTF-8");
+    assert!(svg.contains(r"x\x1b[2J"), "{svg}");
+    // `Char` of XML 1.0, section 2.2, without what no image needs.
+    assert!(svg.chars().all(|c| is_printable(c) || c == '\n'), "{svg}");
+    let markup = svg.replace("&lt;", "").replace("&gt;", "").replace("&amp;", "");
+    let markup = markup.replace("&quot;", "").replace("&apos;", "").replace("&#39;", "");
+    assert!(!markup.contains('&'), "{svg}");
+    let opened = markup.matches('<').count();
+    assert_eq!(opened, markup.matches('>').count(), "{svg}");
+}
+
+/// An MMV file in which every text is hostile.
+fn mmv_file(directory: &Path) -> PathBuf {
+    let registry = Registry::builder("app").directory(directory).cluster(9).build().unwrap();
+    registry.label(Label::new("owner", HOSTILE)).unwrap();
+    let indom = registry.indom("many").instance(1, HOSTILE).instance(2, FORMULA);
+    let indom = indom.help(HOSTILE).long_help(HOSTILE).build().unwrap();
+    let numbers = registry.counter::<u64>("abcdefghijkl").help(HOSTILE).long_help(HOSTILE);
+    let numbers = numbers.build_instances(&indom).unwrap();
+    let text = registry.text("text").help(HOSTILE).build().unwrap();
+    let published = registry.publish().unwrap();
+    numbers.iter().for_each(|number| number.add(3));
+    text.set(HOSTILE);
+    let bytes = fs::read(published.path()).unwrap();
+    drop(published);
+    let path = directory.join(file_name());
+    fs::write(&path, bytes).unwrap();
+    replace(&path, b"abcdefghijkl", &HOSTILE_NAME[8..]);
+    path
+}
+
+#[test]
+fn neither_inspect_nor_status_nor_the_log_prints_what_is_not_printable() {
+    let scratch = Scratch::new();
+    let file = mmv_file(&scratch.mmv_dir());
+    let agent = binaries::mmv_agent();
+    let text = run(&agent, &["inspect".as_ref(), file.as_os_str()], "\n").stdout;
+    let text = String::from_utf8(text).unwrap();
+    for part in [r"a\x1b[2J\x0ab\xc2\x9b\xe2\x80\xae", r"x\x1b[2J\x07", r"=1"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = run(&agent, &["inspect".as_ref(), "--json".as_ref(), file.as_os_str()], "\n").stdout;
+    let json: JsonValue = serde_json::from_slice(&json).unwrap();
+    assert!(has_text(&json, HOSTILE), "{json}");
+    let missing = file.with_extension("none\u{1b}[2J");
+    run(&agent, &["inspect".as_ref(), missing.as_os_str()], "\n");
+    let wrong = with_suffix(&file, "toml");
+    fs::write(&wrong, "interval = \"\u{202e}\"\n\"\u{9b}\" = 1").unwrap();
+    run(&agent, &["check-config".as_ref(), wrong.as_os_str()], "\n");
+    run(&agent, &["check-config".as_ref(), "--config".as_ref(), wrong.as_os_str()], "\n");
+    fs::remove_file(wrong).unwrap();
+
+    let mut running = Agent::start(&scratch);
+    let directory = scratch.archives();
+    let status = |options: &[&str]| {
+        let mut arguments =
+            vec!["status".as_ref(), "--archive-dir".as_ref(), directory.as_os_str()];
+        arguments.extend(options.iter().map(OsStr::new));
+        run(&agent, &arguments, "\n")
+    };
+    wait::until_true("the file in the status", || {
+        String::from_utf8_lossy(&status(&[]).stdout).contains(r"file a\x1b[2J\x0ab")
+    });
+    let json: JsonValue = serde_json::from_slice(&status(&["--json"]).stdout).unwrap();
+    assert!(has_text(&json, &String::from_utf8_lossy(file_name().as_bytes())), "{json}");
+    fs::write(&file, b"junk").unwrap();
+    wait::until_true("a line about the file", || running.log().contains("harvested"));
+    assert!(running.terminate().success());
+    let log = running.log();
+    assert!(log.chars().all(|c| is_printable(c) || c == '\n'), "{}", log.escape_debug());
+    for base in running.archives() {
+        mmv_archive(&base, "metrics", &[]);
+        mmv_archive(&base, "dump", &["-a", "-e", "-H"]);
+    }
+}

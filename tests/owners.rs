@@ -1,0 +1,364 @@
+//! Hostile files of one user next to an honest program of another one.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use mmv_writer::{Counter, Registry};
+use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
+
+use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
+use crate::harness::facts::number;
+use crate::harness::mmv_file::{image, patched};
+use crate::harness::scratch::Scratch;
+use crate::harness::skip;
+use crate::harness::wait;
+use crate::self_monitoring::types;
+
+/// The user of the honest program.
+const VICTIM: u32 = 4_001;
+/// The attacker.
+const ATTACKER: u32 = 4_002;
+/// Where the header has its flags.
+const FLAGS_AT: usize = 28;
+/// The flag for names without that of the file.
+const NO_PREFIX: u32 = 1;
+/// The values of the honest program.
+const TRUE: u64 = 7;
+/// Those of the attacker.
+const FALSE: u64 = 666;
+
+const OPTIONS: [&str; 2] = ["--interval", "20ms"];
+
+/// Puts a file of a user into the directory.
+fn put(scratch: &Scratch, name: &str, owner: u32, bytes: &[u8]) {
+    let hidden = scratch.mmv_dir().join(format!(".{name}"));
+    fs::write(&hidden, bytes).expect("write an MMV file");
+    chown(&hidden, Some(owner), None).expect("give a file away");
+    fs::rename(&hidden, scratch.mmv_dir().join(name)).expect("rename an MMV file");
+}
+
+fn without_prefix(image: &[u8]) -> Vec<u8> {
+    patched(image, FLAGS_AT, &NO_PREFIX.to_ne_bytes())
+}
+
+fn is_root() -> bool {
+    let root = geteuid().is_root();
+    if !root {
+        skip::report("only root can give files away");
+    }
+    root
+}
+
+/// The values of a metric in all records with samples, of all archives in turn.
+fn series(archives: &[impl AsRef<Path>], name: &str) -> Vec<Option<String>> {
+    let mut all = Vec::new();
+    for base in archives {
+        let facts = archive_facts::of_mmv_archive(base.as_ref());
+        let mut metrics = facts.metrics.iter();
+        let pmid = metrics.find(|(_, metric)| metric.names.contains(name)).map(|(pmid, _)| pmid);
+        let samples = facts.records.iter().filter(|record| record.has_samples());
+        all.extend(
+            samples.map(|record| pmid.and_then(|pmid| record.value(pmid, None)).map(str::to_owned)),
+        );
+    }
+    all
+}
+
+/// Lets an agent sample for a while.
+fn wait_for_samples(agent: &Agent) {
+    let bytes = agent.volume_bytes();
+    wait::until_true("more records", || agent.volume_bytes() > bytes + 400);
+}
+
+#[test]
+fn no_user_takes_the_names_of_anothers_program_in_any_form() {
+    if !is_root() {
+        return;
+    }
+    let shop = image(0, 1, &[("orders", TRUE), ("open.now", TRUE)]);
+    for (what, attack) in [
+        ("the names", vec![("shop.orders", FALSE), ("shop.open.now", FALSE)]),
+        ("a leaf above", vec![("shop", FALSE)]),
+        ("a leaf in between", vec![("shop.open", FALSE)]),
+        ("leaves below", vec![("shop.orders.late", FALSE), ("shop.open.now.x", FALSE)]),
+        ("a new name", vec![("shop.customers", FALSE)]),
+        ("names of the agent", vec![("agent.records.lost", FALSE), ("agent.events", FALSE)]),
+    ] {
+        let scratch = Scratch::new();
+        let attack = without_prefix(&image(0, 1, &attack));
+        put(&scratch, "shop", VICTIM, &shop);
+        let mut agent = Agent::start_with(&scratch, &OPTIONS);
+        wait::until_true("first records", || agent.data_bytes() > 600);
+        // It is the first in byte order.
+        put(&scratch, "aaa", ATTACKER, &attack);
+        wait_for_samples(&agent);
+        assert!(agent.terminate().success(), "{}", agent.log());
+        // Another agent finds both at once, and remembers who was first.
+        let mut next = Agent::start_with(&scratch, &OPTIONS);
+        wait::until_true("more records", || next.archives().len() > 1);
+        wait_for_samples(&next);
+        assert!(next.terminate().success(), "{}", next.log());
+        let archives = next.archives();
+        for name in ["mmv.shop.orders", "mmv.shop.open.now"] {
+            let values = series(&archives, name);
+            let expected = Some(number(&TRUE.to_string()));
+            assert!(
+                values.len() > 5 && values.iter().all(|value| *value == expected),
+                "{what}: {values:?}"
+            );
+        }
+        for base in &archives {
+            let facts = archive_facts::of_mmv_archive(base);
+            let names: Vec<_> = facts.metrics.values().flat_map(|metric| &metric.names).collect();
+            let of_mmv = names.iter().filter(|name| name.starts_with("mmv."));
+            assert_eq!(of_mmv.count(), 2, "{what}: {names:?}");
+        }
+        let log = agent.log();
+        assert!(log.contains("left out file=aaa"), "{what}: {log}");
+        assert!(
+            what.contains("agent") || log.contains("belongs to user 4001, who has shop"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn users_that_flip_the_meaning_of_a_name_cost_its_user_nothing() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    let mut agent = Agent::start_with(&scratch, &OPTIONS);
+    wait::until_true("first records", || agent.data_bytes() > 600);
+    for flip in 0..26_u32 {
+        let name = ["shop.orders", "shop.orders.late", "shop"][flip as usize % 3];
+        let attack = without_prefix(&image(7, u64::from(flip) + 1, &[(name, FALSE)]));
+        put(&scratch, "aaa", ATTACKER + flip % 2, &attack);
+        sleep(Duration::from_millis(60));
+    }
+    fs::remove_file(scratch.mmv_dir().join("aaa")).expect("remove a file");
+    wait_for_samples(&agent);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let values = series(&[agent.archive()], "mmv.shop.orders");
+    let expected = Some(number(&TRUE.to_string()));
+    assert!(values.len() > 50 && values.iter().all(|value| *value == expected), "{values:?}");
+}
+
+#[test]
+fn thousands_of_files_of_one_user_leave_clusters_for_others() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let tiny = image(0, 1, &[("x", FALSE)]);
+    (0..2_100).for_each(|number| put(&scratch, &format!("a{number}"), ATTACKER, &tiny));
+    let mut agent = Agent::start_with(&scratch, &["--interval", "100ms"]);
+    wait::until_true("first records", || agent.data_bytes() > 10_000);
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    let base = agent.archive();
+    let meta = format!("{}.meta", base.display());
+    let has_name = || {
+        let bytes = fs::read(&meta).unwrap_or_default();
+        bytes.windows(b"mmv.shop.orders".len()).any(|window| window == b"mmv.shop.orders")
+    };
+    wait::until_true("the program's metric", has_name);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let facts = archive_facts::of_mmv_archive(&base);
+    let clusters = facts.metrics.keys().filter(|pmid| pmid.starts_with("70."));
+    assert_eq!(clusters.count(), 991 + 1);
+}
+
+/// Ends a thread that looks at the flag.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let options = ["--interval", "20ms", "--events", "true"];
+    let mut agent = Agent::start_with(&scratch, &options);
+    let over = AtomicBool::new(false);
+    let tiny = image(0, 1, &[("x", FALSE)]);
+    let shop = |generation| image(0, generation, &[("orders", TRUE)]);
+    let logged = |line: &str| {
+        wait::until_true(line, || agent.log().lines().any(|found| found.contains(line)));
+    };
+    thread::scope(|scope| {
+        // Also if an assertion below fails.
+        let _end = SetOnDrop(&over);
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for number in 0..100 {
+                    put(&scratch, &format!("storm{number}"), ATTACKER, &tiny);
+                }
+                sleep(Duration::from_millis(40));
+                for number in 0..100 {
+                    let _ = fs::remove_file(scratch.mmv_dir().join(format!("storm{number}")));
+                }
+                sleep(Duration::from_millis(40));
+            }
+        });
+        logged("user=4002");
+        put(&scratch, "shop", VICTIM, &shop(1));
+        logged("harvested file=shop");
+        for generation in 2..6 {
+            sleep(Duration::from_millis(100));
+            put(&scratch, "shop", VICTIM, &shop(generation));
+        }
+        sleep(Duration::from_millis(200));
+        put(&scratch, "shop", VICTIM, b"MMV\0 but nothing else, and not all of it is zero");
+        logged("not harvested file=shop");
+        fs::remove_file(scratch.mmv_dir().join("shop")).expect("remove a file");
+        sleep(Duration::from_millis(200));
+    });
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let events = types(&agent.archive());
+    let of_victim: Vec<_> = events.iter().filter(|event| event.ends_with(" shop")).collect();
+    let expected = ["appeared", "restarted", "restarted", "restarted", "restarted", "quarantined"];
+    let expected: Vec<_> =
+        expected.iter().chain(&["vanished"]).map(|kind| format!("{kind} shop")).collect();
+    assert_eq!(of_victim, expected.iter().collect::<Vec<_>>());
+    let of_storm = events.iter().filter(|event| event.contains(" storm")).count();
+    assert!((1_000..1_100).contains(&of_storm), "{of_storm}");
+}
+
+/// A configuration with these limits.
+fn limited(scratch: &Scratch, limits: &str) -> Agent {
+    let config = scratch.path().join("agent.toml");
+    let text = format!("interval = \"20ms\"\nown-metrics = false\nevents = false\n{limits}");
+    fs::write(&config, text).expect("write a configuration");
+    Agent::start_configured(scratch, &config)
+}
+
+/// The log until it has a line with a text.
+fn log_with(agent: &Agent, text: &str) {
+    wait::until_true(text, || agent.log().contains(text));
+}
+
+#[test]
+fn files_of_one_user_beyond_a_share_wait_and_cost_no_other_user_a_file() {
+    if !is_root() {
+        return;
+    }
+    for (limits, unit) in [("files = 32", "files"), ("values = 32", "values")] {
+        let scratch = Scratch::new();
+        let tiny = image(0, 1, &[("x", FALSE)]);
+        (0..40).for_each(|number| put(&scratch, &format!("a{number}"), ATTACKER, &tiny));
+        let mut agent = limited(&scratch, &format!("[limits]\n{limits}\n"));
+        log_with(&agent, &format!("files of user 4002 have their share of {unit}, 15"));
+        put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+        log_with(&agent, "harvested file=shop");
+        assert!(agent.terminate().success(), "{}", agent.log());
+        assert!(!agent.log().contains("file=shop reason="), "{}", agent.log());
+    }
+}
+
+#[test]
+fn when_all_is_used_up_the_newest_files_of_the_user_with_most_give_way() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let tiny = image(0, 1, &[("x", FALSE)]);
+    for owner in [ATTACKER, ATTACKER + 1, ATTACKER + 2] {
+        (0..15).for_each(|number| put(&scratch, &format!("a{owner}_{number}"), owner, &tiny));
+    }
+    let mut agent = limited(&scratch, "[limits]\nfiles = 32\n");
+    log_with(&agent, "30 files are harvested already, which is the limit");
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    log_with(&agent, "harvested file=shop");
+    sleep(Duration::from_millis(500));
+    assert!(agent.terminate().success(), "{}", agent.log());
+    assert!(agent.log().contains("has more than an equal part of all files"), "{}", agent.log());
+    let values = series(&agent.archives(), "mmv.shop.orders");
+    let since = values.iter().position(Option::is_some).expect("values");
+    let values = &values[since..];
+    assert!(values.len() > 10 && values.iter().all(Option::is_some), "{values:?}");
+}
+
+#[test]
+fn a_user_gets_no_names_while_the_program_that_has_them_restarts() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let shop = image(0, 1, &[("orders", TRUE)]);
+    put(&scratch, "shop", VICTIM, &shop);
+    let mut agent = Agent::start_with(&scratch, &OPTIONS);
+    wait::until_true("first records", || agent.data_bytes() > 600);
+    // The program ends; its file name and its metric names are free in the directory.
+    fs::remove_file(scratch.mmv_dir().join("shop")).expect("remove a file");
+    sleep(Duration::from_millis(100));
+    put(&scratch, "shop", ATTACKER, &image(0, 1, &[("orders", FALSE)]));
+    put(&scratch, "aaa", ATTACKER, &without_prefix(&image(0, 1, &[("shop.orders", FALSE)])));
+    sleep(Duration::from_millis(200));
+    // It starts again, under another file name, with the same names of metrics.
+    put(&scratch, "shop_2", VICTIM, &without_prefix(&image(0, 1, &[("shop.orders", TRUE)])));
+    wait_for_samples(&agent);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let values = series(&agent.archives(), "mmv.shop.orders");
+    let expected = number(&TRUE.to_string());
+    let present: Vec<_> = values.iter().flatten().collect();
+    assert!(present.iter().all(|value| **value == expected), "{present:?}\n{}", agent.log());
+    assert_eq!(values.last(), Some(&Some(expected)), "{}", agent.log());
+}
+
+#[test]
+fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    // 50 ticks of the attacker are half of what is kept.
+    let mut agent =
+        limited(&scratch, "[retention]\nsize = \"8MB\"\n[compression]\nmethod = \"none\"\n");
+    wait::until_true("history", || agent.volume_bytes() > 2_000);
+    agent.signal(Signal::SIGUSR2);
+    wait::until_true("another archive", || agent.archives().len() == 2);
+    let history = agent.archives().remove(0);
+    let registry = Registry::builder("flood").directory(scratch.mmv_dir()).process(false);
+    let registry = registry.build().expect("a registry");
+    let many = registry.indom("many").names((0..4_000).map(|number| format!("n{number}")));
+    let many = many.build().expect("a domain");
+    let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    counts.iter().for_each(|count: &Counter<u64>| count.add(FALSE));
+    let published = registry.publish().expect("a file");
+    let flood = fs::read(published.path()).expect("its bytes");
+    drop(published);
+    put(&scratch, "flood", ATTACKER, &flood);
+    log_with(&agent, "files of user 4002 have logged 4");
+    sleep(Duration::from_millis(500));
+    let bytes = agent.volume_bytes();
+    // Retention is applied each minute, and after each archive.
+    for _ in 0..3 {
+        let archives = agent.archives().len();
+        agent.signal(Signal::SIGUSR2);
+        wait::until_true("another archive", || agent.archives().len() > archives);
+        sleep(Duration::from_millis(500));
+    }
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let archives = agent.archives();
+    assert!(archives.contains(&history), "{archives:?}");
+    assert!(bytes < 8_000_000, "{bytes}");
+    let values = series(&archives, "mmv.shop.orders");
+    assert!(values.iter().all(Option::is_some), "nothing is missing of the others");
+    let last = archive_facts::of_mmv_archive(archives.last().expect("archives"));
+    let of_flood = last.metrics.values().any(|metric| metric.names.contains("mmv.flood.count"));
+    assert!(!of_flood, "{}", agent.log());
+}

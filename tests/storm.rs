@@ -1,0 +1,183 @@
+//! All attacks of hostile users at once, beside an honest program of another user that
+//! counts: of its values nothing is lost, replaced or renamed, the agent samples on time in
+//! bounded memory, and it is never restarted.
+//!
+//! | | |
+//! |---|---|
+//! | `users` | processes of other users |
+//! | `honest` | the program that counts, and one that comes and goes |
+//! | `files` | MMV files as an attacker makes them |
+//! | `attacks` | what attackers do, one process each |
+//! | `watch` | the agent's memory and ticks while it runs |
+//! | `verdict` | whether each value of the honest programs is a true one |
+//!
+//! Needs root, to be several users. `MMV_STORM_SECONDS` (45); with `MMV_LONG`,
+//! `MMV_SOAK_MINUTES` (60). `MMV_STORM` names the attacks to run, with commas between;
+//! `MMV_SEED` repeats their decisions.
+
+mod attacks;
+mod files;
+mod honest;
+mod users;
+mod verdict;
+mod watch;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::agent::{Agent, find_bases};
+use crate::harness::binaries;
+use crate::harness::scratch::Scratch;
+use crate::harness::skip;
+use crate::harness::wait;
+use attacks::Attack;
+use honest::Honest;
+use users::{AGENT, Process};
+use verdict::Verdict;
+use watch::{Ticks, Watch};
+
+/// The interval of the agent, whose time limits how many values a tick can have.
+const INTERVAL: Duration = Duration::from_millis(5);
+const CONFIG: &str = "interval = \"5ms\"\n[limits]\nfiles = 3000\nvalues = 50000\n";
+/// How many ticks more may be missed than beside programs that only compute.
+const MOST_MISSED: f64 = 0.01;
+/// The most memory of the agent, in KiB.
+const MOST_MEMORY: u64 = 256 << 10;
+
+/// How long and how wild a run is.
+#[derive(Debug)]
+struct Plan {
+    seed: u64,
+    attacks: Vec<Attack>,
+    /// Beside programs that compute, to compare with.
+    calm: Duration,
+    storm: Duration,
+}
+
+impl Plan {
+    fn of_environment() -> Self {
+        let variable = |name| std::env::var(name).ok();
+        let number = |name| variable(name).and_then(|text| text.parse::<u64>().ok());
+        let chosen = variable("MMV_STORM");
+        let attacks = match &chosen {
+            Some(names) => names.split(',').map(attacks::named).collect(),
+            None => attacks::ALL.to_vec(),
+        };
+        let seed = number("MMV_SEED").unwrap_or_else(honest::micros);
+        let seconds = match std::env::var_os("MMV_LONG") {
+            None => number("MMV_STORM_SECONDS").unwrap_or(45),
+            Some(_) => 60 * number("MMV_SOAK_MINUTES").unwrap_or(60),
+        };
+        let [calm, storm] = [seconds / 5, seconds - seconds / 5].map(Duration::from_secs);
+        Self { seed, attacks, calm, storm }
+    }
+}
+
+#[test]
+#[ignore = "takes both processors, which would disturb other tests: ci/test runs it alone"]
+fn no_attack_of_other_users_costs_an_honest_program_anything() {
+    if !users::are_possible() {
+        skip::report("the storm: only root can be several users");
+        return;
+    }
+    let plan = Plan::of_environment();
+    println!("MMV_SEED={}: {plan:?}", plan.seed);
+    let calm = run(&plan, plan.calm, &[attacks::COMPUTE].repeat(plan.attacks.len().max(1)));
+    println!("beside programs that compute: {calm:?}");
+    let storm = run(&plan, plan.storm, &plan.attacks);
+    println!("in the storm: {storm:?}");
+    let mut complaints = calm.complaints;
+    complaints.extend(storm.complaints);
+    let missed = storm.ticks.missed_share() - calm.ticks.missed_share();
+    if missed > MOST_MISSED {
+        complaints.push(format!("{:.1} % of the ticks are missed", 100.0 * missed));
+    }
+    if storm.memory > MOST_MEMORY {
+        complaints.push(format!("{} MiB of memory", storm.memory >> 10));
+    }
+    assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
+}
+
+/// What a run showed.
+#[derive(Debug)]
+struct Outcome {
+    ticks: Ticks,
+    /// The most memory of the agent, in KiB.
+    memory: u64,
+    complaints: Vec<String>,
+}
+
+/// An agent, the honest programs and these attackers for a while.
+fn run(plan: &Plan, span: Duration, attackers: &[Attack]) -> Outcome {
+    let scratch = Scratch::new();
+    open_to_all(&scratch);
+    let program = scratch.path().join("mmv-agent");
+    fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
+    let config = scratch.path().join("agent.toml");
+    fs::write(&config, CONFIG).expect("write the configuration");
+    let mut honest = Honest::start(&scratch, plan.seed);
+    // As a service it has a control group of its own: attackers do not share its part of the
+    // processors.
+    let mut command = Command::new("nice");
+    let ids = [format!("--reuid={AGENT}"), format!("--regid={AGENT}")];
+    command.args(["-n-10", "setpriv"]).args(ids).arg("--clear-groups").arg(&program);
+    let mut agent = Agent::spawn(command, &scratch, &["--config", config.to_str().expect("UTF-8")]);
+    wait::until_true("the first records", || agent.data_bytes() > 10_000);
+    let mut watch = Watch::begin(&agent, &scratch.archives());
+    let mut running: Vec<Process> = Vec::new();
+    for (number, attack) in attackers.iter().enumerate() {
+        running.push(attack.start(&scratch, plan.seed.wrapping_add(number as u64)));
+    }
+    let end = Instant::now() + span;
+    let mut round = 0_u64;
+    while Instant::now() < end {
+        sleep(Duration::from_millis(50));
+        honest.look();
+        watch.look(&agent);
+        agent.assert_alive();
+        round += 1;
+        // What an administrator does, now and then.
+        if round.is_multiple_of(100) {
+            agent.signal([Signal::SIGHUP, Signal::SIGUSR2][(round / 100 % 2) as usize]);
+        }
+    }
+    let (ticks, memory) = watch.finish(&agent, INTERVAL);
+    drop(running);
+    let status = agent.terminate();
+    let mut complaints = Vec::new();
+    if !status.success() {
+        complaints.push(format!("the agent ends with {status}: {}", agent.log()));
+    }
+    let lives = honest.end();
+    let mut bases = Vec::new();
+    find_bases(&scratch.archives(), &mut bases);
+    bases.sort();
+    let mut verdict = Verdict::new(lives);
+    for base in &bases {
+        verdict.read(base);
+    }
+    complaints.extend(verdict.finish());
+    if !complaints.is_empty() {
+        let log = agent.log();
+        let last: Vec<&str> = log.lines().rev().take(30).collect();
+        println!("the agent's last lines, newest first:\n{}", last.join("\n"));
+    }
+    Outcome { ticks, memory, complaints }
+}
+
+/// Directories as on a machine with several users: anybody may put files into that of MMV
+/// files, and read archives.
+fn open_to_all(scratch: &Scratch) {
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    mode(scratch.path(), 0o755).expect("set a mode");
+    mode(&scratch.tmp_dir(), 0o755).expect("set a mode");
+    mode(&scratch.mmv_dir(), 0o1777).expect("set a mode");
+    mode(&scratch.archives(), 0o755).expect("set a mode");
+    chown(scratch.archives(), Some(AGENT), Some(AGENT)).expect("set an owner");
+}

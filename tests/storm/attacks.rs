@@ -1,0 +1,346 @@
+//! What attackers do: each attack is a process of its own, of a user of its own or of both,
+//! which repeats it until it is killed.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use mmv_writer::Registry;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::files::{self, Image, NO_PREFIX};
+use super::honest::{CLUSTERS, RETURNING, STEADY};
+use super::users::{ATTACKERS, Process, become_user};
+use crate::harness::dice::Dice;
+use crate::harness::scratch::Scratch;
+
+const DIRECTORY: &str = "MMV_STORM_DIRECTORY";
+const ARCHIVES: &str = "MMV_STORM_ARCHIVES";
+const NAME: &str = "MMV_STORM_ATTACK";
+const SEED: &str = "MMV_STORM_SEED";
+
+/// Attackers compute at a lower priority than the agent, which as a service has a control
+/// group of its own: what is tested is what they do to it, not how they share processors.
+const NICENESS: i32 = 10;
+
+/// What an attacker has.
+#[derive(Debug)]
+struct Attacker {
+    /// The directory of MMV files.
+    directory: PathBuf,
+    /// The directory of the agent's archives.
+    archives: PathBuf,
+    dice: Dice,
+}
+
+/// One attack, repeated until its process is killed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attack {
+    name: &'static str,
+    /// The attackers that take part, by their places in [`ATTACKERS`].
+    user: usize,
+    /// One round; an error ends the round.
+    round: fn(&mut Attacker) -> io::Result<()>,
+    /// Between two rounds.
+    pause: Duration,
+}
+
+const fn attack(
+    name: &'static str,
+    user: usize,
+    milliseconds: u64,
+    round: fn(&mut Attacker) -> io::Result<()>,
+) -> Attack {
+    Attack { name, user, round, pause: Duration::from_millis(milliseconds) }
+}
+
+/// No attack, to compare with.
+pub(super) const COMPUTE: Attack = attack("compute", 0, 0, compute);
+
+/// All attacks. Those that need two users are there twice.
+pub(super) const ALL: [Attack; 16] = [
+    attack("instances", 0, 500, empty_instances),
+    attack("values", 0, 2000, many_values),
+    attack("terabytes", 1, 1000, terabytes),
+    attack("claims", 0, 100, claims),
+    attack("meanings", 0, 300, meanings),
+    attack("meanings2", 1, 300, meanings),
+    attack("tiny", 1, 100, tiny_files),
+    attack("crowd", 0, 50, crowd),
+    attack("generations", 1, 1, generations),
+    attack("refused", 0, 5, refused),
+    attack("come-and-go", 1, 1, come_and_go),
+    attack("truncate", 0, 1, truncate),
+    attack("odd", 1, 20, odd_files),
+    attack("sockets", 0, 1, sockets),
+    attack("half-open", 1, 100, half_open),
+    attack("locks", 0, 200, locks),
+];
+
+/// The attack of this name.
+pub(super) fn named(name: &str) -> Attack {
+    let found = ALL.iter().chain([&COMPUTE]).find(|attack| attack.name == name);
+    *found.unwrap_or_else(|| panic!("no attack {name}"))
+}
+
+impl Attack {
+    /// Starts a process that attacks the agent of a scratch directory.
+    pub(super) fn start(&self, scratch: &Scratch, seed: u64) -> Process {
+        let text = |path: PathBuf| path.into_os_string().into_string().expect("UTF-8");
+        let (directory, archives) = (text(scratch.mmv_dir()), text(scratch.archives()));
+        let seed = seed.to_string();
+        let variables =
+            [(DIRECTORY, &*directory), (ARCHIVES, &*archives), (NAME, self.name), (SEED, &*seed)];
+        let user = ATTACKERS[self.user];
+        Process::start("storm::attacks::attacker", user, NICENESS, &variables)
+    }
+}
+
+#[test]
+#[ignore = "an attacker of the storm, and no test"]
+fn attacker() {
+    become_user();
+    let variable = |name| std::env::var(name).unwrap_or_else(|_| panic!("no {name}"));
+    let attack = named(&variable(NAME));
+    let seed = variable(SEED).parse().expect("a number");
+    let (directory, archives) = (variable(DIRECTORY).into(), variable(ARCHIVES).into());
+    let mut attacker = Attacker { directory, archives, dice: Dice::new(seed) };
+    loop {
+        // Shares, limits and other attackers are in the way: go on.
+        let _ = (attack.round)(&mut attacker);
+        sleep(attack.pause);
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all attacks")]
+fn compute(attacker: &mut Attacker) -> io::Result<()> {
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        std::hint::black_box(attacker.dice.below(1000));
+    }
+    Ok(())
+}
+
+/// Six sparse files of millions of empty instances, with labels to look up among them.
+fn empty_instances(attacker: &mut Attacker) -> io::Result<()> {
+    let image = files::empty_instances(&mut attacker.dice);
+    image.publish(&attacker.directory, &format!("instances{}", attacker.dice.below(6)))
+}
+
+/// Files of 200 000 values, each replaced by another.
+fn many_values(attacker: &mut Attacker) -> io::Result<()> {
+    let name = format!("values{}", attacker.dice.below(8));
+    let registry = Registry::builder(name).directory(&attacker.directory).lenient();
+    let registry = registry.replace_running().build().map_err(io::Error::other)?;
+    let many = (0..200_000).map(|number| format!("i{number}"));
+    let many: Vec<String> = many.collect();
+    let domain = registry.indom("many").names(many.iter().map(String::as_str));
+    let domain = domain.build().map_err(io::Error::other)?;
+    let values = registry.counter::<u64>("v").build_instances(&domain);
+    let values = values.map_err(io::Error::other)?;
+    // It stays when this process forgets it.
+    std::mem::forget(registry.publish().map_err(io::Error::other)?);
+    values.iter().for_each(mmv_writer::Counter::inc);
+    Ok(())
+}
+
+/// A thousand sparse files of a terabyte.
+fn terabytes(attacker: &mut Attacker) -> io::Result<()> {
+    for _ in 0..100 {
+        let number = attacker.dice.below(1000);
+        let values_at = (1 << 40) + (number << 16);
+        let image = Image { values_at, ..Image::new(&[("a", number)]) };
+        image.publish(&attacker.directory, &format!("terabyte{number}"))?;
+    }
+    Ok(())
+}
+
+/// Names, branches and clusters of the honest programs, and of the agent, in files that
+/// sort before theirs; and the file of the one that returns, while it is away.
+fn claims(attacker: &mut Attacker) -> io::Result<()> {
+    let directory = &attacker.directory;
+    let forged: [&[(&str, u64)]; 6] = [
+        &[("mmv.honest.now", 666), ("mmv.honest.constant", 666), ("mmv.returning.now", 666)],
+        &[("mmv.honest", 666), ("mmv.returning", 666)],
+        &[("mmv.honest.now.more", 666), ("mmv.honest.by.red", 666)],
+        &[("mmv.honest.other", 666), ("mmv.returning.other.deep", 666)],
+        &[("mmv.agent.records.lost", 666), ("mmv.agent.events", 666)],
+        &[("mmv", 666)],
+    ];
+    for (number, counters) in forged.iter().enumerate() {
+        for (_, cluster) in CLUSTERS {
+            let image = Image { flags: NO_PREFIX, cluster, ..Image::new(counters) };
+            image.publish(directory, &format!("a_claim{number}_{cluster}"))?;
+        }
+    }
+    for (name, cluster) in CLUSTERS {
+        let image = Image { cluster, ..Image::new(&[("now", 666), ("constant", 666)]) };
+        image.publish(directory, &format!("a_cluster_{cluster}"))?;
+        if name == RETURNING && !directory.join(RETURNING).exists() {
+            image.publish(directory, name)?;
+            sleep(Duration::from_millis(attacker.dice.below(50)));
+            fs::remove_file(directory.join(name))?;
+        }
+        // Refused in a directory for all users; it must stay so.
+        assert!(image.publish(directory, STEADY).is_err(), "the directory is not sticky");
+    }
+    Ok(())
+}
+
+/// A name that means something else each time, of two users.
+fn meanings(attacker: &mut Attacker) -> io::Result<()> {
+    let user = nix::unistd::geteuid();
+    // PM_TYPE_32, U32, 64 and U64 of pmapi.h.
+    let value_type = attacker.dice.below(4) as u32;
+    let counters = [("shared.meaning", 1), ("mmv.honest.meaning", 2)];
+    let image = Image { flags: NO_PREFIX, value_type, ..Image::new(&counters) };
+    image.publish(&attacker.directory, &format!("meaning{user}"))
+}
+
+/// More tiny files than there are clusters.
+fn tiny_files(attacker: &mut Attacker) -> io::Result<()> {
+    for _ in 0..200 {
+        let number = attacker.dice.below(2100);
+        let name = format!("tiny{number}");
+        Image::new(&[("a", number)]).publish(&attacker.directory, &name)?;
+    }
+    Ok(())
+}
+
+/// Twelve thousand files, which no agent can harvest all.
+fn crowd(attacker: &mut Attacker) -> io::Result<()> {
+    for _ in 0..100 {
+        let number = attacker.dice.below(12_000);
+        fs::write(attacker.directory.join(format!("crowd{number}")), b"MMV\0")?;
+    }
+    Ok(())
+}
+
+/// A hundred files of many metrics, whose generations change each millisecond.
+fn generations(attacker: &mut Attacker) -> io::Result<()> {
+    let file = attacker.dice.below(100);
+    let path = attacker.directory.join(format!("generation{file}"));
+    if !path.exists() {
+        let names: Vec<String> = (0..64).map(|number| format!("m{number}")).collect();
+        let counters: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        Image::new(&counters).publish(&attacker.directory, &format!("generation{file}"))?;
+    }
+    let file = File::options().write(true).open(path)?;
+    (0..10).try_for_each(|_| files::flip(&file, 1 + attacker.dice.below(1 << 30)))
+}
+
+/// A large file that is refused, replaced all the time.
+fn refused(attacker: &mut Attacker) -> io::Result<()> {
+    let mut image = files::empty_instances(&mut attacker.dice);
+    // The last section is not within the file.
+    image.len -= files::INSTANCE as u64;
+    image.publish(&attacker.directory, "refused")
+}
+
+/// A thousand files a second, made and removed.
+fn come_and_go(attacker: &mut Attacker) -> io::Result<()> {
+    let name = format!("guest{}", attacker.dice.below(1 << 30));
+    Image::new(&[("a", 1)]).publish(&attacker.directory, &name)?;
+    fs::remove_file(attacker.directory.join(name))
+}
+
+/// Files that become shorter while they are read.
+fn truncate(attacker: &mut Attacker) -> io::Result<()> {
+    let name = format!("short{}", attacker.dice.below(20));
+    Image::new(&[("a", 1), ("b", 2), ("c", 3)]).publish(&attacker.directory, &name)?;
+    sleep(Duration::from_millis(attacker.dice.below(20)));
+    let file = File::options().write(true).open(attacker.directory.join(name))?;
+    file.set_len(attacker.dice.below(64 << 10))
+}
+
+/// What is no file that can be read, under names of all kinds.
+fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
+    let number = attacker.dice.below(200);
+    let path = attacker.directory.join(format!("odd{number}\n\u{1b}[2J\u{202e}"));
+    if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir(&path)?;
+    } else {
+        let _ = fs::remove_file(&path);
+    }
+    match attacker.dice.below(6) {
+        0 => Ok(mkfifo(&path, Mode::S_IRWXU | Mode::S_IRWXO)?),
+        1 => fs::create_dir(&path),
+        2 => symlink(&path, &path),
+        3 => symlink(attacker.directory.join(STEADY), &path),
+        4 => {
+            fs::write(&path, b"MMV\0")?;
+            fs::set_permissions(&path, Permissions::from_mode(0o0))
+        }
+        _ => fs::hard_link(attacker.directory.join("short1"), &path),
+    }
+}
+
+/// Requests in a storm at all sockets that are there.
+fn sockets(attacker: &mut Attacker) -> io::Result<()> {
+    let request: &[u8] = match attacker.dice.below(3) {
+        0 => b"{}\n",
+        1 => b"\n",
+        _ => b"\xff\x00{{{{",
+    };
+    for path in sockets_in(&attacker.archives)? {
+        let Ok(mut stream) = UnixStream::connect(path) else { continue };
+        stream.set_read_timeout(Some(Duration::from_millis(5)))?;
+        let _ = stream.write_all(request);
+        let _ = stream.read(&mut [0; 100]);
+    }
+    Ok(())
+}
+
+/// Connections that say nothing and read nothing, many at a time.
+fn half_open(attacker: &mut Attacker) -> io::Result<()> {
+    let mut open = Vec::new();
+    for path in sockets_in(&attacker.archives)? {
+        for _ in 0..200 {
+            let Ok(stream) = UnixStream::connect(&path) else { break };
+            open.push(stream);
+        }
+    }
+    sleep(Duration::from_millis(attacker.dice.below(3000)));
+    Ok(())
+}
+
+fn sockets_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = |directory: &Path| -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    };
+    let mut all = Vec::new();
+    for path in entries(directory)? {
+        if path.is_dir() {
+            all.extend(entries(&path)?);
+        }
+    }
+    all.retain(|path| path.extension().is_some_and(|suffix| suffix == "sock"));
+    Ok(all)
+}
+
+/// Locks on everything that can be opened, for a while.
+fn locks(attacker: &mut Attacker) -> io::Result<()> {
+    let mut held = Vec::new();
+    let mut directories = vec![attacker.archives.clone(), attacker.directory.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)?.flatten().take(500) {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if entry.file_type()?.is_file()
+                && let Ok(file) = File::open(path)
+                && let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            {
+                held.push(lock);
+            }
+        }
+    }
+    sleep(Duration::from_millis(attacker.dice.below(2000)));
+    Ok(())
+}

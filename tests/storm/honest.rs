@@ -1,0 +1,163 @@
+//! The honest programs: one counts all the time, the other is killed and started again.
+//! Values are the time at which they were set, in microseconds.
+
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mmv_writer::{Counter, Registry};
+
+use super::users::{HONEST, Process, become_user};
+use crate::harness::dice::Dice;
+use crate::harness::scratch::Scratch;
+use crate::harness::wait;
+
+/// The names of the files.
+pub(super) const STEADY: &str = "honest";
+pub(super) const RETURNING: &str = "returning";
+/// The instances of `by`, and the value of `constant`.
+pub(super) const INSTANCES: [&str; 3] = ["red", "green", "blue"];
+pub(super) const CONSTANT: u64 = 4711;
+/// The clusters, which attackers know.
+pub(super) const CLUSTERS: [(&str, u32); 2] = [(STEADY, 77), (RETURNING, 78)];
+
+const PERIOD: Duration = Duration::from_millis(1);
+/// How long a value lasts at most without a line in the journal.
+pub(super) const STANDS: u64 = 20_000;
+
+const DIRECTORY: &str = "MMV_STORM_DIRECTORY";
+const JOURNAL: &str = "MMV_STORM_JOURNAL";
+const NAME: &str = "MMV_STORM_NAME";
+
+/// Microseconds since 1970.
+pub(super) fn micros() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
+    now.as_micros() as u64
+}
+
+#[test]
+#[ignore = "a program of the storm, and no test"]
+fn count() {
+    become_user();
+    let variable = |name| std::env::var(name).unwrap_or_else(|_| panic!("no {name}"));
+    let (name, directory) = (variable(NAME), variable(DIRECTORY));
+    let mut journal = File::options().append(true).open(variable(JOURNAL)).unwrap();
+    let cluster = CLUSTERS.iter().find(|(other, _)| *other == name).unwrap().1;
+    let registry = Registry::builder(&name).directory(directory).cluster(cluster).lenient();
+    let registry = registry.build().unwrap();
+    let now = registry.counter::<u64>("now").item(1).build().unwrap();
+    let domain = registry.indom("by").names(INSTANCES).build().unwrap();
+    let by = registry.counter::<u64>("by").item(2).build_instances(&domain).unwrap();
+    let constant = registry.gauge::<u64>("constant").item(3).build().unwrap();
+    constant.set(CONSTANT);
+    let set = |counter: &Counter<u64>, value: u64| {
+        counter.add(value.wrapping_sub(counter.value()));
+    };
+    let mut last = micros();
+    set(&now, last);
+    by.iter().for_each(|counter| set(counter, last));
+    let _published = registry.publish().unwrap();
+    loop {
+        sleep(PERIOD);
+        let value = micros();
+        set(&now, value);
+        by.iter().for_each(|counter| set(counter, value));
+        let until = micros();
+        if until - last > STANDS {
+            journal.write_all(format!("{last} {until}\n").as_bytes()).unwrap();
+        }
+        last = value;
+    }
+}
+
+/// One life of the program that returns, in microseconds since 1970.
+pub(super) type Life = (u64, u64);
+
+/// What the judge has to know.
+#[derive(Debug)]
+pub(super) struct Lives {
+    /// From when to when the steady one ran.
+    pub(super) steady: Life,
+    pub(super) returning: Vec<Life>,
+    /// Values of the steady one that lasted longer than [`STANDS`], and until when.
+    pub(super) late: Vec<(u64, u64)>,
+}
+
+/// Both programs from outside.
+#[derive(Debug)]
+pub(super) struct Honest {
+    directory: PathBuf,
+    journal: PathBuf,
+    begun: u64,
+    steady: Process,
+    returning: Option<(Process, u64)>,
+    lives: Vec<Life>,
+    /// When the other program is killed or started next.
+    due: u64,
+    dice: Dice,
+}
+
+impl Honest {
+    /// Starts both.
+    pub(super) fn start(scratch: &Scratch, seed: u64) -> Self {
+        let (directory, journal) = (scratch.mmv_dir(), scratch.path().join("journal"));
+        fs::write(&journal, "").expect("a journal");
+        fs::set_permissions(&journal, Permissions::from_mode(0o666)).expect("set a mode");
+        let begun = micros();
+        let steady = program(&directory, &journal, STEADY);
+        let published = directory.join(STEADY);
+        wait::until_true("the honest program", || published.exists());
+        let (lives, dice) = (Vec::new(), Dice::new(seed));
+        let mut honest =
+            Self { directory, journal, begun, steady, returning: None, lives, due: 0, dice };
+        // Names belong to the user who had them first.
+        honest.look();
+        let published = honest.directory.join(RETURNING);
+        wait::until_true("the program that returns", || published.exists());
+        honest
+    }
+
+    /// Kills or starts the program that returns, when that is due.
+    pub(super) fn look(&mut self) {
+        self.steady.assert_alive();
+        if micros() < self.due {
+            return;
+        }
+        let pause = if let Some((mut process, born)) = self.returning.take() {
+            process.end();
+            self.lives.push((born, micros()));
+            self.dice.below(1_000_000)
+        } else {
+            let born = micros();
+            self.returning = Some((program(&self.directory, &self.journal, RETURNING), born));
+            1_000_000 + self.dice.below(2_000_000)
+        };
+        self.due = micros() + pause;
+    }
+
+    /// Ends both.
+    pub(super) fn end(mut self) -> Lives {
+        if let Some((mut process, born)) = self.returning.take() {
+            process.end();
+            self.lives.push((born, micros()));
+        }
+        self.steady.end();
+        let text = fs::read_to_string(&self.journal).expect("the journal");
+        let numbers = |line: &str| {
+            let (value, until) = line.split_once(' ')?;
+            Some((value.parse().ok()?, until.parse().ok()?))
+        };
+        let late = text.lines().filter_map(numbers).collect();
+        Lives { steady: (self.begun, micros()), returning: self.lives, late }
+    }
+}
+
+fn program(directory: &Path, journal: &Path, name: &str) -> Process {
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let (directory, journal) = (text(directory), text(journal));
+    let variables = [(DIRECTORY, &*directory), (JOURNAL, &*journal), (NAME, name)];
+    Process::start("storm::honest::count", HONEST, -10, &variables)
+}

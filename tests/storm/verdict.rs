@@ -1,0 +1,260 @@
+//! Whether each value of the honest programs is one that they had, under its own name and
+//! number, and whether any is missing.
+//!
+//! The agent reads values after it took the timestamp of a record and before it takes that
+//! of the next one: some moment between the two must be one at which the value was there.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use pcp_archive::{Archive, Pmid, Value};
+
+use super::honest::{CONSTANT, INSTANCES, Lives, RETURNING, STANDS, STEADY};
+
+/// The domain of pmcd's metrics.
+const PMCD: u32 = 2;
+
+/// How many complaints are enough.
+const ENOUGH: usize = 20;
+
+/// Values of one record: the last part of the metric's name, the instance, the value.
+type Values = Vec<(String, Option<String>, u64)>;
+
+/// The judge.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    lives: Lives,
+    late: HashMap<u64, u64>,
+    pmids: HashMap<String, HashSet<Pmid>>,
+    pending: Option<(u64, Values)>,
+    complaints: Vec<String>,
+    /// Records with values of the steady program, and those between them without.
+    steady: u64,
+    without: u64,
+    /// The last record without the steady program.
+    lacking: String,
+    gap: u64,
+    /// Timestamp of the last record with the steady program, and records since.
+    last: Option<(u64, u64)>,
+    returned: u64,
+}
+
+impl Verdict {
+    pub(super) fn new(lives: Lives) -> Self {
+        Self {
+            late: lives.late.iter().copied().collect(),
+            lives,
+            pmids: HashMap::new(),
+            pending: None,
+            complaints: Vec::new(),
+            steady: 0,
+            without: 0,
+            lacking: String::new(),
+            gap: 0,
+            last: None,
+            returned: 0,
+        }
+    }
+
+    fn complain(&mut self, complaint: String) {
+        if self.complaints.len() < ENOUGH {
+            self.complaints.push(complaint);
+        }
+    }
+
+    /// Takes the records of the next archive.
+    pub(super) fn read(&mut self, base: &Path) {
+        let archive = Archive::open(base);
+        let archive = match archive {
+            Ok(archive) => archive,
+            // An archive that was begun and has no record yet.
+            Err(pcp_archive::Error::NoData { .. }) => return,
+            Err(error) => return self.complain(format!("{}: {error}", base.display())),
+        };
+        let metadata = archive.metadata();
+        let mut names = HashMap::new();
+        for metric in metadata.metrics() {
+            let name = metric.display_name();
+            for program in [STEADY, RETURNING] {
+                let Some(last) = name.strip_prefix(&format!("mmv.{program}.")) else { continue };
+                let last = last.to_owned();
+                names.insert(metric.desc.pmid, (program, last, metric.desc));
+                self.pmids.entry(name.clone()).or_default().insert(metric.desc.pmid);
+            }
+        }
+        let mut records = archive.records().expect("records");
+        loop {
+            let record = match records.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => return,
+                Err(error) => return self.complain(format!("{}: {error}", base.display())),
+            };
+            // The agent writes values of pmcd's metrics at the start of an archive.
+            if record.is_mark() || record.value_sets().all(|set| set.pmid().domain() == PMCD) {
+                continue;
+            }
+            let timestamp = record.timestamp();
+            let at = u64::try_from(timestamp.as_nanos()).expect("a time after 1970");
+            let mut values: HashMap<&str, Values> = HashMap::new();
+            for set in record.value_sets() {
+                let Some((program, last, desc)) = names.get(&set.pmid()) else { continue };
+                for value in set.values(desc.value_type) {
+                    let Ok((id, Value::U64(number))) = value else {
+                        self.complain(format!("{program}.{last} is {value:?} at {at}"));
+                        continue;
+                    };
+                    let history = desc.indom.and_then(|indom| metadata.indom_history(indom));
+                    let name = history.zip(id).and_then(|(history, id)| {
+                        history.name_at(id, timestamp).map(str::to_owned)
+                    });
+                    values.entry(program).or_default().push((last.clone(), name, number));
+                }
+            }
+            if !values.contains_key(STEADY) {
+                let metrics: Vec<_> = record.value_sets().map(|set| set.pmid()).collect();
+                self.lacking = format!("at {at} in {}: {metrics:.200?}", base.display());
+            }
+            self.take(at, values.remove(STEADY), &values.remove(RETURNING).unwrap_or_default());
+        }
+    }
+
+    /// Takes a record of all programs.
+    fn take(&mut self, at: u64, steady: Option<Values>, returning: &Values) {
+        self.judge_pending(at);
+        match steady {
+            Some(values) => {
+                if let Some((last, without)) = self.last {
+                    self.gap = self.gap.max(at.saturating_sub(last));
+                    self.without += without;
+                }
+                self.last = Some((at, 0));
+                self.steady += 1;
+                self.pending = Some((at, values));
+            }
+            // Before it is harvested for the first time, none is missing.
+            None => self.last = self.last.map(|(last, without)| (last, without + 1)),
+        }
+        self.returned += u64::from(!returning.is_empty());
+        for (metric, instance, value) in returning {
+            let is_known = metric == "constant" && [0, CONSTANT].contains(value);
+            let is_own = self.lives.returning.iter().any(|(born, end)| {
+                let is_name = match instance {
+                    Some(name) => metric == "by" && INSTANCES.contains(&name.as_str()),
+                    None => metric == "now",
+                };
+                is_name && born <= value && value <= end
+            });
+            if !is_known && !is_own {
+                self.complain(format!("mmv.{RETURNING}.{metric}[{instance:?}] = {value} at {at}"));
+            }
+        }
+    }
+
+    fn judge_pending(&mut self, next: u64) {
+        let Some((at, values)) = self.pending.take() else { return };
+        let mut seen = Vec::new();
+        for (metric, instance, value) in &values {
+            seen.push(instance.as_ref().map_or(metric.clone(), |name| format!("{metric}[{name}]")));
+            if metric == "constant" && *value == CONSTANT {
+                continue;
+            }
+            let until = self.late.get(value).copied().unwrap_or(value + STANDS);
+            let is_true = metric != "constant" && value * 1000 <= next && at / 1000 <= until;
+            if !is_true {
+                self.complain(format!("mmv.{STEADY}.{metric} = {value} at {at}, next {next}"));
+            }
+        }
+        seen.sort();
+        let mut expected = vec!["constant".to_owned(), "now".to_owned()];
+        expected.extend(INSTANCES.map(|name| format!("by[{name}]")));
+        expected.sort();
+        if seen != expected {
+            self.complain(format!("{seen:?} in place of {expected:?} at {at}"));
+        }
+    }
+
+    /// All that is wrong.
+    pub(super) fn finish(mut self) -> Vec<String> {
+        let end = self.lives.steady.1 * 1000;
+        self.judge_pending(end);
+        let (steady, without, gap) = (self.steady, self.without, self.gap / 1_000_000);
+        let returned = self.returned;
+        println!(
+            "{steady} records with the steady program, {without} without, the longest gap {gap} \
+             ms; {returned} with the one that returns"
+        );
+        if without > 0 {
+            let mut last = std::mem::take(&mut self.lacking);
+            last.truncate(300);
+            self.complain(format!("{without} records lack mmv.{STEADY}; the last {last}"));
+        }
+        if steady < 100 || returned < 10 {
+            self.complain(format!("only {steady} and {returned} records have the programs"));
+        }
+        for (name, pmids) in std::mem::take(&mut self.pmids) {
+            if pmids.len() > 1 {
+                self.complain(format!("{name} has several numbers: {pmids:?}"));
+            }
+        }
+        self.complaints
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn verdict() -> Verdict {
+        let lives = Lives {
+            steady: (0, 100 * SECOND),
+            returning: vec![(10 * SECOND, 20 * SECOND)],
+            late: vec![(50 * SECOND, 51 * SECOND)],
+        };
+        Verdict::new(lives)
+    }
+
+    fn values(value: u64) -> Values {
+        let mut values = vec![("now".to_owned(), None, value)];
+        values.extend(INSTANCES.map(|name| ("by".to_owned(), Some(name.to_owned()), value)));
+        values.push(("constant".to_owned(), None, CONSTANT));
+        values
+    }
+
+    /// What is wrong if the program has these values at these times, besides too few.
+    fn complaints(records: &[(u64, Option<Values>)], returning: &Values) -> Vec<String> {
+        let mut verdict = verdict();
+        for (at, values) in records {
+            verdict.take(at * 1000, values.clone(), returning);
+        }
+        let all = verdict.finish().into_iter();
+        all.filter(|line| !line.starts_with("only ")).collect()
+    }
+
+    #[test]
+    fn true_values_are_no_reason_to_complain() {
+        let records = [30, 31, 32].map(|s| (s * SECOND, Some(values(s * SECOND - 1000))));
+        assert_eq!(complaints(&records, &values(15 * SECOND)), [""; 0]);
+        let late = [(50 * SECOND + STANDS + 5, Some(values(50 * SECOND)))];
+        assert_eq!(complaints(&late, &Values::new()), [""; 0], "by the journal");
+    }
+
+    #[test]
+    fn what_is_lost_replaced_or_renamed_is_found() {
+        let good = |second: u64| (second * SECOND, Some(values(second * SECOND)));
+        let one = |records: &[(u64, Option<Values>)]| {
+            let complaints = complaints(records, &Values::new());
+            assert_eq!(complaints.len(), 1, "{complaints:?}");
+        };
+        one(&[good(30), (31 * SECOND, None), good(32)]);
+        let mut replaced = values(30 * SECOND);
+        replaced[0].2 = 666;
+        one(&[(30 * SECOND, Some(replaced)), good(31)]);
+        let mut renamed = values(30 * SECOND);
+        renamed[1].1 = Some("mauve".to_owned());
+        one(&[(30 * SECOND, Some(renamed)), good(31)]);
+        one(&[(30 * SECOND, Some(values(30 * SECOND)[1..].to_vec())), good(31)]);
+        assert_eq!(complaints(&[good(30)], &values(25 * SECOND)).len(), 4, "after its end");
+    }
+}

@@ -1,0 +1,125 @@
+//! The agent from outside while it runs: its memory, and its ticks by its status.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::agent::Agent;
+use crate::harness::binaries;
+
+/// The ticks of a run.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "printed for people")]
+pub(super) struct Ticks {
+    /// How many fit into the time.
+    pub(super) all: u64,
+    /// Skipped, because an earlier one took too long.
+    missed: u64,
+    /// Begun more than a tenth of the interval late.
+    late: u64,
+    /// The latest, in seconds.
+    max: f64,
+    /// How long the agent needed for an answer about its status at most.
+    slowest_answer: Duration,
+    /// How often it had none.
+    unanswered: u64,
+}
+
+impl Ticks {
+    pub(super) fn missed_share(&self) -> f64 {
+        self.missed as f64 / self.all.max(1) as f64
+    }
+}
+
+/// Watches one agent.
+#[derive(Debug)]
+pub(super) struct Watch {
+    archives: PathBuf,
+    begun: Instant,
+    before: Value,
+    last: Value,
+    asked: Instant,
+    memory: u64,
+    slowest: Duration,
+    unanswered: u64,
+}
+
+/// How often the agent is asked for its status.
+const EVERY: Duration = Duration::from_secs(2);
+
+impl Watch {
+    pub(super) fn begin(agent: &Agent, archives: &Path) -> Self {
+        let before = status(archives).expect("the status of an agent without attackers");
+        Self {
+            archives: archives.to_owned(),
+            begun: Instant::now(),
+            last: before.clone(),
+            before,
+            asked: Instant::now(),
+            memory: memory(agent),
+            slowest: Duration::ZERO,
+            unanswered: 0,
+        }
+    }
+
+    pub(super) fn look(&mut self, agent: &Agent) {
+        self.memory = self.memory.max(memory(agent));
+        if self.asked.elapsed() > EVERY {
+            self.ask();
+        }
+    }
+
+    fn ask(&mut self) {
+        self.asked = Instant::now();
+        match status(&self.archives) {
+            Some(found) => {
+                self.last = found;
+                self.slowest = self.slowest.max(self.asked.elapsed());
+            }
+            None => self.unanswered += 1,
+        }
+    }
+
+    /// The ticks, and the most memory in KiB, that of mapped files included.
+    pub(super) fn finish(mut self, agent: &Agent, interval: Duration) -> (Ticks, u64) {
+        self.look(agent);
+        let span = self.begun.elapsed();
+        self.ask();
+        let number = |status: &Value, key: &str| status[key].as_u64().unwrap_or(0);
+        let grown = |key| number(&self.last, key).saturating_sub(number(&self.before, key));
+        let ticks = Ticks {
+            all: (span.as_nanos() / interval.as_nanos()) as u64,
+            missed: grown("missed"),
+            late: grown("late"),
+            max: self.last["lateness"]["max"].as_f64().unwrap_or(0.0),
+            slowest_answer: self.slowest,
+            unanswered: self.unanswered,
+        };
+        (ticks, self.memory.max(high_water(agent)))
+    }
+}
+
+/// The status of the agent, as root sees it.
+fn status(archives: &Path) -> Option<Value> {
+    let mut command = Command::new(binaries::mmv_agent());
+    command.arg("status").arg("--archive-dir").arg(archives).arg("--json");
+    serde_json::from_slice(&command.output().expect("run mmv-agent").stdout).ok()
+}
+
+fn memory(agent: &Agent) -> u64 {
+    field(agent, "VmRSS:")
+}
+
+fn high_water(agent: &Agent) -> u64 {
+    field(agent, "VmHWM:")
+}
+
+/// A number of `/proc/PID/status` in KiB, see proc(5).
+fn field(agent: &Agent, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
