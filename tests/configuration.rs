@@ -199,7 +199,8 @@ fn on_sighup_events_go_on_as_they_began() {
         let text =
             |events| format!("interval = \"20ms\"\nown-metrics = false\nevents = {events}\n");
         let file = config(&scratch, &text(before));
-        let mut agent = Agent::start_configured(&scratch, &file);
+        let agent = Agent::start_configured_on_disk_to_fill(&scratch, &file);
+        let Some(mut agent) = agent else { return };
         agent.wait_for("a sample", |base| archive_facts::so_far(base).is_some());
         config(&scratch, &text(later));
         reload(&agent, 1);
@@ -207,7 +208,7 @@ fn on_sighup_events_go_on_as_they_began() {
         assert!(agent.log().contains(line), "{}", agent.log());
         // The sampler has the events about files, and the writer that of a loss.
         agent.limit_files(agent.data_bytes());
-        wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+        wait::until_true("the disk to be full", || agent.log().contains("cannot write"));
         scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "late");
         wait::until_true("the file to be seen", || agent.log().contains("file=late"));
         agent.lift_limit();

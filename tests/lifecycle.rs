@@ -196,8 +196,10 @@ fn a_full_disk_costs_samples_and_one_mark() {
     scratch.install_bytes(&image(9, 1, &metrics), "app");
     // Room for the metadata and some records; after them for marks, but not for
     // another record.
-    let mut agent = Agent::start_limited(&scratch, LABEL + 20 * RECORD + 4 * 24);
-    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    let room = LABEL + 20 * RECORD + 4 * 24;
+    let agent = Agent::start_on_full_disk(&scratch, room, &["--interval", "50ms"]);
+    let Some(mut agent) = agent else { return };
+    wait::until_true("the disk to be full", || agent.log().contains("cannot write"));
     // Each of these is noticed in a later sample than the one before.
     for late in ["second", "third"] {
         scratch.install_bytes(&image(10, 1, &[("steady", 8)]), late);

@@ -363,8 +363,9 @@ fn a_gap_is_an_event_with_its_beginning() {
 fn lost_records_are_an_event_once_writing_works_again() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
-    let mut agent = Agent::start_limited_with(&scratch, 6_000, &WITH_EVENTS);
-    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    let agent = Agent::start_on_full_disk(&scratch, 6_000, &WITH_EVENTS);
+    let Some(mut agent) = agent else { return };
+    wait::until_true("the disk to be full", || agent.log().contains("cannot write"));
     let path = scratch.install_bytes(&image(10, 1, &[("errors", 3)]), "meanwhile");
     wait::until_true("the file to be seen", || agent.log().contains("file=meanwhile"));
     remove(&path);

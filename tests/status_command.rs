@@ -83,8 +83,9 @@ fn status_reports_files_groups_losses_and_the_archive() {
 fn status_reports_why_an_agent_cannot_write() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
-    let agent = Agent::start_limited(&scratch, 3_000);
-    wait::until_true("the limit to be met", || agent.log().contains("cannot write"));
+    let agent = Agent::start_on_full_disk(&scratch, 3_000, &["--interval", "50ms"]);
+    let Some(agent) = agent else { return };
+    wait::until_true("the disk to be full", || agent.log().contains("cannot write"));
     wait::until_true("the exit status of an error", || {
         run_status(&scratch, &[]).status.code() == Some(1)
     });

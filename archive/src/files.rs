@@ -24,3 +24,7 @@ pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};
 pub(crate) use scanner::{Damage, Scanned, Scanner};
+
+/// As many bytes of a compressed file may follow the last record without one of them being
+/// the start of a record: more than a crash leaves as a hole in a volume.
+const MAX_DAMAGE: u64 = 32 << 20;

@@ -7,7 +7,7 @@
 //!
 //! | text | function |
 //! |---|---|
-//! | a name or a value | [`line`], [`bytes`] |
+//! | a name or a value | [`line()`], [`bytes`] |
 //! | a file's name | [`path`] |
 //! | output of many lines, as a last check | [`lines`] |
 //! | JSON | [`json`] |
@@ -50,7 +50,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     replace(text, |_, _| false, push_bytes)
 }
 
-/// Bytes in one line: UTF-8 as [`line`] has it, every other byte as `\xHH`, and a
+/// Bytes in one line: UTF-8 as [`line()`] has it, every other byte as `\xHH`, and a
 /// backslash that would read as such a byte as `\x5c`.
 ///
 /// ```
@@ -71,7 +71,7 @@ pub fn path(path: &Path) -> Cow<'_, str> {
     bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Lines of text: as [`line`] and [`bytes`], but line feeds, also after a carriage return,
+/// Lines of text: as [`line()`] and [`bytes`], but line feeds, also after a carriage return,
 /// and tabs stay.
 ///
 /// ```

@@ -5,37 +5,20 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
-use crate::harness::capi;
 use crate::harness::facts::{Facts, Stamp, number};
 use crate::harness::mmv_file::{image, set};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
-use crate::harness::skip::skip;
+use crate::harness::shim;
 use crate::harness::wait;
 
 const HOUR: i64 = 3600;
-
-/// The library, compiled once a run; `None`, in the open, without a C compiler.
-pub(super) fn shim() -> Option<&'static Path> {
-    static SHIM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compiled = || {
-        Command::new("cc").arg("--version").output().ok()?;
-        let source = binaries::workspace().join("tests/failures/shim.c");
-        Some(capi::compile(Command::new("cc"), &source, &["-shared", "-fPIC"]))
-    };
-    let shim = SHIM.get_or_init(compiled).as_deref();
-    if shim.is_none() {
-        skip("no C compiler");
-    }
-    shim
-}
 
 /// A clock that begins at noon, UTC, so that no test meets midnight.
 struct Clock {
@@ -129,7 +112,7 @@ fn marks(facts: &Facts) -> usize {
 
 #[test]
 fn a_clock_set_back_twice_begins_two_directories_and_loses_no_sample() {
-    let Some(shim) = shim() else { return };
+    let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let mut clock = Clock::new(&scratch);
@@ -156,7 +139,7 @@ fn a_clock_set_back_twice_begins_two_directories_and_loses_no_sample() {
 
 #[test]
 fn a_clock_set_forward_is_a_mark_in_the_same_archive() {
-    let Some(shim) = shim() else { return };
+    let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let mut clock = Clock::new(&scratch);
@@ -175,7 +158,7 @@ fn a_clock_set_forward_is_a_mark_in_the_same_archive() {
 
 #[test]
 fn an_agent_started_before_its_newest_archive_ends_begins_a_directory() {
-    let Some(shim) = shim() else { return };
+    let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let mut clock = Clock::new(&scratch);
@@ -192,7 +175,7 @@ fn an_agent_started_before_its_newest_archive_ends_begins_a_directory() {
 
 #[test]
 fn a_disk_that_stalls_costs_no_tick_and_what_is_dropped_is_counted_and_marked_once() {
-    let Some(shim) = shim() else { return };
+    let Some(shim) = shim::library() else { return };
     let scratch = Scratch::new();
     let path = scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let config = scratch.path().join("agent.toml");

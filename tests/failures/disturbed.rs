@@ -114,7 +114,7 @@ fn a_limit_on_the_size_of_files_begins_further_volumes_and_loses_nothing() {
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let limit = 6 << 10;
     let options = ["--interval", "1ms", "--duration", "4s"];
-    let mut agent = Agent::start_limited_with(&scratch, limit, &options);
+    let mut agent = Agent::start_limited(&scratch, limit, &options);
     agent.ended();
     assert_eq!(agent.counted("lost"), 0, "{}", agent.log());
     let mut records = 0;

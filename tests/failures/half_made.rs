@@ -8,13 +8,13 @@ use std::process::{Command, ExitStatus, Output};
 
 use nix::sys::signal::Signal;
 
-use super::clock_and_disk;
 use super::wait_for_samples;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::shim;
 
 const METRIC: &str = "mmv.app.requests";
 /// Archives of some milliseconds have no value at a whole second.
@@ -121,15 +121,15 @@ fn archives_that_were_being_made_are_passed_by_and_removed_at_the_next_start() {
 /// Runs an agent for some samples, which ends by itself or before a step.
 fn run(scratch: &Scratch, step: Option<u64>) -> ExitStatus {
     let mut command = Command::new(binaries::mmv_agent());
-    if let (Some(step), Some(shim)) = (step, clock_and_disk::shim()) {
+    if let (Some(step), Some(shim)) = (step, shim::library()) {
         command.env("LD_PRELOAD", shim).env("SHIM_KILL", step.to_string());
     }
-    Agent::spawn(command, scratch, &["--interval", "5ms", "--samples", "2"]).gone()
+    Agent::spawn(command, scratch, &["--interval", "5ms", "--samples", "5"]).gone()
 }
 
 #[test]
 fn an_agent_killed_before_any_step_of_making_an_archive_leaves_a_directory_that_is_read() {
-    if clock_and_disk::shim().is_none() {
+    if shim::library().is_none() {
         return;
     }
     let scratch = Scratch::new();

@@ -14,13 +14,14 @@ use pcp_archive::Compression;
 use pcp_archive::check::{Severity, check};
 use pcp_archive::compress::{Effort, compress_volume};
 
-use super::{clock_and_disk, wait_for_samples};
+use super::wait_for_samples;
 use crate::compliance;
 use crate::harness::agent::{Agent, find_bases};
 use crate::harness::binaries;
 use crate::harness::mmv_file::{image, remove};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::shim;
 use crate::harness::wait;
 
 /// A member of an archive.
@@ -72,7 +73,7 @@ fn disorder() -> Scratch {
 /// Runs an agent that has nothing to log and soon ends, by itself or before a step.
 fn start(scratch: &Scratch, step: Option<u64>) -> ExitStatus {
     let mut command = Command::new(binaries::mmv_agent());
-    if let (Some(step), Some(shim)) = (step, clock_and_disk::shim()) {
+    if let (Some(step), Some(shim)) = (step, shim::library()) {
         command.env("LD_PRELOAD", shim).env("SHIM_KILL", step.to_string());
     }
     let config = scratch.path().join("agent.toml");
@@ -128,7 +129,7 @@ fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
 
 #[test]
 fn an_agent_killed_before_any_step_of_its_start_leaves_what_the_next_one_puts_in_order() {
-    if clock_and_disk::shim().is_none() {
+    if shim::library().is_none() {
         return;
     }
     let disorder = disorder();

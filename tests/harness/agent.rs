@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 
 use super::binaries;
 use super::scratch::Scratch;
+use super::shim;
 use super::wait;
 
 /// How often the agents of the tests sample.
@@ -41,22 +42,47 @@ impl Agent {
     /// Starts one that follows a configuration file, also in its events and own
     /// metrics.
     pub(crate) fn start_configured(scratch: &Scratch, config: &Path) -> Self {
+        Self::spawn_configured(Command::new(binaries::mmv_agent()), scratch, config)
+    }
+
+    /// The same for an agent to whom [`limit_files`](Self::limit_files) is a full disk.
+    pub(crate) fn start_configured_on_disk_to_fill(
+        scratch: &Scratch,
+        config: &Path,
+    ) -> Option<Self> {
+        let command = Self::with_disk_to_fill(Command::new(binaries::mmv_agent()))?;
+        Some(Self::spawn_configured(command, scratch, config))
+    }
+
+    fn spawn_configured(command: Command, scratch: &Scratch, config: &Path) -> Self {
         let config = config.to_str().expect("a UTF-8 path");
-        let command = Command::new(binaries::mmv_agent());
         Self::spawn_unchanged(command, scratch, &["--config", config])
     }
 
-    /// Starts one whose files may not grow beyond `bytes`, as on a full disk;
-    /// [`lift_limit`](Self::lift_limit) makes room.
-    pub(crate) fn start_limited(scratch: &Scratch, bytes: u64) -> Self {
-        Self::start_limited_with(scratch, bytes, &["--interval", INTERVAL])
-    }
-
-    /// The same with options as given.
-    pub(crate) fn start_limited_with(scratch: &Scratch, bytes: u64, options: &[&str]) -> Self {
+    /// Starts one whose files may not grow beyond `bytes`.
+    pub(crate) fn start_limited(scratch: &Scratch, bytes: u64, options: &[&str]) -> Self {
         let mut command = Command::new("prlimit");
         command.arg(format!("--fsize={bytes}:")).arg(binaries::mmv_agent());
         Self::spawn(command, scratch, options)
+    }
+
+    /// Starts one whose disk is full when a file has this many bytes;
+    /// [`lift_limit`](Self::lift_limit) makes room. `None`, with a message, where that
+    /// cannot be had.
+    pub(crate) fn start_on_full_disk(
+        scratch: &Scratch,
+        bytes: u64,
+        options: &[&str],
+    ) -> Option<Self> {
+        let mut command = Self::with_disk_to_fill(Command::new("prlimit"))?;
+        command.arg(format!("--fsize={bytes}:")).arg(binaries::mmv_agent());
+        Some(Self::spawn(command, scratch, options))
+    }
+
+    /// For an agent to whom [`limit_files`](Self::limit_files) is a full disk.
+    fn with_disk_to_fill(mut command: Command) -> Option<Command> {
+        command.env("LD_PRELOAD", shim::library()?).env("SHIM_FULL", "1");
+        Some(command)
     }
 
     /// Keeps the files of a running agent from growing beyond `bytes`.

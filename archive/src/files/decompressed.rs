@@ -1,9 +1,9 @@
 //! Random access to a compressed file, within bounded memory.
 //!
 //! Files that list their blocks are read block by block (`blocks.rs`). Others can only
-//! be decoded from the start of a stream. Such a file is therefore decoded forwards as far as needed, and the last [`KEPT`] bytes
-//! stay in memory. Bytes before them are decoded again, from the nearest start
-//! of a stream. Hence
+//! be decoded from the start of a stream. Such a file is therefore decoded forwards as
+//! far as needed, and the last [`KEPT`] bytes stay in memory. Bytes before them are
+//! decoded again, from the nearest start of a stream. Hence
 //!
 //! | access | cost |
 //! |---|---|
@@ -24,6 +24,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
+use super::MAX_DAMAGE;
 use crate::Compression;
 use decoder::{Decoder, Input};
 use frames::Frames;
@@ -40,9 +41,6 @@ const STEP: usize = 256 << 10;
 const MAX_RATIO: u64 = 1024;
 /// The same of an index, whose entries are no framed records.
 const MAX_INDEX_RATIO: u64 = 64;
-/// As many bytes may follow the last record without one of them being the start of a
-/// record: more than a crash leaves as a hole in a volume.
-pub(super) const MAX_DAMAGE: u64 = 32 << 20;
 /// An index that decompresses to more than that.
 const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// A file may decompress to this however small it is.

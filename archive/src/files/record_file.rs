@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
+use super::MAX_DAMAGE;
 #[cfg(feature = "compression")]
 use super::blocks::{BlockFile, BlockTable};
 #[cfg(feature = "compression")]
-use super::decompressed::{Decompressed, MAX_DAMAGE};
+use super::decompressed::Decompressed;
 use crate::format::{Role, archive_label, frame};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
 
@@ -149,12 +150,7 @@ impl RecordFile {
     /// Up to where damage that begins at `offset` is looked at: a small compressed file can
     /// expand to gigabytes that are no records.
     pub(crate) const fn most_damage(&self, offset: u64) -> u64 {
-        #[cfg(feature = "compression")]
-        if self.is_compressed() {
-            return offset.saturating_add(MAX_DAMAGE);
-        }
-        let _ = offset;
-        u64::MAX
+        if self.is_compressed() { offset.saturating_add(MAX_DAMAGE) } else { u64::MAX }
     }
 
     /// Whether several readers may start anywhere in the file, each at its own place.

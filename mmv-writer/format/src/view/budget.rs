@@ -18,7 +18,7 @@ const CHUNK: usize = 1 << 16;
 const BLOCK: usize = 1 << 12;
 /// A block of zeros.
 const ZEROS: [u8; BLOCK] = [0; BLOCK];
-/// Below this size a piece is read whole, without a question about holes.
+/// Below this size a piece is read whole, without a question about holes or memory.
 const SMALL: u64 = 1 << 20;
 /// How much memory must be left whenever another part of this size is used up.
 const STEP: u64 = 16 << 20;
@@ -104,13 +104,13 @@ pub(super) struct Budget<'a, S: Source + ?Sized> {
     pub(super) file_len: u64,
     limit: u64,
     pub(super) cost: Cost,
-    /// Up to which use of memory there was more.
+    /// Up to which use of memory there was more. Small files are read without the question.
     assured: u64,
 }
 
 impl<'a, S: Source + ?Sized> Budget<'a, S> {
     pub(super) fn new(source: &'a S, file_len: u64, limits: Limits) -> Self {
-        Self { source, file_len, limit: limits.bytes, cost: Cost::default(), assured: 0 }
+        Self { source, file_len, limit: limits.bytes, cost: Cost::default(), assured: SMALL }
     }
 
     /// Whether `bytes` bytes at `offset` are inside the file.

@@ -1,14 +1,16 @@
 /*
  * What a test puts under the agent with LD_PRELOAD: a clock that can be set, a disk
- * that can be stopped, and an end at any step.
+ * that can be stopped or filled, and an end at any step.
  *
  * SHIM_CLOCK  a file with a number of nanoseconds, 8 bytes in the host's order,
  *             that CLOCK_REALTIME is off by
  * SHIM_STALL  while there is a file of that name, writes to files wait
+ * SHIM_FULL   set: a limit on the size of files (setrlimit(2)) is the end of the disk
  * SHIM_KILL   a number n: instead of changing anything in the file system for the
  *             nth time, the process kills itself
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,6 +27,7 @@
 
 static volatile int64_t *offset;
 static const char *stall;
+static int is_limit_full;
 static atomic_long steps_left;
 
 __attribute__((constructor)) static void prepare(void)
@@ -33,6 +36,7 @@ __attribute__((constructor)) static void prepare(void)
     int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
 
     stall = getenv("SHIM_STALL");
+    is_limit_full = getenv("SHIM_FULL") != NULL;
     if (getenv("SHIM_KILL"))
         steps_left = atol(getenv("SHIM_KILL"));
     if (file < 0)
@@ -79,16 +83,23 @@ static void before_write(int file)
     step();
 }
 
+static ssize_t after_write(ssize_t result)
+{
+    if (result < 0 && errno == EFBIG && is_limit_full)
+        errno = ENOSPC;
+    return result;
+}
+
 ssize_t write(int file, const void *bytes, size_t count)
 {
     before_write(file);
-    return syscall(SYS_write, file, bytes, count);
+    return after_write(syscall(SYS_write, file, bytes, count));
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)
 {
     before_write(file);
-    return syscall(SYS_pwrite64, file, bytes, count, at);
+    return after_write(syscall(SYS_pwrite64, file, bytes, count, at));
 }
 
 int open64(const char *name, int flags, ...)
