@@ -63,7 +63,7 @@ impl Runs {
         let config = scratch.path().join("agent.toml");
         let text = format!(
             "interval = \"{}ms\"\nsync = \"1s\"\n\
-             [rotation]\nvolume-size = \"1MB\"\n\
+             [rotation]\nvolume-size = \"256KB\"\n\
              [retention]\nage = \"none\"\nsize = \"none\"\nfree = \"none\"\n\
              [compression]\nafter = \"1s\"\n",
             interval.as_millis()

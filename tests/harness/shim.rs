@@ -1,0 +1,22 @@
+//! A library that tests put under the agent with `LD_PRELOAD`; `shim.c` says what it can do.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::{binaries, capi, skip};
+
+/// The library, compiled once a run; `None`, with a message, without a C compiler.
+pub(crate) fn library() -> Option<&'static Path> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compiled = || {
+        Command::new("cc").arg("--version").output().ok()?;
+        let source = binaries::workspace().join("tests/harness/shim.c");
+        Some(capi::compile(Command::new("cc"), &source, &["-shared", "-fPIC"]))
+    };
+    let library = LIBRARY.get_or_init(compiled).as_deref();
+    if library.is_none() {
+        skip::skip("no C compiler");
+    }
+    library
+}
