@@ -93,6 +93,8 @@ mod packages;
 mod pmdammv_serving;
 mod pmproxy_discovery;
 mod producers;
+mod programs_without_prefix;
+
 mod quantiles;
 mod questions;
 mod record_command;

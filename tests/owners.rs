@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::facts::number;
-use crate::harness::mmv_file::{image, patched};
+use crate::harness::mmv_file::{image, without_prefix};
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
@@ -24,10 +24,6 @@ use crate::self_monitoring::types;
 const VICTIM: u32 = 4_001;
 /// The attacker.
 const ATTACKER: u32 = 4_002;
-/// Where the header has its flags.
-const FLAGS_AT: usize = 28;
-/// The flag for names without that of the file.
-const NO_PREFIX: u32 = 1;
 /// The values of the honest program.
 const TRUE: u64 = 7;
 /// Those of the attacker.
@@ -41,10 +37,6 @@ fn put(scratch: &Scratch, name: &str, owner: u32, bytes: &[u8]) {
     fs::write(&hidden, bytes).expect("write an MMV file");
     chown(&hidden, Some(owner), None).expect("give a file away");
     fs::rename(&hidden, scratch.mmv_dir().join(name)).expect("rename an MMV file");
-}
-
-fn without_prefix(image: &[u8]) -> Vec<u8> {
-    patched(image, FLAGS_AT, &NO_PREFIX.to_ne_bytes())
 }
 
 fn is_root() -> bool {

@@ -89,7 +89,7 @@ fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
         let span = |source: &Source<'_>| source.start()..=source.end();
         let read = source.map(|source| {
             for_each_event(source, span(&source), |event| {
-                count += usize::from(event.is_of("mmv.web.latency") && event.kind == "vanished");
+                count += usize::from(event.file == Some("web") && event.kind == "vanished");
             })
         });
         read.map_or(0, |read| read.map_or(0, |()| count))

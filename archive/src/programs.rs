@@ -13,12 +13,15 @@
 //! | `vanished`, `removed`, `quarantined`, `waiting` | values are no longer logged |
 //!
 //! A program is known by the name of its file: `mmv.FILE.` begins the names of its
-//! metrics. Of metrics of files with the NOPREFIX flag nothing is known.
+//! metrics. Names of metrics of files with the NOPREFIX flag do not have it: events about
+//! such a file have the cluster of its metrics, unless another file has metrics in it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use self::items::{EVENTS, FILE, KIND, PID, REASON};
+use hashbrown::HashMap;
+
+use self::items::{CLUSTER, EVENTS, FILE, KIND, PID, REASON};
 use crate::event::EventArray;
 use crate::scan::{Column, Columns, Selection};
 use crate::{Pmid, Result, Source, Timestamp, Value};
@@ -26,7 +29,7 @@ use crate::{Pmid, Result, Source, Timestamp, Value};
 /// The domain of metrics of MMV files.
 pub const DOMAIN: u32 = 70;
 /// The cluster of the agent's own metrics.
-const CLUSTER: u32 = 0;
+const OWN_CLUSTER: u32 = 0;
 
 /// The items of `mmv.agent.events` and of its parameters, in the agent's own cluster.
 pub mod items {
@@ -46,6 +49,9 @@ pub mod items {
     pub const RECORDS: u32 = 1007;
     /// `mmv.agent.event.since`, a string: from when on they are missing, in UTC.
     pub const SINCE: u32 = 1008;
+    /// `mmv.agent.event.cluster`, a `u32`: the cluster that only metrics of the file have,
+    /// whose names do not begin with the file's.
+    pub const CLUSTER: u32 = 1009;
 }
 
 /// The resolution of times in event arrays.
@@ -60,6 +66,8 @@ pub struct ProgramEvent<'a> {
     pub kind: &'a str,
     /// The name of the file to which it happened; `None` for events of the agent.
     pub file: Option<&'a str>,
+    /// The cluster of the file's metrics, if their names do not begin with its name.
+    pub cluster: Option<u32>,
     /// The process of the file, or the agent.
     pub pid: Option<u32>,
     /// Why.
@@ -86,7 +94,8 @@ impl<'a> ProgramEvent<'a> {
         let mut is_at_start = false;
         for record in array.records() {
             let at = record.timestamp();
-            let mut event = Self { at, kind: "", file: None, pid: None, reason: None, is_at_start };
+            let (file, cluster, pid, reason) = (None, None, None, None);
+            let mut event = Self { at, kind: "", file, cluster, pid, reason, is_at_start };
             for (pmid, value) in record.parameters() {
                 let text = match value {
                     Value::String(bytes) => std::str::from_utf8(bytes).ok(),
@@ -97,6 +106,7 @@ impl<'a> ProgramEvent<'a> {
                     (Some(FILE), _) => event.file = text,
                     (Some(REASON), _) => event.reason = text,
                     (Some(PID), Value::U32(pid)) => event.pid = Some(pid),
+                    (Some(CLUSTER), Value::U32(cluster)) => event.cluster = Some(cluster),
                     _ => {}
                 }
             }
@@ -108,9 +118,13 @@ impl<'a> ProgramEvent<'a> {
         all
     }
 
-    /// Whether a metric is one of the file's, by its name.
-    pub fn is_of(&self, metric: &str) -> bool {
-        let rest = self.file.and_then(|file| metric.strip_prefix("mmv.")?.strip_prefix(file));
+    /// Whether a metric is one of the file's, by its name and PMID.
+    pub fn is_of(&self, metric: &str, pmid: Pmid) -> bool {
+        let Some(name) = metric.strip_prefix("mmv.") else { return false };
+        if let Some(cluster) = self.cluster {
+            return pmid.domain() == DOMAIN && pmid.cluster() == cluster;
+        }
+        let rest = self.file.and_then(|file| name.strip_prefix(file));
         rest.is_some_and(|rest| rest.starts_with('.'))
     }
 
@@ -128,14 +142,57 @@ impl<'a> ProgramEvent<'a> {
     }
 }
 
+/// What is known of each program, to be found by a metric of it.
+#[derive(Debug)]
+pub(crate) struct ByProgram<T> {
+    /// By the names of files.
+    files: HashMap<String, Vec<T>>,
+    /// By clusters, of files whose names are not part of those of their metrics.
+    clusters: HashMap<u32, Vec<T>>,
+}
+
+impl<T> Default for ByProgram<T> {
+    fn default() -> Self {
+        Self { files: HashMap::new(), clusters: HashMap::new() }
+    }
+}
+
+impl<T: Copy> ByProgram<T> {
+    /// Adds something about the program of an event; nothing if it is one of the agent.
+    pub(crate) fn add(&mut self, event: &ProgramEvent<'_>, item: T) {
+        let list = match (event.cluster, event.file) {
+            (Some(cluster), _) => self.clusters.entry(cluster).or_default(),
+            (None, Some(file)) => self.files.entry_ref(file).or_default(),
+            (None, None) => return,
+        };
+        list.push(item);
+    }
+
+    /// What is known of the program of a metric, as [`ProgramEvent::is_of`].
+    pub(crate) fn of<'s>(&'s self, metric: &'s str, pmid: Pmid) -> impl Iterator<Item = T> + 's {
+        let name = metric.strip_prefix("mmv.").filter(|_| pmid.domain() == DOMAIN);
+        let cluster = name.and_then(|_| self.clusters.get(&pmid.cluster()));
+        let name = name.filter(|_| !self.files.is_empty()).unwrap_or_default();
+        let files = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+        let by_file = files.filter_map(|file| self.files.get(file));
+        cluster.into_iter().chain(by_file).flatten().copied()
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.files.clear();
+        self.clusters.clear();
+    }
+}
+
 /// The item of a metric of the agent's own cluster.
 fn item(pmid: Pmid) -> Option<u32> {
-    (pmid.domain() == DOMAIN && pmid.cluster() == CLUSTER).then(|| pmid.item())
+    (pmid.domain() == DOMAIN && pmid.cluster() == OWN_CLUSTER).then(|| pmid.item())
 }
 
 /// The PMID of the agent's event metric.
 pub fn events_metric() -> Pmid {
-    Pmid::from_raw(DOMAIN << 22 | CLUSTER << 10 | EVENTS)
+    Pmid::from_raw(DOMAIN << 22 | OWN_CLUSTER << 10 | EVENTS)
 }
 
 /// The name of the agent's event metric in an archive that has it.
@@ -178,7 +235,7 @@ mod tests {
     }
 
     fn parameter(item: u32) -> Pmid {
-        Pmid::new(DOMAIN, CLUSTER, item).unwrap()
+        Pmid::new(DOMAIN, OWN_CLUSTER, item).unwrap()
     }
 
     #[test]
@@ -213,9 +270,33 @@ mod tests {
                 boundary.map(|(later, from_zero)| Boundary { at: at(5 + later), from_zero });
             assert_eq!(found.boundary(), boundary, "{kind}");
         }
-        let is_of = |metric| found.first().unwrap().is_of(metric);
+        let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();
+        let is_of = |metric| found.first().unwrap().is_of(metric, pmid);
         assert!(is_of("mmv.shop.orders") && !is_of("mmv.shop2.orders") && !is_of("mmv.shop"));
-        assert!(!found.get(1).unwrap().is_of("mmv..orders"));
+        assert!(!found.get(1).unwrap().is_of("mmv..orders", pmid));
+    }
+
+    #[test]
+    fn an_event_with_a_cluster_is_about_the_metrics_in_it() {
+        let mut builder = EventArrayBuilder::new();
+        builder.record(at(5), EventFlags::POINT).unwrap();
+        builder.parameter(parameter(KIND), Value::String(b"ended")).unwrap();
+        builder.parameter(parameter(FILE), Value::String(b"shop")).unwrap();
+        builder.parameter(parameter(CLUSTER), Value::U32(3)).unwrap();
+        let value = builder.finish();
+        let events = ProgramEvent::all(value.as_value());
+        let event = events.first().unwrap();
+        let mut known = ByProgram::default();
+        known.add(event, 'e');
+        let found = |domain, cluster, metric| {
+            let pmid = Pmid::new(domain, cluster, 1).unwrap();
+            let is_of = event.is_of(metric, pmid);
+            assert_eq!(known.of(metric, pmid).collect::<Vec<_>>(), ['e'][..usize::from(is_of)]);
+            is_of
+        };
+        assert!(found(DOMAIN, 3, "mmv.orders") && found(DOMAIN, 3, "mmv.store.orders"));
+        assert!(!found(DOMAIN, 4, "mmv.orders") && !found(DOMAIN, 4, "mmv.shop.orders"));
+        assert!(!found(60, 3, "mmv.orders") && !found(DOMAIN, 3, "renamed.orders"));
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl<'s> Segment<'s> {
             clock.set(chunk);
             segment.walls.set(chunk);
             for (metric, tallies) in segment.metrics.iter_mut().enumerate() {
-                let walls = segment.walls.of(&tallies.metric.name);
+                let walls = segment.walls.of(&tallies.metric.name, tallies.metric.desc.pmid);
                 tallies.add(chunk, metric, &clock.seconds, &walls, segment.walls.mark);
             }
             segment.walls.pass();

@@ -76,6 +76,17 @@ pub(crate) fn grow(path: &Path, image: &[u8]) {
     file.write_all_at(&image[generations.clone()], generations.start as u64).expect("write both");
 }
 
+/// A copy of an image whose metrics have names without the file's (`MMV_FLAG_NOPREFIX`).
+pub(crate) fn without_prefix(image: &[u8]) -> Vec<u8> {
+    const FLAGS_AT: usize = 28;
+    patched(image, FLAGS_AT, &1_u32.to_ne_bytes())
+}
+
+/// A copy of an image whose first metric has another item.
+pub(crate) fn with_first_item(image: &[u8], item: u32) -> Vec<u8> {
+    patched(image, METRICS_AT + 64, &item.to_ne_bytes())
+}
+
 /// Changes some bytes of a copy of a file's image.
 pub(crate) fn patched(image: &[u8], at: usize, what: &[u8]) -> Vec<u8> {
     let mut bytes = image.to_vec();

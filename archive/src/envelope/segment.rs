@@ -121,7 +121,7 @@ impl Segment {
         let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
         let rows = Rows { grid: plan.grid, timestamps, moments: &moments };
         for (place, (tracks, metric)) in self.metrics.iter_mut().zip(plan.metrics).enumerate() {
-            let own = walls.of(&metric.name);
+            let own = walls.of(&metric.name, metric.desc.pmid);
             tracks.add(plan, chunk, (place, metric), rows, &own);
         }
         for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {

@@ -29,13 +29,11 @@
 
 use std::ops::Range;
 
-use hashbrown::HashMap;
-
 use super::growth::growth;
 use super::resets::falls;
 use super::timeline::{Reach, Timeline};
 use super::{Column, Decrease, Lifetime, Replay, Track, column_value};
-use crate::programs::ProgramEvent;
+use crate::programs::{ByProgram, ProgramEvent};
 use crate::{InstanceId, Semantics, Timestamp, Value, programs};
 
 /// What a time without values in between means.
@@ -50,29 +48,19 @@ pub enum Gaps {
 
 /// The known boundaries of each program: the record, and whether counters began at 0.
 #[derive(Debug, Default)]
-pub(super) struct Programs(HashMap<String, Vec<(u32, bool)>>);
+pub(super) struct Programs(ByProgram<(u32, bool)>);
 
 impl Programs {
     /// Those of the events that were read.
     pub(super) fn of(events: &Column, timeline: &Timeline) -> Self {
-        let mut all: HashMap<String, Vec<(u32, bool)>> = HashMap::new();
+        let mut all = ByProgram::default();
         for (_, value) in events.iter() {
             for event in ProgramEvent::all(value) {
-                let (Some(file), Some(boundary)) = (event.file, event.boundary()) else { continue };
-                let record = timeline.first_from(boundary.at);
-                all.entry_ref(file).or_default().push((record, boundary.from_zero));
+                let Some(boundary) = event.boundary() else { continue };
+                all.add(&event, (timeline.first_from(boundary.at), boundary.from_zero));
             }
         }
         Self(all)
-    }
-
-    /// The boundaries of a metric, by its name.
-    fn boundaries(&self, metric: &str) -> Vec<(u32, bool)> {
-        let Some(rest) = metric.strip_prefix("mmv.").filter(|_| !self.0.is_empty()) else {
-            return Vec::new();
-        };
-        let files = rest.match_indices('.').filter_map(|(dot, _)| rest.get(..dot));
-        files.filter_map(|file| self.0.get(file)).flatten().copied().collect()
     }
 }
 
@@ -100,7 +88,7 @@ impl Runs {
         if metric.desc.pmid.domain() != programs::DOMAIN || !metric.name.starts_with("mmv.") {
             return Self::default();
         }
-        let mut boundaries = programs.boundaries(&metric.name);
+        let mut boundaries: Vec<_> = programs.0.of(&metric.name, metric.desc.pmid).collect();
         boundaries.sort_unstable();
         let known = boundaries.iter().map(|(record, _)| *record);
         let mut known: Vec<u32> = known.chain(timeline.marks().iter().copied()).collect();

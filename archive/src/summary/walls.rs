@@ -1,10 +1,8 @@
 //! What values do not continue over: marks, and boundaries of programs.
 
-use hashbrown::HashMap;
-
-use crate::programs::{ProgramEvent, events_metric};
+use crate::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{Chunk, Column, Selection};
-use crate::{Timestamp, Value};
+use crate::{Pmid, Timestamp};
 
 /// A mark or a boundary: the first row of a chunk after it, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,8 +19,7 @@ pub(crate) struct Walls {
     /// The first mark before the chunk.
     pub(crate) mark: Option<Timestamp>,
     marks: Vec<Wall>,
-    /// By the names of files.
-    boundaries: HashMap<String, Vec<Wall>>,
+    boundaries: ByProgram<Wall>,
 }
 
 impl Walls {
@@ -41,9 +38,11 @@ impl Walls {
         self.boundaries.clear();
         let columns = self.events.map(|place| chunk.columns(place));
         let values = columns.into_iter().flatten().flat_map(Column::iter);
-        for (file, at) in values.flat_map(|(_, value)| boundaries(value)) {
+        for event in values.flat_map(|(_, value)| ProgramEvent::all(value)) {
+            let Some(boundary) = event.boundary() else { continue };
+            let at = boundary.at;
             let row = timestamps.partition_point(|timestamp| *timestamp < at) as u32;
-            self.boundaries.entry(file).or_default().push(Wall { row, at });
+            self.boundaries.add(&event, Wall { row, at });
         }
     }
 
@@ -53,22 +52,15 @@ impl Walls {
     }
 
     /// Those for a metric, in the order of rows.
-    pub(crate) fn of(&self, metric: &str) -> Vec<Wall> {
+    pub(crate) fn of(&self, metric: &str, pmid: Pmid) -> Vec<Wall> {
         let mut walls = self.marks.clone();
-        if let Some(rest) = metric.strip_prefix("mmv.").filter(|_| !self.boundaries.is_empty()) {
-            let files = rest.match_indices('.').filter_map(|(dot, _)| rest.get(..dot));
-            walls.extend(files.filter_map(|file| self.boundaries.get(file)).flatten());
+        let marks = walls.len();
+        walls.extend(self.boundaries.of(metric, pmid));
+        if walls.len() > marks {
             walls.sort_unstable();
         }
         walls
     }
-}
-
-/// The boundaries in a value of the events, with the names of their files.
-fn boundaries(value: Value<'_>) -> Vec<(String, Timestamp)> {
-    let events = ProgramEvent::all(value).into_iter();
-    let boundary = |event: ProgramEvent<'_>| Some((event.file?.to_owned(), event.boundary()?.at));
-    events.filter_map(boundary).collect()
 }
 
 /// The earlier one of two times that are known.

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mmv_format::view::{self, Contents, Refusal};
+use mmv_format::view::{self, Contents, Flags, Refusal};
 use nix::unistd::geteuid;
 use rustix::process::{self, getrlimit};
 
@@ -362,6 +362,8 @@ impl Admission {
             reporter.foreign_indom(name, *indom, reason);
         }
         let pid = source.process().map(|process| process.pid);
+        let prefixed = !contents.header.flags.contains(Flags::NO_PREFIX);
+        reporter.events.set_cluster(name, placement.cluster, prefixed);
         reporter.events.admitted(name, pid, contents.values.len());
         self.producers.extend(producer(&source).map(|process| (source.id, process)));
         let translation = translate(contents, &claim.items, &placement);

@@ -47,6 +47,8 @@ pub(crate) struct EventLog {
     /// The time before.
     before: Timestamp,
     last: BTreeMap<OsString, Last>,
+    /// The cluster of each file's metrics, and whether their names have the file's.
+    clusters: HashMap<OsString, (u32, bool)>,
     events: Events,
     /// A token was taken for the event with the number of missed ones.
     paid: bool,
@@ -66,6 +68,7 @@ impl EventLog {
             timestamp: Timestamp::EPOCH,
             before: Timestamp::EPOCH,
             last: BTreeMap::new(),
+            clusters: HashMap::new(),
             events: Events::default(),
             paid: false,
             counts: [0; Kind::NAMES.len()],
@@ -135,6 +138,19 @@ impl EventLog {
         }
     }
 
+    /// Events about a file have the cluster of its metrics if their names are not
+    /// `prefixed` by the file's: a reader has nothing else to find them.
+    pub(crate) fn set_cluster(&mut self, name: &OsStr, cluster: u32, prefixed: bool) {
+        self.clusters.insert(name.to_owned(), (cluster, prefixed));
+    }
+
+    /// The cluster for events about a file; `None` if other files have metrics in it.
+    fn cluster(&self, name: &OsStr) -> Option<u32> {
+        let (cluster, _) = self.clusters.get(name).filter(|(_, prefixed)| !prefixed)?;
+        let holders = self.clusters.values().filter(|(other, _)| other == cluster);
+        (holders.count() == 1).then_some(*cluster)
+    }
+
     /// A file is harvested from now on, or from now on with other metadata.
     pub(crate) fn admitted(&mut self, name: &OsStr, pid: Option<i32>, values: usize) {
         let before = self.last.insert(name.to_owned(), Last::Harvested);
@@ -165,6 +181,7 @@ impl EventLog {
             self.last.remove(name);
         }
         self.of_file(Kind::Removed, name, |event| event.pid = Some(pid));
+        self.clusters.remove(name);
     }
 
     /// A file is not harvested, for a reason that was not logged yet.
@@ -197,6 +214,7 @@ impl EventLog {
         if self.last.remove(name).is_some() {
             self.of_file(Kind::Vanished, name, |_| ());
         }
+        self.clusters.remove(name);
     }
 
     fn of_file(&mut self, kind: Kind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
@@ -210,6 +228,7 @@ impl EventLog {
         }
         let mut event = Event::new(kind, self.timestamp);
         event.file = Some(name.display().to_string());
+        event.cluster = self.cluster(name);
         fill(&mut event);
         self.events.push(event);
     }

@@ -11,7 +11,9 @@
 //! them: pmlogextract keeps descriptors of what is in records only.
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::programs::items::{EVENTS, FILE, KIND, PID, REASON, RECORDS, SINCE, VALUES};
+use pcp_archive::programs::items::{
+    CLUSTER, EVENTS, FILE, KIND, PID, REASON, RECORDS, SINCE, VALUES,
+};
 use pcp_archive::{EncodeError, MetricDesc, TextKind, TextTarget, Value, ValueSet};
 use pcp_types::printable::is_printable;
 use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
@@ -103,13 +105,16 @@ pub(crate) struct Event {
     pub records: Option<u64>,
     /// The first moment of which something is missing.
     pub since: Option<Timestamp>,
+    /// The cluster of the file's metrics, which readers cannot find by the file's name.
+    pub cluster: Option<u32>,
 }
 
 impl Event {
     /// Something of which no more is known.
     pub(crate) const fn new(kind: Kind, timestamp: Timestamp) -> Self {
-        let (file, reason) = (None, None);
-        Self { timestamp, kind, file, reason, pid: None, values: None, records: None, since: None }
+        let (file, reason, pid, values) = (None, None, None, None);
+        let (records, since, cluster) = (None, None, None);
+        Self { timestamp, kind, file, reason, pid, values, records, since, cluster }
     }
 }
 
@@ -166,22 +171,24 @@ impl Events {
         let mut sets = vec![events];
         if !self.list.is_empty() {
             let empty = |item| ValueSet { pmid: pmid(item), values: Ok(Vec::new()) };
-            sets.extend((KIND..=SINCE).map(empty));
+            sets.extend((KIND..=CLUSTER).map(empty));
         }
         Ok(sets)
     }
 }
 
 fn put(array: &mut EventArrayBuilder, event: &Event) -> Result<(), EncodeError> {
-    let Event { timestamp: _, kind, file, reason, pid, values, records, since } = event;
+    let Event { timestamp: _, kind, file, reason, pid, values, records, since, cluster } = event;
     array.parameter(pmid(KIND), Value::String(kind.name().as_bytes()))?;
     for (item, text) in [(FILE, file), (REASON, reason)] {
         if let Some(text) = text {
             array.parameter(pmid(item), Value::String(printable(text).as_bytes()))?;
         }
     }
-    if let Some(pid) = pid {
-        array.parameter(pmid(PID), Value::U32(pid.cast_unsigned()))?;
+    for (item, number) in [(PID, pid.map(i32::cast_unsigned)), (CLUSTER, *cluster)] {
+        if let Some(number) = number {
+            array.parameter(pmid(item), Value::U32(number))?;
+        }
     }
     for (item, number) in [(VALUES, values), (RECORDS, records)] {
         if let Some(number) = number {
@@ -213,7 +220,7 @@ fn in_utc(timestamp: Timestamp) -> String {
 }
 
 /// Item, name, type and help of each metric.
-const METRICS: [(u32, &str, ValueType, &str); 8] = [
+const METRICS: [(u32, &str, ValueType, &str); 9] = [
     (EVENTS, "mmv.agent.events", ValueType::Event, "what happened to MMV files and samples"),
     (KIND, "mmv.agent.event.type", ValueType::String, "what happened"),
     (FILE, "mmv.agent.event.file", ValueType::String, "the MMV file that it happened to"),
@@ -222,6 +229,12 @@ const METRICS: [(u32, &str, ValueType, &str); 8] = [
     (VALUES, "mmv.agent.event.values", ValueType::U64, "how many values the file has"),
     (RECORDS, "mmv.agent.event.records", ValueType::U64, "how many records are missing"),
     (SINCE, "mmv.agent.event.since", ValueType::String, "from when on they are missing, in UTC"),
+    (
+        CLUSTER,
+        "mmv.agent.event.cluster",
+        ValueType::U32,
+        "the cluster of the file's metrics, where their names are without its name",
+    ),
 ];
 
 /// The names that no metric of a file may have.

@@ -241,7 +241,8 @@ impl<'o> View<'o> {
         for (_, value) in values.flatten() {
             let events = ProgramEvent::all(value).into_iter();
             for event in events.filter(|event| event.boundary().is_some()) {
-                let own = self.columns.iter_mut().filter(|live| event.is_of(&live.column.name));
+                let columns = self.columns.iter_mut();
+                let own = columns.filter(|live| event.is_of(&live.column.name, live.pmid));
                 own.for_each(|live| live.before = None);
                 let from_zero = event.boundary().is_some_and(|boundary| boundary.from_zero);
                 let own = self.histograms.iter_mut().filter(|histogram| histogram.is_of(&event));

@@ -40,7 +40,8 @@ impl Histogram {
 
     /// Whether an event is about its program.
     pub(super) fn is_of(&self, event: &ProgramEvent<'_>) -> bool {
-        self.quantiles.metrics().any(|metric| event.is_of(&metric.name))
+        let Some(part) = self.quantiles.parts().next() else { return false };
+        self.quantiles.metrics().any(|metric| event.is_of(&metric.name, part))
     }
 
     /// No value continues after a mark or an event.

@@ -1,0 +1,83 @@
+//! Programs whose metrics do not have the name of the file (`MMV_FLAG_NOPREFIX`): that they
+//! were away is known by the cluster that an event has.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::agent::Agent;
+use crate::harness::archive_facts;
+use crate::harness::binaries;
+use crate::harness::mmv_file::{image, remove, with_first_item, without_prefix};
+use crate::harness::scratch::Scratch;
+
+fn run(arguments: &[&str], base: &Path) -> String {
+    let mut command = Command::new(binaries::mmv_archive());
+    let output = command.arg(arguments[0]).arg(base).args(&arguments[1..]).output();
+    let output = output.expect("start mmv-archive");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// What the events about each file say of clusters, in their order.
+fn clusters(base: &Path, file: &str) -> Vec<Option<u64>> {
+    let text = run(&["events", "--json"], base);
+    let parameters = text.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        event["parameters"].as_array().cloned().unwrap_or_default()
+    });
+    let of_file = parameters.filter(|all| all.iter().any(|one| one["value"] == file));
+    let cluster = |all: Vec<Value>| {
+        let one = all.into_iter().find(|one| one["metric"] == "mmv.agent.event.cluster");
+        one.and_then(|one| one["value"].as_u64())
+    };
+    of_file.map(cluster).collect()
+}
+
+/// Waits for this many more samples.
+#[track_caller]
+fn wait_for_samples(agent: &Agent, more: usize) {
+    let samples = |base: &Path| {
+        let facts = archive_facts::so_far(base);
+        facts.map_or(0, |facts| facts.records.iter().filter(|r| r.has_samples()).count())
+    };
+    let enough = agent.archives().last().map_or(0, |base| samples(base)) + more;
+    agent.wait_for("more samples", |base| samples(base) >= enough);
+}
+
+#[test]
+fn a_program_that_is_away_has_no_values_unless_others_have_metrics_in_its_cluster() {
+    let scratch = Scratch::new();
+    let install = |name: &str, cluster, generation, metric, item| -> PathBuf {
+        let image = without_prefix(&image(cluster, generation, &[(metric, generation)]));
+        scratch.install_bytes(&with_first_item(&image, item), name)
+    };
+    let shop = install("shop", 9, 3, "orders", 1);
+    let left = install("left", 11, 3, "east", 1);
+    let _right = install("right", 11, 3, "west", 2);
+    let mut agent = Agent::start_with(&scratch, &["--interval", "20ms", "--events", "true"]);
+    wait_for_samples(&agent, 10);
+    remove(&shop);
+    remove(&left);
+    wait_for_samples(&agent, 20);
+    install("shop", 9, 4, "orders", 1);
+    install("left", 11, 4, "east", 1);
+    wait_for_samples(&agent, 10);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    let base = agent.archive();
+    assert_eq!(clusters(&base, "shop"), [Some(9); 3]);
+    // The file "right" was not there yet.
+    assert_eq!(clusters(&base, "left"), [Some(11), None, None]);
+    assert_eq!(clusters(&base, "right"), [None]);
+
+    let metrics = ["mmv.orders", "mmv.east", "mmv.west"];
+    let report = ["report", "--format", "csv", "-t", "20ms"];
+    let table = run(&[&report[..], &metrics].concat(), &base);
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|row| row.split(',').collect()).collect();
+    let missing = |column: usize| rows.iter().filter(|row| row[column].is_empty()).count();
+    assert!(rows.len() >= 30, "{table}");
+    assert!((15..=25).contains(&missing(1)), "{table}");
+    // Whose end it was nothing says.
+    assert_eq!([missing(2), missing(3)], [0, 0], "{table}");
+}
