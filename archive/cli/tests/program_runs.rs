@@ -12,7 +12,7 @@ use std::process::Command;
 use pcp_archive::{
     Instance, InstanceId, MetricDesc, OwnedValue, Semantics, ValueType, WriterOptions,
 };
-use programs::shop;
+use programs::{shop, shop_that_ends};
 
 /// The lines without their first field; none if there are no values.
 fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
@@ -184,6 +184,24 @@ fn records_have_the_quantiles_of_what_was_counted_since_the_one_before() {
     let rows: Vec<Vec<String>> = table.lines().skip(4).map(columns).collect();
     assert_eq!(rows[4], ["-"], "the sum fell: {table}");
     assert_eq!(rows[5], ["9.500"]);
+}
+
+#[test]
+fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them() {
+    let (_directory, base) = shop_that_ends();
+    let follow = |arguments: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        process.arg("follow").arg(&base).args(["-S", "0s", "-Z", "UTC", "-s", "9"]);
+        let output = process.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let last = |line: &str| line.split_whitespace().next_back().unwrap_or("").to_owned();
+        text.lines().skip_while(|line| !line.starts_with("2023")).map(last).collect::<Vec<_>>()
+    };
+    let rates = follow(&["mmv.shop.orders", "-i", "a"]);
+    assert_eq!(rates[..6], ["-", "10.000", "10.000", "10.000", "-", "2.000"]);
+    let quantiles = follow(&["mmv.shop.latency", "--quantile", "1"]);
+    assert_eq!(quantiles[..5], ["-", "4.500", "4.500", "4.500", "6.500"]);
 }
 
 /// The program removes b within its run: its domain is small, so PCP would hold the value.

@@ -51,6 +51,15 @@ fn events(second: i64, kinds: &[(&str, Option<u32>)]) -> Vec<ValueSet> {
 /// | `latency.bucket[6..7]` | | | | | | 1 | 2 | 3 | 4 | 5 |
 /// | `latency.bucket[8..11]` | | | | | | | 1 | 1 | 1 | 1 |
 pub(crate) fn shop(has_events: bool) -> (TempDir, PathBuf) {
+    shop_that(4, "vanished", has_events)
+}
+
+/// The same; the agent notices the end with the last values.
+pub(crate) fn shop_that_ends() -> (TempDir, PathBuf) {
+    shop_that(3, "ended", true)
+}
+
+fn shop_that(end: u64, kind: &str, has_events: bool) -> (TempDir, PathBuf) {
     let (directory, base, mut writer) = archives::begin(SHOP, WriterOptions::default());
     let counter = |item, indom| MetricDesc {
         indom,
@@ -106,7 +115,7 @@ pub(crate) fn shop(has_events: bool) -> (TempDir, PathBuf) {
         let second = 10 * step as i64;
         let kinds: &[(&str, Option<u32>)] = match step {
             0 => &[("started", None), ("appeared", Some(7))],
-            4 => &[("vanished", Some(7))],
+            _ if step == end => &[(kind, Some(7))],
             6 => &[("appeared", Some(8))],
             _ => &[],
         };

@@ -177,6 +177,8 @@ pub(super) struct View<'o> {
     conflicts: HashSet<Pmid>,
     /// The histograms whose quantiles are shown.
     histograms: Vec<Histogram>,
+    /// Events that are boundaries after the records so far, and the time of the last one.
+    late: Vec<(Timestamp, OwnedValue)>,
     /// `None` before the first row.
     table: Option<Table>,
 }
@@ -190,6 +192,7 @@ impl<'o> View<'o> {
             columns: Vec::new(),
             conflicts: HashSet::new(),
             histograms: Vec::new(),
+            late: Vec::new(),
             table: None,
         }
     }
@@ -200,6 +203,7 @@ impl<'o> View<'o> {
         self.columns.clear();
         self.conflicts.clear();
         self.histograms.clear();
+        self.late.clear();
     }
 
     /// Prints the values of the selected metrics; false if the record has none.
@@ -232,22 +236,43 @@ impl<'o> View<'o> {
         Ok(true)
     }
 
-    /// Forgets the values of programs that have ended or begun.
+    /// Forgets the values of programs that have ended or begun. The values that a record has
+    /// of a program that ended with it still belong to the run.
     fn meet_events(&mut self, followed: &Followed<'_>) {
+        let now = followed.record.timestamp();
+        for (since, array) in std::mem::take(&mut self.late) {
+            self.take_events(array.as_value(), Some(since), now);
+        }
         let arrays = followed.record.value_sets().filter(|set| set.pmid() == events_metric());
         let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
         let values = arrays
             .flat_map(|set| set.values(desc.map_or(ValueType::Event, |desc| desc.value_type)));
         for (_, value) in values.flatten() {
-            let events = ProgramEvent::all(value).into_iter();
-            for event in events.filter(|event| event.boundary().is_some()) {
-                let columns = self.columns.iter_mut();
-                let own = columns.filter(|live| event.is_of(&live.column.name, live.pmid));
-                own.for_each(|live| live.before = None);
-                let from_zero = event.boundary().is_some_and(|boundary| boundary.from_zero);
-                let own = self.histograms.iter_mut().filter(|histogram| histogram.is_of(&event));
-                own.for_each(|histogram| histogram.interrupt(from_zero));
+            self.take_events(value, None, now);
+        }
+    }
+
+    /// Those events of an array that are boundaries up to a time, and were none `since`
+    /// another; keeps the array if there are others.
+    fn take_events(&mut self, array: Value<'_>, since: Option<Timestamp>, now: Timestamp) {
+        let mut is_late = false;
+        for event in ProgramEvent::all(array) {
+            let Some(boundary) = event.boundary() else { continue };
+            if boundary.at > now {
+                is_late = true;
+                continue;
             }
+            if since.is_some_and(|since| boundary.at <= since) {
+                continue;
+            }
+            let columns = self.columns.iter_mut();
+            let own = columns.filter(|live| event.is_of(&live.column.name, live.pmid));
+            own.for_each(|live| live.before = None);
+            let own = self.histograms.iter_mut().filter(|histogram| histogram.is_of(&event));
+            own.for_each(|histogram| histogram.interrupt(boundary.from_zero));
+        }
+        if is_late {
+            self.late.push((now, array.to_owned()));
         }
     }
 
