@@ -2,16 +2,22 @@
 //! counted. `MMV_LONG` in the environment asks for the long form, which `ci/long` runs.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, chown};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mmv_writer::{Counter, Label, Registry};
+
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
+use crate::harness::binaries;
 use crate::harness::mmv_file::{image, patched};
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
+use crate::storm::users;
 
 /// Files of other users are in it as well: they have no part in what is counted.
 const HONEST: &str = "honest";
@@ -53,6 +59,15 @@ fn attacked(mut attack: impl FnMut(&Scratch, u64) + Send) {
     let ticks = (run.as_millis() / INTERVAL.as_millis()) as u64;
     let missed = agent.counted("missed");
     assert!(missed <= ticks / 2, "{missed} of {ticks} ticks\n{}", agent.log());
+    let samples = honest_samples(&agent);
+    assert!(
+        samples >= ticks / 2 - ticks / 10,
+        "{samples} samples of {ticks} ticks, {missed} missed"
+    );
+}
+
+/// How many records an agent has written, each of which has the honest program's value.
+fn honest_samples(agent: &Agent) -> u64 {
     let mut samples = 0;
     for base in agent.archives() {
         let facts = archive_facts::of_mmv_archive(&base);
@@ -65,10 +80,7 @@ fn attacked(mut attack: impl FnMut(&Scratch, u64) + Send) {
             samples += 1;
         }
     }
-    assert!(
-        samples >= ticks / 2 - ticks / 10,
-        "{samples} samples of {ticks} ticks, {missed} missed"
-    );
+    samples
 }
 
 /// The bytes of a section's line in the table of contents.
@@ -115,10 +127,121 @@ fn empty_instances_and_their_labels_stop_no_tick() {
     });
 }
 
+/// Gives a file to a user who is neither root nor the honest one, where that is possible.
+fn give_away(path: &Path) {
+    if users::are_possible() {
+        chown(path, Some(users::ATTACKERS[0]), None).expect("set an owner");
+    }
+}
+
+/// A file of many values, as its program leaves it.
+fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
+    let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
+    let registry = registry.build().expect("a registry");
+    let names: Vec<String> = (0..instances).map(|number| format!("instance {number}")).collect();
+    let domain = registry.indom("many").names(names.iter().map(String::as_str));
+    let domain = domain.build().expect("a domain");
+    let _ = registry.counter::<u64>("v").build_instances(&domain).expect("counters");
+    let published = registry.publish().expect("a file");
+    give_away(published.path());
+    std::mem::forget(published);
+}
+
+/// A file of many instances with long names, one of which has a label, without values.
+fn put_many_names(scratch: &Scratch, name: &str, instances: i32) {
+    let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
+    let registry = registry.build().expect("a registry");
+    let names = (0..instances).map(|number| format!("{number} {}", "name ".repeat(20)));
+    let domain = registry.indom("many").names(names);
+    let label = Label::new("of", "one");
+    let _domain = domain.instance_label(1, label).build().expect("a domain");
+    let _one: Counter<u64> = registry.counter("one").build().expect("a counter");
+    let published = registry.publish().expect("a file");
+    give_away(published.path());
+    std::mem::forget(published);
+}
+
+/// A file of which a value is beyond a terabyte, which takes 4 KB of disk.
+fn put_terabyte(scratch: &Scratch, number: u64) {
+    const VALUES: u64 = 1 << 40;
+    let bytes = image(0, 1, &[("x", 1)]);
+    let values_line = 40 + 16 + 8;
+    let old = u64::from_ne_bytes(bytes[values_line..][..8].try_into().expect("eight bytes"));
+    let value = bytes[old as usize..][..32].to_vec();
+    let at = VALUES + (number << 16);
+    let bytes = patched(&bytes, values_line, &at.to_ne_bytes());
+    let hidden = scratch.mmv_dir().join(format!(".terabyte{number}"));
+    fs::write(&hidden, bytes).expect("write a file");
+    let file = File::options().write(true).open(&hidden).expect("open a file");
+    file.write_all_at(&value, at).expect("write a value");
+    give_away(&hidden);
+    fs::rename(&hidden, scratch.mmv_dir().join(format!("terabyte{number}"))).expect("rename it");
+}
+
+/// An agent in 300 MB of address space beside these files, which come, and which are there
+/// when it starts again: it lives, says of one why it is refused, logs an honest program's
+/// values, and takes another one's file.
+fn in_a_small_address_space(reason: &str, put_files: impl Fn(&Scratch)) {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(0, 1, &[("steady", 7)]), HONEST);
+    let start = || {
+        let mut command = Command::new("prlimit");
+        command.arg("--as=300000000").arg(binaries::mmv_agent());
+        Agent::spawn(command, &scratch, &["--interval", "200ms"])
+    };
+    let mut agent = start();
+    wait::until_true("first records", || agent.data_bytes() > 500);
+    put_files(&scratch);
+    for turn in 0..2 {
+        let refused = |line: &str| line.contains("not harvested") && line.contains(reason);
+        wait::until_true("a reason", || {
+            agent.assert_alive();
+            agent.log().lines().any(refused)
+        });
+        let name = format!("late{turn}");
+        scratch.install_bytes(&image(0, 1, &[("new", 1)]), &name);
+        let of_late = |line: &str| line.contains("harvested") && line.contains(&name);
+        wait::until_true("another honest file", || {
+            agent.assert_alive();
+            agent.log().lines().any(of_late)
+        });
+        thread::sleep(Duration::from_secs(1));
+        agent.assert_alive();
+        assert!(agent.terminate().success(), "{}", agent.log());
+        assert_eq!((agent.counted("dropped"), agent.counted("lost")), (0, 0));
+        assert!(agent.counted("records") > 3, "{}", agent.log());
+        if turn == 0 {
+            agent = start();
+        }
+    }
+    assert!(honest_samples(&agent) > 6);
+}
+
+#[test]
+fn files_of_many_values_in_a_small_address_space_are_refused_and_end_nothing() {
+    in_a_small_address_space("metadata", |scratch| {
+        for number in 0..12 {
+            put_many_values(scratch, &format!("many{number}"), 100_000);
+        }
+    });
+}
+
+#[test]
+fn files_of_many_names_in_a_small_address_space_are_refused_and_end_nothing() {
+    in_a_small_address_space("metadata", |scratch| {
+        for number in 0..12 {
+            put_many_names(scratch, &format!("names{number}"), 20_000 * (number + 1));
+        }
+    });
+}
+
+#[test]
+fn a_thousand_terabytes_in_a_small_address_space_are_refused_and_end_nothing() {
+    in_a_small_address_space("mapped", |scratch| (0..1000).for_each(|n| put_terabyte(scratch, n)));
+}
+
 #[test]
 fn a_new_file_of_a_thousand_metrics_is_logged_in_an_interval_and_fifty_milliseconds() {
-    use mmv_writer::{Counter, Registry};
-
     const INTERVAL: Duration = Duration::from_millis(200);
     let scratch = Scratch::new();
     scratch.install_bytes(&image(0, 1, &[("steady", 7)]), HONEST);

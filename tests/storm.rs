@@ -18,7 +18,7 @@
 mod attacks;
 mod files;
 mod honest;
-mod users;
+pub(crate) mod users;
 mod verdict;
 mod watch;
 

@@ -190,8 +190,9 @@ impl Fault {
 pub(crate) struct Terms<'a> {
     /// The limits on its metadata.
     pub limits: Limits,
-    /// Whether a file with these contents may have this many bytes mapped.
-    pub allow: &'a dyn Fn(&Contents, u64) -> Result<(), RejectReason>,
+    /// Whether a file with these contents may have this many bytes mapped, when reading it
+    /// took this many bytes of memory.
+    pub allow: &'a dyn Fn(&Contents, u64, u64) -> Result<(), RejectReason>,
     /// What reading the metadata has cost, also if the file was rejected.
     pub cost: Cost,
 }
@@ -259,7 +260,7 @@ impl Source {
         terms.cost = cost;
         let contents = contents?;
         let (header, needed) = (contents.header, mapped_bytes(&contents));
-        (terms.allow)(&contents, needed)?;
+        (terms.allow)(&contents, needed, cost.memory)?;
         // One that became longer is about to grow.
         let found = file.metadata().map_err(RejectReason::Open)?.len();
         let resized = RejectReason::Resized { expected: header.file_len, found };

@@ -9,13 +9,13 @@ use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
 /// The users; they need no names.
 pub(super) const AGENT: u32 = 61_000;
 pub(super) const HONEST: u32 = 61_001;
-pub(super) const ATTACKERS: [u32; 2] = [61_002, 61_003];
+pub(crate) const ATTACKERS: [u32; 2] = [61_002, 61_003];
 
 /// The variable with the user that a process becomes.
 const USER: &str = "MMV_STORM_USER";
 
 /// Whether this process can be other users.
-pub(super) fn are_possible() -> bool {
+pub(crate) fn are_possible() -> bool {
     geteuid().is_root()
 }
 

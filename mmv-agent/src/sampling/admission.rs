@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,13 +56,43 @@ fn has_memory(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
-/// How much address space mappings may take where the process has a limit.
+/// About how often the bytes of a file's metadata are there when all is made of them: as
+/// read, in terms of PCP, in the catalog before and in the next one, and as written.
+const COPIES_OF_METADATA: u64 = 4;
+
+/// How much more address space the process may take, where that has a limit.
 fn address_space() -> u64 {
-    getrlimit(process::Resource::As).current.map_or(u64::MAX, |limit| limit / 4)
+    let Some(limit) = getrlimit(process::Resource::As).current else { return u64::MAX };
+    // In KiB, see proc(5).
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let used = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let used = used.and_then(|used| used.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    limit.saturating_sub(used.unwrap_or(0).saturating_mul(1024))
 }
 
-/// Memory that must be left when a file is opened.
+/// The limits, where there is so much address space that all of it can be used. Of less,
+/// mappings, values and metadata get a quarter each.
+fn within(limits: &Limits, address_space: u64) -> Limits {
+    let quarter = address_space / 4;
+    let values = usize::try_from(quarter / BYTES_OF_VALUE).unwrap_or(usize::MAX);
+    Limits {
+        mapped: limits.mapped.min(quarter),
+        values: limits.values.min(values),
+        metadata_total: limits.metadata_total.min(quarter / COPIES_OF_METADATA),
+        ..*limits
+    }
+}
+
+/// Memory that must be left when a file is opened, and when all are merged.
 const RESERVE: u64 = 16 << 20;
+
+/// Whether the system has the memory that all is made in of this many values and bytes of
+/// metadata.
+pub(super) fn has_memory_for(values: u64, metadata: u64) -> bool {
+    let values = values.saturating_mul(BYTES_OF_VALUE);
+    let metadata = metadata.saturating_mul(COPIES_OF_METADATA);
+    has_memory(values.saturating_add(metadata).saturating_add(RESERVE))
+}
 
 /// The process that feeds a source, if its header names one.
 fn producer(source: &Source) -> Option<Producer> {
@@ -115,7 +146,9 @@ pub(super) struct Admission {
     /// The user who runs the agent.
     agent: u32,
     /// The limits for files that are opened from now on.
-    pub(super) limits: Limits,
+    limits: Limits,
+    /// How much address space there was when the first file was opened.
+    address_space: Option<u64>,
     /// How many descriptors the sources may have together.
     descriptors: u64,
     /// The limits, as they are shared.
@@ -147,6 +180,7 @@ impl Admission {
             own,
             agent: geteuid().as_raw(),
             limits,
+            address_space: None,
             shares: Shares::default(),
             owners: OwnersLimits::default(),
             loading: HashMap::new(),
@@ -181,8 +215,8 @@ impl Admission {
     }
 
     fn share(&mut self) {
-        let (descriptors, owners) = (self.descriptors, &self.owners.by_user);
-        self.shares = Shares::new(&self.limits, owners, descriptors, address_space());
+        let limits = self.address_space.map_or(self.limits, |space| within(&self.limits, space));
+        self.shares = Shares::new(&limits, &self.owners.by_user, self.descriptors);
     }
 
     /// The user whose share a file uses. The agent's own file, and those of a user who runs
@@ -238,6 +272,11 @@ impl Admission {
         usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
+        // When all threads run, which take address space as well.
+        if self.address_space.is_none() {
+            self.address_space = Some(address_space());
+            self.share();
+        }
         let user = self.user(name, owner);
         for (resource, needed) in [(Resource::Descriptors, MAX_DESCRIPTORS), (Resource::Files, 1)] {
             let room = self.shares.room(usage, user, resource);
@@ -300,7 +339,7 @@ impl Admission {
         let shares = &self.shares;
         let metadata = shares.room(usage, user, Resource::Metadata);
         let left = metadata.left;
-        let allow = |contents: &Contents, needed: u64| {
+        let allow = |contents: &Contents, needed: u64, memory: u64| {
             let values = contents.values.len();
             for (resource, needed) in
                 [(Resource::Values, values as u64), (Resource::Mapped, needed)]
@@ -310,10 +349,10 @@ impl Admission {
                     return Err(no_room(room, user, needed));
                 }
             }
-            // All values, since the catalog of all is made again.
+            // All files, since the catalog of all is made again.
             let all = usage.total(Resource::Values).saturating_add(values as u64);
-            let bytes = all.saturating_mul(BYTES_OF_VALUE);
-            if !has_memory(bytes.saturating_add(RESERVE)) {
+            let metadata = usage.total(Resource::Metadata).saturating_add(memory);
+            if !has_memory_for(all, metadata) {
                 return Err(RejectReason::NoMemory { values });
             }
             Ok(())

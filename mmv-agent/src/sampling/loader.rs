@@ -207,6 +207,7 @@ impl Loader {
             return None;
         }
         self.continuity.invalidate();
+        self.sources.make_room(now, &mut self.reporter);
         let mut merged = self.catalogs.merge(&self.sources, now, &mut self.reporter);
         let (users, disk) = (self.sources.users(), &self.disk);
         let is_cut = |source: usize| users.get(source).is_some_and(|user| disk.is_cut(*user));

@@ -132,15 +132,13 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Shares of the limits of a configuration, and of what the system gives.
+    /// Shares of the limits of a configuration, and of the descriptors that the system gives.
     pub(crate) fn new(
         limits: &Limits,
         owners: &BTreeMap<u32, OwnerLimits>,
         descriptors: u64,
-        address_space: u64,
     ) -> Self {
-        let mapped = limits.mapped.min(address_space);
-        let Limits { files, values, metadata_total, share, .. } = *limits;
+        let Limits { files, values, metadata_total, mapped, share, .. } = *limits;
         let limits = [files as u64, descriptors, values as u64, mapped, metadata_total];
         Self { limits: Amounts(limits), share: share.into(), owners: owners.clone() }
     }
@@ -217,7 +215,7 @@ mod tests {
 
     fn shares() -> Shares {
         let limits = Limits { files: 160, values: 1_600, share: 50, ..Limits::default() };
-        Shares::new(&limits, &BTreeMap::new(), 1_000_000, u64::MAX)
+        Shares::new(&limits, &BTreeMap::new(), 1_000_000)
     }
 
     fn used(files: &[(u32, u64)]) -> Usage {
@@ -250,7 +248,7 @@ mod tests {
         let limits = Limits { files: 160, share: 50, ..Limits::default() };
         let own = |files| OwnerLimits { files: Some(files), ..OwnerLimits::default() };
         let owners = BTreeMap::from([(1, own(3)), (2, own(150))]);
-        let shares = Shares::new(&limits, &owners, 1_000, u64::MAX);
+        let shares = Shares::new(&limits, &owners, 1_000);
         let left = |user| shares.room(&used(&[]), user, Resource::Files).left;
         assert_eq!([1, 2, 3].map(left), [3, 150, 75]);
     }

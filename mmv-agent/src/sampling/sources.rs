@@ -16,7 +16,7 @@ use std::time::Duration;
 use mmv_format::view::Contents;
 
 use super::active_source::{ActiveSource, Finding, Ticket};
-use super::admission::{Admission, amounts, is_used_up};
+use super::admission::{Admission, amounts, has_memory_for, is_used_up};
 use super::disk_shares::DiskShares;
 use super::loaded_source::LoadedSource;
 use super::reporter::Reporter;
@@ -226,6 +226,30 @@ impl Sources {
         self.watcher.table.wait(&name, FileState::Waiting, &reason, now);
         reporter.events.refused(&name, Kind::Waiting, &reason);
         true
+    }
+
+    /// Closes the newest files of users who have most until there is memory for a catalog of
+    /// the others: it may have gone since they were opened.
+    pub(crate) fn make_room(&mut self, now: Duration, reporter: &mut Reporter) {
+        loop {
+            let usage = self.usage_without("".as_ref());
+            let total = |resource| usage.total(resource);
+            if has_memory_for(total(Resource::Values), total(Resource::Metadata)) {
+                return;
+            }
+            let most = usage.iter().max_by_key(|(_, amounts)| amounts.get(Resource::Metadata));
+            let Some((user, _)) = most else { return };
+            let newest = self.active.iter().filter(|active| {
+                !self.admission.is_own(&active.name)
+                    && self.admission.user(&active.name, active.source.owner) == user
+            });
+            let Some(newest) = newest.max_by_key(|active| active.number) else { return };
+            let values = newest.source.plan().len();
+            let (name, reason) = (newest.name.clone(), RejectReason::NoMemory { values });
+            self.close(&name, &reason.to_string(), reporter);
+            self.watcher.table.wait(&name, reason.state(), &reason.to_string(), now);
+            reporter.events.refused(&name, Kind::Waiting, &reason);
+        }
     }
 
     /// Closes sources whose clusters others need more. They are due again at once, or after
