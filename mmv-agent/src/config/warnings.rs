@@ -5,6 +5,10 @@ use std::path::Path;
 use super::settings::{Group, Settings};
 use super::{Destination, directories};
 
+/// Keys before the first table that are names of labels, too. The table of the labels is the
+/// last one of the file that is installed: what is appended to it becomes a label.
+const KEYS: [&str; 3] = ["events", "interval", "sync"];
+
 impl Settings {
     /// One line for each directory that is missing and each group that can never log
     /// anything.
@@ -24,7 +28,7 @@ impl Settings {
         warnings
     }
 
-    /// The same about groups and users, which can change while an agent runs.
+    /// The same about groups, users and labels, which can change while an agent runs.
     pub(crate) fn group_warnings(&self) -> Vec<String> {
         let groups = &self.reloadable.groups;
         let shadowed = groups.iter().enumerate().filter_map(|(at, group)| {
@@ -39,7 +43,14 @@ impl Settings {
             ))
         });
         let reloadable = &self.reloadable;
-        shadowed.chain(reloadable.pins.warnings()).chain(reloadable.owners.warnings()).collect()
+        let keys = KEYS.iter().filter(|key| reloadable.labels.contains_key(**key)).map(|key| {
+            format!(
+                "labels.{key}: this makes a label; to set the key \"{key}\" move the line above \
+                 the first [table]"
+            )
+        });
+        let users = reloadable.pins.warnings().chain(reloadable.owners.warnings());
+        shadowed.chain(users).chain(keys).collect()
     }
 }
 
@@ -124,6 +135,18 @@ mod tests {
             let name = narrow.replace('*', "x.y").replace('?', "z");
             assert!(!expected || names::selects(wide, &name), "{wide} {name}");
         }
+    }
+
+    #[test]
+    fn a_label_with_the_name_of_a_key_is_probably_meant_as_the_key() {
+        let text = "interval = \"1s\"\n[labels]\nsync = \"2s\"\nsite = \"north\"\n";
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("agent.toml");
+        std::fs::write(&file, text).unwrap();
+        let settings = crate::config::file::read(&file).unwrap();
+        let expected = "labels.sync: this makes a label; to set the key \"sync\" move the line \
+                        above the first [table]";
+        assert_eq!(settings.group_warnings(), [expected]);
     }
 
     #[test]
