@@ -103,7 +103,7 @@ impl Home {
         fs::read_to_string(self.path("mmv-agent.log")).unwrap_or_default()
     }
 
-    /// The status that the agent reports, once it harvests `acme`.
+    /// The status that the agent reports, once it harvests `acme` and has an archive.
     fn status(&self) -> Value {
         wait::until("the agent to harvest the program", || {
             let output = self.run("mmv-agent", &["status", "--json"]);
@@ -111,7 +111,7 @@ impl Home {
             let sources = status["sources"].as_array()?;
             let of_acme = |source: &&Value| source["file"] == "acme";
             let found = sources.iter().find(of_acme)?["state"] == "harvested";
-            found.then_some(status)
+            (found && status["archive"]["base"].is_string()).then_some(status)
         })
     }
 }
