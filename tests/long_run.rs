@@ -64,6 +64,9 @@ struct Plan {
     death: u64,
     /// In how many steps the disk is full once.
     full: u64,
+    /// How much more memory the agent may have in the end, in KiB: a short run sees more of
+    /// what the queue holds while a busy machine delays the writer.
+    variation: u64,
 }
 
 impl Plan {
@@ -73,12 +76,13 @@ impl Plan {
         if std::env::var_os("MMV_LONG").is_none() {
             let [chaos, quiet] = [22, 14].map(Duration::from_secs);
             let interval = Duration::from_millis(50);
-            return Self { seed, interval, chaos, quiet, life: 60, death: 4, full: 60 };
+            let variation = 4096;
+            return Self { seed, interval, chaos, quiet, life: 60, death: 4, full: 60, variation };
         }
         let minutes = number("MMV_SOAK_MINUTES").unwrap_or(60);
         let [chaos, quiet] = [36, 24].map(|part| Duration::from_secs(part * minutes));
         let interval = Duration::from_millis(250);
-        Self { seed, interval, chaos, quiet, life: 400, death: 10, full: 400 }
+        Self { seed, interval, chaos, quiet, life: 400, death: 10, full: 400, variation: 1024 }
     }
 }
 
@@ -125,7 +129,7 @@ fn run() {
     wait::until_true("all programs", || files() as u64 >= PROGRAMS);
     world.chaos();
     let usage = world.quiet();
-    assert_flat(&usage);
+    assert_flat(&usage, world.plan.variation);
     let World { runs, crowd, disk, full, plan, .. } = world;
     judge(&scratch, &plan, &runs, crowd);
     eprintln!("the disk was full {full} times");
@@ -240,7 +244,7 @@ impl World<'_> {
 }
 
 /// The second half takes no more than the first, within the usual variation.
-fn assert_flat(usage: &[Usage]) {
+fn assert_flat(usage: &[Usage], variation: u64) {
     // Start-up does not count.
     let usage = &usage[usage.len() / 5..];
     let (first, second) = usage.split_at(usage.len() / 2);
@@ -253,7 +257,7 @@ fn assert_flat(usage: &[Usage]) {
     let files = [first, second].map(|half| median(half, |usage| usage.files));
     let most = usage.iter().map(|usage| usage.memory).max().unwrap_or(0);
     eprintln!("memory {memory:?} KiB (most {most}), files {files:?}: medians of both halves");
-    assert!(memory[1] <= memory[0] + memory[0] / 10 + 512, "memory grows: {memory:?} KiB");
+    assert!(memory[1] <= memory[0] + variation, "memory grows: {memory:?} KiB");
     assert!(files[1] <= files[0] + 8, "open files: {files:?}");
 }
 

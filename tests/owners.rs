@@ -317,7 +317,8 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     }
     let scratch = Scratch::new();
     put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
-    // 50 ticks of the attacker are half of what is kept.
+    // 200 ticks of the attacker are half of what is kept; on a busy machine some more are
+    // logged until it is cut.
     let mut agent =
         limited(&scratch, "[retention]\nsize = \"8MB\"\n[compression]\nmethod = \"none\"\n");
     wait::until_true("history", || agent.volume_bytes() > 2_000);
@@ -329,7 +330,7 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     fs::create_dir(&elsewhere).expect("make a directory");
     let registry = Registry::builder("flood").directory(elsewhere).process(false);
     let registry = registry.build().expect("a registry");
-    let many = registry.indom("many").names((0..4_000).map(|number| format!("n{number}")));
+    let many = registry.indom("many").names((0..1_000).map(|number| format!("n{number}")));
     let many = many.build().expect("a domain");
     let counts = registry.counter::<u64>("count").build_instances(&many).expect("counters");
     counts.iter().for_each(|count: &Counter<u64>| count.add(FALSE));
@@ -337,7 +338,7 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     let flood = fs::read(published.path()).expect("its bytes");
     drop(published);
     put(&scratch, "flood", ATTACKER, &flood);
-    log_with(&agent, "files of user 4002 have logged 4");
+    log_with(&agent, "files of user 4002 have logged ");
     sleep(Duration::from_millis(500));
     let bytes = agent.volume_bytes();
     // Retention is applied each minute, and after each archive.
