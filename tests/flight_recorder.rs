@@ -1,9 +1,11 @@
 //! The flight recorder: captures are valid archives, and clients do no harm.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use mmv_writer::{Counter, Family, LiveRegistry, Registry};
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 use serde_json::Value;
 
 use crate::compliance;
@@ -22,6 +25,7 @@ use crate::harness::facts::{Facts, Record, Stamp};
 use crate::harness::mmv_file::{image, patched, set};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
+use crate::harness::skip;
 use crate::harness::wait;
 
 /// An agent with this configuration.
@@ -98,6 +102,42 @@ fn values<'f>(facts: &'f Facts, name: &str) -> Vec<&'f str> {
 fn samples(facts: &Facts) -> BTreeMap<Stamp, &Record> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.map(|record| (record.timestamp, record)).collect()
+}
+
+#[test]
+fn only_members_of_the_group_may_capture() {
+    if !geteuid().is_root() {
+        skip::report("only root can run commands as other users");
+        return;
+    }
+    for (group, users) in [
+        ("", [(4711, 4711, 77), (4711, 0, 0), (0, 0, 0)]),
+        ("capture-group = \"4712\"\n", [(4711, 4711, 77), (4711, 4712, 0), (0, 0, 0)]),
+        ("capture-group = \"*\"\n", [(4711, 4711, 0), (4712, 0, 0), (0, 0, 0)]),
+    ] {
+        let scratch = Scratch::new();
+        // The user must reach the program and the sockets.
+        fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).expect("open to all");
+        let program = scratch.path().join("mmv-agent");
+        fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
+        scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
+        let text = format!("interval = \"50ms\"\n{group}[hindsight]\ninterval = \"10ms\"\n");
+        let _agent = agent(&scratch, &text);
+        wait_for_samples(&scratch, 10);
+        for (number, (user, own, expected)) in users.into_iter().enumerate() {
+            let directory = scratch.path().join(format!("of{number}"));
+            fs::create_dir(&directory).expect("make a directory");
+            chown(&directory, Some(user), None).expect("set an owner");
+            let mut command = Command::new(&program);
+            command.arg("capture").arg("--archive-dir").arg(scratch.archives());
+            command.arg("--output").arg(directory.join("captured")).uid(user).gid(own);
+            let output = command.output().expect("run mmv-agent");
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(expected), "{group}{user} {own}: {said}");
+            let why = "permission denied: only members of the group";
+            assert_eq!(said.contains(why), expected != 0, "{said}");
+        }
+    }
 }
 
 #[test]

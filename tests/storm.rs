@@ -44,7 +44,7 @@ use watch::{Ticks, Watch};
 
 /// The interval of the agent, whose time limits how many values a tick can have.
 const INTERVAL: Duration = Duration::from_millis(5);
-const CONFIG: &str = "interval = \"5ms\"\n[limits]\nfiles = 3000\nvalues = 50000\n";
+const CONFIG: &str = "interval = \"5ms\"\ncapture-group = \"*\"\n[hindsight]\n[limits]\nfiles = 3000\nvalues = 50000\n";
 /// How many ticks more may be missed than beside programs that only compute.
 const MOST_MISSED: f64 = 0.01;
 /// The most memory of the agent, in KiB.

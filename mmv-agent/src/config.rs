@@ -10,6 +10,7 @@
 mod directories;
 pub(crate) mod error;
 mod file;
+mod groups;
 mod invocation;
 mod own_groups;
 mod owners;
@@ -25,14 +26,15 @@ use std::path::{Path, PathBuf};
 use directories::from_systemd;
 pub(crate) use directories::{find_mmv_file, missing_mmv_file, sockets};
 pub(crate) use error::ConfigError;
+pub(crate) use groups::{group_named, name_of_group};
 pub(crate) use invocation::Invocation;
 pub(crate) use owners::{OwnerLimits, OwnersLimits};
 #[cfg(test)]
 pub(crate) use pins::PinnedTo;
 pub(crate) use pins::Pins;
 pub(crate) use settings::{
-    CompressionPolicy, Destination, FixedSettings, FlightRecorderSettings, Group, InstancePattern,
-    Limits, LogMode, ReloadableSettings, Retention, Rotation, Settings,
+    ANY_USER, CompressionPolicy, Destination, FixedSettings, FlightRecorderSettings, Group,
+    InstancePattern, Limits, LogMode, ReloadableSettings, Retention, Rotation, Settings,
 };
 pub(crate) use values::{SyncPolicy, parse_duration};
 

@@ -10,3 +10,5 @@ pub(crate) mod signals;
 mod socket;
 pub(crate) mod status_socket;
 pub(crate) mod stderr_log;
+
+pub(crate) use socket::{Access, Service};

@@ -14,16 +14,16 @@ use std::thread::{self, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use mmv_writer::Published;
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, access, getegid};
 use tracing::{info, warn};
 
-use crate::config::{Destination, Invocation, Settings};
+use crate::config::{ANY_USER, Destination, Invocation, Settings, group_named};
 use crate::control::signals::{self, HeldSignals};
-use crate::control::{capture_socket, status_socket};
+use crate::control::{Access, Service, capture_socket, status_socket};
 use crate::discovery::descriptor_budget;
 use crate::error::Error;
 use crate::host::Host;
-use crate::housekeeping::{Housekeeper, Rules, Store};
+use crate::housekeeping::{Housekeeper, Rules, Store, Task};
 use crate::lock::Lock;
 use crate::logging::{
     ArchiveNames, Archiver, ArchiverReport, Job, Policy, QueueReceiver, archive_writer, queue,
@@ -52,6 +52,10 @@ pub(crate) struct RunningAgent {
     loader: Worker<()>,
     writer: Worker<ArchiverReport>,
     housekeeper: Worker<()>,
+    /// Dropping it lets the housekeeper end, which has the lock on the archives.
+    tasks: Sender<Task>,
+    /// The sockets.
+    services: Vec<Service>,
     /// The state file.
     store: Arc<Store>,
     /// Dropping it removes the file of the agent's own metrics.
@@ -70,6 +74,16 @@ impl RunningAgent {
         self.wait()
     }
 
+    /// Keeps a socket until the agent ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setup`] without a thread for it.
+    fn serve(&mut self, service: io::Result<Service>) -> Result<(), Error> {
+        self.services.push(service.map_err(|source| Error::Setup { what: "sockets", source })?);
+        Ok(())
+    }
+
     /// Waits until the agent has ended.
     ///
     /// # Errors
@@ -80,6 +94,9 @@ impl RunningAgent {
         let sampler = self.sampler.wait();
         let loader = self.loader.wait();
         let archiver = self.writer.wait();
+        // Before another agent can make its own there.
+        drop(self.services);
+        drop(self.tasks);
         self.housekeeper.wait()?;
         loader?;
         Ok(Summary { sampler: sampler?, archiver: archiver? })
@@ -102,24 +119,16 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(held, invocation.clone(), commands.clone()).map_err(setup("signals"))?;
-    let agent = start_with(&settings, commands.clone(), inbox)?;
-    let capture = status.as_deref().map(capture_socket::socket);
-    if let Some(socket) = &status
-        && let Err(error) = status_socket::serve(socket, commands.clone())
-    {
-        warn!(socket = %socket.display(), %error, "status socket unavailable");
-    }
-    if let Some(socket) = &capture
-        && let Err(error) = capture_socket::serve(socket, host, Arc::clone(&agent.store), commands)
-    {
-        warn!(socket = %socket.display(), %error, "capture socket unavailable");
+    let mut agent = start_with(&settings, commands.clone(), inbox)?;
+    if let Some(status) = &status {
+        let capture = capture_socket::socket(status);
+        let access = capture_access(settings.fixed.capture_group.as_deref());
+        let store = Arc::clone(&agent.store);
+        agent.serve(status_socket::serve(status, commands.clone()))?;
+        agent.serve(capture_socket::serve(&capture, access, host, store, commands))?;
     }
     notify::ready();
     let summary = agent.wait()?;
-    // Clients see from now on that no agent is running.
-    for socket in [status, capture].into_iter().flatten() {
-        let _ = fs::remove_file(socket);
-    }
     info!(
         records = summary.archiver.written,
         values = summary.sampler.values,
@@ -190,7 +199,7 @@ fn start_with(
     let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };
     let loader = Loader::new(settings, host, memory, links);
     let (loading, loader) = loading::on_thread(loader).map_err(setup("loader"))?;
-    let links = sampler::Links { housekeeper: tasks, shared };
+    let links = sampler::Links { housekeeper: tasks.clone(), shared };
     let sampler = Sampler::new(settings, loading, sender, links);
     let settings = settings.clone();
     Ok(RunningAgent {
@@ -199,6 +208,8 @@ fn start_with(
         housekeeper: spawn("housekeeper", move || housekeeper.run(&left, &task_inbox))?,
         loader: spawn("loader", move || loader.run())?,
         sampler: spawn("sampler", move || Driver::new(sampler, settings).run(&inbox))?,
+        tasks,
+        services: Vec::new(),
         store,
         _own: published,
     })
@@ -223,6 +234,15 @@ struct Worker<T> {
 impl<T> Worker<T> {
     fn wait(self) -> Result<T, Error> {
         self.thread.join().map_err(|_| Error::Thread { thread: self.name })
+    }
+}
+
+/// Who may capture, by the key `capture-group`.
+fn capture_access(group: Option<&str>) -> Access {
+    match group {
+        None => Access::Group(getegid().as_raw()),
+        Some(ANY_USER) => Access::Everyone,
+        Some(name) => group_named(name).map_or(Access::Owner, Access::Group),
     }
 }
 

@@ -8,6 +8,7 @@ mod replay;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use pcp_archive::Timestamp;
 use pcp_archive::staging::Staging;
 use pcp_types::printable;
 
+use crate::config::name_of_group;
 use crate::control::capture_socket::socket;
-use crate::error::{EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO};
+use crate::error::{EXIT_BUSY, EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 pub(crate) use crate::flight_recorder::wire::Refusal;
 use crate::flight_recorder::{Chunk, wire};
 use crate::flight_recorder::{Hello, Message, Request};
@@ -45,6 +47,18 @@ pub(crate) enum Error {
         socket: PathBuf,
         /// The system's error.
         source: io::Error,
+    },
+    /// The user is not in the group that may capture.
+    #[error(
+        "{}: permission denied: only members of the group \"{group}\" may capture, or of another \
+         that capture-group names in the agent's configuration",
+        socket.display()
+    )]
+    Denied {
+        /// Where it was asked.
+        socket: PathBuf,
+        /// The group of the socket.
+        group: String,
     },
     /// The agent has no samples to give.
     #[error(transparent)]
@@ -74,6 +88,8 @@ impl Error {
         match self {
             Self::Refused(Refusal::NotConfigured) => EXIT_CONFIG,
             Self::Refused(Refusal::Nothing) => EXIT_FINDINGS,
+            Self::Refused(Refusal::Busy) => EXIT_BUSY,
+            Self::Denied { .. } => EXIT_PERMISSION,
             Self::NoAgent { .. } | Self::Archive(_) => EXIT_IO,
             Self::Refused(Refusal::Request) | Self::Version { .. } | Self::Damaged { .. } => {
                 EXIT_DATA
@@ -163,14 +179,26 @@ pub(crate) fn capture(
 /// The agent's whole answer.
 fn ask(socket: &Path, time: Option<Duration>) -> Result<(Hello, Vec<Chunk>), Error> {
     let failed = |source| Error::NoAgent { socket: socket.to_owned(), source };
-    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    let mut stream = UnixStream::connect(socket).map_err(|error| denied(socket, error))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let request = Request { last: time.map(|time| time.as_secs_f64()) };
     let mut line = serde_json::to_vec(&request).map_err(|error| failed(error.into()))?;
     line.push(b'\n');
-    stream.write_all(&line).map_err(failed)?;
+    // An agent that refuses the connection has closed it, perhaps.
+    let _ = stream.write_all(&line);
 
     listen(&mut BufReader::with_capacity(1 << 16, stream), socket)
+}
+
+/// Why nobody answers at a socket.
+fn denied(socket: &Path, source: io::Error) -> Error {
+    let socket = socket.to_owned();
+    match socket.metadata() {
+        Ok(found) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Error::Denied { socket, group: name_of_group(found.gid()) }
+        }
+        _ => Error::NoAgent { socket, source },
+    }
 }
 
 /// The answer of the agent at a socket.

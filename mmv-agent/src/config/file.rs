@@ -346,6 +346,7 @@ mod tests {
             mmv_dir: "/var/lib/pcp/tmp/mmv".into(),
             destination: Destination::Directory(mmv_format::directory::SYSTEM_ARCHIVES.into()),
             state_dir: Some("/var/lib/mmv-agent".into()),
+            capture_group: Some("mmv-agent".into()),
             ..FixedSettings::default()
         };
         assert_eq!(fixed, expected);

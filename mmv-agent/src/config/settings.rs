@@ -29,6 +29,9 @@ pub(crate) struct Settings {
     pub duration: Option<Duration>,
 }
 
+/// In place of a group: any user may capture.
+pub(crate) const ANY_USER: &str = "*";
+
 /// The keys that take effect at the next start.
 ///
 /// Serialized only to [compare](Self::changed_keys) two of them.
@@ -52,6 +55,9 @@ pub(crate) struct FixedSettings {
     pub own_metrics: bool,
     /// Log what happens to files and samples as the event metric `mmv.agent.events`.
     pub events: bool,
+    /// The group, by name or number, whose members may capture; [`ANY_USER`]; `None`: the
+    /// agent's own.
+    pub capture_group: Option<String>,
 }
 
 /// The keys that a running agent can change.
@@ -296,6 +302,7 @@ impl Default for FixedSettings {
             archive_version: Version::V3,
             own_metrics: true,
             events: true,
+            capture_group: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::settings::{Group, Settings};
+use super::groups::group_named;
+use super::settings::{ANY_USER, Group, Settings};
 use super::{Destination, directories};
 
 /// Keys before the first table that are names of labels, too. The table of the labels is the
@@ -23,6 +24,12 @@ impl Settings {
             && !directories::are_of_the_user(directory)
         {
             warnings.extend(missing("archive-dir", directory, "\"run\" creates it"));
+        }
+        if let Some(group) = fixed.capture_group.as_deref().filter(|group| *group != ANY_USER)
+            && group_named(group).is_none()
+        {
+            let effect = "only the agent's user can capture";
+            warnings.push(format!("capture-group: the system knows no group {group}; {effect}"));
         }
         warnings.extend(self.group_warnings());
         warnings

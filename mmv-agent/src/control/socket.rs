@@ -1,58 +1,108 @@
 //! What the sockets for status and captures have in common.
+//!
+//! In come connections of any user; out go answers, which are made for many clients at
+//! once, and streamed to each as fast as that client reads. One thread serves all clients of
+//! a socket and waits for none of them.
+//!
+//! Invariants: connections, requests and bytes are limited for each user and in all, and a
+//! connection ends in bounded time. So a user can use up no more than a share, and the cost
+//! of a socket in a second is bounded.
 
-use std::fs;
+mod bound;
+mod connection;
+mod peers;
+mod server;
+
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Sender, bounded};
 
+pub(crate) use bound::Access;
+pub(super) use peers::Limits;
+
 use crate::sampling::Command;
+use bound::Bound;
+use server::Server;
 
-/// How long to wait after a failure.
-const PAUSE: Duration = Duration::from_millis(100);
+#[cfg(test)]
+pub(super) use peers::tests::small;
 
-/// Answers clients at a socket, one after the other, on a thread of this name until the
-/// process ends.
-///
-/// # Errors
-///
-/// From the system.
-pub(super) fn serve(
-    socket: &Path,
-    name: &str,
-    mut answer: impl FnMut(UnixStream) + Send + 'static,
-) -> io::Result<()> {
-    let listener = listen(socket)?;
-    let serve = move || {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => answer(stream),
-                // Out of descriptors, perhaps; some may be free later.
-                Err(_) => thread::sleep(PAUSE),
-            }
-        }
-    };
-    thread::Builder::new().name(name.into()).spawn(serve)?;
-    Ok(())
+/// Bytes of an answer that are sent one after the other.
+pub(super) type Part = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// What a client is sent.
+pub(super) struct Answer {
+    /// Made when those before are sent.
+    pub parts: Box<dyn Iterator<Item = Part> + Send>,
+    /// About how many bytes it has.
+    pub size: u64,
 }
 
-/// A socket to which any process may connect.
-fn listen(socket: &Path) -> io::Result<UnixListener> {
-    if let Some(directory) = socket.parent() {
-        fs::create_dir_all(directory)?;
+/// Makes the answers of a socket.
+pub(super) trait Answers: Send + 'static {
+    /// The longest request, a line, in bytes; 0: clients send none.
+    const LONGEST_REQUEST: usize;
+
+    /// Gets what the next answers are made of: called once for all requests that wait. Or
+    /// when that can be done.
+    fn prepare(&mut self, now: Instant) -> Result<(), Instant>;
+
+    /// The answer to a request; `None` if there is none.
+    fn answer(&mut self, request: &[u8]) -> Option<Answer>;
+
+    /// All requests have their answers.
+    fn finish(&mut self) {}
+
+    /// What a client is sent whose user has too many connections.
+    fn refusal(&self) -> Vec<u8> {
+        Vec::new()
     }
-    // The lock on the archives ensures that no other agent listens there.
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+}
+
+/// A socket that is served by a thread.
+///
+/// Dropped, it removes the socket, ends all connections and waits for the thread.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Its end ends the thread.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Serves a socket on a thread of this name. While the socket cannot be made, which is
+    /// logged, it is tried again.
+    ///
+    /// # Errors
+    ///
+    /// From the system, if there is no thread.
+    pub(super) fn start<A: Answers>(
+        socket: &Path,
+        access: Access,
+        name: &str,
+        limits: Limits,
+        answers: A,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = UnixStream::pair()?;
+        let mut bound = Bound::new(socket, access);
+        bound.look();
+        let server = Server::new(bound, stopped, limits, answers);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || server.run())?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
-    let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
-    Ok(listener)
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A thread that has panicked serves no more either.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// The sampler thread's reply to a command; `None` if it has ended or takes too long.

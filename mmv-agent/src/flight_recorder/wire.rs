@@ -73,6 +73,9 @@ pub(crate) enum Refusal {
     /// The request is invalid.
     #[error("the agent does not understand the request")]
     Request,
+    /// The user has as many connections as one may have.
+    #[error("too many captures of this user are under way; try again when they are done")]
+    Busy,
 }
 
 /// The agent and its host.
@@ -150,12 +153,13 @@ pub(crate) fn send(message: &Message<'_>, out: &mut impl Write) -> io::Result<()
     out.write_all(b"\n")
 }
 
-/// Sends a chunk, after its shape if that differs from the previous chunk's.
+/// Sends the line of a chunk, after its shape if that differs from the previous chunk's.
+/// The bytes of the chunk come next.
 ///
 /// # Errors
 ///
 /// From `out`.
-pub(crate) fn send_chunk(
+pub(crate) fn send_head(
     chunk: &Chunk,
     before: Option<&Chunk>,
     out: &mut impl Write,
@@ -171,8 +175,7 @@ pub(crate) fn send_chunk(
         samples: chunk.samples,
         bytes: chunk.bytes.len() as u64,
     };
-    send(&Message::Chunk(head), out)?;
-    out.write_all(&chunk.bytes)
+    send(&Message::Chunk(head), out)
 }
 
 /// Reads a line; `None` at the end.
@@ -427,8 +430,10 @@ mod tests {
             bytes: b"any bytes\n\0".to_vec(),
         };
         let (mut first, mut next) = (Vec::new(), Vec::new());
-        send_chunk(&chunk, None, &mut first).unwrap();
-        send_chunk(&chunk, Some(&chunk), &mut next).unwrap();
+        send_head(&chunk, None, &mut first).unwrap();
+        first.extend(&chunk.bytes);
+        send_head(&chunk, Some(&chunk), &mut next).unwrap();
+        next.extend(&chunk.bytes);
         let mut input = first.as_slice();
         let line = read_line(&mut input).unwrap().unwrap();
         assert!(matches!(serde_json::from_slice(&line), Ok(Message::Shape(_))));

@@ -62,7 +62,8 @@ fn answer(chunks: &[Chunk]) -> Vec<u8> {
     let mut out = Vec::new();
     wire::send(&Message::Hello(hello()), &mut out).unwrap();
     for chunk in chunks {
-        wire::send_chunk(chunk, None, &mut out).unwrap();
+        wire::send_head(chunk, None, &mut out).unwrap();
+        out.extend(&chunk.bytes);
     }
     wire::send(&Message::End, &mut out).unwrap();
     out

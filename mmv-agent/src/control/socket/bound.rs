@@ -1,0 +1,236 @@
+//! A socket in a directory, which is made again when it is gone.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
+};
+use tracing::{info, warn};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Who may connect; root always may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Any user.
+    Everyone,
+    /// The agent's user and the members of this group.
+    Group(u32),
+    /// The agent's user.
+    Owner,
+}
+
+/// A socket at which clients connect.
+#[derive(Debug)]
+pub(super) struct Bound {
+    path: PathBuf,
+    access: Access,
+    /// The socket with its device and inode.
+    listener: Option<(UnixListener, (u64, u64))>,
+    /// What was said last.
+    warned: String,
+}
+
+impl Bound {
+    /// A socket that is not there before it is [looked](Self::look) for.
+    pub(super) fn new(path: &Path, access: Access) -> Self {
+        Self { path: path.to_owned(), access, listener: None, warned: String::new() }
+    }
+
+    /// Where clients connect; `None` while there is no socket.
+    pub(super) fn listener(&self) -> Option<&UnixListener> {
+        self.listener.as_ref().map(|(listener, _)| listener)
+    }
+
+    /// Makes the socket if it is not there, or no longer: with its directory, perhaps.
+    pub(super) fn look(&mut self) {
+        if let Some((_, own)) = &self.listener {
+            if identity(&self.path).is_ok_and(|found| found == *own) {
+                return;
+            }
+            if is_served(&self.path) {
+                self.warn("another process has taken its place");
+                return;
+            }
+        }
+        match bind_at(&self.path, self.access) {
+            Ok(made) => {
+                if self.listener.replace(made).is_some() {
+                    info!(socket = %self.path.display(), "the socket was removed; it is made again");
+                }
+                self.warned.clear();
+            }
+            Err(error) => self.warn(&error.to_string()),
+        }
+    }
+
+    /// Warns of what keeps the socket from being there, once.
+    fn warn(&mut self, why: &str) {
+        if self.warned != why {
+            warn!(socket = %self.path.display(), error = why, "socket unavailable");
+            why.clone_into(&mut self.warned);
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some((_, own)) = &self.listener
+            && identity(&self.path).is_ok_and(|found| found == *own)
+        {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// A new socket, and its device and inode.
+fn bind_at(path: &Path, access: Access) -> io::Result<(UnixListener, (u64, u64))> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    // The lock on the archives ensures that no other agent listens there.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let made = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    bind(made.as_raw_fd(), &UnixAddr::new(path)?)?;
+    permit(path, access)?;
+    // Nobody can connect before this.
+    listen(&made, Backlog::new(BACKLOG)?)?;
+    Ok((made.into(), identity(path)?))
+}
+
+/// Lets those who may connect write to the socket.
+fn permit(path: &Path, access: Access) -> io::Result<()> {
+    let mode = match access {
+        Access::Everyone => 0o666,
+        Access::Owner => 0o600,
+        Access::Group(group) => match give_to(path, group) {
+            Ok(()) => 0o660,
+            Err(error) => {
+                let socket = path.display();
+                warn!(
+                    %socket, group, %error,
+                    "cannot give the socket to a group, of which the agent must be a member: only \
+                     the agent's user can connect"
+                );
+                0o600
+            }
+        },
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+fn give_to(path: &Path, group: u32) -> io::Result<()> {
+    let is_there = fs::symlink_metadata(path)?.gid() == group;
+    if is_there { Ok(()) } else { chown(path, None, Some(group)) }
+}
+
+/// Whether a process listens there.
+fn is_served(path: &Path) -> bool {
+    let try_it = || {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        connect(client.as_raw_fd(), &UnixAddr::new(path)?)
+    };
+    matches!(try_it(), Ok(()) | Err(Errno::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use nix::unistd::getegid;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_socket_is_for_those_who_have_access() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deeper").join("a.sock");
+        for (access, expected) in [
+            (Access::Everyone, 0o666),
+            (Access::Group(getegid().as_raw()), 0o660),
+            (Access::Owner, 0o600),
+        ] {
+            let mut bound = Bound::new(&path, access);
+            bound.look();
+            assert_eq!(mode(&path), expected);
+            UnixStream::connect(&path).unwrap();
+            drop(bound);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_socket_of_another_group_belongs_to_it_or_to_the_agents_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let mut bound = Bound::new(&path, Access::Group(4711));
+        bound.look();
+        let found = fs::symlink_metadata(&path).unwrap();
+        let expected =
+            if nix::unistd::geteuid().is_root() { (4711, 0o660) } else { (found.gid(), 0o600) };
+        assert_eq!((found.gid(), found.mode() & 0o777), expected);
+    }
+
+    #[test]
+    fn what_is_no_longer_there_is_made_again_and_what_another_has_made_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deeper").join("a.sock");
+        let mut bound = Bound::new(&path, Access::Everyone);
+        bound.look();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        assert!(UnixStream::connect(&path).is_err());
+        bound.look();
+        UnixStream::connect(&path).unwrap();
+        // Neither a socket without a process nor a file is in the way.
+        fs::remove_file(&path).unwrap();
+        drop(UnixListener::bind(&path).unwrap());
+        bound.look();
+        UnixStream::connect(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "stale").unwrap();
+        bound.look();
+        UnixStream::connect(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        bound.look();
+        assert_eq!(bound.warned, "another process has taken its place");
+        drop(bound);
+        assert!(path.exists(), "it is another's");
+        drop(other);
+    }
+
+    #[test]
+    fn a_socket_that_cannot_be_made_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file").join("a.sock");
+        fs::write(dir.path().join("file"), "").unwrap();
+        let mut bound = Bound::new(&path, Access::Everyone);
+        bound.look();
+        assert!(bound.listener().is_none() && !bound.warned.is_empty());
+        fs::remove_file(dir.path().join("file")).unwrap();
+        bound.look();
+        UnixStream::connect(&path).unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! The thread that serves all clients of a socket.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Answers;
+use super::bound::Bound;
+use super::connection::{Connection, Stage};
+use super::peers::{Limits, Peers, Verdict, admit};
+
+/// How often it is looked whether the socket is still there.
+const LOOK: Duration = Duration::from_secs(5);
+/// When it is tried again what a limit on a rate has delayed.
+const DELAY: Duration = Duration::from_millis(5);
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many writes a client gets in a turn.
+const WRITES: usize = 8;
+
+/// A socket and its clients.
+pub(super) struct Server<A> {
+    bound: Bound,
+    /// Ends with the agent.
+    stop: UnixStream,
+    limits: Limits,
+    peers: Peers,
+    answers: A,
+    /// The oldest first.
+    connections: Vec<Connection>,
+    /// No connection is accepted before.
+    accept: Instant,
+    /// No request is answered before.
+    answer: Instant,
+    /// When it was looked whether the socket is there.
+    looked: Instant,
+    /// Whose answer is continued first.
+    turn: usize,
+}
+
+impl<A: Answers> Server<A> {
+    /// Serves a socket until the other end of `stop` is closed.
+    pub(super) fn new(bound: Bound, stop: UnixStream, limits: Limits, answers: A) -> Self {
+        let (peers, now) = (Peers::new(&limits), Instant::now());
+        let connections = Vec::new();
+        let [accept, answer, looked] = [now; 3];
+        Self { bound, stop, limits, peers, answers, connections, accept, answer, looked, turn: 0 }
+    }
+
+    pub(super) fn run(mut self) {
+        while let Some(ready) = self.wait() {
+            let now = Instant::now();
+            if now >= self.looked + LOOK {
+                self.looked = now;
+                self.bound.look();
+            }
+            for (connection, ready) in self.connections.iter_mut().zip(ready) {
+                if connection.until().is_some_and(|until| until <= now) {
+                    connection.stage = Stage::Ended;
+                } else if ready.intersects(PollFlags::IN) {
+                    connection.read(A::LONGEST_REQUEST);
+                } else if ready.intersects(PollFlags::HUP | PollFlags::ERR) {
+                    connection.stage = Stage::Ended;
+                }
+            }
+            self.accept(now);
+            self.answer(now);
+            self.write(now);
+            self.connections.retain(|connection| !matches!(connection.stage, Stage::Ended));
+        }
+    }
+
+    /// Waits until something is due. What each connection is ready for; `None` at the end.
+    fn wait(&self) -> Option<Vec<PollFlags>> {
+        let now = Instant::now();
+        let mut all = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        all.extend(self.connections.iter().map(|connection| {
+            PollFd::from_borrowed_fd(connection.stream.as_fd(), connection.interest(now))
+        }));
+        let listener = self.bound.listener();
+        let accepting = listener.filter(|_| now >= self.accept);
+        all.extend(accepting.map(|listener| PollFd::new(listener, PollFlags::IN)));
+
+        let delayed = self.connections.iter().map(|connection| connection.delayed);
+        let delayed = delayed.chain([self.accept, self.answer]).filter(|time| *time > now);
+        let ends = self.connections.iter().filter_map(Connection::until);
+        let next = delayed.chain(ends).chain([self.looked + LOOK]).min().unwrap_or(now);
+        // Rounded up, or there would be turns for nothing.
+        let timeout = next.saturating_duration_since(now) + Duration::from_micros(100);
+        if poll(&mut all, Timespec::try_from(timeout).ok().as_ref()).is_err() {
+            // Interrupted: nothing is ready.
+            all.iter_mut().for_each(PollFd::clear_revents);
+        }
+        let mut ready = all.iter().map(PollFd::revents);
+        let is_over = ready.next().is_some_and(|stop| !stop.is_empty());
+        (!is_over).then(|| ready.take(self.connections.len()).collect())
+    }
+
+    /// Accepts connections, and refuses those of users who have too many.
+    fn accept(&mut self, now: Instant) {
+        let Some(listener) = self.bound.listener() else { return };
+        while now >= self.accept {
+            if !self.peers.may_accept() {
+                self.accept = now + DELAY;
+                return;
+            }
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors, perhaps; some may be free later.
+                Err(_) => {
+                    self.accept = now + PAUSE;
+                    return;
+                }
+            };
+            self.peers.accepted();
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let connection = Connection::new(stream, A::LONGEST_REQUEST, &self.limits, now);
+            let users: Vec<u32> = self.connections.iter().map(|other| other.user).collect();
+            match admit(connection.user, &users, &self.limits) {
+                Verdict::Admit => {}
+                Verdict::InPlaceOf(place) => self.connections.remove(place).refuse(&self.answers),
+                Verdict::Refuse => {
+                    connection.refuse(&self.answers);
+                    continue;
+                }
+            }
+            self.connections.push(connection);
+        }
+    }
+
+    /// Begins to answer requests that wait, as far as limits permit.
+    fn answer(&mut self, now: Instant) {
+        let reads = |connection: &&Connection| matches!(connection.stage, Stage::Reading { .. });
+        let mut reading: Vec<u32> =
+            self.connections.iter().filter(reads).map(|connection| connection.user).collect();
+        let mut is_prepared = false;
+        for connection in &mut self.connections {
+            let Stage::Waiting(request) = &connection.stage else { continue };
+            let own = reading.iter().filter(|user| **user == connection.user).count();
+            let is_room = reading.len() < self.limits.transfers && own < self.limits.transfers_each;
+            if !is_room || connection.delayed > now || self.answer > now {
+                continue;
+            }
+            if !is_prepared && let Err(when) = self.answers.prepare(now) {
+                self.answer = when;
+                continue;
+            }
+            is_prepared = true;
+            if !self.peers.may_ask(connection.user) {
+                connection.delayed = now + DELAY;
+                continue;
+            }
+            match self.answers.answer(request) {
+                Some(answer) => {
+                    reading.push(connection.user);
+                    // The sampler may have taken a while.
+                    connection.send(answer, &self.limits, Instant::now());
+                }
+                None => connection.stage = Stage::Ended,
+            }
+        }
+        if is_prepared {
+            self.answers.finish();
+        }
+    }
+
+    /// Continues answers, as far as limits permit.
+    fn write(&mut self, now: Instant) {
+        let count = self.connections.len();
+        self.turn = self.turn.wrapping_add(1);
+        for place in 0..count {
+            let place = self.turn.wrapping_add(place) % count;
+            let Some(connection) = self.connections.get_mut(place) else { continue };
+            for _ in 0..WRITES {
+                if !matches!(connection.stage, Stage::Reading { .. }) || connection.delayed > now {
+                    break;
+                }
+                if !self.peers.may_write(connection.user) {
+                    connection.delayed = now + DELAY;
+                } else if !connection.write() {
+                    break;
+                }
+            }
+        }
+    }
+}
