@@ -233,7 +233,7 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
     std::fs::write(&config, text).expect("write the configuration");
     let options = ["--config", config.to_str().expect("UTF-8")];
     let mut agent = Agent::start_with(&scratch, &options);
-    let is_compressed = |path: &Path| path.extension().is_some_and(|suffix| suffix == "xz");
+    let is_compressed = |path: &Path| path.extension().is_some_and(|suffix| suffix == "zst");
     let files = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
     // The housekeeping thread has the lowest priority: what is compressed may be deleted
     // first.

@@ -343,7 +343,7 @@ impl Default for Retention {
 
 impl Default for CompressionPolicy {
     fn default() -> Self {
-        Self { method: Some(Compression::Xz), after: Duration::from_secs(600) }
+        Self { method: Some(Compression::Zstd), after: Duration::from_secs(600) }
     }
 }
 

@@ -464,8 +464,8 @@ impl Housekeeper {
         let (before, begun) = (size(volume), processor_time());
         match compress_volume(volume, method, Effort::Least, go_on) {
             Ok(Some(compressed)) => {
-                self.shared.add_compressed(before, size(&compressed));
                 let time = processor_time().saturating_sub(begun);
+                self.shared.add_compressed(before, size(&compressed), time);
                 self.shared.own.compression.time.add(micros(time));
                 true
             }

@@ -300,7 +300,7 @@ fn a_volume_is_replaced_by_a_compressed_one_only_if_that_has_the_same_content() 
         rig.compress_after(DAY);
         // The agent was killed while both existed, or another program wrote the other.
         fs::write(&plain, &bytes).unwrap();
-        let packed = rig.host_directory().join("20231114.22.13.0.xz");
+        let packed = rig.host_directory().join("20231114.22.13.0.zst");
         let whole = fs::read(&packed).unwrap();
         fs::write(&packed, &whole[..whole.len() - cut]).unwrap();
         rig.restart();

@@ -308,6 +308,7 @@ impl Driver {
             bytes_a_second,
             queue_limit: self.settings.reloadable.limits.queue_bytes,
             forecast: Forecast::new(bytes_a_day, &status.kept, &self.deleting()),
+            compression: status.kept.per_value(done[0], done[1]),
             ..status
         }
     }

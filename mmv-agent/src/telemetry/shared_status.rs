@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pcp_types::Timestamp;
 
@@ -70,14 +71,15 @@ impl SharedStatus {
         (kept.archives, kept.bytes, kept.free) = (archives, bytes, free);
     }
 
-    /// Counts a compressed volume, with its bytes before and after.
-    pub(crate) fn add_compressed(&self, before: u64, after: u64) {
+    /// Counts a compressed volume, with its bytes before and after, and the processor time.
+    pub(crate) fn add_compressed(&self, before: u64, after: u64, time: Duration) {
         self.own.compression.volumes.inc();
         self.own.compression.before.add(before);
         self.own.compression.after.add(after);
         let mut kept = lock(&self.kept);
         kept.compressed_from += before;
         kept.compressed_to += after;
+        kept.compression_time += time.as_nanos() as u64;
     }
 
     /// All archives.

@@ -6,7 +6,7 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use forecast::{Forecast, Kept};
+pub(crate) use forecast::{Forecast, Kept, PerValue};
 pub(crate) use owners::{OwnerStatus, Used};
 pub(crate) use text::print;
 
@@ -50,6 +50,8 @@ pub(crate) struct Status {
     pub archive: ArchiveStatus,
     /// All archives.
     pub kept: Kept,
+    /// What compression does to a value; `None`: this run has compressed no volume.
+    pub compression: Option<PerValue>,
     /// How long archives will be kept.
     pub forecast: Forecast,
     /// The flight recorder, if it is configured.

@@ -23,6 +23,18 @@ pub(crate) struct Kept {
     pub compressed_from: u64,
     /// Their bytes after compression.
     pub compressed_to: u64,
+    /// The processor time that it took, in nanoseconds.
+    pub compression_time: u64,
+}
+
+/// What compression has made of a value, and what that cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct PerValue {
+    /// Bytes of the compressed volume.
+    pub bytes: f64,
+    /// Nanoseconds of processor time.
+    pub nanoseconds: f64,
 }
 
 impl Kept {
@@ -32,6 +44,16 @@ impl Kept {
             0 => 1.0,
             from => self.compressed_to as f64 / from as f64,
         }
+    }
+
+    /// The result and the cost of compression for a value, if there are any; of `values`
+    /// that were written in so many bytes.
+    pub(crate) fn per_value(&self, values: u64, bytes: u64) -> Option<PerValue> {
+        let compressed = values as f64 * self.compressed_from as f64 / bytes as f64;
+        (compressed > 0.0).then(|| PerValue {
+            bytes: self.compressed_to as f64 / compressed,
+            nanoseconds: self.compression_time as f64 / compressed,
+        })
     }
 }
 
@@ -82,6 +104,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn compression_has_a_result_and_a_cost_for_a_value() {
+        let none = Kept::default();
+        assert_eq!((none.per_value(10, 320), none.per_value(0, 0)), (None, None));
+        let kept = Kept {
+            compressed_from: 3_200,
+            compressed_to: 400,
+            compression_time: 3_500,
+            ..Kept::default()
+        };
+        // 100 of 1000 values were compressed.
+        let expected = PerValue { bytes: 4.0, nanoseconds: 35.0 };
+        assert_eq!(kept.per_value(1_000, 32_000), Some(expected));
+    }
 
     fn retention() -> Retention {
         let age = Some(Duration::from_secs(14 * 86_400));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pcp_types::printable::{self, line};
 
-use super::{FlightRecorderStatus, GroupStatus, SourceStatus, Status};
+use super::{FlightRecorderStatus, GroupStatus, PerValue, SourceStatus, Status};
 
 /// A time in UTC, to the second.
 fn in_utc(seconds: i64) -> String {
@@ -97,6 +97,13 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
             None => writeln!(out)?,
         }
     }
+    if let Some(PerValue { bytes, nanoseconds }) = status.compression {
+        let [from, to] = [kept.compressed_from, kept.compressed_to].map(|bytes| bytes as f64 / 1e6);
+        writeln!(
+            out,
+            "compressed: {from:.1} MB to {to:.1} MB; a value to {bytes:.1} bytes in {nanoseconds:.0} ns"
+        )?;
+    }
     let megabytes = forecast.bytes_a_day as f64 / 1e6;
     write!(out, "forecast: {megabytes:.1} MB a day before compression")?;
     if let Some(share) = forecast.compressed_to {
@@ -112,7 +119,7 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Forecast, Kept, LastError, Lateness};
+    use super::super::{Forecast, Kept, LastError, Lateness, PerValue};
     use super::*;
 
     #[test]
@@ -122,7 +129,15 @@ mod tests {
             lateness: Lateness { p50: 0.0001, p99: 0.002, max: 0.03 },
             values_a_second: 1234.4,
             bytes_a_second: 99.6,
-            kept: Kept { archives: 2, bytes: 5_000_000, oldest: Some(0), ..Kept::default() },
+            kept: Kept {
+                archives: 2,
+                bytes: 5_000_000,
+                oldest: Some(0),
+                compressed_from: 4_000_000,
+                compressed_to: 500_000,
+                ..Kept::default()
+            },
+            compression: Some(PerValue { bytes: 3.94, nanoseconds: 35.4 }),
             forecast: Forecast {
                 bytes_a_day: 8_000_000,
                 compressed_to: Some(0.25),
@@ -140,6 +155,7 @@ mod tests {
             "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
             "rate: 1234 values and 100 bytes a second",
             "kept: 2 archives of 5.0 MB, the oldest from 1970-01-01T00:00:00Z",
+            "compressed: 4.0 MB to 0.5 MB; a value to 3.9 bytes in 35 ns",
             "forecast: 8.0 MB a day before compression, 2.0 MB after it; 14.0 days are kept, by retention.age",
         ] {
             assert!(text.lines().any(|found| found == expected), "{expected}\n{text}");
