@@ -1,5 +1,6 @@
 //! `ci/bench archive` and `ci/bench replay`: the commands of mmv-archive and
-//! Performance Co-Pilot's programs on the same archives in one run.
+//! Performance Co-Pilot's programs on the same archives in one run. `ci/bench packed`: the
+//! commands on plain archives and on compressed ones.
 //!
 //! The archives are made on the spot. Each program is a child process, and
 //! rivals take turns, so that other load on the machine affects all alike; the
@@ -13,6 +14,7 @@ mod child;
 mod contest;
 mod made;
 mod memory;
+mod packed;
 mod programs;
 mod replay;
 mod speed;
@@ -66,7 +68,8 @@ fn run() -> Result<(), String> {
         "archive" if options.large => memory::measure(&options),
         "archive" => speed::measure(&options),
         "replay" => replay::measure(&options),
-        _ => Err(format!("`{what}` is neither archive nor replay")),
+        "packed" => packed::measure(&options),
+        _ => Err(format!("`{what}` is none of archive, replay and packed")),
     }
 }
 
