@@ -12,5 +12,5 @@ mod retention_clock;
 mod state_file;
 mod thread;
 
-pub(crate) use state_file::{FileProducer, Harvested, Memory, Server, Store};
+pub(crate) use state_file::{FileProducer, Harvested, LoggedToday, Memory, Server, Store};
 pub(crate) use thread::{Housekeeper, LatestMemory, Rules, Task};

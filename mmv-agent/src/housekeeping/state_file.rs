@@ -14,6 +14,7 @@
 //! Invariant: at any time the complete old or the complete new JSON file exists. A
 //! temporary file is synced and renamed on each change.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -109,6 +110,18 @@ pub(crate) struct Memory {
     /// Who owns which names.
     #[serde(default)]
     pub owners: Owners,
+    /// How much of whose files was logged today.
+    #[serde(default)]
+    pub logged: LoggedToday,
+}
+
+/// What files of users had logged on a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoggedToday {
+    /// The day, counted from 1970.
+    pub day: i64,
+    /// Bytes by user.
+    pub bytes: BTreeMap<u32, u64>,
 }
 
 /// The contents of the file.
@@ -322,6 +335,7 @@ mod tests {
                 "{\"names\": {\"mmv.app\": {\"owner\": 8, \"absent\": 9}}}",
             )
             .unwrap(),
+            logged: LoggedToday { day: 19_000, bytes: BTreeMap::from([(1_000, 7)]) },
         }
     }
 

@@ -174,7 +174,8 @@ impl Admission {
         limits: Limits,
         memory: Memory,
     ) -> Self {
-        let Memory { clusters, used, numbers: items, harvested: _, fed, owners } = memory;
+        let Memory { clusters, used, numbers: items, harvested: _, fed, owners, logged: _ } =
+            memory;
         let mut admission = Self {
             directory,
             own,
@@ -443,6 +444,6 @@ impl Admission {
         let Assignments { clusters, used, items: numbers, owners } = assignments;
         let fed =
             self.producers.iter().map(|(id, process)| FileProducer::new(*id, *process)).collect();
-        Memory { clusters, used, numbers, fed, owners, harvested: Vec::new() }
+        Memory { clusters, used, numbers, fed, owners, ..Memory::default() }
     }
 }

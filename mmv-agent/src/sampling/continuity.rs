@@ -2,7 +2,6 @@
 
 use super::sources::Sources;
 use crate::housekeeping::{Harvested, LatestMemory, Memory, Task};
-use crate::metadata::Owners;
 use crate::moment::Moment;
 use crate::telemetry::SharedStatus;
 
@@ -36,13 +35,14 @@ impl Continuity {
         self.saved = None;
     }
 
-    /// Updates the state to be saved if it has changed, and once a day. Returns the task
+    /// Updates the state to be saved if it has changed, and once a day; `complete` adds what
+    /// others remember. Returns the task
     /// to save it, unless one waits already.
     pub(crate) fn save(
         &mut self,
         now: Moment,
         sources: &mut Sources,
-        names: impl FnOnce(Owners) -> Owners,
+        complete: impl FnOnce(Memory) -> Memory,
         shared: &SharedStatus,
     ) -> Option<Task> {
         if self.saved.replace(now.day()) == Some(now.day()) {
@@ -50,7 +50,6 @@ impl Continuity {
         }
         let own = shared.own.file.as_deref();
         let memory = sources.remember(now.wall.seconds(), shared.oldest(), own);
-        let memory = Memory { owners: names(memory.owners), ..memory };
-        self.latest.put(memory).then(|| Task::Remember(self.latest.clone()))
+        self.latest.put(complete(memory)).then(|| Task::Remember(self.latest.clone()))
     }
 }

@@ -16,6 +16,7 @@ use super::partition::{GroupId, Shares};
 use super::shares::ROOT;
 use crate::config::ReloadableSettings;
 use crate::discovery::NOBODY;
+use crate::housekeeping::LoggedToday;
 use crate::metadata::RecordShape;
 
 /// About the bytes of a metric in a record, beside its values.
@@ -37,20 +38,46 @@ pub(crate) struct DiskShares {
     /// The limit for users without their own.
     limit: u64,
     limits: BTreeMap<u32, u64>,
+    /// What was logged since it was last remembered is more than a part of a limit.
+    is_news: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Today {
     bytes: f64,
     cut: bool,
+    /// What was remembered last.
+    saved: f64,
 }
 
+/// The part of a limit that is forgotten at most when the agent ends.
+const FORGOTTEN: f64 = 0.05;
+
 impl DiskShares {
-    /// Shares of the limits of a configuration.
-    pub(crate) fn new(settings: &ReloadableSettings) -> Self {
-        let mut shares = Self::default();
+    /// Shares of the limits of a configuration, after what an earlier run has logged. A user who
+    /// was cut then is cut at the next record.
+    pub(crate) fn new(settings: &ReloadableSettings, earlier: LoggedToday) -> Self {
+        let bytes = earlier.bytes.into_iter().map(|(user, bytes)| (user, bytes as f64));
+        let today = |(user, bytes)| (user, Today { bytes, cut: false, saved: bytes });
+        let users = bytes.map(today).collect();
+        let mut shares = Self { day: Some(earlier.day), users, ..Self::default() };
         shares.change(settings);
         shares
+    }
+
+    /// What is to be remembered for the next run.
+    pub(crate) fn remember(&mut self) -> LoggedToday {
+        self.is_news = false;
+        let bytes = self.users.iter_mut().map(|(user, today)| {
+            today.saved = today.bytes;
+            (*user, today.bytes as u64)
+        });
+        LoggedToday { day: self.day.unwrap_or(0), bytes: bytes.collect() }
+    }
+
+    /// Whether much was logged since then.
+    pub(crate) fn is_news(&self) -> bool {
+        self.is_news
     }
 
     /// Takes other settings. Who is below the limit then is not cut any more.
@@ -69,8 +96,7 @@ impl DiskShares {
 
     /// How much of a user may be logged in a day.
     pub(crate) fn limit(&self, user: u32) -> u64 {
-        let default = if user == ROOT { u64::MAX } else { self.limit };
-        self.limits.get(&user).copied().unwrap_or(default)
+        limit_of(user, &self.limits, self.limit)
     }
 
     /// Begins a tick of a day. True if somebody was cut until now.
@@ -97,7 +123,10 @@ impl DiskShares {
     /// A record of a group is logged, compressed by `ratio` later on.
     pub(crate) fn charge(&mut self, group: GroupId, ratio: f64) {
         for (user, bytes) in self.records.get(&group).into_iter().flatten() {
-            self.users.entry(*user).or_default().bytes += *bytes as f64 * ratio;
+            let limit = limit_of(*user, &self.limits, self.limit) as f64;
+            let today = self.users.entry(*user).or_default();
+            today.bytes += *bytes as f64 * ratio;
+            self.is_news |= today.bytes - today.saved > limit * FORGOTTEN;
         }
     }
 
@@ -123,6 +152,11 @@ impl DiskShares {
     pub(crate) fn bytes(&self, user: u32) -> u64 {
         self.users.get(&user).map_or(0, |today| today.bytes as u64)
     }
+}
+
+fn limit_of(user: u32, limits: &BTreeMap<u32, u64>, others: u64) -> u64 {
+    let default = if user == ROOT { u64::MAX } else { others };
+    limits.get(&user).copied().unwrap_or(default)
 }
 
 fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u32, u64>) {
@@ -160,6 +194,15 @@ mod tests {
 
     /// Records with a metric of two values of each source, whose users are 1000 and up.
     fn laid_out(settings: &ReloadableSettings, sources: usize) -> DiskShares {
+        continued(settings, sources, LoggedToday::default())
+    }
+
+    /// The same on the first day, after an earlier run.
+    fn continued(
+        settings: &ReloadableSettings,
+        sources: usize,
+        earlier: LoggedToday,
+    ) -> DiskShares {
         let set = |source| ValueSetShape {
             pmid: Pmid::new(70, 1, source as u32).unwrap(),
             value_type: ValueType::U64,
@@ -167,7 +210,7 @@ mod tests {
             places: [1, 2].map(|value| Place { instance: None, source, value }).to_vec(),
         };
         let share = Share { every: (0..sources).map(set).collect(), ..Share::default() };
-        let mut disk = DiskShares::new(settings);
+        let mut disk = DiskShares::new(settings, earlier);
         disk.lay_out(&Shares::from([(GROUP, share)]), &[1_000, 1_001]);
         disk.begin(1);
         disk
@@ -186,6 +229,24 @@ mod tests {
         assert_eq!(disk.cut(|_| false), [0_u32; 0], "once");
         assert!(disk.is_cut(1_000) && !disk.begin(1));
         assert!(disk.begin(2) && !disk.is_cut(1_000) && !disk.begin(2));
+    }
+
+    #[test]
+    fn a_restart_forgets_a_twentieth_of_a_limit_at_most() {
+        let mut disk = laid_out(&settings(), 1);
+        assert!(!disk.is_news());
+        disk.charge(GROUP, 1.0);
+        assert!(disk.is_news(), "52 bytes of 1000");
+        (1..20).for_each(|_| disk.charge(GROUP, 1.0));
+        let remembered = disk.remember();
+        assert_eq!(remembered.bytes, BTreeMap::from([(1_000, 1_040)]));
+        assert!(!disk.is_news());
+        let mut disk = continued(&settings(), 1, remembered.clone());
+        assert_eq!((disk.bytes(1_000), disk.is_news()), (1_040, false));
+        assert_eq!(disk.cut(|_| false), [1_000]);
+        // On another day it is history.
+        let disk = continued(&settings(), 1, LoggedToday { day: 0, ..remembered });
+        assert_eq!(disk.bytes(1_000), 0);
     }
 
     #[test]
@@ -212,7 +273,8 @@ mod tests {
     #[test]
     fn nobody_may_log_more_than_a_share_of_what_is_kept_but_root() {
         let retention = Retention { size: Some(600), ..Retention::default() };
-        let disk = DiskShares::new(&ReloadableSettings { retention, ..settings() });
+        let settings = ReloadableSettings { retention, ..settings() };
+        let disk = DiskShares::new(&settings, LoggedToday::default());
         assert_eq!((disk.limit(1_000), disk.limit(ROOT)), (300, u64::MAX));
     }
 }

@@ -90,6 +90,7 @@ impl Loader {
     pub(crate) fn new(settings: &Settings, host: Host, mut memory: Memory, links: Links) -> Self {
         let continuity = Continuity::new(std::mem::take(&mut memory.harvested));
         let names = std::mem::take(&mut memory.owners.names);
+        let logged = std::mem::take(&mut memory.logged);
         let (path, limits) = (settings.fixed.mmv_dir.clone(), settings.reloadable.limits);
         let mut sources = Sources::new(path, links.shared.own.file.clone(), limits, memory);
         sources.change(&settings.reloadable);
@@ -98,7 +99,7 @@ impl Loader {
             sources,
             catalogs: CatalogBuilder::new(host, settings, names),
             continuity,
-            disk: DiskShares::new(&settings.reloadable),
+            disk: DiskShares::new(&settings.reloadable, logged),
             groups: choosing(settings),
             recorded: recorded(settings),
             settings: None,
@@ -191,9 +192,16 @@ impl Loader {
         let plan = self.plan();
         let mut news = std::mem::take(&mut self.news);
         (news.events, news.counts) = self.reporter.events.take();
-        let names = |others| self.catalogs.owners(others);
+        if self.disk.is_news() {
+            self.continuity.invalidate();
+        }
+        let complete = |memory: Memory| Memory {
+            owners: self.catalogs.owners(memory.owners),
+            logged: self.disk.remember(),
+            ..memory
+        };
         let shared = &self.links.shared;
-        if let Some(task) = self.continuity.save(self.now, &mut self.sources, names, shared) {
+        if let Some(task) = self.continuity.save(self.now, &mut self.sources, complete, shared) {
             self.assign(task);
         }
         Update { plan, news }
