@@ -61,11 +61,12 @@ pub(super) struct Runs {
 impl Runs {
     pub(super) fn new(scratch: &Scratch, interval: Duration) -> Self {
         let config = scratch.path().join("agent.toml");
+        // With xz, since pmlogcheck of PCP 6.0.3 takes a volume of zstd for a missing one.
         let text = format!(
             "interval = \"{}ms\"\nsync = \"1s\"\n\
              [rotation]\nvolume-size = \"256KB\"\n\
              [retention]\nage = \"none\"\nsize = \"none\"\nfree = \"none\"\n\
-             [compression]\nafter = \"1s\"\n",
+             [compression]\nafter = \"1s\"\nmethod = \"xz\"\n",
             interval.as_millis()
         );
         fs::write(&config, text).expect("write the configuration");
