@@ -18,13 +18,17 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZero;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// More threads than this wait for the one that hands out the jobs.
 const MAX_THREADS: usize = 8;
+
+/// The size of a thread's stack, in bytes.
+const STACK: usize = 2 << 20;
 
 /// How many threads are worth starting on this machine.
 pub fn threads() -> usize {
@@ -32,19 +36,29 @@ pub fn threads() -> usize {
 }
 
 /// Jobs that were handed out, and where their results arrive.
-#[derive(Debug)]
-pub struct Jobs<J, R> {
+pub struct Jobs<'w, J, R> {
     queue: Sender<(J, Sender<R>)>,
     results: VecDeque<Receiver<R>>,
+    /// Does jobs at once, where no thread could be started.
+    here: Option<&'w mut dyn FnMut(J) -> R>,
 }
 
-impl<J, R> Jobs<J, R> {
+impl<J, R> fmt::Debug for Jobs<'_, J, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("results", &self.results.len()).finish_non_exhaustive()
+    }
+}
+
+impl<J, R> Jobs<'_, J, R> {
     /// Hands out a job.
     pub fn push(&mut self, job: J) {
         let (done, result) = mpsc::channel();
         self.results.push_back(result);
-        // The threads receive until this sender is dropped.
-        let _ = self.queue.send((job, done));
+        // The threads receive until this sender is dropped, and the result can wait.
+        let _ = match &mut self.here {
+            Some(work) => done.send(work(job)).is_ok(),
+            None => self.queue.send((job, done)).is_ok(),
+        };
     }
 
     /// Waits for the result of the first job whose result was not taken yet;
@@ -69,31 +83,56 @@ impl<J, R> Jobs<J, R> {
 /// Starts a thread for each state. `feed` hands out jobs and takes their results,
 /// `work` turns a job into a result on one of the threads. Returns when all
 /// threads have ended.
+///
+/// Without as many threads (`ulimit -u`, `ulimit -v`) those that there are do the work,
+/// without any the thread of `feed`.
 pub fn in_order<S: Send, J: Send, R: Send, T>(
     states: impl IntoIterator<Item = S>,
     work: impl Fn(&mut S, J) -> R + Sync,
-    feed: impl FnOnce(&mut Jobs<J, R>) -> T,
+    feed: impl FnOnce(&mut Jobs<'_, J, R>) -> T,
+) -> T {
+    with_stacks(STACK, states, work, feed)
+}
+
+fn with_stacks<S: Send, J: Send, R: Send, T>(
+    stack: usize,
+    states: impl IntoIterator<Item = S>,
+    work: impl Fn(&mut S, J) -> R + Sync,
+    feed: impl FnOnce(&mut Jobs<'_, J, R>) -> T,
 ) -> T {
     let (queue, jobs) = mpsc::channel::<(J, Sender<R>)>();
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
-        for mut state in states {
-            let (jobs, work) = (&jobs, &work);
-            scope.spawn(move || {
+        let (jobs, work) = (&jobs, &work);
+        let mut left = None;
+        for (started, state) in states.into_iter().enumerate() {
+            let state = Arc::new(Mutex::new(Some(state)));
+            let own = Arc::clone(&state);
+            let run = move || {
+                let Some(mut state) = lock(&own).take() else { return };
                 while let Some((job, done)) = next(jobs) {
                     // The receiver is gone if feeding has ended early.
                     let _ = done.send(work(&mut state, job));
                 }
-            });
+            };
+            if thread::Builder::new().stack_size(stack).spawn_scoped(scope, run).is_err() {
+                left = lock(&state).take().filter(|_| started == 0);
+                break;
+            }
         }
+        let mut here = left.map(|mut state| move |job| work(&mut state, job));
+        let here = here.as_mut().map(|here| here as &mut dyn FnMut(J) -> R);
         // The threads end when the sender is dropped.
-        let mut jobs = Jobs { queue, results: VecDeque::new() };
-        feed(&mut jobs)
+        feed(&mut Jobs { queue, results: VecDeque::new(), here })
     })
 }
 
 fn next<T>(jobs: &Mutex<Receiver<T>>) -> Option<T> {
-    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    lock(jobs).recv().ok()
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -114,6 +153,24 @@ mod tests {
             std::iter::from_fn(|| jobs.pop()).collect()
         });
         assert_eq!(found, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_thread_the_work_is_done_by_the_caller() {
+        let caller = thread::current().id();
+        let found: Vec<(u32, bool)> = with_stacks(
+            usize::MAX / 4,
+            [10, 20],
+            |state: &mut u32, ()| {
+                *state += 1;
+                (*state, thread::current().id() == caller)
+            },
+            |jobs| {
+                (0..3).for_each(|_| jobs.push(()));
+                std::iter::from_fn(|| jobs.pop()).collect()
+            },
+        );
+        assert_eq!(found, [(11, true), (12, true), (13, true)]);
     }
 
     #[test]

@@ -68,15 +68,15 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
 }
 
 /// Hands out batches and writes their text.
-struct Feeder<'j> {
-    jobs: &'j mut Jobs<Batch, Printed>,
+struct Feeder<'j, 'w> {
+    jobs: &'j mut Jobs<'w, Batch, Printed>,
     /// Bytes of the records in all batches that are handed out.
     pending: usize,
     /// Batches whose memory is used again.
     spare: Vec<Batch>,
 }
 
-impl Feeder<'_> {
+impl Feeder<'_, '_> {
     fn feed(mut self, dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Failure> {
         let mut records = Walk::new(dump.archive, options.window, options.reverse)?;
         let mut has_start = !options.reverse;
