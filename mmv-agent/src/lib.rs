@@ -73,5 +73,6 @@ mod run;
 mod sampling;
 mod source;
 mod telemetry;
+mod threads;
 
 pub use commands::cli;

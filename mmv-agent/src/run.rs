@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
@@ -32,6 +32,7 @@ use crate::sampling::{
     Command, Driver, Loader, Sampler, SamplerReport, driver, loader, loading, sampler,
 };
 use crate::telemetry::{OwnMetrics, SharedStatus, notify};
+use crate::threads;
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +42,9 @@ pub(crate) struct Summary {
     /// What was written.
     pub archiver: ArchiverReport,
 }
+
+/// How many threads the command has besides the first one.
+const THREADS: usize = 7;
 
 /// An agent that runs on threads of this process.
 ///
@@ -116,6 +120,7 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
     info!("{}", settings.fixed.prepare(status.as_deref()));
     settings.warnings().iter().for_each(|warning| warn!("{warning}"));
     descriptor_budget::raise_limit();
+    threads::reserve(THREADS);
     let (commands, inbox) = unbounded();
     let setup = |what| move |source| Error::Setup { what, source };
     signals::listen(held, invocation.clone(), commands.clone()).map_err(setup("signals"))?;
@@ -127,6 +132,7 @@ pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary,
         agent.serve(status_socket::serve(status, commands.clone()))?;
         agent.serve(capture_socket::serve(&capture, access, host, store, commands))?;
     }
+    threads::release();
     notify::ready();
     let summary = agent.wait()?;
     info!(
@@ -219,8 +225,8 @@ fn spawn<T: Send + 'static>(
     name: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Worker<T>, Error> {
-    let thread = thread::Builder::new().name(name.into()).spawn(work);
-    let thread = thread.map_err(|source| Error::Setup { what: name, source })?;
+    let thread =
+        threads::spawn(name, work).map_err(|source| Error::Setup { what: name, source })?;
     Ok(Worker { name, thread })
 }
 

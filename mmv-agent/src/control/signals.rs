@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 
 use crossbeam::channel::Sender;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -14,6 +13,7 @@ use tracing::error;
 use crate::config::Invocation;
 use crate::sampling::Command;
 use crate::telemetry::notify;
+use crate::threads;
 
 /// Signals whose default action would end an agent that has no handlers yet.
 const HELD: [Signal; 3] = [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -63,7 +63,7 @@ pub(crate) fn listen(
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])?;
     held.release();
-    thread::Builder::new().name("signals".into()).spawn(move || {
+    threads::spawn("signals", move || {
         let mut stopping = false;
         for signal in signals.forever() {
             let command = match signal {

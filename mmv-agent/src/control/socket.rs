@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Sender, bounded};
@@ -26,6 +26,7 @@ pub(crate) use bound::Access;
 pub(super) use peers::Limits;
 
 use crate::sampling::Command;
+use crate::threads;
 use bound::Bound;
 use server::Server;
 
@@ -92,7 +93,7 @@ impl Service {
         let mut bound = Bound::new(socket, access);
         bound.look();
         let server = Server::new(bound, stopped, limits, answers);
-        let thread = thread::Builder::new().name(name.into()).spawn(move || server.run())?;
+        let thread = threads::spawn(name, move || server.run())?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -1,0 +1,85 @@
+//! The start of threads.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use memmap2::MmapMut;
+
+/// For how long a start is tried again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The time between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The size of a thread's stack, in bytes.
+const STACK: usize = 2 << 20;
+/// What a thread's mapping has besides, in bytes: a guard page and the thread's variables.
+const BESIDES: usize = 256 << 10;
+
+/// How many stacks are reserved besides.
+const SPARE: usize = 4;
+
+/// Address space for the stacks of threads to come.
+static RESERVED: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
+
+/// Reserves address space for the stacks of this number of threads, and of a few more.
+///
+/// In a small address space (`ulimit -v`) there would be none left for the last of them:
+/// malloc takes 64 MiB for each of the first threads, and all the rest piece by piece.
+pub(crate) fn reserve(threads: usize) {
+    let stacks = (0..threads + SPARE).map_while(|_| MmapMut::map_anon(STACK + BESIDES).ok());
+    lock(&RESERVED).extend(stacks);
+}
+
+/// Frees what is left of the reserve, when all threads have been started.
+pub(crate) fn release() {
+    lock(&RESERVED).clear();
+}
+
+/// Starts a thread of this name.
+///
+/// Where there is no room for its stack, it is tried again: malloc takes twice the address
+/// space that it keeps for another thread, for a moment.
+///
+/// # Errors
+///
+/// From the system, after two seconds of `EAGAIN`.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let own = Arc::clone(&work);
+        let run = move || {
+            let work = lock(&own).take();
+            work.expect("only one of the threads has started")()
+        };
+        drop(lock(&RESERVED).pop());
+        match thread::Builder::new().name(name.into()).stack_size(STACK).spawn(run) {
+            // Another thread may have taken the space that was freed: the next piece.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                thread::sleep(PAUSE);
+            }
+            started => return started,
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_its_name_and_a_result() {
+        let thread = spawn("worker", || thread::current().name().map(str::to_owned));
+        let result = thread.expect("a thread").join();
+        assert_eq!(result.expect("it ends"), Some("worker".to_owned()));
+    }
+}
