@@ -19,7 +19,9 @@ mod scanner;
 #[cfg(feature = "compression")]
 pub(crate) use blocks::{BlockCache, XzIndex, block_header, seek_table};
 pub use half_made::{half_made, has_data};
-pub(crate) use members::{AddExtension, MemberFiles, Members, bases, sync_directory};
+pub(crate) use members::{
+    AddExtension, MemberFiles, Members, UNFINISHED, WHOLE, bases, sync_directory,
+};
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};

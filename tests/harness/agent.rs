@@ -276,7 +276,10 @@ pub(crate) fn find_bases(directory: &Path, bases: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             find_bases(&path, bases);
-        } else if path.extension().is_some_and(|suffix| suffix == "meta") {
+        } else if path.extension().is_some_and(|suffix| suffix == "meta")
+            // A repair has not written it yet.
+            && path.with_extension("").extension().is_none_or(|end| end != "in-place-new")
+        {
             bases.push(path.with_extension(""));
         }
     }

@@ -1,6 +1,6 @@
 //! The files of an archive, by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -190,8 +190,14 @@ pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(hosts)
 }
 
+/// What the name of an archive ends with while [repair](crate::repair) writes it anew.
+pub(crate) const UNFINISHED: &str = "in-place-new";
+/// What it ends with from then on, until it has the place of the damaged one.
+pub(crate) const WHOLE: &str = "in-place-whole";
+
 /// The base names of all archives in a directory, sorted. Hidden files are
-/// those of archives that are not complete.
+/// those of archives that are not complete. Of an archive that is being repaired, or whose
+/// repair was interrupted, there is one form: the old until the new is whole.
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory, |_| true)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
@@ -201,6 +207,12 @@ fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut bases: Vec<_> = bases.collect();
     bases.sort_unstable();
     bases.dedup();
+    let all: HashSet<PathBuf> = bases.iter().cloned().collect();
+    bases.retain(|base| match base.extension().and_then(OsStr::to_str) {
+        Some(part) if part.starts_with(UNFINISHED) => false,
+        Some(part) if part.starts_with(WHOLE) => all.contains(&base.with_extension(WHOLE)),
+        _ => !all.contains(&base.with_extension_added(WHOLE)),
+    });
     Ok(bases)
 }
 
@@ -335,6 +347,23 @@ mod tests {
         let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
         let members = Members::find(&directory.path().join("a.1")).unwrap();
         assert_eq!(members.base, directory.path().join("a.1"));
+    }
+
+    #[test]
+    fn of_an_archive_that_is_repaired_there_is_one_form() {
+        let names = |files: &[&str]| -> Vec<String> {
+            let directory = directory(files);
+            let bases = bases(directory.path()).unwrap();
+            let name = |base: PathBuf| base.file_name().unwrap().to_str().unwrap().to_owned();
+            bases.into_iter().map(name).collect()
+        };
+        let [old, new] = ["a.1.meta", "a.1.in-place-new.meta"];
+        let [whole, second] = ["a.1.in-place-whole.meta", "a.1.in-place-whole-2.meta"];
+        assert_eq!(names(&[old, new, "a.1.in-place-new-2.meta", "b.meta"]), ["a.1", "b"]);
+        assert_eq!(names(&[old, second]), ["a.1"]);
+        let parts = ["a.1.in-place-whole", "a.1.in-place-whole-2", "a.2"];
+        assert_eq!(names(&[old, whole, second, "a.2.meta"]), parts);
+        assert_eq!(names(&[whole, "a.1-2.meta"]), ["a.1-2", "a.1.in-place-whole"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use super::decisions::MAX_PARTS;
 use super::part_base;
-use crate::files::{AddExtension as _, MemberFiles, Members, sync_directory};
+use crate::files::{AddExtension as _, MemberFiles, Members, UNFINISHED, WHOLE, sync_directory};
 use crate::{Error, Result, io_error};
 
 /// The names of an archive whose files are being replaced.
@@ -50,8 +50,8 @@ impl Swap {
     fn of(base: &Path) -> Self {
         Self {
             base: base.to_owned(),
-            unfinished: base.with_extension_added("in-place-new"),
-            whole: base.with_extension_added("in-place-whole"),
+            unfinished: base.with_extension_added(UNFINISHED),
+            whole: base.with_extension_added(WHOLE),
         }
     }
 
