@@ -99,6 +99,13 @@ impl WantedUnits {
 
 /// The unit that is most like a word, if one is.
 fn most_like(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    let word = word.as_str();
+    let singular = word.strip_suffix('s').unwrap_or(word);
+    let abbreviated = ABBREVIATIONS.iter().find(|(short, _)| *short == word || *short == singular);
+    if let Some((_, unit)) = abbreviated {
+        return Some(unit);
+    }
     let likeness =
         |unit: &str| strsim::normalized_damerau_levenshtein(word, &unit.to_ascii_lowercase());
     let alike = UNITS.iter().map(|unit| (likeness(unit), *unit));
@@ -111,6 +118,9 @@ const UNITS: [&str; 16] = [
     "byte", "Kbyte", "Mbyte", "Gbyte", "Tbyte", "Pbyte", "Ebyte", "Zbyte", "Ybyte", "nanosec",
     "microsec", "millisec", "sec", "min", "hour", "count",
 ];
+/// What others call units.
+const ABBREVIATIONS: [(&str, &str); 4] =
+    [("nsec", "nanosec"), ("usec", "microsec"), ("msec", "millisec"), ("hr", "hour")];
 /// How like a proposed unit is at least.
 const LEAST_LIKENESS: f64 = 0.6;
 
@@ -277,7 +287,9 @@ mod tests {
 
     #[test]
     fn the_unit_that_was_meant_is_proposed() {
-        for (text, unit) in [("Mbite", "Mbyte"), ("secnd", "sec"), ("counts / huor", "hour")] {
+        for (text, unit) in
+            [("Mbite", "Mbyte"), ("secnd", "sec"), ("counts / huor", "hour"), ("msec", "millisec")]
+        {
             let failure = WantedUnits::parse(text).unwrap_err().to_string();
             assert!(failure.ends_with(&format!("; did you mean {unit}?")), "{text}: {failure}");
         }

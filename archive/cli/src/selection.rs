@@ -101,12 +101,18 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
         return;
     }
     let names = metadata.metrics().iter().flat_map(|metric| &metric.names);
-    let alike = similar(name, names.map(AsRef::as_ref));
+    let alike = similar(name, names.flat_map(|name| with_prefixes(name)));
     let question = match alike.as_slice() {
         [] => String::new(),
         alike => format!("; did you mean {}?", alike.join(" or ")),
     };
     warn(&format_args!("{name}: no metric of this name in the archive{question}"));
+}
+
+/// A name and those of the nodes above it, which select all metrics below them.
+fn with_prefixes(name: &str) -> impl Iterator<Item = &str> {
+    let above = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+    above.chain([name])
 }
 
 /// The names that are most like one that does not exist: as a whole, or with other parts
@@ -271,5 +277,7 @@ mod tests {
         assert_eq!(alike("worker.requests"), ["mmv.worker.requests"], "without its beginning");
         assert_eq!(alike("requests"), ["mmv.worker.requests"]);
         assert_eq!(alike("disk.dev.read"), [""; 0]);
+        let nodes = with_prefixes("mmv.shop.requests.total");
+        assert_eq!(similar("mmv.shop.reqests", nodes), ["mmv.shop.requests"]);
     }
 }

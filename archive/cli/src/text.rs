@@ -8,5 +8,7 @@ pub(crate) mod output;
 pub(crate) mod value;
 
 pub(crate) use grid::Grid;
-pub(crate) use output::{Output, output_width, shown, shown_bytes, shown_path, warn};
+pub(crate) use output::{
+    Output, output_width, shown, shown_bytes, shown_path, terminal_width, warn,
+};
 pub(crate) use value::{EventJson, Json, json_time, push_hex, push_plain};

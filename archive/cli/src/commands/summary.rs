@@ -17,7 +17,7 @@ use crate::formats::{Format, csv};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
 use crate::selection::select_metrics;
-use crate::text::{Grid, Json, Output, json_time, push_plain, shown};
+use crate::text::{Grid, Json, Output, json_time, push_plain, shown, terminal_width};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
 use quantiles::Quantiles;
@@ -222,7 +222,7 @@ impl Arguments {
         for line in lines {
             self.push_cells(&mut grid, line, zone, seconds);
         }
-        grid.write(out)
+        grid.write(out, terminal_width())
     }
 
     fn heads(&self) -> Vec<&'static str> {

@@ -43,9 +43,12 @@ impl Grid {
     }
 
     /// Writes the table. The first and the last column are left-aligned, the others
-    /// right-aligned.
-    pub(crate) fn write(&self, out: &mut Output) -> Result<(), Failure> {
+    /// right-aligned. Where it is too wide for a terminal, the cells of the first column
+    /// have lines of their own.
+    pub(crate) fn write(&self, out: &mut Output, terminal: Option<usize>) -> Result<(), Failure> {
         let (mut start, last) = (0, self.widths.len() - 1);
+        let width = self.widths.iter().sum::<usize>() + GAP * last;
+        let is_too_wide = terminal.is_some_and(|terminal| width > terminal);
         for row in self.cells.chunks(self.widths.len()) {
             // Lines do not end in blanks.
             let mut blanks = 0;
@@ -61,6 +64,10 @@ impl Grid {
                 }
                 blanks += GAP + if is_left || text.is_empty() { padding } else { 0 };
                 start = end;
+                if is_too_wide && column == 0 && last > 0 {
+                    out.text.push(b'\n');
+                    blanks = GAP;
+                }
             }
             out.text.push(b'\n');
             out.spill()?;
@@ -80,8 +87,11 @@ mod tests {
             grid.cell(|text| text.push_str(cell));
         }
         let mut out = Output::new();
-        grid.write(&mut out).unwrap();
+        grid.write(&mut out, Some(19)).unwrap();
         let expected = "Metric  Mean  Units\nload    0.25\nnet.\u{e4}         KiB\n";
+        assert_eq!(String::from_utf8(std::mem::take(&mut out.text)).unwrap(), expected);
+        grid.write(&mut out, Some(18)).unwrap();
+        let expected = "Metric\n  Mean  Units\nload\n  0.25\nnet.\u{e4}\n        KiB\n";
         assert_eq!(String::from_utf8(out.text).unwrap(), expected);
     }
 }

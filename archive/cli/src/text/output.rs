@@ -1,7 +1,7 @@
 //! Standard output through one large buffer.
 
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use pcp_types::printable;
@@ -133,6 +133,12 @@ pub(crate) fn output_width() -> usize {
     };
     let is_usable = |width: &usize| *width >= LEAST_WIDTH;
     columns.filter(is_usable).or_else(|| terminal().filter(is_usable)).unwrap_or(WIDTH)
+}
+
+/// The width of the terminal that standard output is, in columns; `None` if it is a file
+/// or a pipe, whose lines another program reads.
+pub(crate) fn terminal_width() -> Option<usize> {
+    std::io::stdout().is_terminal().then(output_width)
 }
 
 /// A name in one line. It may have bytes as `\xHH` already, as names of an archive have.
