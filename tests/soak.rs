@@ -1,11 +1,15 @@
 //! The same mishap again and again. `MMV_LONG` in the environment asks for the long
 //! form, which `ci/long` runs.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
+use mmv_writer::Registry;
 use nix::sys::signal::Signal;
+use pcp_archive::Archive;
 
 use crate::compliance;
 use crate::failures::half_made;
@@ -137,6 +141,75 @@ fn an_agent_killed_while_it_makes_archives_leaves_a_directory_that_is_read_whole
         }
         let facts = archive_facts::of_mmv_archive(&base);
         assert!(values(&facts).all(|(_, value)| value == number("8")), "{}", base.display());
+    }
+}
+
+/// How many samples each archive of a directory has; `None` while one cannot be read.
+fn samples_of(agent: &Agent) -> Option<BTreeMap<PathBuf, u64>> {
+    let count = |base: PathBuf| {
+        let mut samples = 0;
+        let archive = Archive::open(&base).ok()?;
+        let mut records = archive.records().ok()?;
+        while let Some(record) = records.next().ok()? {
+            samples += u64::from(record.value_sets().next().is_some());
+        }
+        Some((base, samples))
+    };
+    agent.archives().into_iter().map(count).collect()
+}
+
+/// How many volumes are being compressed, and how many are.
+fn packed(agent: &Agent) -> (usize, usize) {
+    let archives = agent.archives();
+    let directory = archives.first().and_then(|base| base.parent()).map(std::fs::read_dir);
+    let files = directory.into_iter().flatten().flatten().flatten();
+    let names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
+    (count(".unfinished"), count(".xz") + count(".zst"))
+}
+
+#[test]
+fn an_agent_killed_while_it_compresses_loses_no_record() {
+    let scratch = Scratch::new();
+    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build();
+    let registry = registry.expect("a registry");
+    let many = registry.indom("many").names((0..600).map(|number| format!("n{number}")));
+    let many = many.build().expect("a domain");
+    let _count = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let _published = registry.publish().expect("a file");
+    let config = scratch.path().join("agent.toml");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let kills = times(16, 1000);
+    let mut half = 0;
+    for life in 0..kills {
+        let method = ["xz", "xz", "zstd"][life as usize % 3];
+        let text = format!(
+            "interval = \"1ms\"\n[rotation]\nvolume-size = \"2MB\"\n\
+             [retention]\nsize = \"1GB\"\n[compression]\nmethod = \"{method}\"\nafter = \"1ms\"\n"
+        );
+        std::fs::write(&config, text).expect("write the configuration");
+        let mut agent = Agent::start_with(&scratch, &options);
+        let written = wait::until("all archives", || samples_of(&agent));
+        // A volume takes about 170 ms to be written, and 50 ms to be compressed by xz.
+        let before = packed(&agent).0;
+        wait::until_true("a volume being compressed", || packed(&agent).0 != before);
+        sleep(Duration::from_micros(life * 104_729 % 20_000));
+        agent.signal(Signal::SIGKILL);
+        agent.gone();
+        let left = samples_of(&agent).expect("all archives are whole");
+        for (base, samples) in &written {
+            assert!(left.get(base) >= Some(samples), "{left:?} of {written:?}; {}", agent.log());
+        }
+        half += packed(&agent).0;
+    }
+    println!("{kills} kills left {half} volumes half compressed");
+    let mut agent = Agent::start_with(&scratch, &options);
+    wait::until_true("its first record", || agent.log().contains("writing"));
+    wait::until_true("a compressed volume", || packed(&agent).1 > 0);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    for base in agent.archives() {
+        let checked = pcp_archive::check::check(&base).expect("readable");
+        assert_eq!(checked.findings(), [], "{}", base.display());
     }
 }
 
