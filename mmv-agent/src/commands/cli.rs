@@ -55,7 +55,7 @@ enum Command {
     /// `interval`, `values`, `bytes-a-day`), counts since the start (`records`,
     /// `values`, `dropped`, `late`, `missed`), `lateness` (`p50`, `p99`, `max`,
     /// in seconds), `values-a-second`, `bytes-a-second`, `queued`, `queue-limit`,
-    /// `archive`, `kept`, `forecast` (`bytes-a-day`, `compressed-to`, `days`,
+    /// `archive`, `kept`, `compression` (`bytes` and `nanoseconds` of a value), `forecast` (`bytes-a-day`, `compressed-to`, `days`,
     /// `limit`) and `last-error`. docs/operators.md explains each.
     ///
     /// Exit status: 0 running, 1 the agent cannot write at present, 74 no agent answers.
