@@ -201,7 +201,7 @@ pub(crate) struct Terms<'a> {
 fn mapped_bytes(contents: &Contents) -> u64 {
     let ends = contents.values.iter().map(|value| {
         let text = value.string.map_or(0, |at| at + TEXT_BYTES as u64);
-        text.max(value.cell + 8).max(value.extra + 8)
+        text.max(value.cell + layout::METRIC_OFFSET + 8)
     });
     ends.max().unwrap_or(0).max(layout::Header::BYTES as u64)
 }
@@ -223,7 +223,32 @@ pub(crate) struct Source {
     file_len: u64,
     mapping: ReadMapping,
     plan: ValuePlan,
+    witness: Option<Witness>,
     process: Option<Arc<Process>>,
+}
+
+/// A word that no producer changes and that is not 0, after all values that are no strings:
+/// the offset of the metric in the last entry of the values section.
+///
+/// Wherever a file is truncated, the rest of that page reads as zeros, and beyond it there
+/// is SIGBUS. So this word is lost with any value, also if the file has its length again.
+#[derive(Debug, Clone, Copy)]
+struct Witness {
+    at: usize,
+    word: u64,
+}
+
+impl Witness {
+    fn of(contents: &Contents, mapping: &ReadMapping) -> Option<Self> {
+        let last = contents.values.iter().map(|value| value.cell).max()?;
+        let at = usize::try_from(last + layout::METRIC_OFFSET).ok()?;
+        let word = mapping.load_u64(at).filter(|word| *word != 0)?;
+        Some(Self { at, word })
+    }
+
+    fn is_there(self, mapping: &ReadMapping) -> bool {
+        mapping.load_u64(self.at) == Some(self.word)
+    }
 }
 
 impl Source {
@@ -269,6 +294,7 @@ impl Source {
         }
         let mapping = ReadMapping::map_first(&file, needed).map_err(RejectReason::Map)?;
         let plan = ValuePlan::resolve(&contents, mapping.len()).ok_or(resized)?;
+        let witness = Witness::of(&contents, &mapping);
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
                 // One that grew and has ended since has last values.
@@ -289,6 +315,7 @@ impl Source {
             file,
             mapping,
             plan,
+            witness,
             process,
         };
         Ok((source, contents))
@@ -335,10 +362,10 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The [`Fault`]. Most truncations raise no signal and show in the size alone, so
-    /// the size is always checked.
+    /// The [`Fault`].
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        let (generation1, generation2) = self.mapping.generations();
+        let generations = self.mapping.generations();
+        let is_whole = self.witness.is_none_or(|witness| witness.is_there(&self.mapping));
         if self.mapping.is_dead() {
             return Err(Fault::Dead);
         }
@@ -351,10 +378,37 @@ impl Source {
         if found < expected {
             return Err(Fault::Truncated { expected, found });
         }
-        if generation1 != self.generation || generation2 != self.generation {
-            let expected = self.generation;
-            return Err(Fault::Generation { expected, generation1, generation2 });
+        self.check_generations(generations)?;
+        if is_whole { Ok(()) } else { Err(Fault::Dead) }
+    }
+
+    /// The same without a system call, which would cost more than reading a few values. A
+    /// file that was unlinked, or truncated after its values, is not noticed.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub(crate) fn check_values(&self) -> Result<(), Fault> {
+        // Nothing is after the last string that would be lost with it.
+        let witness = self.witness.filter(|_| self.plan.texts().is_empty());
+        let generations = self.mapping.generations();
+        let is_whole = witness.is_some_and(|witness| witness.is_there(&self.mapping));
+        if is_whole && !self.mapping.is_dead() {
+            self.check_generations(generations)
+        } else {
+            self.check()
         }
-        Ok(())
+    }
+
+    fn check_generations(&self, (generation1, generation2): (u64, u64)) -> Result<(), Fault> {
+        let expected = self.generation;
+        if generation1 == expected && generation2 == expected {
+            Ok(())
+        } else {
+            Err(Fault::Generation { expected, generation1, generation2 })
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,10 @@ pub(super) enum Finding {
     Ended,
 }
 
+/// How often it is looked whether a file is still there in its length. A truncation that
+/// costs a value is noticed in each pass.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// A file under harvest, as the sampler sees it.
 #[derive(Debug)]
 pub(super) struct ActiveSource {
@@ -29,6 +33,8 @@ pub(super) struct ActiveSource {
     values: Values,
     /// The tick whose pass read its values last.
     read: Option<Duration>,
+    /// The tick at which it was looked whether the file is still there.
+    looked: Option<Duration>,
     /// The checks after that pass found a fault.
     faulty: bool,
 }
@@ -37,7 +43,7 @@ impl ActiveSource {
     /// A source that was not read yet.
     pub(super) fn new(ticket: Ticket, source: Arc<Source>) -> Self {
         let values = Values::new(source.plan());
-        Self { ticket, source, ended: false, values, read: None, faulty: false }
+        Self { ticket, source, ended: false, values, read: None, looked: None, faulty: false }
     }
 
     /// Whether it was read at this tick.
@@ -58,7 +64,13 @@ impl ActiveSource {
         let ended = !self.source.is_fed();
         let micros = (now.wall.as_nanos() / 1000) as i64;
         let reshaped = self.source.read(&mut self.values, micros);
-        let fault = self.source.check().err();
+        let looked = self.looked.is_some_and(|looked| now.monotonic < looked + LOOK);
+        let fault = if looked && !ended {
+            self.source.check_values().err()
+        } else {
+            self.looked = Some(now.monotonic);
+            self.source.check().err()
+        };
         self.faulty = fault.is_some();
         self.ended = ended && !self.faulty;
         let finding = fault.map(Finding::Fault).or(self.ended.then_some(Finding::Ended));

@@ -60,8 +60,8 @@ fn byte_at(base: NonNull<u8>, len: usize, at: usize) -> Option<NonNull<AtomicU8>
 /// Registered with the SIGBUS guard for as long as it lives: when another
 /// process truncates the file and the guard is [installed](guard::install),
 /// reads give zeros from then on and [`ReadMapping::is_dead`] is true. Most
-/// truncations raise no signal, however; only the file's size shows them, so a
-/// reader compares that as well before it uses what it read.
+/// truncations raise no signal, however: the rest of a page reads as zeros. So a reader
+/// also compares the file's size, or a word after those that it read, before it uses them.
 pub struct ReadMapping {
     base: NonNull<u8>,
     len: usize,

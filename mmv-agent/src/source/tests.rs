@@ -1,0 +1,79 @@
+//! What is found out about files that are truncated.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+
+use mmv_format::mapping::guard;
+use mmv_writer::{Counter, Registry};
+
+use super::*;
+
+fn open(path: &Path) -> Source {
+    let limits = Limits::default();
+    let mut terms = Terms { limits, allow: &|_, _, _| Ok(()), cost: Cost::default() };
+    Source::open(path, &mut terms).expect("a file").0
+}
+
+/// Cuts a file of counters, all 7, at many places; with `again` it has its length again
+/// afterwards. Where a value is lost, a check without system calls says so.
+fn no_lost_value_is_taken(counters: usize, step: usize, again: bool) {
+    guard::install().expect("a guard");
+    let dir = tempfile::tempdir().expect("a directory");
+    let registry = Registry::builder("f").directory(dir.path()).build().expect("a registry");
+    for number in 0..counters {
+        let counter: Counter<u64> =
+            registry.counter(format!("c{number}")).build().expect("a counter");
+        counter.add(7);
+    }
+    let published = registry.publish().expect("a file");
+    let whole = fs::read(published.path()).expect("its bytes");
+    let path = dir.path().join("cut");
+    let (mut lost, mut kept) = (0, 0);
+    for at in (layout::Header::BYTES..whole.len()).step_by(step) {
+        fs::write(&path, &whole).expect("write it");
+        let source = open(&path);
+        let mut values = Values::new(source.plan());
+        source.read(&mut values, 0);
+        assert_eq!(source.check_values().ok(), Some(()));
+        let file = OpenOptions::new().write(true).open(&path).expect("open it");
+        file.set_len(at as u64).expect("cut it");
+        if again {
+            file.set_len(whole.len() as u64).expect("give it its length");
+        }
+        source.read(&mut values, 0);
+        let checked = source.check_values();
+        if values.words().iter().any(|word| *word != 7) {
+            assert!(checked.is_err(), "cut at {at} of {}", whole.len());
+            assert!(source.check().is_err(), "cut at {at} of {}", whole.len());
+            lost += 1;
+        } else {
+            kept += usize::from(checked.is_ok());
+        }
+    }
+    assert!(lost > 0 && kept > 0, "{lost} cuts cost values, {kept} none");
+}
+
+#[test]
+fn no_value_of_a_page_that_was_cut_is_taken() {
+    no_lost_value_is_taken(3, 8, false);
+    no_lost_value_is_taken(3, 8, true);
+}
+
+#[test]
+fn no_value_of_pages_that_were_cut_away_is_taken() {
+    no_lost_value_is_taken(500, 264, false);
+    no_lost_value_is_taken(500, 264, true);
+}
+
+#[test]
+fn without_a_look_at_the_file_a_new_generation_is_noticed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let registry = Registry::builder("f").directory(dir.path()).build().expect("a registry");
+    let _counter: Counter<u64> = registry.counter("c").build().expect("a counter");
+    let published = registry.publish().expect("a file");
+    let source = open(published.path());
+    assert_eq!(source.check_values().ok(), Some(()));
+    let file = OpenOptions::new().write(true).open(published.path()).expect("open it");
+    file.write_all_at(&[0xff], layout::Header::GENERATION2 as u64).expect("write it");
+    assert!(matches!(source.check_values(), Err(Fault::Generation { .. })));
+}
