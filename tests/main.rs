@@ -28,6 +28,7 @@
 //! | `record_command` | `mmv-agent record` logs a command while it runs |
 //! | `pmproxy_discovery` | pmproxy finds the agent's archives and follows them |
 //! | `soak` | one failure, repeated |
+//! | `scheduling` | the sampler alone is scheduled in real time, where that is permitted |
 //! | `long_run` | all failures at once; afterwards every logged value is a true one |
 //! | `storm` | all attacks of other users at once; afterwards an honest program has lost nothing |
 //! | **Archives** | |
@@ -99,6 +100,7 @@ mod quantiles;
 mod questions;
 mod record_command;
 mod rotation;
+mod scheduling;
 mod self_monitoring;
 mod soak;
 mod status_command;

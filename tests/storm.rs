@@ -126,11 +126,15 @@ fn run(plan: &Plan, span: Duration, attackers: &[Attack]) -> Outcome {
     let config = scratch.path().join("agent.toml");
     fs::write(&config, CONFIG).expect("write the configuration");
     let mut honest = Honest::start(&scratch, plan.seed);
-    // As a service it has a control group of its own: attackers do not share its part of the
-    // processors.
-    let mut command = Command::new("nice");
+    // As a service it may sample with real-time scheduling, and has a control group of its
+    // own: attackers do not share its part of the processors.
+    let mut command = Command::new("prlimit");
     let ids = [format!("--reuid={AGENT}"), format!("--regid={AGENT}")];
-    command.args(["-n-10", "setpriv"]).args(ids).arg("--clear-groups").arg(&program);
+    command
+        .args(["--rtprio=1", "nice", "-n-10", "setpriv"])
+        .args(ids)
+        .arg("--clear-groups")
+        .arg(&program);
     let mut agent = Agent::spawn(command, &scratch, &["--config", config.to_str().expect("UTF-8")]);
     wait::until_true("the first records", || agent.data_bytes() > 10_000);
     let mut watch = Watch::begin(&agent, &scratch.archives());

@@ -15,7 +15,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use mmv_format::mapping::guard;
 use mmv_writer::Published;
 use nix::unistd::{AccessFlags, access, getegid};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::{ANY_USER, Destination, Invocation, Settings, group_named};
 use crate::control::signals::{self, HeldSignals};
@@ -213,7 +213,16 @@ fn start_with(
         writer: spawn("writer", move || write_all(archiver, &receiver))?,
         housekeeper: spawn("housekeeper", move || housekeeper.run(&left, &task_inbox))?,
         loader: spawn("loader", move || loader.run())?,
-        sampler: spawn("sampler", move || Driver::new(sampler, settings).run(&inbox))?,
+        sampler: spawn("sampler", move || {
+            if settings.fixed.realtime {
+                match threads::make_realtime() {
+                    Ok(()) => info!("samples are taken with real-time scheduling"),
+                    // Most users may not, and need not be informed.
+                    Err(error) => debug!(%error, "no real-time scheduling"),
+                }
+            }
+            Driver::new(sampler, settings).run(&inbox)
+        })?,
         tasks,
         services: Vec::new(),
         store,

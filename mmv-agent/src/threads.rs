@@ -1,4 +1,4 @@
-//! The start of threads.
+//! The start of threads, and their scheduling.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,6 +6,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 
 /// For how long a start is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,6 +70,17 @@ pub(crate) fn spawn<T: Send + 'static>(
             started => return started,
         }
     }
+}
+
+/// Has the calling thread run before all threads with ordinary scheduling when it has
+/// something to do (`SCHED_RR`, the lowest priority; see sched(7)).
+///
+/// # Errors
+///
+/// Without `RLIMIT_RTPRIO` or `CAP_SYS_NICE`.
+pub(crate) fn make_realtime() -> Result<(), thread_priority::Error> {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

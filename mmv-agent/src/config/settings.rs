@@ -55,6 +55,8 @@ pub(crate) struct FixedSettings {
     pub own_metrics: bool,
     /// Log what happens to files and samples as the event metric `mmv.agent.events`.
     pub events: bool,
+    /// Sample with real-time scheduling, where the system permits it.
+    pub realtime: bool,
     /// The group, by name or number, whose members may capture; [`ANY_USER`]; `None`: the
     /// agent's own.
     pub capture_group: Option<String>,
@@ -302,6 +304,7 @@ impl Default for FixedSettings {
             archive_version: Version::V3,
             own_metrics: true,
             events: true,
+            realtime: true,
             capture_group: None,
         }
     }
