@@ -18,7 +18,7 @@ const OTHER: u32 = 0;
 /// `SCHED_RR`.
 const ROUND_ROBIN: u32 = 2;
 
-/// The policy and the real-time priority of each thread, by its name (proc_pid_stat(5)).
+/// The policy and the real-time priority of each thread, by its name (`proc_pid_stat(5)`).
 fn policies(agent: &Agent) -> BTreeMap<String, (u32, u32)> {
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.id())).expect("its threads");
     let policy = |task: fs::DirEntry| {
