@@ -12,6 +12,7 @@
 
 mod holder;
 mod image;
+mod lock_holders;
 mod temporary;
 
 use std::fs::{File, Metadata, OpenOptions};

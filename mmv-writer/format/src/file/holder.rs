@@ -19,7 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::{identity, read_header};
+use super::{identity, lock_holders, read_header};
 use crate::layout::{Flags, Header, MAGIC};
 
 /// How much later than a process its file may seem to have been written: clocks of files
@@ -57,8 +57,10 @@ pub(super) fn claim(path: &Path) -> Claim {
     let process = header.as_ref().map_or(0, |header| header.pid);
     let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Some(lock),
-        Err((_, Errno::EWOULDBLOCK)) => return Claim::Locked(process),
-        // A file system without locks.
+        Err((_, Errno::EWOULDBLOCK)) if !lock_holders::are_strangers(&metadata) => {
+            return Claim::Locked(process);
+        }
+        // A lock of another user, or a file system without locks.
         Err(_) => None,
     };
     let now = path.symlink_metadata().ok();

@@ -245,7 +245,8 @@ fn create_locked(directory: &Path, name: &str) -> Result<Option<TemporaryFile>, 
     let pid = std::process::id();
     let path = directory.join(format!(".{name}.{pid}-{number}{SUFFIX}"));
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(MODE);
+    // Nobody else can open it, and lock it, before it is locked.
+    options.read(true).write(true).create_new(true).mode(0o600);
     let file = match options.open(&path) {
         Ok(file) => file,
         // A process in another PID namespace has our number: try the next name.
