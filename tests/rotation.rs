@@ -235,7 +235,7 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
     let mut agent = Agent::start_with(&scratch, &options);
     let is_compressed = |path: &Path| path.extension().is_some_and(|suffix| suffix == "zst");
     let files = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
-    // The housekeeping thread has the lowest priority: what is compressed may be deleted
+    // Compression has the lowest priority: what is to be compressed may be deleted
     // first.
     wait::until_true("a compressed volume and a deleted archive", || {
         let newest = agent.archives().pop();
@@ -254,4 +254,45 @@ fn volumes_are_compressed_and_archives_deleted_while_harvesting_goes_on() {
         files(directory).map(|entry| entry.metadata().map_or(0, |file| file.len())).sum::<u64>();
     // Files written since the last deletion may exceed the limit.
     assert!(bytes < 500_000, "{bytes} bytes");
+}
+
+/// A volume takes longer to be compressed than to be written here.
+#[test]
+fn the_size_that_is_kept_holds_while_volumes_are_compressed() {
+    const LIMIT: u64 = 6_000_000;
+    const VOLUME: u64 = 500_000;
+    let scratch = Scratch::new();
+    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build();
+    let registry = registry.expect("a registry");
+    let many = registry.indom("many").names((0..600).map(|number| format!("n{number}")));
+    let many = many.build().expect("a domain");
+    let counters = registry.counter::<u64>("count").build_instances(&many).expect("counters");
+    let _published = registry.publish().expect("a file");
+    let config = scratch.path().join("agent.toml");
+    let text = format!(
+        "interval = \"1ms\"\n[rotation]\nvolume-size = \"{VOLUME}\"\n\
+         [retention]\nsize = \"{LIMIT}\"\n[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n"
+    );
+    std::fs::write(&config, text).expect("write the configuration");
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    let mut agent = Agent::start_with(&scratch, &options);
+    wait::until_true("its first record", || agent.log().contains("writing"));
+    let directory = agent.archives()[0].parent().expect("a directory").to_owned();
+    let files = || std::fs::read_dir(&directory).into_iter().flatten().flatten();
+    let size = || files().map(|entry| entry.metadata().map_or(0, |file| file.len())).sum::<u64>();
+    let (mut most, mut number) = (0, 0_u64);
+    let is_done = |agent: &Agent| agent.log().matches("deleted").count() >= 4;
+    wait::until_true("deleted archives", || {
+        for counter in &counters {
+            // Noise, which takes long to compress.
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            counter.add(number >> 40);
+        }
+        most = most.max(size());
+        is_done(&agent)
+    });
+    assert!(agent.terminate().success(), "{}", agent.log());
+    println!("{most} bytes at most");
+    // An archive, a quarter of the limit at most, is deleted when its compression has ended.
+    assert!(most <= LIMIT + LIMIT / 4 + VOLUME, "{most} bytes; {}", agent.log());
 }

@@ -6,6 +6,7 @@
 //! Invariant: the archive that is being written is never touched.
 
 mod archive_directory;
+mod compressor;
 mod repair;
 mod retention;
 mod retention_clock;

@@ -5,11 +5,10 @@
 //! | saves what the sampler remembers | at once if there are new PMIDs, else within seconds |
 //! | repairs archives that an earlier run left open | at the start |
 //! | deletes closed archives ([`retention`]) | one was closed, and every ten seconds |
-//! | compresses closed volumes, one at a time | they are old enough |
+//! | has closed volumes compressed ([`compressor`](super::compressor)), one at a time | they are old enough |
 //! | removes files of dead processes ([`removal`]) | the sampler gives the task |
 //!
-//! It has the lowest priority, and never touches the archive that is being written
-//! ([`SharedStatus::writing`]).
+//! It never touches the archive that is being written ([`SharedStatus::writing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,15 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
-use pcp_archive::compress::{Effort, compress_volume, is_same};
+use pcp_archive::compress::is_same;
 use pcp_archive::{Compression, TemporalIndex};
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
 use super::archive_directory::{self, Found, Kind, Member};
+use super::compressor::{Compressor, Done};
 use super::repair::{self, Outcome};
 use super::retention::{self, Closed};
 use super::retention_clock::RetentionClock;
@@ -55,9 +55,6 @@ const JUMPED: &str = "the clock was set forward: archives are not deleted for th
 
 /// Nothing more can be deleted.
 const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
-
-/// The lowest priority.
-const NICE: i32 = 19;
 
 /// A task of the thread.
 #[derive(Debug)]
@@ -197,8 +194,6 @@ impl Housekeeper {
 
     /// Works until all senders of tasks are gone.
     pub(crate) fn run(mut self, leftovers: &Leftovers, tasks: &Receiver<Task>) {
-        // Best effort: without it the thread competes with others.
-        let _ = rustix::process::nice(NICE);
         self.clean_up(leftovers);
         let mut last: Option<Instant> = None;
         loop {
@@ -443,39 +438,63 @@ impl Housekeeper {
 
     /// False if the agent ended before it was done.
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
-        let shared = Arc::clone(&self.shared);
+        let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
+        let before = size(volume);
+        let compressor = match Compressor::start(volume.to_owned(), method) {
+            Ok(compressor) => compressor,
+            Err(error) => {
+                self.warn_once(&format!("no volume is compressed: {error}"));
+                return false;
+            }
+        };
+        let (done, given_up) = self.attend(&compressor, tasks);
+        let error = match done {
+            Some(Done { result: Ok(Some(compressed)), time }) => {
+                self.shared.add_compressed(before, size(&compressed), time);
+                self.shared.own.compression.time.add(micros(time));
+                return true;
+            }
+            // The archive is deleted next.
+            Some(Done { result: Ok(None), .. }) => return given_up,
+            Some(Done { result: Err(error), .. }) => error.to_string(),
+            None => "its compression panicked".to_owned(),
+        };
+        warn!(volume = %volume.display(), %error, "stays uncompressed");
+        self.shared.note_error(error);
+        self.incompressible.insert(volume.to_owned());
+        true
+    }
+
+    /// Does what there is to do while a volume is being compressed. The result, `None` if the
+    /// thread panicked; and whether it was given up because retention deletes the archive.
+    fn attend(&mut self, compressor: &Compressor, tasks: &Receiver<Task>) -> (Option<Done>, bool) {
+        let (mut tasks, none) = (tasks, never());
         let mut tidied = Instant::now();
         let mut given_up = false;
-        let go_on = &mut || {
+        loop {
             let mut is_closed = false;
-            for task in tasks.try_iter() {
-                is_closed |= matches!(task, Task::Closed);
-                self.perform(task);
+            select! {
+                recv(compressor.done()) -> done => {
+                    return (done.ok(), given_up);
+                }
+                recv(tasks) -> task => if let Ok(task) = task {
+                    is_closed = matches!(task, Task::Closed);
+                    self.perform(task);
+                } else {
+                    // The agent has ended.
+                    compressor.give_up();
+                    tasks = &none;
+                },
+                default(TIDY_PAUSE) => {}
             }
             // A volume may take minutes, in which others are written.
             if is_closed || tidied.elapsed() >= TIDY_PAUSE {
                 self.tidy(self.now());
                 tidied = Instant::now();
             }
-            given_up = self.compressing.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
-            !shared.has_ended() && !given_up
-        };
-        let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
-        let (before, begun) = (size(volume), processor_time());
-        match compress_volume(volume, method, Effort::Least, go_on) {
-            Ok(Some(compressed)) => {
-                let time = processor_time().saturating_sub(begun);
-                self.shared.add_compressed(before, size(&compressed), time);
-                self.shared.own.compression.time.add(micros(time));
-                true
-            }
-            // The archive is deleted next.
-            Ok(None) => given_up,
-            Err(error) => {
-                warn!(volume = %volume.display(), %error, "stays uncompressed");
-                self.shared.note_error(error.to_string());
-                self.incompressible.insert(volume.to_owned());
-                true
+            given_up |= self.compressing.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
+            if given_up || self.shared.has_ended() {
+                compressor.give_up();
             }
         }
     }
@@ -522,13 +541,6 @@ fn waiting<'f>(
 /// The time since the boot, also that in which the machine was suspended.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The processor time of this thread.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -1,0 +1,79 @@
+//! The compression of a volume, on a thread of its own.
+//!
+//! The thread has the lowest priority, and the housekeeping thread an ordinary one: on a
+//! busy machine compression takes its time, and what retention deletes is deleted in time.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, bounded};
+use pcp_archive::Compression;
+use pcp_archive::compress::{Effort, compress_volume};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::threads;
+
+/// The lowest priority.
+const NICE: i32 = 19;
+
+/// What became of a volume.
+pub(super) struct Done {
+    /// As [`compress_volume`] returns it.
+    pub result: pcp_archive::Result<Option<PathBuf>>,
+    /// The processor time that it took.
+    pub time: Duration,
+}
+
+/// A volume that is being compressed. Dropped, it is given up.
+pub(super) struct Compressor {
+    given_up: Arc<AtomicBool>,
+    done: Receiver<Done>,
+}
+
+impl Compressor {
+    /// Begins.
+    ///
+    /// # Errors
+    ///
+    /// From the system, if there is no thread.
+    pub(super) fn start(volume: PathBuf, method: Compression) -> io::Result<Self> {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let go_on = Arc::clone(&given_up);
+        let (sender, done) = bounded(1);
+        threads::spawn("compressor", move || {
+            // Best effort: without it the thread competes with others.
+            let _ = rustix::process::nice(NICE);
+            let go_on = &mut || !go_on.load(Ordering::Relaxed);
+            let result = compress_volume(&volume, method, Effort::Least, go_on);
+            // Nobody waits for it if this was given up.
+            let _ = sender.send(Done { result, time: processor_time() });
+        })?;
+        Ok(Self { given_up, done })
+    }
+
+    /// Where the result arrives.
+    pub(super) fn done(&self) -> &Receiver<Done> {
+        &self.done
+    }
+
+    /// Has it end at the next opportunity; the result still arrives.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
