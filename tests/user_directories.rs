@@ -181,8 +181,10 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
             assert!(inspect.status.success(), "{case}: {inspect:?}");
             let missing = home.run("mmv-agent", &["inspect", "acmee"]);
             let stderr = String::from_utf8_lossy(&missing.stderr).into_owned();
-            let there =
-                format!("acmee: no such file here or in {}: acme", home.path(mmv).display());
+            let there = format!(
+                "acmee: no such file here or in {}; files there: acme",
+                home.path(mmv).display()
+            );
             assert!(stderr.contains(&there), "{case}: {stderr}");
             let capture = home.run("mmv-agent", &["capture", "--output", "captured"]);
             assert!(

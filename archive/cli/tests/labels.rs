@@ -182,6 +182,7 @@ fn a_summary_is_sorted_by_a_column_and_cut() {
     assert_eq!(names(&["shop.requests"]), ["a 200", "a 500", "b 200", "b 503"]);
     let sorted = ["b 200", "a 200", "b 503", "a 500"];
     assert_eq!(names(&["shop.requests", "--sort", "rate"]), sorted);
+    assert_eq!(names(&["shop", "--sort", "rate"])[..4], sorted, "the queue is larger");
     assert_eq!(names(&["shop.requests", "--sort", "sum", "--top", "2"]), sorted[..2]);
     assert_eq!(names(&["shop.requests", "--top", "3"]), sorted[..3]);
     assert_eq!(names(&["shop", "--sort", "name", "--top", "1"]), [""], "shop.queue is first");

@@ -56,8 +56,9 @@ pub(crate) fn missing_mmv_file(file: &Path) -> String {
     names.sort();
     let more = if names.len() > LISTED { ", ..." } else { "" };
     names.truncate(LISTED);
-    let there = if names.is_empty() { "which has none".to_owned() } else { names.join(", ") };
-    format!("{missing} here or in {}: {there}{more}", printable::path(&directory))
+    let there =
+        if names.is_empty() { "none".to_owned() } else { format!("{}{more}", names.join(", ")) };
+    format!("{missing} here or in {}; files there: {there}", printable::path(&directory))
 }
 
 fn is_name(file: &Path) -> bool {

@@ -93,8 +93,10 @@ enum Sort {
     /// Name of the metric, then of the instance
     Name,
     /// Time average; of a counter its rate
-    #[value(alias = "rate", alias = "time-average")]
+    #[value(alias = "time-average")]
     Average,
+    /// The same of counters alone; other metrics come last
+    Rate,
     /// Mean of the values
     Stochastic,
     /// Smallest value
@@ -111,7 +113,7 @@ impl Sort {
     fn key(self, statistics: &Statistics) -> f64 {
         match self {
             Self::Name => 0.0,
-            Self::Average => statistics.time_average,
+            Self::Average | Self::Rate => statistics.time_average,
             Self::Stochastic => statistics.stochastic_average,
             Self::Minimum => statistics.minimum.value,
             Self::Maximum => statistics.maximum.value,
@@ -127,8 +129,10 @@ impl Sort {
             lines.sort_by_cached_key(name);
             return;
         }
+        let is_sorted = |line: &Line<'_>| self != Self::Rate || line.metric.metric.has_rates();
         let key = |line: &Line<'_>| {
-            line.statistics.map(|statistics| self.key(statistics)).filter(|key| !key.is_nan())
+            let statistics = line.statistics.filter(|_| is_sorted(line));
+            statistics.map(|statistics| self.key(statistics)).filter(|key| !key.is_nan())
         };
         lines.sort_by(|one, other| match (key(one), key(other)) {
             (Some(one), Some(other)) => other.total_cmp(&one),
