@@ -14,10 +14,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// When all archives start.
 const START: i64 = 1_700_000_000;
 
-/// An archive of singular 64-bit metrics, counters and gauges in turn.
+/// An archive of 64-bit metrics, counters and gauges in turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) metrics: u32,
+    /// Of each metric; 0 for singular ones. Only prepared records can have them.
+    pub(crate) instances: u32,
     pub(crate) records: u64,
     /// Marks among the records, evenly spread.
     pub(crate) marks: u64,
@@ -26,7 +28,7 @@ pub(crate) struct Shape {
 /// About 160 MB.
 impl Default for Shape {
     fn default() -> Self {
-        Self { metrics: 1000, records: 5000, marks: 0 }
+        Self { metrics: 1000, instances: 0, records: 5000, marks: 0 }
     }
 }
 
@@ -74,11 +76,34 @@ impl Shape {
             zoneinfo: "".into(),
         };
         let mut writer = ArchiveWriter::create(base, label, WriterOptions::default())?;
-        let descs: Vec<_> = (0..self.metrics).map(Self::desc).collect::<Result<_>>()?;
+        let mut descs: Vec<_> = (0..self.metrics).map(Self::desc).collect::<Result<_>>()?;
+        let indom = if self.instances > 0 { Some(InDom::new(70, 1)?) } else { None };
+        for desc in &mut descs {
+            desc.indom = indom;
+        }
         for (metric, desc) in (0..).zip(&descs) {
             writer.declare_metric(desc, &[&Self::name(metric)])?;
         }
         Ok((writer, descs))
+    }
+
+    /// Declares the instances, and returns what each value of a metric is of.
+    fn instances(&self, writer: &mut ArchiveWriter) -> Result<Vec<Option<InstanceId>>> {
+        if self.instances == 0 {
+            return Ok(vec![None]);
+        }
+        let of = |id| {
+            let name = format!("instance-{id}").into();
+            Ok(Instance { id: InstanceId::new(i32::try_from(id)?)?, name })
+        };
+        let all: Vec<Instance> = (0..self.instances).map(of).collect::<Result<_>>()?;
+        writer.declare_indom(InDom::new(70, 1)?, &all)?;
+        Ok(all.iter().map(|instance| Some(instance.id)).collect())
+    }
+
+    /// How many values the archive has.
+    pub(crate) fn values(&self) -> u64 {
+        u64::from(self.metrics) * u64::from(self.instances.max(1)) * self.records
     }
 
     /// The time of a record: one a second.
@@ -114,19 +139,27 @@ impl Shape {
     /// Writes the same archive by prepared records.
     pub(crate) fn write_prepared(&self, base: &Path) -> Result<()> {
         let (mut writer, descs) = self.writer(base)?;
+        let instances = self.instances(&mut writer)?;
         let mut builder = TemplateBuilder::new();
         let mut places = Vec::with_capacity(descs.len());
         for desc in &descs {
             builder.begin_set(desc.pmid, desc.value_type);
-            places.push(builder.value(None, 0)?);
+            for instance in &instances {
+                places.push(builder.value(*instance, 0)?);
+            }
         }
         let template = builder.finish()?;
         let slots: Vec<_> = places.into_iter().map(|place| template.slot(place)).collect();
         let mut buffer = template.new_buffer();
         for record in 0..self.records {
             buffer.set_timestamp(Self::timestamp(record)?);
-            for (metric, slot) in (0..).zip(&slots) {
-                buffer.put_u64(*slot, value(metric, record));
+            for (number, slot) in (0..).zip(&slots) {
+                // Instances are counters of one metric, and gauges of the next.
+                let like = match number / instances.len() {
+                    _ if self.instances == 0 => number,
+                    metric => number * 2 + metric % 2,
+                };
+                buffer.put_u64(*slot, value(like as u32, record));
             }
             writer.write_prepared(&buffer)?;
             self.mark_after(record, &mut writer)?;
@@ -150,7 +183,7 @@ impl Shape {
 pub(crate) fn write_fleeting(base: &Path, present: usize, all: usize) -> Result<()> {
     let indom = InDom::new(70, 1)?;
     let desc = MetricDesc { indom: Some(indom), ..Shape::desc(0)? };
-    let none = Shape { metrics: 0, records: 0, marks: 0 };
+    let none = Shape { metrics: 0, instances: 0, records: 0, marks: 0 };
     let (mut writer, _) = none.writer(base)?;
     writer.declare_metric(&desc, &["bench.fleeting"])?;
     let new = present / 2;

@@ -8,7 +8,8 @@
 //! the same output format must print the same bytes.
 //!
 //! Options: `--records N` (5000), `--metrics N` (1000), `--rounds N` (5),
-//! `--only WORD` (rows whose name has it), `--large` (peak memory on 1 GB).
+//! `--only WORD` (rows whose name has it), `--large` (peak memory on 1 GB), `--archive BASE`
+//! (for `packed`, any number of archives of one volume whose compression is measured).
 
 mod child;
 mod contest;
@@ -31,12 +32,19 @@ pub(crate) struct Options {
     /// Part of the names of the rows wanted.
     pub(crate) only: String,
     large: bool,
+    /// Further archives whose volume is compressed.
+    pub(crate) archives: Vec<PathBuf>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options =
-            Self { shape: Shape::default(), rounds: 5, only: String::new(), large: false };
+        let mut options = Self {
+            shape: Shape::default(),
+            rounds: 5,
+            only: String::new(),
+            large: false,
+            archives: Vec::new(),
+        };
         while let Some(arg) = args.next() {
             if arg == "--large" {
                 options.large = true;
@@ -49,6 +57,7 @@ impl Options {
                 "--metrics" => options.shape.metrics = number()? as u32,
                 "--rounds" => options.rounds = number()? as usize,
                 "--only" => options.only = value,
+                "--archive" => options.archives.push(value.into()),
                 _ => return Err(format!("unknown option {arg}")),
             }
         }

@@ -2,23 +2,32 @@
 //! longer questions take.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use pcp_archive::Compression;
 use pcp_archive::compress::{Effort, compress_volume};
+use pcp_archive::{Archive, Compression};
 use tempfile::TempDir;
 
 use crate::Options;
 use crate::contest::{Rival, hold, ratio};
+use crate::made::Shape;
 use crate::programs::Programs;
 
 /// The archive in plain and packed in both ways.
 const KINDS: [(&str, Option<Compression>); 3] =
     [("plain", None), ("xz", Some(Compression::Xz)), ("zstd", Some(Compression::Zstd))];
+
+/// Further shapes of about 40 MB: metrics, instances of each, records.
+const SHAPES: [(u32, u32, u64); 4] =
+    [(10, 0, 100_000), (1, 10_000, 200), (10, 1_000, 200), (100, 10, 1_500)];
+
+/// Whether an archive was made.
+type Made = Result<(), Box<dyn Error>>;
 
 struct Bench<'o> {
     options: &'o Options,
@@ -38,9 +47,26 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
         options.rounds,
         std::thread::available_parallelism().map_or(0, usize::from),
     );
-    println!("| closing a volume | bytes a value | CPU, ns a value |\n|---|---|---|");
-    for (name, compression) in KINDS {
-        bench.close(name, compression).map_err(|error| format!("{name}: {error}"))?;
+    println!(
+        "| closing a volume | plain, bytes a value | xz | CPU, ns a value | zstd | CPU, ns a value |\n\
+         |---|---|---|---|---|---|"
+    );
+    let shape = &options.shape;
+    let name = format!("{} metrics x {} records", shape.metrics, shape.records);
+    let make = |base: &Path| shape.write_prepared(base);
+    bench.close(&name, shape.values(), "", &make).map_err(|error| error.to_string())?;
+    for (metrics, instances, records) in SHAPES {
+        let shape = Shape { metrics, instances, records, marks: 0 };
+        let of = if instances == 0 { String::new() } else { format!(" x {instances} instances") };
+        let name = format!("{metrics} metrics{of} x {records} records");
+        let make = |base: &Path| shape.write_prepared(base);
+        bench.close(&name, shape.values(), &name, &make).map_err(|error| error.to_string())?;
+    }
+    for path in &options.archives {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let make = |base: &Path| copy_volume(path, base);
+        let values = count_values(path).map_err(|error| format!("{name}: {error}"))?;
+        bench.close(&name, values, &name, &make).map_err(|error| format!("{name}: {error}"))?;
     }
     println!(
         "\n| work | plain | xz | zstd | xz / plain | zstd / plain |\n|---|---|---|---|---|---|"
@@ -67,21 +93,32 @@ impl Bench<'_> {
         self.scratch.path().join(name)
     }
 
-    /// Makes the archive, and closes its volume as the agent does.
-    fn close(&self, name: &str, compression: Option<Compression>) -> Result<(), Box<dyn Error>> {
-        let base = self.base(name);
-        self.options.shape.write_prepared(&base)?;
-        let plain = PathBuf::from(format!("{}.0", base.display()));
-        let begun = processor_time()?;
-        let packed = match compression {
-            Some(method) => compress_volume(&plain, method, Effort::Least, &mut || true)?,
-            None => None,
-        };
-        let time = processor_time()?.saturating_sub(begun);
-        let bytes = size(&packed.unwrap_or(plain));
-        let values = (u64::from(self.options.shape.metrics) * self.options.shape.records) as f64;
-        let (bytes, time) = (bytes as f64 / values, time.as_nanos() as f64 / values);
-        println!("| {name} | {bytes:.2} | {time:.0} |");
+    /// Makes an archive three times, and closes its volume as the agent does.
+    fn close(
+        &self,
+        name: &str,
+        values: u64,
+        prefix: &str,
+        make: &dyn Fn(&Path) -> Made,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut line = format!("| {name} |");
+        for (kind, compression) in KINDS {
+            let base = self.base(&format!("{prefix}{kind}"));
+            make(&base)?;
+            let plain = PathBuf::from(format!("{}.0", base.display()));
+            let begun = processor_time()?;
+            let packed = match compression {
+                Some(method) => compress_volume(&plain, method, Effort::Least, &mut || true)?,
+                None => None,
+            };
+            let time = processor_time()?.saturating_sub(begun);
+            let bytes = size(&packed.unwrap_or(plain)) as f64 / values as f64;
+            write!(line, " {bytes:.2} |")?;
+            if compression.is_some() {
+                write!(line, " {:.0} |", time.as_nanos() as f64 / values as f64)?;
+            }
+        }
+        println!("{line}");
         Ok(())
     }
 
@@ -144,6 +181,24 @@ fn print(work: &str, times: &[Duration]) {
         ratio(*xz, *plain),
         ratio(*zstd, *plain)
     );
+}
+
+/// Copies the first volume of an archive.
+fn copy_volume(path: &Path, base: &Path) -> Made {
+    let volume = |base: &Path| PathBuf::from(format!("{}.0", base.display()));
+    fs::copy(volume(path), volume(base))?;
+    Ok(())
+}
+
+/// How many values the first volume of an archive has, which has to be the only one.
+fn count_values(path: &Path) -> Result<u64, Box<dyn Error>> {
+    let archive = Archive::open(path)?;
+    let mut records = archive.records()?;
+    let mut values = 0;
+    while let Some(record) = records.next()? {
+        values += record.value_sets().map(|set| set.len() as u64).sum::<u64>();
+    }
+    Ok(values)
 }
 
 fn size(file: &Path) -> u64 {

@@ -124,7 +124,8 @@ impl Bench<'_> {
             return Ok(());
         }
         // As large as the other archive.
-        let day = self.make("day", Shape { metrics: 58, records: 86_400, marks: 0 })?;
+        let day =
+            self.make("day", Shape { metrics: 58, instances: 0, records: 86_400, marks: 0 })?;
         let rivals = [
             Rival::new("pmval", || Ok(self.pmval(&day, "bench.a.n0", "600", 20))),
             Rival::new("far apart", || Ok(self.report(&day, "bench.a.n0", "10min", 20))),
@@ -143,7 +144,8 @@ impl Bench<'_> {
         if !self.wants(title) {
             return Ok(());
         }
-        let wide = self.make("wide", Shape { metrics: 20_000, records: 2, marks: 0 })?;
+        let wide =
+            self.make("wide", Shape { metrics: 20_000, instances: 0, records: 2, marks: 0 })?;
         let pminfo = || {
             let mut command = self.programs.pcp("pminfo", &["-a"]);
             command.arg(&wide);
