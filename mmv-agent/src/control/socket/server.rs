@@ -52,8 +52,9 @@ impl<A: Answers> Server<A> {
     }
 
     pub(super) fn run(mut self) {
-        while let Some(ready) = self.wait() {
-            let now = Instant::now();
+        let mut now = Instant::now();
+        while let Some(ready) = self.wait(now) {
+            now = Instant::now();
             if now >= self.looked + LOOK {
                 self.looked = now;
                 self.bound.look();
@@ -74,9 +75,9 @@ impl<A: Answers> Server<A> {
         }
     }
 
-    /// Waits until something is due. What each connection is ready for; `None` at the end.
-    fn wait(&self) -> Option<Vec<PollFlags>> {
-        let now = Instant::now();
+    /// Waits until something is due that was not at the time of the last turn: it may be
+    /// by now. What each connection is ready for; `None` at the end.
+    fn wait(&self, now: Instant) -> Option<Vec<PollFlags>> {
         let mut all = vec![PollFd::new(&self.stop, PollFlags::IN)];
         all.extend(self.connections.iter().map(|connection| {
             PollFd::from_borrowed_fd(connection.stream.as_fd(), connection.interest(now))
@@ -90,7 +91,7 @@ impl<A: Answers> Server<A> {
         let ends = self.connections.iter().filter_map(Connection::until);
         let next = delayed.chain(ends).chain([self.looked + LOOK]).min().unwrap_or(now);
         // Rounded up, or there would be turns for nothing.
-        let timeout = next.saturating_duration_since(now) + Duration::from_micros(100);
+        let timeout = next.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
         if poll(&mut all, Timespec::try_from(timeout).ok().as_ref()).is_err() {
             // Interrupted: nothing is ready.
             all.iter_mut().for_each(PollFd::clear_revents);
@@ -189,5 +190,42 @@ impl<A: Answers> Server<A> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::peers::tests::small;
+    use super::super::{Access, Answer};
+    use super::*;
+
+    struct Nothing;
+
+    impl Answers for Nothing {
+        const LONGEST_REQUEST: usize = 0;
+
+        fn prepare(&mut self, _: Instant) -> Result<(), Instant> {
+            Ok(())
+        }
+
+        fn answer(&mut self, _: &[u8]) -> Option<Answer> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_became_due_since_the_last_turn_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_agent, stopped) = UnixStream::pair().unwrap();
+        let bound = Bound::new(&dir.path().join("sock"), Access::Everyone);
+        let mut server = Server::new(bound, stopped, small(), Nothing);
+        let turn = Instant::now();
+        server.answer = turn + Duration::from_millis(1);
+        // As if other programs had the processor.
+        thread::sleep(Duration::from_millis(5));
+        assert!(server.wait(turn).is_some());
+        assert!(turn.elapsed() < LOOK / 2, "{:?}", turn.elapsed());
     }
 }
