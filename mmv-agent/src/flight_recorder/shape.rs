@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pcp_archive::{Instance, LabelSet};
 use pcp_types::{InDom, InstanceId, Pmid, ValueType};
 use serde::{Deserialize, Serialize};
 
@@ -78,9 +79,10 @@ impl Shape {
 
     /// A shape of these sets.
     pub(crate) fn of(catalog: Arc<Catalog>, sets: Vec<Set>) -> Self {
-        let words = |set: &Set| set.owners.len() + set.instances.len() + set.sources.len();
-        let bytes = sets.iter().map(|set| size_of::<Set>() + 4 * words(set)).sum::<usize>();
-        let size = bytes + size_of_catalog(&catalog);
+        let of_set =
+            |set: &Set| vector(&set.owners) + vector(&set.instances) + vector(&set.sources);
+        let of_sets = vector(&sets) + sets.iter().map(of_set).sum::<usize>();
+        let size = of_sets + size_of_catalog(&catalog);
         Self { catalog, sets, size }
     }
 
@@ -91,7 +93,7 @@ impl Shape {
             && one.indoms == two.indoms
             && one.labels == two.labels
             && one.texts == two.texts;
-        self.size == other.size && self.sets == other.sets && (one.id == two.id || same)
+        self.sets == other.sets && (one.id == two.id || same)
     }
 
     /// The layout of records, and for each source as many values as it has. `None`
@@ -155,17 +157,37 @@ impl Shape {
     }
 }
 
-/// Bytes that a catalog takes, about.
+/// Bytes that the allocator takes for a block: eight of its own, in steps of sixteen.
+fn block(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { (bytes + 8).next_multiple_of(16).max(32) }
+}
+
+/// Bytes of a vector, with those that it has reserved, without what its items own.
+fn vector<T>(items: &Vec<T>) -> usize {
+    block(items.capacity() * size_of::<T>())
+}
+
+/// Bytes that a catalog takes. A vector from which most was removed takes what it has
+/// reserved, so that is what counts.
 fn size_of_catalog(catalog: &Catalog) -> usize {
-    /// The memory of a piece in addition to its bytes.
-    const PIECE: usize = 32;
-    let metrics = catalog.metrics.iter().map(|(_, name)| 2 * PIECE + name.len());
-    let indoms = catalog.indoms.iter().flat_map(|(_, instances)| instances);
-    let instances = indoms.map(|instance| PIECE + instance.name.len());
-    let labels = catalog.labels.iter().flat_map(|(_, sets)| sets);
-    let labels = labels.map(|set| 2 * PIECE + set.json.len() + 2 * PIECE * set.labels.len());
-    let texts = catalog.texts.iter().map(|(.., text)| PIECE + text.len());
-    metrics.chain(instances).chain(labels).chain(texts).sum()
+    /// The two counts in front of shared bytes.
+    const COUNTS: usize = 2 * size_of::<usize>();
+    let Catalog { id: _, metrics, indoms, labels, texts } = catalog;
+    let vectors = vector(metrics) + vector(indoms) + vector(labels) + vector(texts);
+    let names = metrics.iter().map(|(_, name)| block(COUNTS + name.len()));
+    let of_indom = |instances: &Vec<Instance>| {
+        let names = instances.iter().map(|instance| block(instance.name.len()));
+        vector(instances) + names.sum::<usize>()
+    };
+    let of_target = |sets: &Vec<LabelSet>| {
+        let of_set = |set: &LabelSet| block(set.json.capacity()) + vector(&set.labels);
+        vector(sets) + sets.iter().map(of_set).sum::<usize>()
+    };
+    vectors
+        + names.sum::<usize>()
+        + indoms.iter().map(|(_, instances)| of_indom(instances)).sum::<usize>()
+        + labels.iter().map(|(_, sets)| of_target(sets)).sum::<usize>()
+        + texts.iter().map(|(.., text)| block(text.capacity())).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -237,6 +259,28 @@ mod tests {
             spoil(&mut sets[0]);
             assert!(Shape::of(Arc::clone(&catalog), sets).unfold().is_none(), "{number}");
         }
+    }
+
+    #[test]
+    fn a_catalog_is_no_larger_than_what_is_left_of_it() {
+        let (_, catalog) = layout();
+        let (desc, name) = &catalog.metrics[0];
+        let many = |count: u32| {
+            let metric = |item| {
+                let pmid = Pmid::new(70, 1, item).unwrap();
+                (MetricDesc { pmid, ..*desc }, Arc::clone(name))
+            };
+            Catalog { metrics: (1..=count).map(metric).collect(), ..Catalog::default() }
+        };
+        let mut left = many(1000);
+        assert!(size_of_catalog(&left) > 1000 * size_of_val(&catalog.metrics[0]));
+        left.retain(|pmid| pmid.item() <= 2);
+        assert_eq!(size_of_catalog(&left), size_of_catalog(&many(2)));
+
+        // What is reserved counts as well.
+        let mut reserved = many(2);
+        reserved.metrics.reserve(998);
+        assert!(size_of_catalog(&reserved) > size_of_catalog(&left));
     }
 
     #[test]

@@ -57,6 +57,16 @@ impl Catalog {
             TextTarget::Metric(pmid) => stays(*pmid),
             TextTarget::InDom(_) => true,
         });
+        self.shrink();
+    }
+
+    /// Gives back what is reserved in its vectors: a catalog is kept as long as any
+    /// record of it, so what it reserves would stay.
+    fn shrink(&mut self) {
+        self.metrics.shrink_to_fit();
+        self.indoms.shrink_to_fit();
+        self.labels.shrink_to_fit();
+        self.texts.shrink_to_fit();
     }
 }
 
@@ -447,6 +457,8 @@ impl Merger {
                 merged.catalog.indoms.push((indom, instances));
             }
         }
+        merged.shape.reserve_exact(self.metrics.len());
+        merged.catalog.metrics.reserve_exact(self.metrics.len());
         for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
             push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
@@ -457,6 +469,7 @@ impl Merger {
             merged.shape.push(ValueSetShape { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }
+        merged.catalog.shrink();
         merged.names = self.names;
         merged.conflicts = self.conflicts;
         merged.unlisted = self.unlisted;
