@@ -32,11 +32,15 @@ mod parameters;
 use std::ops::RangeInclusive;
 
 use crate::copy::Changes;
+use crate::format::ShapeId;
 use crate::scan::Selection;
 use crate::writer::CopiedSet;
 use crate::{ArchiveWriter, Pmid, Record, RecordError, Result, Source, Timestamp};
 use mapping::Mapping;
 use needs_mark::NeedsMark;
+
+/// How many shapes of records are known at a time, as in the reader.
+const MAX_SHAPES: usize = 8;
 
 /// The part of an archive to extract.
 #[derive(Debug)]
@@ -125,7 +129,9 @@ impl<'a> Extract<'a> {
         let (start, end) = (*self.window.start(), *self.window.end());
         let (changes, needs_mark) = (None, NeedsMark::default());
         let has_events = mapping.has_events();
-        let mut pass = Pass { source, mapping, has_events, start, changes, needs_mark, writer };
+        let wanted = Vec::new();
+        let mut pass =
+            Pass { source, mapping, wanted, has_events, start, changes, needs_mark, writer };
         let mut volume = None;
         let mut records = source.records_from(start)?;
         while let Some(record) = records.next()?
@@ -146,6 +152,8 @@ impl<'a> Extract<'a> {
 struct Pass<'p, 'a> {
     source: Source<'a>,
     mapping: Mapping,
+    /// How many sets of the records of a shape are wanted; the newest shape in front.
+    wanted: Vec<(ShapeId, usize)>,
     has_events: bool,
     /// Of the window.
     start: Timestamp,
@@ -179,7 +187,7 @@ impl Pass<'_, '_> {
     fn result(&mut self, record: &Record<'_>) -> Result<()> {
         self.needs_mark.pass(record);
         let timestamp = record.timestamp();
-        let count = record.value_sets().filter(|set| self.mapping.has(set.pmid())).count();
+        let count = self.count_wanted(record);
         if count == 0 {
             return Ok(());
         }
@@ -210,6 +218,20 @@ impl Pass<'_, '_> {
                 _ => self.writer.write_copied(timestamp, sets.into_iter()),
             }
         })
+    }
+
+    /// How many sets of a record are wanted. Records of one shape have the same metrics.
+    fn count_wanted(&mut self, record: &Record<'_>) -> usize {
+        let shape = record.shape();
+        if let Some((_, count)) = self.wanted.iter().find(|(known, _)| shape == Some(*known)) {
+            return *count;
+        }
+        let count = record.value_sets().filter(|set| self.mapping.has(set.pmid())).count();
+        if let Some(shape) = shape {
+            self.wanted.truncate(MAX_SHAPES - 1);
+            self.wanted.insert(0, (shape, count));
+        }
+        count
     }
 
     /// Metadata up to the time of a record that follows.

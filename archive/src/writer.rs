@@ -66,8 +66,9 @@ struct Dated {
 /// Writes one archive.
 ///
 /// The files are created with the first record; the metadata, by which readers find an
-/// archive, gets its name when the record is written. Without [`finish`](Self::finish) the archive lacks its last index entry and is
-/// otherwise whole.
+/// archive, gets its name when the record is written. Without [`finish`](Self::finish) the
+/// archive lacks its last index entry, and what is in a
+/// [buffer](WriterOptions::buffer_bytes), and is otherwise whole.
 #[derive(Debug)]
 pub struct ArchiveWriter {
     base: PathBuf,
@@ -355,6 +356,7 @@ impl ArchiveWriter {
     pub fn finish(mut self) -> Result<Summary> {
         if let (Some(files), Some(last)) = (&mut self.files, self.last) {
             files.write_final_entry(last)?;
+            files.flush()?;
         }
         Ok(Summary {
             bytes: self.bytes(),
@@ -395,9 +397,9 @@ impl ArchiveWriter {
         } else {
             let start = self.dated.start.unwrap_or(timestamp);
             let label = self.label.at(self.options.version, start);
-            let WriterOptions { index_bytes, index_interval, .. } = self.options;
+            let WriterOptions { index_bytes, index_interval, buffer_bytes, .. } = self.options;
             let policy = IndexPolicy::new(index_bytes, index_interval);
-            let mut files = FileSet::create(&self.base, label, policy)?;
+            let mut files = FileSet::create(&self.base, label, policy, buffer_bytes)?;
             let written = files.write(timestamp, &self.metadata, changed, record, false);
             written.and_then(|()| files.show()).inspect_err(|_| files.remove())?;
             self.files = Some(files);

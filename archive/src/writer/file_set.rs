@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::sys::resource::{Resource, getrlimit};
+
 use super::append_file::AppendFile;
 use super::index_policy::IndexPolicy;
 use crate::files::{AddExtension as _, MemberFiles, sync_directory};
@@ -22,6 +24,11 @@ pub(super) struct FileSet {
     pub(super) data: AppendFile,
     pub(super) volume: u32,
     policy: IndexPolicy,
+    /// Of each file.
+    buffer_bytes: usize,
+    /// The longest file that the process may write, if bytes are buffered: then it is too
+    /// late to begin another volume when a write fails.
+    most: u64,
     /// Where the last record starts in its volume.
     last_offset: u64,
     /// Bytes of the volumes before the present one.
@@ -33,7 +40,12 @@ pub(super) struct FileSet {
 impl FileSet {
     /// Creates the files with their labels: all three or none. Until [`show`](Self::show)
     /// there is no metadata of the archive's name, and so no archive for any reader.
-    pub(super) fn create(base: &Path, label: ArchiveLabel, policy: IndexPolicy) -> Result<Self> {
+    pub(super) fn create(
+        base: &Path,
+        label: ArchiveLabel,
+        policy: IndexPolicy,
+        buffer_bytes: usize,
+    ) -> Result<Self> {
         let data = create(base, &label, Role::Data(0))?;
         let index = create(base, &label, Role::Index).inspect_err(|_| data.remove())?;
         let hidden = metadata_path(base).with_extension_added(UNFINISHED);
@@ -41,14 +53,17 @@ impl FileSet {
             data.remove();
             index.remove();
         })?;
+        let limit = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft);
         Ok(Self {
             base: base.to_owned(),
             label,
-            metadata,
-            index,
-            data,
+            metadata: metadata.buffered(buffer_bytes),
+            index: index.buffered(buffer_bytes),
+            data: data.buffered(buffer_bytes),
             volume: 0,
             policy,
+            buffer_bytes,
+            most: if buffer_bytes > 0 { limit } else { u64::MAX },
             last_offset: 0,
             closed_bytes: 0,
             directory_changed: true,
@@ -94,7 +109,7 @@ impl FileSet {
     /// Whether a record would make the volume larger than `limit`, or than the
     /// largest offset of the index. A volume without records takes any.
     pub(super) fn would_exceed(&self, limit: u64, record: usize) -> bool {
-        let limit = limit.min(self.label.version.max_file_size());
+        let limit = limit.min(self.label.version.max_file_size()).min(self.most);
         !self.is_volume_empty() && self.data.len().saturating_add(record as u64) > limit
     }
 
@@ -223,6 +238,7 @@ impl FileSet {
     fn open_next(&mut self) -> Result<Option<AppendFile>> {
         self.data.sync()?;
         let data = create(&self.base, &self.label, Role::Data(self.volume + 1))?;
+        let data = data.buffered(self.buffer_bytes);
         self.volume += 1;
         self.directory_changed = true;
         Ok(Some(std::mem::replace(&mut self.data, data)))
@@ -239,6 +255,13 @@ impl FileSet {
             self.directory_changed = false;
         }
         Ok(())
+    }
+
+    /// Writes what is buffered.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.metadata.flush()?;
+        self.data.flush()?;
+        self.index.flush()
     }
 
     /// Makes a file so long, with a hole.

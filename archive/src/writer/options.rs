@@ -48,10 +48,16 @@ pub struct WriterOptions {
     /// begins the next volume. `None`: only
     /// [`switch_volume`](super::ArchiveWriter::switch_volume) begins one.
     pub volume_bytes: Option<u64>,
+    /// How many bytes of each file may wait to be written together, for archives that
+    /// nobody reads before they are [finished](super::ArchiveWriter::finish) or
+    /// [synced](super::ArchiveWriter::sync). 0: each record is in its file when the call
+    /// returns. With more, a limit on the size of files that is not the process's
+    /// (`RLIMIT_FSIZE`) is an error; without a buffer the next volume begins there.
+    pub buffer_bytes: usize,
 }
 
 /// Version 3; index entries every 100 kB, as PCP writes them; volumes without
-/// limit.
+/// limit; no buffer.
 impl Default for WriterOptions {
     fn default() -> Self {
         Self {
@@ -59,6 +65,7 @@ impl Default for WriterOptions {
             index_bytes: 100_000,
             index_interval: None,
             volume_bytes: None,
+            buffer_bytes: 0,
         }
     }
 }

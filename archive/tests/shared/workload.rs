@@ -159,6 +159,7 @@ impl Logger {
             index_bytes: 1600,
             index_interval: Some(Duration::from_secs(20)),
             volume_bytes: Some(label_size + 4500),
+            ..WriterOptions::default()
         };
         let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
         Self {
