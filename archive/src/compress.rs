@@ -8,17 +8,20 @@
 
 mod encoder;
 mod pieces;
+mod recompress;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bzip2::write::BzEncoder;
-use encoder::BlockWriter;
+use encoder::BlockEncoder;
 use flate2::write::GzEncoder;
 use pieces::Pieces;
+pub use recompress::recompress;
 
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
+use crate::parallel::{self, in_order};
 use crate::{Compression, Error, Result, io_error};
 
 /// How many bytes of two files are compared at a time.
@@ -28,9 +31,9 @@ const COMPARED: usize = 1 << 20;
 /// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// Little: a logger does it all day.
+    /// Little, and one processor: a logger does it all day.
     Least,
-    /// More: someone waits for it.
+    /// More, and all processors: someone waits for it.
     Usual,
 }
 
@@ -39,6 +42,14 @@ impl Effort {
         match self {
             Self::Least => 2,
             Self::Usual => 9,
+        }
+    }
+
+    /// How many encoders work at a time.
+    fn encoders(self) -> usize {
+        match self {
+            Self::Least => 1,
+            Self::Usual => parallel::threads(),
         }
     }
 }
@@ -152,51 +163,83 @@ fn pour(
         whole = go_on();
         whole
     };
+    compress_pieces(&mut Pieces::of(input), output, compression, effort, go_on)?;
+    Ok(whole)
+}
+
+/// Compresses pieces into a file, as long as `go_on` allows.
+fn compress_pieces(
+    pieces: &mut Pieces<impl Read>,
+    output: &File,
+    compression: Compression,
+    effort: Effort,
+    go_on: &mut dyn FnMut() -> bool,
+) -> io::Result<()> {
     let mut output = BufWriter::new(output);
+    let zstd = || BlockEncoder::zstd(effort.zstd_level());
     match compression {
-        Compression::Xz => in_blocks(BlockWriter::xz()?, input, &mut output, go_on)?,
-        Compression::Zstd => {
-            let writer = BlockWriter::zstd(effort.zstd_level())?;
-            in_blocks(writer, input, &mut output, go_on)?;
-        }
+        Compression::Xz => in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?,
+        Compression::Zstd => in_blocks(zstd, effort, pieces, &mut output, go_on)?,
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
-            each_piece(input, go_on, |piece| encoder.write_all(piece))?;
+            each_piece(pieces, go_on, |piece| encoder.write_all(&piece))?;
             encoder.finish()?;
         }
         Compression::Gzip => {
             let mut encoder = GzEncoder::new(&mut output, flate2::Compression::default());
-            each_piece(input, go_on, |piece| encoder.write_all(piece))?;
+            each_piece(pieces, go_on, |piece| encoder.write_all(&piece))?;
             encoder.finish()?;
         }
     }
-    output.flush()?;
-    Ok(whole)
+    output.flush()
 }
 
+/// Each piece becomes a block.
 fn in_blocks(
-    mut writer: BlockWriter,
-    input: &File,
+    encoder: impl Fn() -> io::Result<BlockEncoder>,
+    effort: Effort,
+    pieces: &mut Pieces<impl Read>,
     output: &mut impl Write,
     go_on: &mut dyn FnMut() -> bool,
 ) -> io::Result<()> {
-    writer.begin(output)?;
-    each_piece(input, go_on, |piece| writer.write(piece, output))?;
-    writer.finish(output)
+    let count = effort.encoders();
+    let mut first = encoder()?;
+    let mut container = first.container();
+    container.begin(output)?;
+    if count == 1 {
+        each_piece(pieces, go_on, |piece| container.push(&first.encode(&piece)?, output))?;
+        return container.finish(output);
+    }
+    let others: io::Result<Vec<_>> = (1..count).map(|_| encoder()).collect();
+    let encoders = others?.into_iter().chain([first]);
+    let encode = |encoder: &mut BlockEncoder, piece: Vec<u8>| encoder.encode(&piece);
+    in_order(encoders, encode, |jobs| {
+        each_piece(pieces, go_on, |piece| {
+            jobs.push(piece);
+            // One waits for each encoder.
+            if jobs.len() < 2 * count {
+                return Ok(());
+            }
+            jobs.pop().map_or(Ok(()), |block| container.push(&block?, output))
+        })?;
+        while let Some(block) = jobs.pop() {
+            container.push(&block?, output)?;
+        }
+        container.finish(output)
+    })
 }
 
-/// Passes a file on in pieces, as long as `go_on` allows.
+/// Passes pieces on, as long as `go_on` allows.
 fn each_piece(
-    input: &File,
+    pieces: &mut Pieces<impl Read>,
     go_on: &mut dyn FnMut() -> bool,
-    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    mut take: impl FnMut(Vec<u8>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut pieces = Pieces::of(input);
     while let Some(piece) = pieces.next()? {
         if !go_on() {
             return Ok(());
         }
-        take(&piece)?;
+        take(piece)?;
     }
     Ok(())
 }

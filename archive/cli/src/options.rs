@@ -10,5 +10,5 @@ pub(crate) mod progress;
 pub(crate) use archives::ArchiveArgument;
 pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use histograms::{GapOptions, QuantileOptions};
-pub(crate) use new_archive::{OutputOptions, warn_of_unnameable};
+pub(crate) use new_archive::{OutputOptions, sizes, warn_of_unnameable};
 pub(crate) use progress::ProgressOptions;

@@ -13,59 +13,80 @@ const DICTIONARY: u32 = 1 << 20;
 /// CRC32, of four bytes.
 const CHECK: u8 = 1;
 
-/// Writes a file as one that a reader can enter at any block.
-pub(super) enum BlockWriter {
-    Xz { filters: Filters, index: XzIndex },
-    Zstd { encoder: zstd::bulk::Compressor<'static>, frames: Vec<(u32, u32)> },
+/// Compresses blocks, each for itself.
+pub(super) enum BlockEncoder {
+    Xz,
+    Zstd(zstd::bulk::Compressor<'static>),
 }
 
-impl BlockWriter {
-    /// One stream of xz. The options are those of decision 025: values are at places that
-    /// are multiples of four bytes, and most matches are found at the last place with
-    /// the same bytes, a record ago.
-    pub(super) fn xz() -> io::Result<Self> {
-        let mut options = LzmaOptions::new_preset(0)?;
-        options.dict_size(DICTIONARY).match_finder(MatchFinder::HashChain4);
-        options.nice_len(16).depth(1);
-        options.literal_context_bits(0).literal_position_bits(3).position_bits(3);
-        let mut filters = Filters::new();
-        filters.lzma2(&options);
-        Ok(Self::Xz { filters, index: XzIndex::default() })
-    }
+/// A compressed block.
+pub(super) struct Block {
+    packed: Vec<u8>,
+    /// How many bytes it had.
+    len: u64,
+    /// Their CRC32, for xz.
+    sum: u32,
+}
 
-    /// Frames of zstd with this level and a seek table.
+impl BlockEncoder {
+    /// Frames of zstd with this level.
     pub(super) fn zstd(level: i32) -> io::Result<Self> {
         let mut encoder = zstd::bulk::Compressor::new(level)?;
         encoder.set_parameter(CParameter::ChecksumFlag(true))?;
-        Ok(Self::Zstd { encoder, frames: Vec::new() })
+        Ok(Self::Zstd(encoder))
     }
 
+    pub(super) fn encode(&mut self, bytes: &[u8]) -> io::Result<Block> {
+        let (packed, sum) = match self {
+            Self::Xz => (lzma2(bytes)?, crc32fast::hash(bytes)),
+            Self::Zstd(encoder) => (encoder.compress(bytes)?, 0),
+        };
+        Ok(Block { packed, len: bytes.len() as u64, sum })
+    }
+
+    /// A file for its blocks.
+    pub(super) fn container(&self) -> Container {
+        match self {
+            Self::Xz => Container::Xz(XzIndex::default()),
+            Self::Zstd(_) => Container::Zstd(Vec::new()),
+        }
+    }
+}
+
+/// What a file has around its blocks, by which a reader can enter at any of them.
+pub(super) enum Container {
+    /// One stream of xz.
+    Xz(XzIndex),
+    /// Frames of zstd and a seek table.
+    Zstd(Vec<(u32, u32)>),
+}
+
+impl Container {
     /// What the file begins with.
     pub(super) fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Xz { .. } => out.write_all(&XzIndex::header(CHECK)),
-            Self::Zstd { .. } => Ok(()),
+            Self::Xz(_) => out.write_all(&XzIndex::header(CHECK)),
+            Self::Zstd(_) => Ok(()),
         }
     }
 
-    /// Adds a block of these bytes.
-    pub(super) fn write(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+    /// Adds a block.
+    pub(super) fn push(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
+        let Block { packed, len, sum } = block;
         match self {
-            Self::Xz { filters, index } => {
-                let packed = lzma2(filters, bytes)?;
-                let header = block_header(packed.len() as u64, bytes.len() as u64, DICTIONARY);
-                let sum = U32::new(crc32fast::hash(bytes)).to_bytes();
+            Self::Xz(index) => {
+                let header = block_header(packed.len() as u64, *len, DICTIONARY);
+                let sum = U32::new(*sum).to_bytes();
                 out.write_all(&header)?;
-                out.write_all(&packed)?;
+                out.write_all(packed)?;
                 out.write_all([0; 3].get(..packed.len().wrapping_neg() % 4).unwrap_or_default())?;
                 out.write_all(&sum)?;
-                index.push((header.len() + packed.len() + sum.len()) as u64, bytes.len() as u64);
+                index.push((header.len() + packed.len() + sum.len()) as u64, *len);
                 Ok(())
             }
-            Self::Zstd { encoder, frames } => {
-                let frame = encoder.compress(bytes)?;
-                frames.push((frame.len() as u32, bytes.len() as u32));
-                out.write_all(&frame)
+            Self::Zstd(frames) => {
+                frames.push((packed.len() as u32, *len as u32));
+                out.write_all(packed)
             }
         }
     }
@@ -73,15 +94,23 @@ impl BlockWriter {
     /// What the file ends with.
     pub(super) fn finish(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Xz { index, .. } => out.write_all(&index.finish(CHECK)),
-            Self::Zstd { frames, .. } => out.write_all(&seek_table(frames)),
+            Self::Xz(index) => out.write_all(&index.finish(CHECK)),
+            Self::Zstd(frames) => out.write_all(&seek_table(frames)),
         }
     }
 }
 
-/// Bytes compressed without a container.
-fn lzma2(filters: &Filters, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = Stream::new_raw_encoder(filters)?;
+/// Bytes compressed without a container. The options are those of decision 025: values are
+/// at places that are multiples of four bytes, and most matches are found at the last place
+/// with the same bytes, a record ago.
+fn lzma2(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut options = LzmaOptions::new_preset(0)?;
+    options.dict_size(DICTIONARY).match_finder(MatchFinder::HashChain4);
+    options.nice_len(16).depth(1);
+    options.literal_context_bits(0).literal_position_bits(3).position_bits(3);
+    let mut filters = Filters::new();
+    filters.lzma2(&options);
+    let mut stream = Stream::new_raw_encoder(&filters)?;
     let mut out = Vec::with_capacity(bytes.len() / 2 + 4096);
     loop {
         let rest = bytes.get(stream.total_in() as usize..).unwrap_or_default();

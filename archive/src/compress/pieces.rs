@@ -1,7 +1,6 @@
 //! A volume in pieces that are compressed one by one.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 
 use crate::format::frame;
 
@@ -15,16 +14,23 @@ const MAX_RECORD: usize = 8 << 20;
 /// knows the file, then as many records as [`PIECE`] has room for. Where no record can be
 /// recognized pieces end anywhere.
 #[derive(Debug)]
-pub(super) struct Pieces<'f> {
-    file: &'f File,
+pub(super) struct Pieces<R> {
+    file: R,
     /// Bytes that belong to the next pieces.
     rest: Vec<u8>,
     is_first: bool,
+    records: Option<u64>,
 }
 
-impl<'f> Pieces<'f> {
-    pub(super) const fn of(file: &'f File) -> Self {
-        Self { file, rest: Vec::new(), is_first: true }
+impl<R: Read> Pieces<R> {
+    pub(super) const fn of(file: R) -> Self {
+        Self { file, rest: Vec::new(), is_first: true, records: Some(0) }
+    }
+
+    /// How many records the pieces had so far, the label included; `None` if they had
+    /// anything else.
+    pub(super) const fn records(&self) -> Option<u64> {
+        self.records
     }
 
     /// The next piece; `None` at the end.
@@ -36,19 +42,26 @@ impl<'f> Pieces<'f> {
         let mut wanted = PIECE;
         loop {
             let missing = wanted.saturating_sub(self.rest.len());
-            let read = self.file.take(missing as u64).read_to_end(&mut self.rest)?;
+            let read = self.file.by_ref().take(missing as u64).read_to_end(&mut self.rest)?;
             if self.rest.is_empty() {
                 return Ok(None);
             }
             let is_end = read < missing;
             let most = if std::mem::take(&mut self.is_first) { 1 } else { usize::MAX };
-            let len = match whole_records(&self.rest, most) {
+            let found = whole_records(&self.rest, most);
+            let len = match (found.len, found.next) {
                 (0, Some(needed)) if !is_end && needed <= MAX_RECORD => {
                     wanted = needed;
                     continue;
                 }
-                (0, _) | (_, None) => self.rest.len(),
-                (len, Some(_)) => len,
+                (0, _) | (_, None) => {
+                    self.records = None;
+                    self.rest.len()
+                }
+                (len, Some(_)) => {
+                    self.records = self.records.map(|records| records + found.count);
+                    len
+                }
             };
             let rest = self.rest.split_off(len);
             return Ok(Some(std::mem::replace(&mut self.rest, rest)));
@@ -56,28 +69,38 @@ impl<'f> Pieces<'f> {
     }
 }
 
-/// The bytes of the whole records at the start, at most so many, and the length of the
-/// next one; `None` if what follows them is no record.
-fn whole_records(bytes: &[u8], most: usize) -> (usize, Option<usize>) {
-    let mut len = 0;
+/// Whole records at the start of some bytes.
+#[derive(Debug, Default)]
+struct Found {
+    /// Their bytes.
+    len: usize,
+    count: u64,
+    /// The length of the next one; `None` if what follows them is no record.
+    next: Option<usize>,
+}
+
+/// The whole records at the start, at most `most`.
+fn whole_records(bytes: &[u8], most: usize) -> Found {
+    let mut found = Found { next: Some(0), ..Found::default() };
     for _ in 0..most {
-        let rest = bytes.get(len..).unwrap_or_default();
+        let rest = bytes.get(found.len..).unwrap_or_default();
         if rest.len() < frame::LENGTH_WORD {
-            return (len, Some(frame::LENGTH_WORD));
+            return Found { next: Some(frame::LENGTH_WORD), ..found };
         }
-        let Ok(next) = frame::parse_length(rest) else { return (len, None) };
-        if next as usize > rest.len() {
-            return (len, Some(next as usize));
+        let Ok(next) = frame::parse_length(rest) else { return Found { next: None, ..found } };
+        let next = next as usize;
+        let Some(record) = rest.get(..next) else { return Found { next: Some(next), ..found } };
+        if frame::parse(record).is_err() {
+            return Found { next: None, ..found };
         }
-        len += next as usize;
+        found.len += next;
+        found.count += 1;
     }
-    (len, Some(0))
+    found
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek as _, Write as _};
-
     use super::*;
 
     fn record(len: usize) -> Vec<u8> {
@@ -91,14 +114,16 @@ mod tests {
         out
     }
 
-    fn pieces(bytes: &[u8]) -> Vec<usize> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(bytes).unwrap();
-        file.rewind().unwrap();
-        let mut pieces = Pieces::of(&file);
+    /// The lengths of the pieces, and how many records they have.
+    fn counted(bytes: &[u8]) -> (Vec<usize>, Option<u64>) {
+        let mut pieces = Pieces::of(bytes);
         let all: Vec<_> = std::iter::from_fn(|| pieces.next().unwrap()).collect();
         assert!(all.concat() == bytes);
-        all.iter().map(Vec::len).collect()
+        (all.iter().map(Vec::len).collect(), pieces.records())
+    }
+
+    fn pieces(bytes: &[u8]) -> Vec<usize> {
+        counted(bytes).0
     }
 
     #[test]
@@ -125,5 +150,17 @@ mod tests {
         }
         let torn = [record(132), record(100), record(100)[..50].to_vec()].concat();
         assert_eq!(pieces(&torn), [132, 100, 50]);
+    }
+    #[test]
+    fn records_are_counted_where_there_is_nothing_else() {
+        let whole = [record(132), record(100), record(3 << 20), record(100)].concat();
+        assert_eq!(counted(&whole).1, Some(4));
+        assert_eq!(counted(b"").1, Some(0));
+        assert_eq!(counted(&whole[..whole.len() - 1]).1, None, "cut off");
+        assert_eq!(counted(&whole[..2]).1, None, "less than a length");
+        let mut other = whole.clone();
+        other[231] ^= 1;
+        assert_eq!(counted(&other).1, None, "the lengths of a record differ");
+        assert_eq!(counted(&[&whole[..], &[0; 8]].concat()).1, None, "zeros");
     }
 }

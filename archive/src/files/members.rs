@@ -24,7 +24,7 @@ pub enum Compression {
 
 impl Compression {
     /// The compression that a file's suffix means (`src/libpcp/src/io.c`).
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "xz" | "lzma" => Some(Self::Xz),
             "bz2" | "bz" => Some(Self::Bzip2),

@@ -98,6 +98,16 @@ impl RecordFile {
         Ok(Self { path: path.to_owned(), source, end: u64::MAX })
     }
 
+    /// The file, to be read once from its start to its end: no blocks are kept for another
+    /// time.
+    #[cfg(feature = "compression")]
+    pub(crate) fn read_once(mut self) -> Self {
+        if let Source::Blocks(blocks) = &mut self.source {
+            blocks.read_once();
+        }
+        self
+    }
+
     /// How many bytes there are from `offset` on, at most `most`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::compress::compress_volumes;
+use pcp_archive::compress::{Effort, compress_volumes, recompress};
 use pcp_archive::{Archive, Compression, Record, Timestamp, member_files};
 
 use crate::golden::{Case, cases};
@@ -24,6 +24,30 @@ fn archives_with_packed_volumes_are_the_originals() {
     }
     // A few of them are compressed already.
     assert!(packed >= cases_seen, "{packed} of {cases_seen}");
+}
+
+#[test]
+fn archives_in_other_compressions_are_the_originals() {
+    let mut copied = 0;
+    for case in cases() {
+        let directory = tempfile::tempdir().unwrap();
+        let bases = ["packed", "plain"].map(|name| directory.path().join(name));
+        let zstd = Some(Compression::Zstd);
+        let packed = recompress(&case.archive, &bases[0], zstd, Effort::Usual, &mut |_| {});
+        // Some are damaged, or have no index.
+        if packed.unwrap().is_none() {
+            continue;
+        }
+        let packed = Archive::open_tolerant(&bases[0]).unwrap();
+        assert_same(&case, &packed);
+        let plain = recompress(&packed, &bases[1], None, Effort::Usual, &mut |_| {}).unwrap();
+        assert_same(&case, &Archive::open_tolerant(&bases[1]).unwrap());
+        let mut records = case.archive.records().unwrap();
+        let count = std::iter::from_fn(|| records.next().unwrap().map(drop)).count();
+        assert_eq!(plain.unwrap().records, count as u64, "{}", case.name);
+        copied += 1;
+    }
+    assert!(copied > 10, "{copied}");
 }
 
 fn copy_files(case: &Case, directory: &Path) -> PathBuf {

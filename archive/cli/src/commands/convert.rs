@@ -5,11 +5,12 @@ use clap::{Args, ValueEnum};
 use pcp_archive::compress::compress_volumes;
 use pcp_archive::extract::Extract;
 use pcp_archive::scan::Selection;
-use pcp_archive::{Compression, Pmid, Source};
+use pcp_archive::staging::Staging;
+use pcp_archive::{ArchiveSet, Compression, Pmid, Source, Summary, member_files};
 
 use crate::Failure;
 use crate::left_out::check_whole;
-use crate::options::{ArchiveArgument, OutputOptions, warn_of_unnameable};
+use crate::options::{ArchiveArgument, OutputOptions, sizes, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
 use crate::time::ZoneOptions;
 
@@ -32,7 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME=D.C.I", value_parser = renumber)]
     pmid: Vec<(String, Pmid)>,
 
-    /// Compression of the data volumes; metadata and index are never compressed
+    /// Compression of the data volumes; metadata and index are never compressed. If nothing else
+    /// changes records are copied without being read
     #[arg(long, value_enum, default_value_t = Compress::None)]
     compress: Compress,
 
@@ -72,6 +74,9 @@ impl Arguments {
         let archives = self.archive.open()?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
+        if let Some((staging, summary)) = self.recompress(&archives)? {
+            return self.output.commit(staging, &summary, &zone);
+        }
         warn_of_unnamed(source);
         let mut everything = Selection::new(source);
         everything.select("");
@@ -84,13 +89,32 @@ impl Arguments {
         }
         let is_whole = warn_of_unnameable(&extract)?;
         let staging = self.output.staging(&archives)?;
-        let summary = self.output.write(&extract, &archives, &staging)?;
+        let mut summary = self.output.write(&extract, &archives, &staging)?;
         if let Some(compression) = self.compress.compression() {
             compress_volumes(staging.hidden(), compression)?;
+            summary.bytes = sizes(member_files(staging.hidden())?);
         }
         self.output.commit(staging, &summary, &zone)?;
         check_whole(archives.archives())?;
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
+    }
+
+    /// The new archive if nothing but the compression of volumes changes, and all is whole:
+    /// then no record is read.
+    fn recompress(&self, archives: &ArchiveSet) -> Result<Option<(Staging, Summary)>, Failure> {
+        let [archive] = archives.archives() else { return Ok(None) };
+        let compression = self.compress.compression();
+        let mut volumes = archive.volumes().filter_map(|number| archive.volume_path(number));
+        let changes = self.rename.is_empty()
+            && self.pmid.is_empty()
+            && self.output.keeps_records_of(archive)
+            && volumes.any(|volume| Compression::of(volume) != compression);
+        if !changes {
+            return Ok(None);
+        }
+        let staging = self.output.staging(archives)?;
+        let made = self.output.recompress(archive, compression, &staging)?;
+        Ok(made.map(|summary| (staging, summary)))
     }
 }
 

@@ -1,17 +1,19 @@
 //! Options of commands that write a new archive.
 //!
 //! The archive is written under a hidden name ([`OutputOptions::staging`],
-//! [`OutputOptions::write`]) and appears when it is complete
-//! ([`OutputOptions::commit`]).
+//! [`OutputOptions::write`] or [`OutputOptions::recompress`]) and appears when it is
+//! complete ([`OutputOptions::commit`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pcp_archive::compress::{Effort, recompress};
 use pcp_archive::extract::Extract;
 use pcp_archive::staging::Staging;
 use pcp_archive::{
-    Archive, ArchiveSet, ArchiveWriter, Source, Summary, Timestamp, Version, WriterOptions,
+    Archive, ArchiveSet, ArchiveWriter, Compression, Source, Summary, Timestamp, Version,
+    WriterOptions,
 };
 use serde::Serialize;
 
@@ -19,6 +21,9 @@ use super::ProgressOptions;
 use crate::Failure;
 use crate::text::{Output, json_time, shown_path, warn};
 use crate::time::Zone;
+
+/// How many bytes of a file are written at once.
+const WRITTEN_AT_ONCE: usize = 256 << 10;
 
 /// Options of the new archive.
 #[derive(Debug, Args)]
@@ -77,10 +82,12 @@ impl OutputOptions {
         staging: &Staging,
     ) -> Result<Summary, Failure> {
         let (version, volume_bytes) = (self.archive_version, self.volume_size);
-        let options = WriterOptions { version, volume_bytes, ..WriterOptions::default() };
+        // Nobody reads it before it is complete.
+        let (buffer_bytes, defaults) = (WRITTEN_AT_ONCE, WriterOptions::default());
+        let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
         let label = Source::from(archives).label().into();
         let mut writer = ArchiveWriter::create(staging.hidden(), label, options)?;
-        let (mut done, total) = (0, bytes_of(archives));
+        let (mut done, total) = (0, archives.archives().iter().map(bytes_of).sum());
         let mut progress = self.progress.start();
         extract.write(&mut writer, |record| {
             done += record.size() as u64;
@@ -95,6 +102,28 @@ impl OutputOptions {
             ));
         }
         Ok(summary)
+    }
+
+    /// Whether a new archive can have the records of an archive in the volumes that they are in.
+    pub(crate) fn keeps_records_of(&self, archive: &Archive) -> bool {
+        self.volume_size.is_none() && self.archive_version == archive.version()
+    }
+
+    /// Copies an archive under the hidden name, with other compression; `None` if its
+    /// records have to be read.
+    pub(crate) fn recompress(
+        &self,
+        archive: &Archive,
+        compression: Option<Compression>,
+        staging: &Staging,
+    ) -> Result<Option<Summary>, Failure> {
+        let (mut done, total) = (0, bytes_of(archive));
+        let mut progress = self.progress.start();
+        let watch = &mut |bytes| {
+            done += bytes;
+            progress.show(done.min(total), total);
+        };
+        Ok(recompress(archive, staging.hidden(), compression, Effort::Usual, watch)?)
     }
 
     /// Renames the archive to its own name, and prints a summary.
@@ -144,12 +173,14 @@ pub(crate) fn warn_of_unnameable(extract: &Extract<'_>) -> Result<bool, Failure>
 }
 
 /// Bytes of all data volumes that can be read.
-fn bytes_of(archives: &ArchiveSet) -> u64 {
-    let files = archives.archives().iter().flat_map(|archive| {
-        let volumes = archive.volumes();
-        volumes.filter_map(|number| archive.volume_path(number))
-    });
-    files.filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum()
+fn bytes_of(archive: &Archive) -> u64 {
+    sizes(archive.volumes().filter_map(|number| archive.volume_path(number)))
+}
+
+/// Bytes of the files that can be read.
+pub(crate) fn sizes(files: impl IntoIterator<Item = impl AsRef<Path>>) -> u64 {
+    let sizes = files.into_iter().filter_map(|file| fs::metadata(file).ok());
+    sizes.map(|found| found.len()).sum()
 }
 
 /// `2` or `3`.

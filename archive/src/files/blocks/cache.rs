@@ -33,9 +33,17 @@ impl FileId {
 
 /// The blocks that were read last, of all files. It is one for the process, and is
 /// there as long as someone holds it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Mutex<Entries>,
+    /// How many blocks it holds.
+    most: usize,
+}
+
+impl Default for BlockCache {
+    fn default() -> Self {
+        Self { entries: Mutex::default(), most: MAX_ENTRIES }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +70,12 @@ impl BlockCache {
             *shared = Arc::downgrade(&cache);
             cache
         })
+    }
+
+    /// A cache for a file that is read once, in pieces that may begin in one block and end
+    /// in the next.
+    pub(super) fn of_two() -> Self {
+        Self { entries: Mutex::default(), most: 2 }
     }
 
     /// A block, if it is held; it is then the last that goes.
@@ -92,7 +106,7 @@ impl BlockCache {
         });
         blocks.push_back(Entry { file, number, block: Arc::clone(block) });
         *bytes += block.len();
-        while *bytes > CAPACITY || blocks.len() > MAX_ENTRIES {
+        while *bytes > CAPACITY || blocks.len() > self.most {
             let Some(oldest) = blocks.pop_front() else { return };
             *bytes -= oldest.block.len();
         }

@@ -75,6 +75,11 @@ impl BlockFile {
         Ok(Self { packed, cache, current: None, ahead, damaged })
     }
 
+    /// From now on the last two blocks are kept, and no others.
+    pub(crate) fn read_once(&mut self) {
+        self.cache = Arc::new(BlockCache::of_two());
+    }
+
     /// Whether several readers may work on the file side by side.
     pub(crate) fn has_small_blocks(&self) -> bool {
         self.packed.table.largest <= SMALL

@@ -1,0 +1,318 @@
+//! A copy of an archive whose volumes are compressed in another way.
+//!
+//! In: an archive. Out: the same bytes in other files. No record is taken apart: volumes
+//! are decompressed and compressed piece by piece, metadata and index are copied. What
+//! cannot be copied in this way because it is damaged, or because its writer goes on while
+//! it is read, has to be read record by record ([`Extract`](crate::extract::Extract)).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::pieces::Pieces;
+use super::{Effort, compress_pieces};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile};
+use crate::format::{Role, index};
+use crate::{Archive, Compression, Error, Result, Summary, io_error};
+
+/// Archives are readable by all users.
+const MODE: u32 = 0o644;
+
+/// Copies an archive to the base name `to`, with all of its volumes compressed in this way
+/// or, for `None`, plain; those that are so already as they are. `watch` is called with the
+/// bytes of each piece of a volume, decompressed.
+///
+/// `None`, with files that have to be removed, if the archive is not whole: its index is
+/// missing or has defects, a file ends within a record, has anything between records or
+/// cannot be decompressed, metadata or index are compressed, or a file grew meanwhile.
+///
+/// # Errors
+///
+/// [`Error::Io`]; [`Error::Exists`] for a file that is there already.
+pub fn recompress(
+    archive: &Archive,
+    to: &Path,
+    compression: Option<Compression>,
+    effort: Effort,
+    watch: &mut dyn FnMut(u64),
+) -> Result<Option<Summary>> {
+    let files = MemberFiles::of(archive.base())?;
+    let (Some(metadata), Some(own_index)) = (&files.metadata, &files.index) else {
+        return Ok(None);
+    };
+    let is_whole = archive.torn_tail().is_none()
+        && archive.bad_metadata().is_empty()
+        && archive.index().defects().is_empty()
+        && files.volumes.keys().copied().eq(archive.volumes())
+        && [metadata, own_index].iter().all(|file| Compression::of(file).is_none());
+    if !is_whole {
+        return Ok(None);
+    }
+    let mut made = Summary {
+        base: to.to_owned(),
+        records: 0,
+        span: None,
+        volumes: files.volumes.len() as u32,
+        bytes: 0,
+    };
+    for (number, file) in &files.volumes {
+        let mut name = to.with_extension_added(&Role::Data(*number).extension());
+        if let Some(compression) = compression {
+            name = name.with_extension_added(compression.suffix());
+        }
+        let copied = copy_volume(file, &name, compression, effort, watch)?;
+        let Some((records, bytes)) = copied else { return Ok(None) };
+        made.records += records;
+        made.bytes += bytes;
+    }
+    // In this order the index has no place that is not there yet.
+    for (file, role) in [(metadata, Role::Metadata), (own_index, Role::Index)] {
+        let copied = copy(file, &to.with_extension_added(&role.extension()))?;
+        let is_whole = match role {
+            Role::Index => {
+                let entries = copied.checked_sub(archive.version().label_size());
+                entries.is_some_and(|len| len % index::size(archive.version()) as u64 == 0)
+            }
+            _ => is_of_records(file)?.is_some(),
+        };
+        if !is_whole || len(file)? != copied {
+            return Ok(None);
+        }
+        made.bytes += copied;
+    }
+    let again = MemberFiles::of(archive.base())?;
+    if again.volumes != files.volumes {
+        return Ok(None);
+    }
+    let made_anew = Archive::open_tolerant(to)?;
+    let first = made_anew.records()?.next()?.map(|record| record.timestamp());
+    made.span = first.map(|first| (first, made_anew.end()));
+    Ok((made_anew.end() == archive.end()).then_some(made))
+}
+
+/// Copies a volume: its records and the bytes of the copy; `None` if it has anything else
+/// or grew.
+fn copy_volume(
+    file: &Path,
+    name: &Path,
+    compression: Option<Compression>,
+    effort: Effort,
+    watch: &mut dyn FnMut(u64),
+) -> Result<Option<(u64, u64)>> {
+    let output = create(name)?;
+    let before = len(file)?;
+    let bytes = Plain { file: RecordFile::open(file)?.read_once(), offset: 0, watch };
+    let mut pieces = Pieces::of(bytes);
+    let poured = match compression {
+        _ if Compression::of(file) == compression => {
+            pour(&mut pieces, &mut io::sink()).and_then(|()| pour_file(file, &output))
+        }
+        Some(compression) => {
+            compress_pieces(&mut pieces, &output, compression, effort, &mut || true)
+        }
+        None => pour(&mut pieces, &mut &output),
+    };
+    match poured.and_then(|()| output.sync_all()).map_err(io::Error::downcast::<Error>) {
+        Ok(()) if len(file)? == before => {}
+        Ok(()) | Err(Ok(Error::Decompress { .. })) => return Ok(None),
+        Err(Ok(error)) => return Err(error),
+        Err(Err(error)) => return Err(io_error("write", name)(error)),
+    }
+    let written = len(name)?;
+    // The label is not a record of the archive.
+    Ok(pieces.records().and_then(|all| all.checked_sub(1)).map(|records| (records, written)))
+}
+
+fn pour(pieces: &mut Pieces<impl Read>, output: &mut impl io::Write) -> io::Result<()> {
+    while let Some(piece) = pieces.next()? {
+        output.write_all(&piece)?;
+    }
+    Ok(())
+}
+
+fn pour_file(file: &Path, mut output: &File) -> io::Result<()> {
+    io::copy(&mut File::open(file)?, &mut output).map(drop)
+}
+
+/// How many records a plain file has, the label included; `None` if it has anything else.
+fn is_of_records(file: &Path) -> Result<Option<u64>> {
+    let read = || {
+        let mut pieces = Pieces::of(File::open(file)?);
+        while pieces.next()?.is_some() {}
+        Ok(pieces.records())
+    };
+    read().map_err(io_error("read", file))
+}
+
+/// Copies a file as it is; returns its length.
+fn copy(file: &Path, name: &Path) -> Result<u64> {
+    let mut output = create(name)?;
+    let mut input = File::open(file).map_err(io_error("open", file))?;
+    let copied = io::copy(&mut input, &mut output);
+    copied.and_then(|len| output.sync_all().map(|()| len)).map_err(io_error("write", name))
+}
+
+fn create(name: &Path) -> Result<File> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(MODE).open(name);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { file: PathBuf::from(name) },
+        _ => io_error("create", name)(error),
+    })
+}
+
+fn len(file: &Path) -> Result<u64> {
+    file.metadata().map(|file| file.len()).map_err(io_error("stat", file))
+}
+
+/// The bytes of a volume, decompressed.
+struct Plain<'w> {
+    file: RecordFile,
+    offset: u64,
+    watch: &'w mut dyn FnMut(u64),
+}
+
+impl Read for Plain<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut read = || {
+            let len = self.file.available(self.offset, 0, bytes.len() as u64)? as usize;
+            let len = if len == 0 {
+                // Damage is an error, the end is none.
+                self.file.available(self.offset, 1, 1)? as usize
+            } else {
+                len
+            };
+            let bytes = bytes.get_mut(..len).unwrap_or_default();
+            self.file.read_at(bytes, self.offset)?;
+            self.offset += len as u64;
+            (self.watch)(len as u64);
+            Ok(len)
+        };
+        read().map_err(|error: Error| io::Error::other(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::format::frame;
+    use crate::test_support::label;
+    use crate::{
+        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+        ValueSet, ValueType, Version, WriterOptions, member_files,
+    };
+
+    const KINDS: [Option<Compression>; 5] = [
+        None,
+        Some(Compression::Zstd),
+        Some(Compression::Xz),
+        Some(Compression::Gzip),
+        Some(Compression::Bzip2),
+    ];
+
+    /// An archive of three volumes with 40 records, one of them a mark.
+    fn write(base: &Path) {
+        let mut writer = ArchiveWriter::create(base, label(), WriterOptions::default()).unwrap();
+        let desc = MetricDesc {
+            pmid: Pmid::new(70, 1, 1).unwrap(),
+            value_type: ValueType::String,
+            indom: None,
+            semantics: Semantics::Discrete,
+            units: Units::NONE,
+        };
+        writer.declare_metric(&desc, &["acme.text"]).unwrap();
+        let mut random = 1u32;
+        for second in 0..39 {
+            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
+            let mut next = || {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (random >> 28) as u8
+            };
+            let text = OwnedValue::String((0..50_000).map(|_| b'a' + next()).collect());
+            let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(vec![(None, text)]) }];
+            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+            match second {
+                25 | 30 => writer.switch_volume(),
+                20 => writer.write_mark(Timestamp::new(1_700_000_020, 5).unwrap()).unwrap(),
+                _ => {}
+            }
+        }
+        writer.finish().unwrap();
+    }
+
+    fn copy_of(base: &Path, to: &Path, compression: Option<Compression>) -> Option<Summary> {
+        let archive = Archive::open(base).unwrap();
+        recompress(&archive, to, compression, Effort::Usual, &mut |_| {}).unwrap()
+    }
+
+    /// The names after the base name, and the bytes.
+    fn files(base: &Path) -> Vec<(String, Vec<u8>)> {
+        let len = base.to_str().unwrap().len();
+        let files = member_files(base).unwrap().into_iter();
+        files.map(|file| (file.to_str().unwrap()[len..].into(), fs::read(&file).unwrap())).collect()
+    }
+
+    #[test]
+    fn from_any_compression_to_any_other_nothing_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = |name: &str| directory.path().join(name);
+        write(&base("plain"));
+        let plain = files(&base("plain"));
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            let first = base(&format!("first{number}"));
+            let made = copy_of(&base("plain"), &first, kind).unwrap();
+            assert_eq!((made.records, made.volumes), (40, 3));
+            let (start, end) = made.span.unwrap();
+            assert_eq!((start.seconds(), end.seconds()), (1_700_000_000, 1_700_000_038));
+            let all: usize = files(&first).iter().map(|(_, bytes)| bytes.len()).sum();
+            assert_eq!(made.bytes, all as u64);
+            for (then, other) in KINDS.into_iter().enumerate() {
+                let second = base(&format!("second{number}{then}"));
+                copy_of(&first, &second, other).unwrap();
+                if other == kind {
+                    assert!(files(&second) == files(&first), "{kind:?}");
+                }
+                let third = base(&format!("third{number}{then}"));
+                copy_of(&second, &third, None).unwrap();
+                assert!(files(&third) == plain, "{kind:?}, {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_is_not_copied() {
+        type Spoil = fn(&mut Vec<u8>);
+        let change = |base: &Path, part: &str, change: Spoil| {
+            let file = base.with_extension(part);
+            let mut bytes = fs::read(&file).unwrap();
+            change(&mut bytes);
+            fs::write(&file, bytes).unwrap();
+        };
+        let cases: [(&str, &str, Spoil); 7] = [
+            ("torn", "2", |bytes| bytes.truncate(bytes.len() - 10)),
+            ("a length", "1", |bytes| {
+                let label = Version::V3.label_size() as usize;
+                let len = frame::parse_length(&bytes[label..]).unwrap() as usize;
+                bytes[label + len - 1] ^= 1;
+            }),
+            ("garbage", "0", |bytes| bytes.extend([7; 900])),
+            ("torn metadata", "meta", |bytes| bytes.truncate(bytes.len() - 3)),
+            ("metadata", "meta", |bytes| bytes.extend([0; 8])),
+            ("torn index", "index", |bytes| bytes.truncate(bytes.len() - 3)),
+            ("index", "index", |bytes| bytes.extend([0xff; 32])),
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        for (number, (name, part, spoil)) in cases.into_iter().enumerate() {
+            let base = directory.path().join(format!("a{number}"));
+            write(&base);
+            change(&base, part, spoil);
+            let Ok(archive) = Archive::open_tolerant(&base) else { continue };
+            let to = directory.path().join(format!("b{number}"));
+            let zstd = Some(Compression::Zstd);
+            let made = recompress(&archive, &to, zstd, Effort::Usual, &mut |_| {}).unwrap();
+            assert_eq!(made, None, "{name}");
+        }
+    }
+}
