@@ -9,6 +9,7 @@
 mod encoder;
 mod pieces;
 mod recompress;
+mod zstd_frames;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use liblzma::stream::{Action, Filters, LzmaOptions, MatchFinder, Status, Stream};
 use zerocopy::little_endian::U32;
-use zstd::zstd_safe::CParameter;
 
+use super::zstd_frames::FrameEncoder;
 use crate::files::{XzIndex, block_header, seek_table};
 
 /// Bytes back to which xz finds a match: a block.
@@ -16,7 +16,7 @@ const CHECK: u8 = 1;
 /// Compresses blocks, each for itself.
 pub(super) enum BlockEncoder {
     Xz,
-    Zstd(zstd::bulk::Compressor<'static>),
+    Zstd(Box<FrameEncoder>),
 }
 
 /// A compressed block.
@@ -29,17 +29,15 @@ pub(super) struct Block {
 }
 
 impl BlockEncoder {
-    /// Frames of zstd with this level.
+    /// Frames of zstd, about as small as this level of libzstd makes them.
     pub(super) fn zstd(level: i32) -> io::Result<Self> {
-        let mut encoder = zstd::bulk::Compressor::new(level)?;
-        encoder.set_parameter(CParameter::ChecksumFlag(true))?;
-        Ok(Self::Zstd(encoder))
+        Ok(Self::Zstd(Box::new(FrameEncoder::new(level)?)))
     }
 
     pub(super) fn encode(&mut self, bytes: &[u8]) -> io::Result<Block> {
         let (packed, sum) = match self {
             Self::Xz => (lzma2(bytes)?, crc32fast::hash(bytes)),
-            Self::Zstd(encoder) => (encoder.compress(bytes)?, 0),
+            Self::Zstd(encoder) => (encoder.encode(bytes)?, 0),
         };
         Ok(Block { packed, len: bytes.len() as u64, sum })
     }

@@ -1,0 +1,259 @@
+//! What of records is as before: found by their layout instead of by a search.
+//!
+//! A record has the layout of the last one of its length, and most of its bytes: all but the
+//! lowest ones of each value. So both are compared byte by byte. Only where no record of that
+//! length came before, matches are searched for.
+
+use std::ops::Range;
+
+use zerocopy::little_endian::{U32, U64};
+
+use crate::format::frame;
+
+use super::sequences::{MIN_MATCH, Sequence};
+
+/// How many lengths of records are remembered.
+const LENGTHS: usize = 16;
+/// The table of what is searched for has this many entries, as a power of two.
+const HASH_BITS: u32 = 14;
+
+/// A part of some records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    range: Range<usize>,
+    /// How far before it a record of the same length is.
+    distance: Option<usize>,
+}
+
+/// Finds what is repeated in records.
+#[derive(Debug)]
+pub(super) struct Parser<'b> {
+    bytes: &'b [u8],
+    parts: Vec<Part>,
+    /// For what is searched: where something with this hash was last, plus one.
+    places: Vec<u32>,
+}
+
+/// Bytes as matches, and what is between them.
+#[derive(Debug, Default)]
+pub(super) struct Parsed {
+    pub(super) sequences: Vec<Sequence>,
+    /// Those of all sequences, and those after the last one.
+    pub(super) literals: Vec<u8>,
+}
+
+impl<'b> Parser<'b> {
+    /// Of whole records, or of any bytes.
+    pub(super) fn new(bytes: &'b [u8]) -> Self {
+        let parts = parts(bytes);
+        let is_searched = parts.iter().any(|part| part.distance.is_none());
+        let places = vec![0; if is_searched { 1 << HASH_BITS } else { 0 }];
+        Self { bytes, parts, places }
+    }
+
+    /// The matches within a range; ranges follow each other.
+    pub(super) fn parse(&mut self, range: Range<usize>, parsed: &mut Parsed) {
+        parsed.sequences.clear();
+        parsed.literals.clear();
+        // The first byte that is in no sequence yet.
+        let mut begin = range.start;
+        let first = self.parts.partition_point(|part| part.range.end <= range.start);
+        for place in first..self.parts.len() {
+            let Some(part) = self.parts.get(place) else { break };
+            if part.range.start >= range.end {
+                break;
+            }
+            let part_range = part.range.start.max(range.start)..part.range.end.min(range.end);
+            match part.distance {
+                Some(distance) => compare(self.bytes, part_range, distance, &mut begin, parsed),
+                None => search(self.bytes, part_range, &mut self.places, &mut begin, parsed),
+            }
+        }
+        parsed.literals.extend_from_slice(self.bytes.get(begin..range.end).unwrap_or_default());
+    }
+}
+
+impl Parsed {
+    /// Adds a match and what is before it, from `begin` on.
+    fn push(&mut self, bytes: &[u8], begin: &mut usize, matched: Range<usize>, distance: usize) {
+        let literals = bytes.get(*begin..matched.start).unwrap_or_default();
+        self.literals.extend_from_slice(literals);
+        let (len, distance) = (matched.len() as u32, distance as u32);
+        self.sequences.push(Sequence { literals: literals.len() as u32, len, distance });
+        *begin = matched.end;
+    }
+}
+
+/// The records in some bytes. What is none is one part.
+fn parts(bytes: &[u8]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut known: Vec<(usize, usize)> = Vec::new();
+    let mut start = 0;
+    while let Some(rest) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
+        let len = frame::parse_length(rest).map_or(rest.len(), |len| len as usize).min(rest.len());
+        let before = known.iter().position(|(known, _)| *known == len);
+        let distance = before.map(|place| start - known.swap_remove(place).1);
+        known.truncate(LENGTHS - 1);
+        known.insert(0, (len, start));
+        parts.push(Part { range: start..start + len, distance });
+        start += len;
+    }
+    parts
+}
+
+/// Adds what is as `distance` before.
+fn compare(
+    bytes: &[u8],
+    range: Range<usize>,
+    distance: usize,
+    begin: &mut usize,
+    parsed: &mut Parsed,
+) {
+    let Some(now) = bytes.get(range.clone()) else { return };
+    let Some(then) = bytes.get(range.start - distance..range.end - distance) else { return };
+    let mut at = 0;
+    while let Some((now, then)) =
+        now.get(at..).zip(then.get(at..)).filter(|(now, _)| !now.is_empty())
+    {
+        let len = equal(now, then);
+        if len >= MIN_MATCH {
+            let matched = range.start + at..range.start + at + len;
+            parsed.push(bytes, begin, matched, distance);
+        }
+        at += len
+            + differing(now.get(len..).unwrap_or_default(), then.get(len..).unwrap_or_default());
+    }
+}
+
+/// How many bytes are the same at the start of two slices of one length.
+fn equal(now: &[u8], then: &[u8]) -> usize {
+    let (now_words, now_rest) = now.as_chunks::<8>();
+    let (then_words, then_rest) = then.as_chunks::<8>();
+    for (word, (now, then)) in now_words.iter().zip(then_words).enumerate() {
+        let differ = U64::from_bytes(*now).get() ^ U64::from_bytes(*then).get();
+        if differ != 0 {
+            return 8 * word + differ.trailing_zeros() as usize / 8;
+        }
+    }
+    let rest = now_rest.iter().zip(then_rest).take_while(|(now, then)| now == then);
+    8 * now_words.len() + rest.count()
+}
+
+/// How many bytes there are before the next ones that are the same and make a match.
+fn differing(now: &[u8], then: &[u8]) -> usize {
+    let mut same = 0;
+    for (place, (now, then)) in now.iter().zip(then).enumerate() {
+        same = if now == then { same + 1 } else { 0 };
+        if same == MIN_MATCH {
+            return place + 1 - MIN_MATCH;
+        }
+    }
+    now.len()
+}
+
+/// Adds what is as anywhere before: as at the last distance, or where the hash leads.
+fn search(
+    bytes: &[u8],
+    range: Range<usize>,
+    places: &mut [u32],
+    begin: &mut usize,
+    parsed: &mut Parsed,
+) {
+    let now = bytes.get(..range.end).unwrap_or_default();
+    let mut at = range.start;
+    let mut last = 1;
+    while let Some(four) = now.get(at..).and_then(<[u8]>::first_chunk) {
+        let hash = U32::from_bytes(*four).get().wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+        let place =
+            places.get_mut(hash as usize).map(|place| std::mem::replace(place, at as u32 + 1));
+        let hashed = (at + 1).saturating_sub(place.unwrap_or(0) as usize);
+        // A distance that is not the last one takes some two bytes to describe.
+        let candidates = [(last, MIN_MATCH + 1), (hashed, MIN_MATCH + 3)];
+        let matched = candidates.into_iter().find_map(|(distance, least)| {
+            let then = at.checked_sub(distance).filter(|_| distance > 0)?;
+            let len = equal(now.get(at..)?, now.get(then..now.len() - distance)?);
+            (len >= least).then_some((distance, len))
+        });
+        let Some((distance, len)) = matched else {
+            at += 1;
+            continue;
+        };
+        parsed.push(bytes, begin, at..at + len, distance);
+        at += len;
+        last = distance;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What matches and literals stand for.
+    fn restore(before: &[u8], parsed: &Parsed) -> Vec<u8> {
+        let mut out = before.to_vec();
+        let mut literals = parsed.literals.iter();
+        for Sequence { literals: count, len, distance } in &parsed.sequences {
+            assert!(*len as usize >= MIN_MATCH);
+            out.extend(literals.by_ref().take(*count as usize));
+            for _ in 0..*len {
+                out.push(out[out.len() - *distance as usize]);
+            }
+        }
+        out.extend(literals);
+        out
+    }
+
+    /// A record with these values, of 8 bytes each.
+    fn record(values: &[u64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let body: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+        frame::encode(&mut out, |out| {
+            out.extend(body);
+            Ok(())
+        })
+        .unwrap();
+        out
+    }
+
+    #[test]
+    fn a_record_is_the_last_one_of_its_length_and_what_has_changed() {
+        let bytes = [record(&[1, 2, 3]), record(&[9]), record(&[1, 500, 3]), record(&[9])].concat();
+        let mut parser = Parser::new(&bytes);
+        let mut parsed = Parsed::default();
+        parser.parse(0..bytes.len(), &mut parsed);
+        assert!(restore(&[], &parsed) == bytes);
+        let [.., longer, again, shorter] = parsed.sequences.as_slice() else { panic!() };
+        assert_eq!((longer.distance, again.distance, shorter.distance), (48, 48, 48));
+        assert_eq!((again.literals, again.len), (2, 12));
+        assert_eq!((shorter.literals, shorter.len), (0, 16));
+    }
+
+    #[test]
+    fn anything_is_restored_in_ranges_of_any_length() {
+        let mut random = 1_u32;
+        let mut next = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        for case in 0..500 {
+            let mut bytes = Vec::new();
+            let mut values = [0_u64; 6];
+            for _ in 0..next(30) {
+                values[next(6) as usize] += u64::from(next(300));
+                bytes.extend(record(&values[..=next(6) as usize]));
+            }
+            if case % 3 == 0 {
+                bytes.extend((0..next(60)).map(|_| next(3) as u8));
+            }
+            let mut parser = Parser::new(&bytes);
+            let mut done = Vec::new();
+            while done.len() < bytes.len() {
+                let end = (done.len() + 1 + next(200) as usize).min(bytes.len());
+                let mut parsed = Parsed::default();
+                parser.parse(done.len()..end, &mut parsed);
+                done = restore(&done, &parsed);
+                assert!(done == bytes[..end]);
+            }
+        }
+    }
+}
