@@ -38,19 +38,33 @@
 //! One pass over the records of the window on all processors, and as many before and after
 //! it as it takes to find what the first and last observations continue. Memory grows with
 //! the number of cells, and with that of observations, whichever is less.
+//!
+//! A viewer that asks for one window after the other uses [`Envelopes`], which reads a large
+//! archive once: wide windows are answered by a pyramid of columns in bounded memory
+//! (`pyramid`), narrow ones by their records.
 
+mod envelopes;
 mod grid;
+mod plan;
+mod pyramid;
 mod segment;
 mod track;
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
+
 use crate::replay::Gaps;
-use crate::scan::{SelectedMetric, Selection};
-use crate::{InstanceId, Result, Timestamp, programs};
+use crate::scan::Selection;
+use crate::{InstanceId, Pmid, Result, Timestamp};
+use plan::{Plan, Scope, readable};
 use segment::Segment;
 
+pub use envelopes::{Answer, Envelopes, Origin};
 pub use grid::Grid;
+
+/// Whether to go on, asked by several threads. Once it returned false it has to.
+pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
 
 /// How values are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,45 +226,68 @@ impl Envelope {
     ///
     /// Those of the [scan](crate::scan::Columns::next_chunk).
     pub fn read(selection: &Selection<'_>, grid: Grid, options: Options) -> Result<Self> {
-        let shown = selection.metrics();
-        let mut selection = selection.clone();
-        selection.retain(SelectedMetric::has_numbers);
-        let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
-        if options.gaps == Gaps::Keep
-            && selection.metrics().iter().any(is_of_file)
-            && let Some(events) = programs::events_name(selection.source())
-        {
-            selection.select(&events);
-        }
-        let (tracks, marks) = Segment::read(&selection, &grid, options)?;
+        Self::read_or_end(selection, grid, options, &|| true).map(|(envelope, _)| envelope)
+    }
+
+    /// As [`read`](Self::read), but ends when `go_on`, which is called for every few
+    /// megabytes and by several threads, returns false: then there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_while(
+        selection: &Selection<'_>,
+        grid: Grid,
+        options: Options,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Self>> {
+        let (envelope, is_whole) = Self::read_or_end(selection, grid, options, go_on)?;
+        Ok(is_whole.then_some(envelope))
+    }
+
+    /// The envelope, and whether it was read to its end.
+    fn read_or_end(
+        selection: &Selection<'_>,
+        grid: Grid,
+        options: Options,
+        go_on: GoOn<'_>,
+    ) -> Result<(Self, bool)> {
+        let places = places(selection);
+        let selection = readable(selection, options);
+        let scope = Scope::new(&selection, options);
+        let whole = Segment::read(&Plan::new(&scope, &grid), &selection, go_on)?;
+        let is_whole = go_on();
         let mut series = Vec::new();
-        for (metric, tracks) in selection.metrics().iter().zip(tracks) {
-            let Some(place) = shown.iter().position(|one| one.desc.pmid == metric.desc.pmid) else {
-                continue;
-            };
+        for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {
+            let Some(&place) = places.get(&metric.desc.pmid) else { continue };
             let is_rate = options.rates && metric.has_rates();
-            series.extend(tracks.into_iter().filter_map(|(instance, track)| {
-                let runs = track.into_runs();
+            series.extend(tracks.instances.into_iter().filter_map(|(instance, track)| {
+                let runs = track?.into_runs();
                 (!runs.is_empty()).then_some(Series { metric: place, instance, is_rate, runs })
             }));
         }
         series.sort_by_key(|series| (series.metric, series.instance));
-        Ok(Self { grid, series, marks })
+        Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
 
     /// The same in half as many columns; `None` of an odd number.
     pub fn halved(&self) -> Option<Self> {
         let grid = self.grid.halved()?;
         let series = self.series.iter();
-        let series = series.map(|series| Series { runs: halved(&series.runs), ..series.clone() });
+        let series = series.map(|series| Series { runs: halved(&series.runs, 0), ..*series });
         let mut marks = self.marks.clone();
         marks.dedup_by_key(|mark| grid.column_of(*mark));
         Some(Self { series: series.collect(), grid, marks })
     }
 }
 
-/// The cells of every two columns as one.
-fn halved(runs: &[Run]) -> Vec<Run> {
+/// The place of each metric in a selection.
+fn places(selection: &Selection<'_>) -> HashMap<Pmid, usize> {
+    selection.metrics().iter().map(|metric| metric.desc.pmid).zip(0..).collect()
+}
+
+/// The cells of every two columns as one, counted from `ahead` columns before the first.
+fn halved(runs: &[Run], ahead: u32) -> Vec<Run> {
     let mut halved: Vec<Run> = Vec::new();
     let mut put = |columns: Range<u32>, cell: Cell| match halved.last_mut() {
         Some(run) if run.columns.end > columns.start => run.cell.merge(&cell),
@@ -258,6 +295,7 @@ fn halved(runs: &[Run]) -> Vec<Run> {
         _ => halved.push(Run { columns, cell }),
     };
     for Run { columns, cell } in runs {
+        let columns = columns.start + ahead..columns.end + ahead;
         // Those without a partner in the run, at its ends, and the pairs in between.
         let (first, after) = (columns.start.next_multiple_of(2), columns.end / 2 * 2);
         if first > columns.start {

@@ -19,6 +19,7 @@ mod record_batch;
 mod records;
 mod set;
 mod source;
+mod span_size;
 mod temporal_index;
 mod type_conflicts;
 

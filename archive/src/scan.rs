@@ -137,6 +137,21 @@ impl<'a> Columns<'a> {
         Self::begin(selection, span, Chunk::new(selection))
     }
 
+    /// Begins a scan after as many records with the time `from` as were read before, and of
+    /// none that goes back from there.
+    pub(crate) fn open_after(
+        selection: &Selection<'a>,
+        (from, count): (Timestamp, u32),
+        last: Bound<Timestamp>,
+    ) -> Result<Self> {
+        let chunk = Chunk::new(selection).from(from);
+        let mut columns = Self::begin(selection, (Bound::Included(from), last), chunk)?;
+        for _ in 0..count {
+            while columns.records.next()?.is_some_and(|record| record.timestamp() < from) {}
+        }
+        Ok(columns)
+    }
+
     /// Another scan of the same selection, in the memory of this one.
     fn reopen(
         mut self,

@@ -35,6 +35,18 @@ impl Grid {
         Self { start, end, span, columns: columns.clamp(1, Self::MAX_COLUMNS) }
     }
 
+    /// Columns of `width` nanoseconds from a time in nanoseconds since 1970 on; the window
+    /// ends a nanosecond before the column after the last one begins. `None` if a time does
+    /// not exist, or for more columns than there may be.
+    pub(super) fn aligned(first: i128, width: i128, columns: u32) -> Option<Self> {
+        let span = width.checked_mul(i128::from(columns)).filter(|span| *span > 0)?;
+        let last = first.checked_add(span - 1)?;
+        let (start, end) = (Timestamp::from_nanos(first), Timestamp::from_nanos(last));
+        let exists = start.as_nanos() == first && end.as_nanos() == last;
+        let is_narrow = columns <= Self::MAX_COLUMNS;
+        (exists && is_narrow).then_some(Self { start, end, span, columns })
+    }
+
     /// The first and the last time of the window.
     pub const fn window(&self) -> RangeInclusive<Timestamp> {
         self.start..=self.end
@@ -56,6 +68,11 @@ impl Grid {
         Moment { offset, column: is_inside.then(|| self.column_at(offset)) }
     }
 
+    /// Whether a time is not after the window, the end of which is part of its last column.
+    pub(super) const fn has_until(&self, at: Moment) -> bool {
+        at.offset <= self.span
+    }
+
     /// The column of an offset within the window.
     fn column_at(&self, offset: i128) -> u32 {
         // Times have 64 bits of seconds, offsets 94 bits: the product fits.
@@ -67,6 +84,21 @@ impl Grid {
     pub(super) fn halved(&self) -> Option<Self> {
         let columns = self.columns / 2;
         self.columns.is_multiple_of(2).then(|| Self { columns, ..self.clone() })
+    }
+
+    /// The nanoseconds of each column, where all have the same.
+    pub(super) fn width(&self) -> i128 {
+        self.span / i128::from(self.columns)
+    }
+
+    /// An aligned grid with columns that are two of this one each, counted from 1970 on, and
+    /// by how many columns of this one it begins earlier: 0 or 1.
+    pub(super) fn coarser(&self) -> Option<(Self, u32)> {
+        let (first, width) = (self.start.as_nanos(), self.width());
+        let ahead = u32::from(first.div_euclid(width).rem_euclid(2) == 1);
+        let columns = (self.columns + ahead).div_ceil(2);
+        let grid = Self::aligned(first - i128::from(ahead) * width, 2 * width, columns)?;
+        Some((grid, ahead))
     }
 
     /// The offset at which a column begins.
@@ -108,8 +140,11 @@ impl Grid {
     }
 }
 
-fn seconds(nanos: i128) -> f64 {
-    nanos as f64 / 1e9
+/// The seconds of a time in nanoseconds.
+#[inline]
+pub(super) fn seconds(nanos: i128) -> f64 {
+    // Nearly all fit, and their conversion is an instruction.
+    i64::try_from(nanos).map_or(nanos as f64, |nanos| nanos as f64) / 1e9
 }
 
 #[cfg(test)]

@@ -1,118 +1,99 @@
 //! The metrics of a selection in a span of time, and spans that follow each other as one.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::Options;
+use super::GoOn;
 use super::grid::{Grid, Moment};
-use super::track::{Kind, Rows, Track};
-use crate::replay::Gaps;
-use crate::replay::lifetime::{Lifetime, lifetimes};
+use super::plan::Plan;
+use super::track::{Rows, Track};
 use crate::scan::segments::by_time;
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
 use crate::summary::walls::{Wall, Walls};
-use crate::{InDom, InstanceId, Result, Timestamp, programs};
+use crate::{InstanceId, Result, Timestamp};
 
 /// By how much a span before the window grows that has not all that is looked for.
 const GROWTH: i128 = 4;
 /// The length of the first such span: at least a minute.
 const LEAST: i128 = 60_000_000_000;
 
-type Lives = HashMap<InDom, HashMap<InstanceId, Lifetime>>;
-
-/// What does not change from segment to segment.
-struct Plan<'s> {
-    grid: &'s Grid,
-    metrics: &'s [SelectedMetric],
-    lives: Lives,
-    rates: bool,
-    /// For each metric the instances whose rates may reach over the window without an
-    /// observation in it.
-    reaching: Vec<Vec<Option<InstanceId>>>,
-}
-
-impl<'s> Plan<'s> {
-    fn new(selection: &'s Selection<'_>, grid: &'s Grid, options: Options) -> Self {
-        let Options { rates, gaps } = options;
-        let metrics = selection.metrics();
-        let indoms = metrics.iter().filter_map(|metric| metric.desc.indom);
-        let history = |indom| Some((indom, selection.source().metadata().indom_history(indom)?));
-        let lives = indoms.filter_map(history).map(|(indom, all): (InDom, _)| {
-            let is_of_file = gaps == Gaps::Keep && indom.domain() == programs::DOMAIN;
-            (indom, lifetimes(all, is_of_file))
-        });
-        let lives: Lives = lives.collect();
-        let window = grid.window();
-        let reaching = |(metric, selected): (&SelectedMetric, Option<Arc<HashSet<_>>>)| {
-            if !matches!(Kind::of(metric, rates), Kind::Rate(_)) {
-                return Vec::new();
-            }
-            let Some(indom) = metric.desc.indom else { return vec![None] };
-            let alive = lives.get(&indom).into_iter().flatten();
-            let alive = alive.filter(|(_, life)| life.overlaps(&window)).map(|(id, _)| *id);
-            let is_selected =
-                |id: &InstanceId| selected.as_ref().is_none_or(|all| all.contains(id));
-            alive.filter(is_selected).map(Some).collect()
-        };
-        let reaching = metrics.iter().zip(selection.instances_by_metric()).map(reaching).collect();
-        Self { grid, metrics, lives, rates, reaching }
-    }
-}
-
 /// The metrics in a span of time.
+#[derive(Debug)]
 pub(super) struct Segment {
-    metrics: Vec<Tracks>,
-    /// There is a mark in it.
-    has_mark: bool,
+    pub(super) metrics: Vec<Tracks>,
     /// The first mark of each column.
-    marks: Vec<Timestamp>,
+    pub(super) marks: Vec<Timestamp>,
+    /// The time of the last row, and how many rows at the end have it.
+    pub(super) newest: Option<(Timestamp, u32)>,
 }
 
 /// The instances of a metric.
-struct Tracks {
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
     /// In the order of [`Chunk::columns`], while one segment is read. `None` is an instance
     /// without a name.
-    instances: Vec<(Option<InstanceId>, Option<Track>)>,
+    pub(super) instances: Vec<(Option<InstanceId>, Option<Track>)>,
     /// There was a mark or a boundary of its program.
     has_wall: bool,
+    /// Tracks from before this span that go on in it, until they do.
+    earlier: HashMap<Option<InstanceId>, Track>,
 }
-
-/// The instances of each metric, and the marks.
-type Read = (Vec<Vec<(Option<InstanceId>, Track)>>, Vec<Timestamp>);
 
 impl Segment {
     /// Reads the window, and around it what reaches into it.
-    pub(super) fn read(selection: &Selection<'_>, grid: &Grid, options: Options) -> Result<Read> {
-        let plan = Plan::new(selection, grid, options);
+    pub(super) fn read(
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let grid = plan.grid;
         let work = |columns: &mut Columns<'_>| {
-            let mut segment = Self::new(&plan);
-            let mut walls = Walls::new(selection);
-            while let Some(chunk) = columns.next_chunk()? {
-                segment.add(&plan, chunk, &mut walls);
-            }
+            let mut segment = Self::new(plan.scope.metrics.len());
+            segment.fill(plan, selection, columns, &mut |_| go_on())?;
             Ok(segment)
         };
         let segments = by_time(selection, &grid.window(), work)?;
         let window = segments.into_iter().reduce(|whole, next| whole.join(grid, next));
-        let window = window.unwrap_or_else(|| Self::new(&plan));
-        let whole = match Self::before(&plan, selection, &window)? {
+        let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
+        let whole = match Self::before(plan, selection, &window, go_on)? {
             Some(before) => before.join(grid, window),
             None => window,
         };
-        let whole = whole.continued(&plan, selection)?;
-        let tracks = whole.metrics.into_iter().map(|tracks| {
-            let own = tracks.instances.into_iter();
-            own.filter_map(|(instance, track)| Some((instance, track?))).collect()
-        });
-        Ok((tracks.collect(), whole.marks))
+        whole.continued(plan, selection, go_on)
     }
 
-    fn new(plan: &Plan<'_>) -> Self {
-        let empty = |_| Tracks { instances: Vec::new(), has_wall: false };
-        let metrics = plan.metrics.iter().map(empty).collect();
-        Self { metrics, has_mark: false, marks: Vec::new() }
+    pub(super) fn new(metrics: usize) -> Self {
+        let metrics = std::iter::repeat_with(Tracks::default).take(metrics).collect();
+        Self { metrics, marks: Vec::new(), newest: None }
+    }
+
+    /// A span of time right after this one, which goes on with its tracks. It may begin at the
+    /// time of the last row here, as one that is [appended](Self::append) may not.
+    pub(super) fn go_on(&self) -> Self {
+        let go_on = |tracks: &Tracks| {
+            let earlier = tracks.seen().map(|(instance, track)| (instance, track.clone()));
+            Tracks { earlier: earlier.collect(), ..Tracks::default() }
+        };
+        Self { metrics: self.metrics.iter().map(go_on).collect(), ..Self::new(0) }
+    }
+
+    /// Adds chunks until there are no more, or one is not to be followed by another.
+    pub(super) fn fill(
+        &mut self,
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        columns: &mut Columns<'_>,
+        go_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<()> {
+        let mut walls = Walls::new(selection);
+        while let Some(chunk) = columns.next_chunk()? {
+            self.add(plan, chunk, &mut walls);
+            if !go_on(self) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, plan: &Plan<'_>, chunk: &Chunk, walls: &mut Walls) {
@@ -120,7 +101,8 @@ impl Segment {
         let timestamps = chunk.timestamps();
         let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
         let rows = Rows { grid: plan.grid, timestamps, moments: &moments };
-        for (place, (tracks, metric)) in self.metrics.iter_mut().zip(plan.metrics).enumerate() {
+        let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
+        for (place, (tracks, metric)) in metrics.enumerate() {
             let own = walls.of(&metric.name, metric.desc.pmid);
             tracks.add(plan, chunk, (place, metric), rows, &own);
         }
@@ -131,23 +113,66 @@ impl Segment {
                 self.marks.push(*at);
             }
         }
-        self.has_mark |= !chunk.marks().is_empty();
+        if let Some(last) = timestamps.last() {
+            let count = timestamps.iter().rev().take_while(|at| *at == last).count();
+            self.pass(*last, u32::try_from(count).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Counts the rows with the last time.
+    fn pass(&mut self, at: Timestamp, count: u32) {
+        let earlier = self.newest.filter(|(newest, _)| *newest == at).map_or(0, |(_, count)| count);
+        self.newest = Some((at, earlier.saturating_add(count)));
     }
 
     /// This span of time and the next one.
-    fn join(mut self, grid: &Grid, next: Self) -> Self {
-        for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
-            tracks.join(grid, more);
-        }
-        self.has_mark |= next.has_mark;
-        let last = self.marks.last().and_then(|last| grid.column_of(*last));
-        let is_new = |at: &Timestamp| last.is_none() || grid.column_of(*at) != last;
-        self.marks.extend(next.marks.into_iter().filter(is_new));
+    pub(super) fn join(mut self, grid: &Grid, next: Self) -> Self {
+        self.append(grid, next);
         self
     }
 
+    /// Adds the next span of time.
+    pub(super) fn append(&mut self, grid: &Grid, next: Self) {
+        for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
+            tracks.join(grid, more);
+        }
+        self.pass_by(grid, next.marks, next.newest);
+    }
+
+    /// Takes the tracks over from a span of time that [goes on](Self::go_on) with these.
+    pub(super) fn replace(&mut self, grid: &Grid, next: Self) {
+        for (tracks, more) in self.metrics.iter_mut().zip(next.metrics) {
+            tracks.replace(more);
+        }
+        self.pass_by(grid, next.marks, next.newest);
+    }
+
+    fn pass_by(&mut self, grid: &Grid, marks: Vec<Timestamp>, newest: Option<(Timestamp, u32)>) {
+        let last = self.marks.last().and_then(|last| grid.column_of(*last));
+        let is_new = |at: &Timestamp| last.is_none() || grid.column_of(*at) != last;
+        self.marks.extend(marks.into_iter().filter(is_new));
+        if let Some((at, count)) = newest {
+            self.pass(at, count);
+        }
+    }
+
+    /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
+    /// one earlier.
+    pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
+        let tracks = self.metrics.iter_mut().flat_map(|tracks| &mut tracks.instances);
+        for track in tracks.filter_map(|(_, track)| track.as_mut()) {
+            track.halve(coarser, ahead);
+        }
+        self.marks.dedup_by_key(|mark| coarser.column_of(*mark));
+    }
+
     /// What is before the window, as far as the observations in it may continue it.
-    fn before(plan: &Plan<'_>, selection: &Selection<'_>, window: &Self) -> Result<Option<Self>> {
+    fn before(
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        window: &Self,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<Self>> {
         let (start, end) = plan.grid.window().into_inner();
         let first = selection.source().start();
         let mut length = end.nanos_since(start).max(LEAST);
@@ -158,15 +183,13 @@ impl Segment {
             let from = Timestamp::from_nanos(start.as_nanos().saturating_sub(length)).max(first);
             let span = (Bound::Included(from), Bound::Excluded(start));
             let mut columns = Columns::open(selection, span)?;
-            let (mut before, mut walls) = (Self::new(plan), Walls::new(selection));
-            while let Some(chunk) = columns.next_chunk()? {
-                before.add(plan, chunk, &mut walls);
-            }
+            let mut before = Self::new(plan.scope.metrics.len());
+            before.fill(plan, selection, &mut columns, &mut |_| go_on())?;
             let mut all = before.metrics.iter().zip(&window.metrics).zip(&plan.reaching);
             let has_all = |((before, window), reaching): ((&Tracks, &Tracks), &Vec<_>)| {
                 window.is_content_with(before, reaching)
             };
-            if from == first || all.all(has_all) {
+            if from == first || all.all(has_all) || !go_on() {
                 return Ok(Some(before));
             }
             length = length.saturating_mul(GROWTH);
@@ -174,7 +197,12 @@ impl Segment {
     }
 
     /// This, and what comes after the window until no rate can reach back into it.
-    fn continued(mut self, plan: &Plan<'_>, selection: &Selection<'_>) -> Result<Self> {
+    fn continued(
+        mut self,
+        plan: &Plan<'_>,
+        selection: &Selection<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
         let end = *plan.grid.window().end();
         let wants_more = |whole: &Self| {
             whole
@@ -187,15 +215,11 @@ impl Segment {
             return Ok(self);
         }
         let mut columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
-        let mut walls = Walls::new(selection);
-        let mut after = Self::new(plan);
-        while let Some(chunk) = columns.next_chunk()? {
-            after.add(plan, chunk, &mut walls);
+        let mut after = Self::new(plan.scope.metrics.len());
+        after.fill(plan, selection, &mut columns, &mut |after| {
             let mut pairs = self.metrics.iter().zip(&after.metrics);
-            if pairs.all(|(tracks, after)| tracks.is_ended_by(after)) {
-                break;
-            }
-        }
+            go_on() && !pairs.all(|(tracks, after)| tracks.is_ended_by(after))
+        })?;
         self = self.join(plan.grid, after);
         Ok(self)
     }
@@ -211,16 +235,15 @@ impl Tracks {
         walls: &[Wall],
     ) {
         let columns = chunk.columns(place);
-        let lives = metric.desc.indom.map(|indom| plan.lives.get(&indom));
         for column in columns.iter().skip(self.instances.len()) {
             let instance = column.instance();
-            let life = match lives {
-                None => Some(Lifetime::ALWAYS),
-                Some(lives) => instance.and_then(|id| lives?.get(&id).copied()),
-            };
-            let kind = Kind::of(metric, plan.rates);
-            let track = |life| Track::new(kind, metric.desc.value_type, life, self.has_wall);
-            self.instances.push((instance, life.map(track)));
+            let mut track = self.earlier.remove(&instance);
+            match &mut track {
+                Some(earlier) if self.has_wall => earlier.meet_wall(),
+                Some(_) => {}
+                None => track = plan.scope.track(metric, instance, self.has_wall),
+            }
+            self.instances.push((instance, track));
         }
         for (column, (_, track)) in columns.iter().zip(&mut self.instances) {
             if let Some(track) = track {
@@ -234,8 +257,9 @@ impl Tracks {
     fn join(&mut self, grid: &Grid, next: Self) {
         let mut more: HashMap<_, _> = next.instances.into_iter().collect();
         for (instance, track) in &mut self.instances {
+            let found = more.remove(instance).flatten();
             let Some(track) = track else { continue };
-            match more.remove(instance).flatten() {
+            match found {
                 Some(next) => track.join(grid, next),
                 None if next.has_wall => track.meet_wall(),
                 None => {}
@@ -248,6 +272,20 @@ impl Tracks {
             }
             (instance, track)
         }));
+        self.has_wall |= next.has_wall;
+    }
+
+    /// Takes over the instances that were seen.
+    fn replace(&mut self, next: Self) {
+        let mut more: HashMap<_, _> = next.instances.into_iter().collect();
+        for (instance, track) in &mut self.instances {
+            match (more.remove(instance), track) {
+                (Some(newer), track) => *track = newer,
+                (None, Some(track)) if next.has_wall => track.meet_wall(),
+                _ => {}
+            }
+        }
+        self.instances.extend(more);
         self.has_wall |= next.has_wall;
     }
 

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+mod pyramid;
+
 use super::*;
 use crate::replay::rate_between;
+use crate::scan::SelectedMetric;
 use crate::test_support::label;
 use crate::{
     ArchiveSet, ArchiveWriter, FetchResult, InDom, Instance, MetricDesc, OwnedValue, Pmid,

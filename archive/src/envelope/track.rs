@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::grid::{Grid, Moment};
-use super::{Cell, Run};
+use super::grid::{Grid, Moment, seconds};
+use super::{Cell, Run, halved};
 use crate::replay::lifetime::Lifetime;
 use crate::scan::{Column, SelectedMetric};
 use crate::summary::number::Number;
@@ -38,7 +38,7 @@ struct Observed {
 }
 
 /// One instance in a span of time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
 pub(super) struct Track {
     kind: Kind,
@@ -98,6 +98,43 @@ impl Track {
 
     pub(super) fn into_runs(self) -> Vec<Run> {
         self.runs
+    }
+
+    pub(super) const fn life(&self) -> Lifetime {
+        self.life
+    }
+
+    /// From now on the instance exists at other times.
+    pub(super) const fn set_life(&mut self, life: Lifetime) {
+        self.life = life;
+    }
+
+    /// Takes the runs out that nothing can change if no earlier span is ever joined: all but
+    /// the last one.
+    pub(super) fn take_finished(&mut self) -> impl Iterator<Item = Run> {
+        self.runs.drain(..self.runs.len().saturating_sub(1))
+    }
+
+    /// Puts runs in front of those that are there, as if they had not been taken out.
+    pub(super) fn put_back(&mut self, mut runs: Vec<Run>) {
+        runs.append(&mut self.runs);
+        self.runs = runs;
+    }
+
+    /// The run that a later observation may change.
+    pub(super) fn last_run(&self) -> Option<&Run> {
+        self.runs.last()
+    }
+
+    /// The same in the columns of a coarser grid, which begins `ahead` columns of the other
+    /// one earlier.
+    pub(super) fn halve(&mut self, coarser: &Grid, ahead: u32) {
+        self.runs = halved(&self.runs, ahead);
+        let earlier = i128::from(ahead) * coarser.width() / 2;
+        for observed in [&mut self.first, &mut self.last].into_iter().flatten() {
+            observed.at.offset += earlier;
+            observed.at.column = observed.at.column.map(|column| column.midpoint(ahead));
+        }
     }
 
     /// Adds a chunk's observations of the instance, between its walls.
@@ -174,7 +211,7 @@ impl Track {
         let Some(growth) = N::of(last.word).growth_to(N::of(now.word), false) else {
             return false;
         };
-        let rate = growth * unit / ((now.at.offset - last.at.offset) as f64 / 1e9);
+        let rate = growth * unit / seconds(now.at.offset - last.at.offset);
         // A quotient of infinities.
         if rate.is_nan() {
             return false;
@@ -190,7 +227,7 @@ impl Track {
         });
         // It counts where it ends: not in a column that begins there.
         if is_seen
-            && now.at.column.is_some()
+            && grid.has_until(now.at)
             && let Some(run) = self.runs.last_mut()
         {
             run.cell.count += 1;

@@ -42,6 +42,18 @@ impl Lifetime {
         self.birth <= at && at <= self.death
     }
 
+    /// Whether values exist at the same times, until one moment.
+    pub(crate) fn agrees_with(self, other: Self, until: Timestamp) -> bool {
+        self.birth == other.birth && self.death.min(until) == other.death.min(until)
+    }
+
+    /// Which part of a span values can exist in, from 0 to 1.
+    pub(crate) fn part_of(self, span: &RangeInclusive<Timestamp>) -> f64 {
+        let (start, end) = (*span.start(), *span.end());
+        let nanos = self.death.min(end).nanos_since(self.birth.max(start)).max(0);
+        nanos as f64 / end.nanos_since(start).max(1) as f64
+    }
+
     /// Whether values exist at some moment of a span.
     pub(crate) fn overlaps(self, span: &RangeInclusive<Timestamp>) -> bool {
         self.birth <= *span.end() && *span.start() <= self.death

@@ -132,6 +132,11 @@ impl Chunk {
         Self { newest: other.newest, ..self }
     }
 
+    /// The same for records after a time.
+    pub(super) fn from(self, newest: Timestamp) -> Self {
+        Self { newest: Some(newest), ..self }
+    }
+
     /// Takes the rows out, with their columns. Others are left in the same
     /// places, with limits for as many values.
     pub(crate) fn take(&mut self) -> ChunkRows {

@@ -12,7 +12,8 @@ use super::chunk::Extent;
 use super::{Columns, Selection};
 use crate::{Result, Timestamp, parallel};
 
-/// More would read faster than memory is.
+/// How many segments there are of a span that is read as a whole. More would read faster
+/// than memory is.
 const SEGMENTS: usize = 4;
 
 /// What `work` makes of the columns of each segment of a span, in the order of
@@ -40,7 +41,7 @@ fn by_time_on<'a, T: Send>(
     span: &RangeInclusive<Timestamp>,
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let segments = segments(selection, span);
+    let segments = segments(selection, span, SEGMENTS);
     if segments.len() > 1
         && let Some(done) = in_segments(threads, selection, &segments, &work)
     {
@@ -51,21 +52,25 @@ fn by_time_on<'a, T: Send>(
 
 type Segment = (Bound<Timestamp>, Bound<Timestamp>);
 
-/// Segments with about as many index entries each.
-fn segments(selection: &Selection<'_>, span: &RangeInclusive<Timestamp>) -> Vec<Segment> {
+/// Segments with about as many index entries each, at most `count`.
+fn segments(
+    selection: &Selection<'_>,
+    span: &RangeInclusive<Timestamp>,
+    count: usize,
+) -> Vec<Segment> {
     let source = selection.source();
     let is_seekable = source.is_seekable();
     let is_cut = |time: &Timestamp| is_seekable && span.contains(time);
     let mut times: Vec<_> = source.index_times().filter(is_cut).collect();
     // Those of the archives of a set follow each other.
     times.dedup();
-    let mut cuts: Vec<_> = (1..SEGMENTS)
-        .filter_map(|n| times.get(n * times.len() / SEGMENTS))
+    let mut cuts: Vec<_> = (1..count)
+        .filter_map(|n| times.get(n * times.len() / count))
         .filter(|cut| *cut > span.start())
         .copied()
         .collect();
     cuts.dedup();
-    let starts = std::iter::once(*span.start()).chain(cuts.iter().copied()).map(Bound::Included);
+    let starts = iter::once(*span.start()).chain(cuts.iter().copied()).map(Bound::Included);
     let ends = cuts.iter().copied().map(Bound::Excluded).chain([Bound::Included(*span.end())]);
     starts.zip(ends).collect()
 }
@@ -77,6 +82,31 @@ fn in_segments<'a, T: Send>(
     segments: &[Segment],
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    each(threads, selection, segments, work, |made| all.push(made)).then_some(all)
+}
+
+/// Hands what `work` makes of each of about `count` segments to `take`, in the order of time
+/// and while later segments are scanned. False if a segment failed, or if the segments do not
+/// follow each other, or if the span cannot be cut: then what was handed out does not count.
+pub(crate) fn each_in_time<'a, T: Send>(
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    count: usize,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+    take: impl FnMut(T),
+) -> bool {
+    let segments = segments(selection, span, count);
+    segments.len() > 1 && each(parallel::threads(), selection, &segments, work, take)
+}
+
+fn each<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    segments: &[Segment],
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+    mut take: impl FnMut(T),
+) -> bool {
     let scan = |last: &mut Option<Columns<'a>>, segment| -> Result<(Extent, T)> {
         let mut columns = match last.take() {
             Some(last) => last.reopen(selection, segment)?,
@@ -85,18 +115,29 @@ fn in_segments<'a, T: Send>(
         let made = work(&mut columns)?;
         Ok((last.insert(columns).extent(), made))
     };
-    let states = (0..threads.min(segments.len())).map(|_| None);
-    let scanned: Vec<Result<_>> = parallel::in_order(states, scan, |jobs| {
-        for segment in segments {
-            jobs.push(*segment);
+    let threads = threads.min(segments.len());
+    let states = (0..threads).map(|_| None);
+    parallel::in_order(states, scan, |jobs| {
+        let mut waiting = segments.iter();
+        let mut before: Option<Extent> = None;
+        loop {
+            // One more than there are threads, so that none waits for this one.
+            while jobs.len() <= threads
+                && let Some(segment) = waiting.next()
+            {
+                jobs.push(*segment);
+            }
+            match jobs.pop() {
+                Some(Ok((extent, made)))
+                    if before.as_ref().is_none_or(|before| extent.follow(before)) =>
+                {
+                    before = Some(extent);
+                    take(made);
+                }
+                done => return done.is_none(),
+            }
         }
-        iter::from_fn(|| jobs.pop()).collect()
-    });
-    let scanned: Vec<_> = scanned.into_iter().collect::<Result<_>>().ok()?;
-    let mut pairs = scanned.iter().zip(scanned.iter().skip(1));
-    pairs
-        .all(|((extent, _), (next, _))| next.follow(extent))
-        .then(|| scanned.into_iter().map(|(_, made)| made).collect())
+    })
 }
 
 #[cfg(test)]

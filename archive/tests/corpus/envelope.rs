@@ -1,7 +1,10 @@
-//! Envelopes against summaries, which other code computes.
+//! Envelopes against summaries, which other code computes, and pyramids against envelopes.
+
+use std::time::Duration;
 
 use pcp_archive::IndomHistory;
-use pcp_archive::envelope::{Envelope, Grid, Options};
+use pcp_archive::Source;
+use pcp_archive::envelope::{Cell, Envelope, Envelopes, Grid, Options, Series};
 use pcp_archive::replay::Decrease;
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::summarize;
@@ -64,4 +67,51 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
     }
     let is_there = crate::golden::corpus().is_some();
     assert!(compared > 5000 || !is_there, "{compared}");
+}
+
+/// Of the whole archive, of its middle and of a part of that, rates and values.
+#[test]
+fn pyramid_and_records_agree() {
+    let mut compared = 0;
+    for case in cases() {
+        let source = Source::from(&case.archive);
+        let (start, end) = (source.start(), source.end());
+        let length = end.nanos_since(start).unsigned_abs();
+        let at =
+            |part: f64| start.saturating_add(Duration::from_nanos((length as f64 * part) as u64));
+        let mut selection = Selection::new(source);
+        selection.select("");
+        for rates in [true, false] {
+            let options = Options { rates, ..Options::default() };
+            let envelopes = Envelopes::new(options);
+            let Ok(true) = envelopes.extend(&selection, &|| true) else { continue };
+            for window in [start..=end, at(0.3)..=at(0.7), at(0.5)..=at(0.51)] {
+                let grid = Grid::new(window, 200);
+                let found = envelopes.coarse(&selection, &grid).unwrap().envelope;
+                let expected = Envelope::read(&selection, found.grid.clone(), options).unwrap();
+                assert_eq!(found.marks, expected.marks, "{}", case.name);
+                assert_eq!(found.series.len(), expected.series.len(), "{}", case.name);
+                for (one, other) in found.series.iter().zip(&expected.series) {
+                    let desc = &selection.metrics()[one.metric].desc;
+                    assert_eq!(exact(one), exact(other), "{} {desc:?}", case.name);
+                    for ((_, cell), (_, other)) in one.cells().zip(other.cells()) {
+                        let near = (cell.maximum - cell.minimum) * 2f64.powi(-23);
+                        let is_near = (cell.mean() - other.mean()).abs()
+                            <= near.max(1e-9 * cell.mean().abs());
+                        assert!(is_near, "{} {desc:?} {cell:?} {other:?}", case.name);
+                        compared += 1;
+                    }
+                }
+            }
+        }
+    }
+    let is_there = crate::golden::corpus().is_some();
+    assert!(compared > 100_000 || !is_there, "{compared}");
+}
+
+/// All of a series but the means.
+fn exact(series: &Series) -> impl PartialEq + std::fmt::Debug {
+    let exact = |cell: &Cell| (cell.minimum, cell.maximum, cell.last, cell.count, cell.joined);
+    let cells: Vec<_> = series.cells().map(|(column, cell)| (column, exact(cell))).collect();
+    (series.metric, series.instance, series.is_rate, cells)
 }
