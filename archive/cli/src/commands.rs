@@ -13,3 +13,5 @@ pub(crate) mod repair;
 pub(crate) mod report;
 pub(crate) mod snapshot;
 pub(crate) mod summary;
+#[cfg(feature = "view")]
+pub(crate) mod view;

@@ -5,13 +5,14 @@
 //! already. They run `mmv-archive --complete-metrics WORD...` with the words of the line.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
 use pcp_archive::{Archive, ArchiveSet};
 use pcp_types::printable::is_printable;
 
-use crate::options::ArchiveArgument;
+use crate::options::{ArchiveArgument, sides};
 
 /// The first argument of the call that prints the names of metrics.
 pub(crate) const COMPLETE_METRICS: &str = "--complete-metrics";
@@ -145,7 +146,10 @@ fn archive_before_metric(command: &Command, words: &[OsString], next: &OsStr) ->
     let ids: Vec<&str> = command.get_positionals().map(|one| one.get_id().as_str()).collect();
     let is_metric = ids.first() == Some(&ARCHIVE) && ids.get(1) == Some(&METRICS);
     let is_option = next.to_string_lossy().starts_with('-');
-    positionals.first().filter(|_| is_metric && !is_option).map(|archive| (*archive).clone())
+    let archive = positionals.first().filter(|_| is_metric && !is_option)?;
+    // A page's archives have names.
+    let path = sides::named(Path::new(archive)).map(|(_, path)| path.into_os_string());
+    Some(path.unwrap_or_else(|| (*archive).clone()))
 }
 
 /// Whether the value of an option is the next word: `--start`, `-S`, not `--start=1` nor `-S1`.

@@ -17,11 +17,12 @@
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
-//! | `page` | the page of a snapshot |
+//! | `page` | the page of snapshots and of `view` |
 //! | `failure` | why a command fails, and its exit status |
 //! | `hint` | what there is in place of an archive that does not exist |
 
 #![warn(clippy::unwrap_used)]
+#![cfg_attr(not(feature = "view"), expect(dead_code, reason = "what a page needs of a server"))]
 // Byte orders are the business of `pcp-archive`.
 #![cfg_attr(
     not(test),
@@ -51,6 +52,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use pcp_types::printable;
 
+#[cfg(feature = "view")]
+use commands::view;
 use commands::{
     check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, snapshot,
     summary,
@@ -112,6 +115,9 @@ enum Command {
     Plot(plot::Arguments),
     /// Write metrics over time to one file, a page that a browser opens from disk
     Snapshot(snapshot::Arguments),
+    /// Show metrics over time in a browser, which asks for what it shows
+    #[cfg(feature = "view")]
+    View(view::Arguments),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -161,6 +167,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Summary(summary) => summary.run(),
         Command::Plot(plot) => plot.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
+        #[cfg(feature = "view")]
+        Command::View(view) => view.run(),
         Command::Completions { shell } => completions(*shell),
     };
     finish(result, ExitCode::SUCCESS)

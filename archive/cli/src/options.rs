@@ -6,9 +6,11 @@ pub(crate) mod display;
 pub(crate) mod histograms;
 pub(crate) mod new_archive;
 pub(crate) mod progress;
+pub(crate) mod sides;
 
 pub(crate) use archives::ArchiveArgument;
 pub(crate) use display::{DisplayOptions, FormatOptions};
 pub(crate) use histograms::{GapOptions, QuantileOptions};
 pub(crate) use new_archive::{OutputOptions, sizes, warn_of_unnameable};
 pub(crate) use progress::ProgressOptions;
+pub(crate) use sides::SidesArgument;

@@ -1,8 +1,27 @@
-//! The page in which a browser shows metrics over time: one file, with its data.
+//! The page in which a browser shows metrics over time: with its data in one file, or fed by
+//! a server.
 //!
-//! Nothing from an archive is part of the HTML: names and texts are in the compressed data,
-//! as base64, and the script writes them as text only. The content security policy allows
-//! this style and this script and nothing else; the page cannot load anything.
+//! Nothing from an archive is part of the HTML: names and texts are in the data, and the script
+//! writes them as text only. The content security policy allows this style and this script;
+//! the page of a file cannot load anything, that of a server only from it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `sides` | the archives of a page, on one axis of time |
+//! | `header` | what the page knows apart from values: metrics, events, the clock |
+//! | `series` | what the series of an envelope are of |
+//! | `heat` | what histograms counted |
+//! | `payload` | the data within a file |
+//! | `tile` | the data that a server sends for a window |
+//! | `numbers` | numbers as browsers store them |
+
+pub(crate) mod header;
+pub(crate) mod heat;
+mod numbers;
+pub(crate) mod payload;
+pub(crate) mod series;
+pub(crate) mod sides;
+pub(crate) mod tile;
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -16,18 +35,46 @@ const SCRIPTS: [&str; 4] = [
     include_str!("page/charts.js"),
     include_str!("page/page.js"),
 ];
+/// How a page with its data begins, and how one that asks for it.
+const FROM_FILE: &str = include_str!("page/file.js");
+const LIVE: &str = include_str!("page/live.js");
 
-/// The page with data: gzip, as in `commands::snapshot`.
+/// The page with data: gzip, as in `page::payload`.
 pub(crate) fn with_data(data: &[u8]) -> String {
     let nonce = nonce();
+    let policy = format!("{}; connect-src 'none'", policy(&nonce));
+    assembled(&nonce, &policy, data, FROM_FILE)
+}
+
+/// The page that asks for its data.
+pub(crate) fn live(nonce: &str) -> String {
+    assembled(nonce, &live_policy(nonce), &[], LIVE)
+}
+
+/// What it may load: data from where it is itself.
+pub(crate) fn live_policy(nonce: &str) -> String {
+    format!("{}; connect-src 'self'", policy(nonce))
+}
+
+fn policy(nonce: &str) -> String {
+    format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+         base-uri 'none'; form-action 'none'"
+    )
+}
+
+fn assembled(nonce: &str, policy: &str, data: &[u8], begin: &str) -> String {
     let mut page = String::with_capacity(HTML.len() + CSS.len() + data.len().div_ceil(3) * 4);
     // One pass, so that nothing inserted is looked at again.
     for (place, part) in HTML.split("@@").enumerate() {
         match (place % 2, part) {
             (0, text) => page.push_str(text),
-            (_, "NONCE") => page.push_str(&nonce),
+            (_, "NONCE") => page.push_str(nonce),
+            (_, "POLICY") => page.push_str(policy),
             (_, "CSS") => page.push_str(CSS),
-            (_, "SCRIPT") => SCRIPTS.iter().for_each(|script| page.push_str(script)),
+            (_, "SCRIPT") => {
+                SCRIPTS.iter().chain([&begin]).for_each(|script| page.push_str(script));
+            }
             (_, "DATA") => BASE64_STANDARD.encode_string(data, &mut page),
             (_, other) => unreachable!("{other} is not part of the page"),
         }

@@ -1,17 +1,19 @@
-"""Drives a snapshot in chromium: browser.py ROOT PAGE PART."""
+"""Drives a page in chromium: browser.py ROOT ADDRESS DIRECTORY PART; pictures go to DIRECTORY."""
 
 import os
 import sys
+import time
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from playwright.sync_api import sync_playwright
 
-root, page_path, part = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3]
+root, base, directory, part = Path(sys.argv[1]).resolve(), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
+is_file = base.startswith("file:")
 libraries = root / "usr/lib/x86_64-linux-gnu"
 if not libraries.is_dir():
     libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
-home = page_path.parent / "home"
+home = directory / "home"
 environment = dict(
     os.environ,
     LD_LIBRARY_PATH=f"{libraries}:{libraries}/pulseaudio",
@@ -27,18 +29,32 @@ def opened(browser, scheme="light", width=1200, address=""):
     page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
 
     def requested(request):
-        if request.url.split("#")[0] != page_path.as_uri():
+        address = request.url.split("#")[0]
+        if address != base and (is_file or not address.startswith(base)):
             problems.append(f"request: {request.url}")
 
     page.on("request", requested)
-    page.goto(page_path.as_uri() + address)
-    page.wait_for_function("globalThis.page && !globalThis.page.waiting", timeout=60_000)
+    page.goto(base + address)
+    until(page, "Boolean(globalThis.page && !globalThis.page.waiting)")
+    settled(page)
     return page
+
+
+def until(page, condition):
+    """Waits for what is true sooner or later. playwright's own way to wait needs eval."""
+    end = time.monotonic() + 60
+    while not page.evaluate(condition):
+        if time.monotonic() > end:
+            raise TimeoutError(condition)
+        time.sleep(0.02)
 
 
 def settled(page):
     """Waits until what was asked for is drawn."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(frames)
+    until(page, "(({feed, waiting}) => !feed || !(feed.job || feed.steps || waiting))(globalThis.page)")
+    page.evaluate(frames)
     return page.evaluate(
         "(({from, to, cursor, raw, top, query, current, shown}) =>"
         " ({from, to, cursor, raw, top, query, current, shown: shown.map((one) => one.name)}))(page.view)"
@@ -232,7 +248,7 @@ def drawings(browser):
             check(empty == 0 and drawn(page, view["shown"][0]) > 1500, f"{name} is drawn")
             wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
             check(not wide, f"{name} fits into {width} pixels")
-            page.screenshot(path=page_path.with_name(f"{part}-{name}-{scheme}-{width}.png"))
+            page.screenshot(path=directory / f"{part}-{name}-{scheme}-{width}.png")
         check("never" not in page.inner_text("#list"), "what has no value is not listed")
         page.close()
 
@@ -288,7 +304,152 @@ def shop(browser):
     press(page, "Enter")
     check("appeared shop pid 8" in page.inner_text("#status"), "events at the cursor have a text")
     search(page, "mmv.shop")
-    page.screenshot(path=page_path.with_name(f"{part}.png"))
+    page.screenshot(path=directory / f"{part}.png")
+    page.close()
+
+
+# Counts the questions about columns, and lets each take some time.
+SLOW = """(delay) => {
+  const plain = globalThis.plain ??= globalThis.fetch;
+  globalThis.asked = {now: 0, most: 0, all: 0, cancelled: 0};
+  globalThis.fetch = async (address, options) => {
+    if (!String(address).startsWith('columns')) return plain(address, options);
+    const {asked} = globalThis;
+    asked.all++;
+    asked.most = Math.max(asked.most, ++asked.now);
+    try {
+      await new Promise((done, failed) => {
+        setTimeout(done, delay);
+        options.signal.addEventListener('abort', () => {
+          asked.cancelled++;
+          failed(options.signal.reason);
+        });
+      });
+      return await plain(address, options);
+    } finally {
+      asked.now--;
+    }
+  };
+}"""
+
+
+def drags(page):
+    search(page, "pictures.wave")
+    press(page, "0", "+", "+", "+", "+", "+")
+    page.evaluate(SLOW, 100)
+    box = page.locator("canvas.chart").first.bounding_box()
+    y, begin = box["y"] + 60, time.monotonic()
+    for _ in range(3):
+        page.mouse.move(box["x"] + 100, y)
+        page.mouse.down()
+        for step in range(40):
+            page.mouse.move(box["x"] + 100 + 20 * step, y)
+            time.sleep(0.01)
+        page.mouse.up()
+    elapsed = time.monotonic() - begin
+    view = settled(page)
+    asked = page.evaluate("globalThis.asked")
+    check(asked["most"] == 1, f"one question at a time: {asked}")
+    check(2 <= asked["all"] <= elapsed / 0.1 + 2, f"as many as answers in {elapsed:.1f} s: {asked}")
+    check(asked["cancelled"] == 0, f"none is cancelled while something is dragged: {asked}")
+    tile = page.evaluate("(({from, to}) => ({from, to}))(page.figures[0].chart.tiles.plain)")
+    check(tile["from"] <= view["from"] + 1e-6 and tile["to"] >= view["to"] - 1e-6, f"the last window is there: {tile} {view}")
+
+
+def cancels(page):
+    press(page, "0", "+", "+", "+", "+", "+", "+")
+    page.evaluate(SLOW, 700)
+    press_only(page, "j")
+    page.keyboard.type("+1s")
+    press_only(page, "Enter")
+    time.sleep(0.2)
+    press_only(page, "j")
+    page.keyboard.type("+290s")
+    press(page, "Enter")
+    asked = page.evaluate("globalThis.asked")
+    check(asked["cancelled"] >= 1 and asked["most"] == 1, f"a useless question is cancelled: {asked}")
+    page.evaluate(SLOW, 0)
+
+
+def press_only(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def live(browser):
+    pictures(browser)
+    page = opened(browser)
+    for act in [drags, cancels]:
+        act(page)
+    page.close()
+
+
+def value_at(page, moment):
+    """The legend at a time."""
+    press(page, "j")
+    page.keyboard.type(moment)
+    press(page, "Enter")
+    return page.inner_text("figure.current .legend")
+
+
+def compares(browser):
+    page = opened(browser)
+    listed = page.inner_text("#list").split("\n")
+    check("sides.level (B - A)" in listed and "sides.alone (B - A)" not in listed, f"what both have: {listed}")
+    view = search(page, "sides.level")
+    check(view["shown"] == ["sides.level", "sides.level (B - A)"], f"a metric and its difference: {view}")
+    press(page, "0", "p")
+    legend = value_at(page, "+10.2s")
+    check("A: 100" in legend and "B: 130" in legend, f"both are in one chart: {legend}")
+    press(page, "n")
+    check(value_at(page, "+10.2s") == "30", f"their difference: {value_at(page, '+10.2s')}")
+    check(value_at(page, "+30s") == "-", f"missing in one is missing: {value_at(page, '+30s')}")
+    for count, gone in [(1, "sides.level (B - A)"), (2, None)]:
+        view = press(page, "d")
+        check(len(view["shown"]) == count and gone not in view["shown"], f"d: {view}")
+    search(page, "sides.count (B")
+    check(value_at(page, "+10.2s") == "15", f"of rates: {value_at(page, '+10.2s')}")
+    search(page, "sides.worker")
+    press(page, "p")
+    legend = value_at(page, "+10.2s")
+    check(all(text in legend for text in ["A x: 1", "A y: 2", "B y: 5", "B z: 7"]), f"instances: {legend}")
+    press(page, "n")
+    check(value_at(page, "+10.2s") == "y: 3", f"only what both have: {value_at(page, '+10.2s')}")
+    if part.endswith("aligned"):
+        check("B: 2023-11-15 22:13:30" in page.inner_text("#status"), page.inner_text("#status"))
+    search(page, "sides")
+    before = press(page, "0", "+", "n")
+    other = opened(browser, address=page.evaluate("location.hash"))
+    after = settled(other)
+    check(before["shown"] == after["shown"] and near(before["from"], after["from"]), f"a link: {before} {after}")
+    other.screenshot(path=directory / f"{part}.png")
+    other.close()
+    page.close()
+
+
+def grows(browser):
+    page = opened(browser)
+    begin = settled(page)
+    until(page, f"page.view.to > {begin['to']} + 2")
+    view = settled(page)
+    check(view["from"] == 0, f"all stays all: {view}")
+    search(page, "grows.first")
+    press(page, "+", "+", *["ArrowRight"] * 8)
+    edge = settled(page)
+    until(page, f"page.view.to > {edge['to']} + 2")
+    view = settled(page)
+    length = edge["to"] - edge["from"]
+    check(near(view["to"] - view["from"], length, 0.01), f"the window follows the end: {edge} {view}")
+    last = page.evaluate("(({series}) => series[0].origin + (series[0].first + series[0].count) * series[0].step)(page.figures[0].chart.tiles.plain)")
+    check(last > edge["to"], f"with its values: {last} {edge}")
+    press(page, *["ArrowLeft"] * 4)
+    still = settled(page)
+    until(page, f"page.data.span > {view['to']} + 2")
+    view = settled(page)
+    check(near(view["from"], still["from"]), f"another window stays: {still} {view}")
+    until(page, "page.charts.some((one) => one.name === 'grows.second')")
+    check(settled(page)["shown"] == ["grows.first"], "new metrics change nothing that is shown")
+    check(search(page, "grows.second")["shown"] == ["grows.second"], "and are found")
     page.close()
 
 
@@ -298,7 +459,8 @@ with sync_playwright() as playwright:
         args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
         env=environment,
     )
-    {"pictures": pictures, "shop": shop}[part](chromium)
+    parts = dict(pictures=pictures, live=live, shop=shop, grows=grows)
+    parts.get(part, compares if part.startswith("compared") else shop)(chromium)
     chromium.close()
 print("\n".join(problems))
 sys.exit(1 if problems else 0)

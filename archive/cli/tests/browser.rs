@@ -3,6 +3,7 @@
 //! `browser.py` drives it: it presses keys, turns the wheel, and fails if the page does not do
 //! what it should, writes to the console, or requests anything but itself. The pictures that it
 //! takes stay in the target directory for inspection.
+#![cfg(feature = "view")]
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
@@ -10,10 +11,20 @@ mod archives;
 mod pictures;
 #[path = "../../tests/shared/programs.rs"]
 mod programs;
+#[path = "../../tests/shared/sides.rs"]
+mod sides;
+#[path = "../../tests/shared/view_server.rs"]
+mod view_server;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pcp_archive::{ArchiveWriter, OwnedValue, ValueType, WriterOptions};
+use view_server::Server;
 
 /// The browser; `None`, with a message, where it is not.
 fn browser() -> Option<PathBuf> {
@@ -29,27 +40,103 @@ fn browser() -> Option<PathBuf> {
     is_there.then_some(browser)
 }
 
-/// Writes a snapshot and runs a part of the script with it.
-fn drive(browser: &Path, base: &Path, part: &str) {
+/// Where pictures stay.
+fn directory() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     std::fs::create_dir_all(&directory).unwrap();
-    let page = directory.join(format!("{part}.html"));
-    let mut snapshot = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    snapshot.arg("snapshot").arg(base).arg("-o").arg(&page).args(["-Z", "UTC"]);
-    assert!(snapshot.output().unwrap().status.success());
+    directory
+}
+
+/// Runs a part of the script with the page at an address.
+fn drive(browser: &Path, address: &str, part: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
     let mut python = Command::new(browser.join("python/bin/python"));
-    python.arg(script).arg(browser.join("root")).arg(&page).arg(part);
+    python.arg(script).arg(browser.join("root")).arg(address).arg(directory()).arg(part);
     let output = python.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{part}: {}", String::from_utf8_lossy(&said));
 }
 
+/// The address of a snapshot of archives.
+fn snapshot(arguments: &[&str], name: &str) -> String {
+    let page = directory().join(format!("{name}.html"));
+    let mut snapshot = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    snapshot.arg("snapshot").args(arguments).arg("-o").arg(&page);
+    let output = snapshot.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    format!("file://{}", page.canonicalize().unwrap().display())
+}
+
 #[test]
-fn pages_do_what_they_should_in_a_browser() {
+fn snapshots_do_what_they_should_in_a_browser() {
     let Some(browser) = browser() else { return };
     let (_directory, base) = pictures::archive();
-    drive(&browser, &base, "pictures");
+    drive(&browser, &snapshot(&[base.to_str().unwrap(), "-Z", "UTC"], "pictures"), "pictures");
     let (_directory, base) = programs::shop(true);
-    drive(&browser, &base, "shop");
+    drive(&browser, &snapshot(&[base.to_str().unwrap(), "-Z", "UTC"], "shop"), "shop");
+}
+
+#[test]
+fn pages_of_a_server_do_the_same() {
+    let Some(browser) = browser() else { return };
+    let (_directory, base) = pictures::archive();
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    drive(&browser, server.address(), "live");
+    let (_directory, base) = programs::shop(true);
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    drive(&browser, server.address(), "live-shop");
+}
+
+#[test]
+fn archives_are_compared_in_a_browser() {
+    let Some(browser) = browser() else { return };
+    for (later, options, part) in [
+        (Duration::ZERO, &[][..], "compared"),
+        (Duration::from_secs(86_400), &["--align", "start"][..], "compared-aligned"),
+    ] {
+        let [(_one, one), (_other, other)] = sides::pair(later);
+        let (a, b) = (format!("A={}", one.display()), format!("B={}", other.display()));
+        let arguments = [&[&*a, &b, "-Z", "UTC"], options].concat();
+        let server = Server::start(&arguments);
+        drive(&browser, server.address(), part);
+        drive(&browser, &snapshot(&arguments, part), part);
+    }
+}
+
+#[test]
+fn a_page_follows_an_archive_that_grows() {
+    let Some(browser) = browser() else { return };
+    let (_directory, base, mut writer) = archives::begin("grows", WriterOptions::default());
+    let [first, second] = [1, 2].map(|item| archives::desc(item, ValueType::U32));
+    writer.declare_metric(&first, &["grows.first"]).unwrap();
+    let put = move |writer: &mut ArchiveWriter, desc, tenth: i64| {
+        let at = archives::at(0).saturating_add(Duration::from_millis(100 * tenth as u64));
+        archives::write(writer, at, vec![archives::single(desc, OwnedValue::U32(tenth as u32))]);
+    };
+    (0..100).for_each(|tenth| put(&mut writer, &first, tenth));
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for tenth in 100..6000 {
+                if is_done.load(Ordering::Relaxed) {
+                    break;
+                }
+                if tenth == 250 {
+                    writer.declare_metric(&second, &["grows.second"]).unwrap();
+                }
+                put(
+                    &mut writer,
+                    if tenth % 10 == 0 && tenth > 250 { &second } else { &first },
+                    tenth,
+                );
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let driven = std::panic::catch_unwind(|| drive(&browser, server.address(), "grows"));
+        is_done.store(true, Ordering::Relaxed);
+        if let Err(failed) = driven {
+            std::panic::resume_unwind(failed);
+        }
+    });
 }

@@ -61,10 +61,10 @@ impl Page {
     /// The bounds of each column of a metric's only series, and whether it is joined.
     fn cells(&self, metric: &str) -> Vec<(Bounds, bool)> {
         let metrics = self.header["metrics"].as_array().unwrap();
-        let wanted = metrics.iter().position(|one| one["name"] == metric).unwrap();
+        let wanted = metrics.iter().find(|one| one["name"] == metric).unwrap();
         let all = self.header["series"].as_array().unwrap();
         let count = |series: &Json| series["count"].as_u64().unwrap() as usize;
-        let own = all.iter().position(|series| series["metric"] == wanted).unwrap();
+        let own = all.iter().position(|series| series["pmid"] == wanted["of"][0]).unwrap();
         let before = |of: fn(usize) -> usize| all[..own].iter().map(|one| of(count(one))).sum();
         let (blocks, cells): (usize, usize) = (before(|n| n.div_ceil(64)), before(|n| n));
         let total: usize = all.iter().map(|one| count(one).div_ceil(64)).sum();

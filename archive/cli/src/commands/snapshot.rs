@@ -1,28 +1,24 @@
 //! `mmv-archive snapshot`: metrics over time as one file that a browser opens from disk.
 //!
 //! The file has the page, its data and no address of anything else. The data is described in
-//! `payload`.
-
-mod heat;
-mod payload;
+//! `page::payload`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hashbrown::HashSet;
 use pcp_archive::envelope::{Envelope, Grid, Options};
-use pcp_archive::programs::for_each_event;
-use pcp_archive::replay::Replay;
 use pcp_archive::scan::{SelectedMetric, Selection};
-use pcp_archive::{Source, TextKind, TextTarget, Timestamp};
 
 use crate::left_out::check_whole;
-use crate::options::{ArchiveArgument, GapOptions};
-use crate::selection::select_metrics;
+use crate::options::{GapOptions, SidesArgument};
+use crate::page::header::{Header, events};
+use crate::page::heat::{Histogram, Reading, maps, take_histograms};
+use crate::page::payload::{Payload, Values};
+use crate::page::series::Of;
+use crate::page::sides::{Side, Sides};
 use crate::text::warn;
-use crate::time::{SpanOptions, Window, Zone, ZoneOptions, to_jiff};
-use crate::{Failure, columns, page};
-use payload::{Event, Header, Heat, Metric, Payload};
+use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
+use crate::{Failure, page};
 
 /// The most columns; a power of two, so that they can be halved.
 const MAX_COLUMNS: u32 = 1 << 14;
@@ -30,30 +26,15 @@ const MAX_COLUMNS: u32 = 1 << 14;
 const MIN_COLUMNS: u32 = 16;
 /// The most cells of all series together, 56 bytes each.
 const MAX_CELLS: usize = 1 << 21;
-/// The most events that are drawn.
-const MAX_EVENTS: usize = 10_000;
-/// The most changes of the clock that are known to the page.
-const MAX_CHANGES: usize = 200;
-
 /// Options of `snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    archive: ArchiveArgument,
-
-    /// Metrics of the snapshot: names, branches of the name space, or patterns such as
-    /// "disk.*.read", also with labels: "mmv.shop.requests{code=~'5..'}" [default: all]
-    #[arg(value_name = "METRIC")]
-    metrics: Vec<String>,
+    sides: SidesArgument,
 
     /// File to write, which a browser opens
     #[arg(short = 'o', long, value_name = "FILE.html")]
     output: PathBuf,
-
-    /// Only these instances, by name, number or a pattern such as "sd*"; may be repeated
-    /// [default: all]
-    #[arg(short = 'i', long = "instance", value_name = "NAME")]
-    instances: Vec<String>,
 
     /// Largest size of the file, as 500K or 20M: time is divided into fewer columns until it fits
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = size)]
@@ -85,15 +66,11 @@ fn size(text: &str) -> Result<u64, String> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
-        let source = Source::from(&archives);
-        let zone = self.zone.zone(source.label())?;
-        let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
-        let mut selection = select_metrics(source, &self.metrics, &self.instances)?;
-        let heats = self.histograms(&mut selection, window)?;
-        let [rates, raw] = self.envelopes(&selection, window)?;
-        let header = header(source, &selection, (window, &zone), heats)?;
-        let payload = Payload::new(header, rates, raw);
+        let sides = Sides::open(&self.sides)?;
+        sides.check_names()?;
+        let zone = self.zone.zone(sides.label())?;
+        let window = self.span.window(sides.start(), sides.end(), zone.time_zone())?;
+        let payload = self.payload(&sides, (window, &zone))?;
         if payload.is_empty() {
             let reason = "the metrics have no numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
@@ -101,56 +78,57 @@ impl Arguments {
         let (html, columns) = self.fitted(payload)?;
         write(&self.output, html.as_bytes())?;
         self.say(window, &html, columns);
-        check_whole(archives.archives())
+        sides.iter().try_for_each(|side| check_whole(side.archives.archives()))
     }
 
-    /// Takes the histograms out of a selection, for heat maps.
-    fn histograms(
-        &self,
-        selection: &mut Selection<'_>,
-        window: Window,
-    ) -> Result<Vec<Heat>, Failure> {
-        let source = selection.source();
-        let open = || Replay::open(source).gaps(self.gaps.gaps()).read_on();
-        let mut all = open();
-        for metric in selection.metrics() {
-            all.select(&metric.name);
+    fn payload(&self, sides: &Sides, (window, zone): (Window, &Zone)) -> Result<Payload, Failure> {
+        let mut selections = sides.selections();
+        let mut histograms = Vec::new();
+        for selection in &mut selections {
+            histograms.push(take_histograms(selection)?);
         }
-        if all.quantiles(&[0.5]) == 0 {
+        let header = Header::new(sides, &selections, (window, zone));
+        let columns = columns_for(&selections);
+        let (mut all_events, mut heats, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let all = sides.iter().zip(&selections).zip(&histograms);
+        for (place, ((side, selection), histograms)) in all.enumerate() {
+            all_events.extend(events(place, side, window, None)?);
+            heats.extend(self.heats((place, side), histograms, window)?);
+            values.push(self.values((place, side), selection, (window, columns))?);
+        }
+        Ok(Payload { header, events: all_events, heats, values })
+    }
+
+    fn heats(
+        &self,
+        (place, side): (usize, &Side),
+        histograms: &[Histogram],
+        window: Window,
+    ) -> Result<Vec<page::heat::Heat>, Failure> {
+        if histograms.is_empty() {
             return Ok(Vec::new());
         }
-        let others: HashSet<_> = all.metrics().iter().map(|metric| metric.desc.pmid).collect();
-        let mut histograms = open();
-        for metric in selection.metrics() {
-            if !others.contains(&metric.desc.pmid) {
-                histograms.select(&metric.name);
-            }
-        }
-        histograms.quantiles(&[0.5]);
-        selection.retain(|metric| others.contains(&metric.desc.pmid));
-        let replay = histograms.load_spans(&[window.start..=window.end])?;
-        Ok(heat::maps(source, &replay, window))
+        let reading = Reading { gaps: self.gaps.gaps(), parts: 1, is_wanted: &|| true };
+        Ok(maps(place, side, histograms, (window, reading))?)
     }
 
     /// The values, counters as rates; and the counters as they are.
-    fn envelopes(
+    fn values(
         &self,
+        (place, side): (usize, &Side),
         selection: &Selection<'_>,
-        window: Window,
-    ) -> Result<[Envelope; 2], Failure> {
-        let grid = Grid::new(window.start..=window.end, columns_for(selection));
+        (window, columns): (Window, u32),
+    ) -> Result<Values, Failure> {
+        let own = side.own_window(window);
+        let grid = Grid::new(own.start..=own.end, columns);
         let options = |rates| Options { rates, gaps: self.gaps.gaps() };
         let mut counters = selection.clone();
         counters.retain(SelectedMetric::has_rates);
         let rates = Envelope::read(selection, grid.clone(), options(true))?;
-        let mut raw = Envelope::read(&counters, grid, options(false))?;
-        // By their places in the whole selection.
-        let place = |pmid| selection.metrics().iter().position(|one| one.desc.pmid == pmid);
-        for series in &mut raw.series {
-            let counter = counters.metrics().get(series.metric);
-            series.metric = counter.and_then(|one| place(one.desc.pmid)).unwrap_or(usize::MAX);
-        }
-        Ok([rates, raw])
+        let raw = Envelope::read(&counters, grid, options(false))?;
+        let of =
+            [Of::new((place, side), selection, &rates), Of::new((place, side), &counters, &raw)];
+        Ok(Values { rates, raw, of })
     }
 
     /// The page in the most columns that the limit of the size allows, and how many these
@@ -195,82 +173,13 @@ impl Arguments {
 }
 
 /// The number of columns for which there is enough memory, by the number of instances.
-fn columns_for(selection: &Selection<'_>) -> u32 {
-    let metadata = selection.source().metadata();
-    let count = |metric: &SelectedMetric| {
-        let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
-        history.map_or(1, |history| history.union().len())
-    };
-    let series: usize = selection.metrics().iter().map(count).sum();
+fn columns_for(selections: &[Selection<'_>]) -> u32 {
+    let series: usize = selections.iter().map(page::series::count).sum();
     let mut columns = MAX_COLUMNS;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {
         columns /= 2;
     }
     columns
-}
-
-/// What the page knows apart from the values.
-fn header(
-    source: Source<'_>,
-    selection: &Selection<'_>,
-    (window, zone): (Window, &Zone),
-    heats: Vec<Heat>,
-) -> Result<Header, Failure> {
-    let metadata = source.metadata();
-    let metric = |metric: &SelectedMetric| {
-        let target = TextTarget::Metric(metric.desc.pmid);
-        let text = |kind| metadata.text(target, kind).map(ToString::to_string);
-        let names = metric.desc.indom.map(|indom| columns::instance_names(metadata, indom));
-        Metric {
-            name: metric.name.clone(),
-            help: text(TextKind::Full).or_else(|| text(TextKind::OneLine)).unwrap_or_default(),
-            units: columns::units(metric, false),
-            rate_units: metric.has_rates().then(|| columns::units(metric, true)),
-            semantics: metric.desc.semantics.to_string(),
-            names: names.unwrap_or_default(),
-        }
-    };
-    let mut events = Vec::new();
-    for_each_event(source, window.start..=window.end, |event| {
-        if events.len() < MAX_EVENTS && (window.start..=window.end).contains(&event.at) {
-            events.push(Event {
-                time: seconds(event.at),
-                kind: event.kind.to_owned(),
-                file: event.file.map(ToOwned::to_owned),
-                pid: event.pid,
-                reason: event.reason.map(ToOwned::to_owned),
-            });
-        }
-    })?;
-    Ok(Header {
-        host: source.label().hostname.to_string(),
-        start: seconds(window.start),
-        end: seconds(window.end),
-        zone: changes(zone, window),
-        metrics: selection.metrics().iter().map(metric).collect(),
-        events,
-        heats,
-    })
-}
-
-/// The offset of the clock in seconds and its name: from each time on.
-fn changes(zone: &Zone, window: Window) -> Vec<(f64, i64, String)> {
-    let at = |time| (seconds(time), zone.offset(time), zone.strftime(time, "%Z"));
-    let mut all = vec![at(window.start)];
-    if let Some(start) = to_jiff(window.start) {
-        let later = zone.time_zone().following(start).take(MAX_CHANGES);
-        let later = later.filter_map(|change| {
-            let nanos = change.timestamp().as_nanosecond();
-            Some(Timestamp::from_nanos(nanos)).filter(|time| *time <= window.end)
-        });
-        all.extend(later.map(at));
-    }
-    all
-}
-
-/// Seconds since 1970, to the microsecond.
-fn seconds(timestamp: Timestamp) -> f64 {
-    timestamp.as_nanos() as f64 / 1e9
 }
 
 /// Writes a file under a hidden name first, so that nobody sees a part of it.

@@ -53,6 +53,15 @@ impl ArchiveArgument {
         Ok(set)
     }
 
+    /// As [`open`](Self::open), without warnings.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ArchiveSet::open_tolerant`].
+    pub(crate) fn open_quietly(&self) -> Result<ArchiveSet, Failure> {
+        Ok(ArchiveSet::open_tolerant(&self.paths()?)?)
+    }
+
     /// Calls `print` for each archive, in the order of their names. Several have
     /// a heading each, and a failure does not end the loop. Metadata records that cannot
     /// be used are passed by, with a warning.
@@ -155,7 +164,7 @@ impl ArchiveArgument {
     }
 
     /// The named files, and all files of the named archives.
-    fn files(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in self.paths()? {
             if path.is_file() {

@@ -27,18 +27,18 @@ class Figure {
   }
 
   get isRate() {
-    return Boolean(this.chart.metric.rate_units) && !this.page.view.raw;
+    return this.chart.isRate(this.page.view.raw);
   }
 
   get kind() {
     return this.isRate ? 'rate' : this.chart.metric.semantics === 'discrete' ? 'discrete' : 'value';
   }
 
-  // Marks and the ends of programs, in pixels.
-  walls(width) {
-    const { view, events } = this.page;
-    const own = events.filter((event) => event.isWall && event.concerns(this.chart.name));
-    return own.map((event) => ((event.at - view.from) / (view.to - view.from)) * width);
+  // Marks and the ends of programs of an archive, in pixels.
+  walls(side, from, to, width) {
+    const { name } = this.chart.metric;
+    const own = this.page.events.filter((event) => event.isWall && event.side === side && event.concerns(name));
+    return own.map((event) => ((event.at - from) / (to - from)) * width);
   }
 
   box() {
@@ -57,7 +57,9 @@ class Figure {
     const { metric } = chart;
     this.units.textContent = this.isRate ? metric.rate_units : metric.units;
     context.save();
-    if (chart.heat) {
+    if (chart.histogram && !chart.heat) {
+      this.drawNothing(context, box, chart.isAsked ? 'nothing was counted at these times' : 'reading\u2026');
+    } else if (chart.heat) {
       const scale = heatScale(chart.heat);
       frame(context, box, data, view, scale, true);
       clip(context, box);
@@ -72,10 +74,23 @@ class Figure {
     this.fillLegend(box);
   }
 
+  drawNothing(context, box, text) {
+    frame(context, box, this.page.data, this.page.view, null, false);
+    context.textAlign = 'center';
+    context.fillText(text, (box.left + box.right) / 2, (box.top + box.bottom) / 2);
+  }
+
   drawLines(context, box) {
     const { data, view } = this.page;
     const width = Math.max(1, Math.floor(box.right - box.left));
-    this.reduceLines(width);
+    const tile = this.chart.tile(view.raw, false);
+    // Again only if the window or the data, not the cursor alone, has changed.
+    const key = [view.from, view.to, view.raw, view.top, width, view.query].join('\n');
+    if (this.key !== key || this.drawn !== tile) {
+      Object.assign(this, { key, drawn: tile });
+      this.lines = tile ? this.linesOf(tile, view.from, view.to, width, view.top) : [];
+    }
+    if (!tile) return this.drawNothing(context, box, 'reading\u2026');
     const { kind } = this;
     let low = Infinity, high = -Infinity;
     for (const { reduced } of this.lines) {
@@ -92,32 +107,59 @@ class Figure {
       }
     }
     const scale = scaleOf(low, high);
+    if (!scale) return this.drawNothing(context, box, 'no values at these times');
     frame(context, box, data, view, scale, false);
-    if (!scale) {
-      context.textAlign = 'center';
-      context.fillText('no values at these times', (box.left + box.right) / 2, (box.top + box.bottom) / 2);
-      return;
-    }
     context.save();
     clip(context, box);
-    for (const line of [...this.lines].reverse()) drawLine(context, box, scale, line.reduced, line.place, kind, this.walls(width));
+    for (const line of [...this.lines].reverse()) drawLine(context, box, scale, line, kind);
     context.restore();
   }
 
-  // The columns as pixels: again only if the window, not the cursor alone, has moved.
-  reduceLines(width) {
-    const { data, view } = this.page;
-    const key = [view.from, view.to, view.raw, view.top, width].join();
-    if (this.key === key) return;
-    this.key = key;
-    const all = this.isRate || !this.chart.metric.rate_units ? this.chart.rates : this.chart.plain;
-    const { top, rest } = ranked(data, all, view.from, view.to, view.top);
-    const pixels = (series) => reduce(data, series, view.from, view.to, width);
-    this.lines = top.map((series, place) => ({ place, name: series.instance ?? '', reduced: pixels(series) }));
-    if (rest.length) {
-      const name = rest.length + (rest.length === 1 ? ' other' : ' others, their sum');
-      this.lines.push({ place: -1, name, reduced: sum(rest.map(pixels), width) });
+  // The lines of a tile: the largest instances, and the sum of the others, in each archive.
+  linesOf(tile, from, to, width, top) {
+    const { chart, kind } = this, { data, view } = this.page;
+    const words = view.query.toLowerCase().split(/\s+/).filter((word) => word && !chart.about.includes(word));
+    const isWanted = (name) => words.length > 0 && words.every((word) => name.toLowerCase().includes(word));
+    const sides = chart.base ? [chart.side, chart.other] : data.sides.map((_, side) => side);
+    const all = tile.series.filter((series) => sides.includes(series.side));
+    let groups = ranked(all, from, to, isWanted);
+    const walls = sides.map((side) => this.walls(side, from, to, width));
+    const pixels = (series) => reduce(series, from, to, width);
+    const of = (group, side) => group.series.find((series) => series.side === side);
+    const lines = [];
+    const add = (name, color, dash, side, reduced) => {
+      const prefix = data.sides.length > 1 && !chart.base ? data.sides[side].name : '';
+      const text = [prefix, name].filter(Boolean).join(' ');
+      lines.push({ name: text, color, dash, side, walls: walls[sides.indexOf(side)], reduced });
+    };
+    if (chart.base) groups = groups.filter((group) => of(group, chart.side) && of(group, chart.other));
+    const made = (group, side) => (chart.base
+      ? difference(pixels(of(group, chart.other)), pixels(of(group, chart.side)), kind, [walls[1], walls[0]])
+      : pixels(of(group, side)));
+    const shown = chart.base ? [chart.other] : sides;
+    const isAlone = groups.length === 1;
+    groups.slice(0, top).forEach((group, n) => {
+      for (const side of shown.filter((side) => chart.base || of(group, side))) {
+        // Colors tell instances from each other, dashes archives; of one instance both do.
+        const color = isAlone ? side : n;
+        const dash = shown.length > 1 ? side : Math.floor(n / LIGHT.length);
+        add(group.name, color, dashOf(dash), side, made(group, side));
+      }
+    });
+    const rest = groups.slice(top);
+    for (const side of rest.length ? shown : []) {
+      const own = rest.filter((group) => chart.base || of(group, side));
+      const name = own.length + (own.length === 1 ? ' other' : ' others, their sum');
+      if (own.length) add(name, -1, dashOf(side + 3), side, sum(own.map((group) => made(group, side)), width));
     }
+    return lines;
+  }
+
+  // Whether an event is one of what the chart shows.
+  concerns(event) {
+    const { chart } = this;
+    const isOfSide = chart.base ? [chart.side, chart.other].includes(event.side) : !chart.histogram || chart.side === event.side;
+    return isOfSide && event.concerns(chart.histogram ? chart.histogram.name : chart.metric.name);
   }
 
   drawEvents(context, box) {
@@ -129,7 +171,7 @@ class Figure {
     context.lineWidth = 1;
     for (const event of this.page.events) {
       const at = x(event.at);
-      if (at < box.left - 1 || at > box.right || !event.concerns(this.chart.name)) continue;
+      if (at < box.left - 1 || at > box.right || !this.concerns(event)) continue;
       context.setLineDash(event.isMark ? [2, 3] : [5, 3]);
       context.beginPath();
       context.moveTo(Math.round(at) + 0.5, box.top - 10);
@@ -162,21 +204,21 @@ class Figure {
     const entries = [];
     const width = box.right - box.left;
     const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
-    if (this.chart.heat) {
+    if (this.chart.histogram) {
       const { heat } = this.chart;
-      const column = inside ? Math.floor(view.cursor / heat.step) : -1;
-      quantilesOf(heat).forEach(({ rank, values }, place) => {
+      const column = inside && heat ? Math.floor((view.cursor - originOf(this.page.data, heat)) / heat.step) : -1;
+      (heat ? quantilesOf(heat) : []).forEach(({ rank, values }, place) => {
         entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + numberText(values.get(column)) : '') });
       });
     } else {
       const pixel = ((view.cursor - view.from) / (view.to - view.from)) * width;
-      // A rate is that of the pixel; a value that of the sample before, if nothing is in between.
-      const walls = inside ? this.walls(width).filter((wall) => wall <= pixel) : [];
-      const first = this.kind === 'rate' ? pixel - 1 : walls.length ? walls[walls.length - 1] - 1 : 0;
-      for (const { place, name, reduced } of this.lines || []) {
+      for (const { color, dash, name, walls, reduced } of this.lines || []) {
         let text = name;
+        // A rate is that of the pixel; a value that of the sample before, if nothing is in between.
+        const wall = inside ? walls.filter((one) => one <= pixel).pop() : undefined;
+        const first = this.kind === 'rate' || this.chart.base ? pixel - 1 : wall === undefined ? 0 : wall - 1;
         if (inside) text += (name && ': ') + valueAt(reduced, Math.floor(pixel), first);
-        if (text) entries.push({ color: colorOf(place), dash: dashOf(place), text });
+        if (text) entries.push({ color: colorOf(color), dash, text });
       }
     }
     while (this.legend.children.length > entries.length) this.legend.lastChild.remove();
@@ -195,16 +237,18 @@ class Figure {
 
   // The columns in which something was observed, nearest to a time in one direction.
   sample(from, step) {
-    const { data } = this.page;
-    if (this.chart.heat) return (Math.floor(from / this.chart.heat.step + 1e-9) + step + 0.5) * this.chart.heat.step;
-    const all = this.isRate || !this.chart.metric.rate_units ? this.chart.rates : this.chart.plain;
+    const { chart } = this, { heat } = chart;
+    if (chart.histogram) {
+      const origin = heat ? originOf(this.page.data, heat) : 0;
+      return heat && origin + (Math.floor((from - origin) / heat.step + 1e-9) + step + 0.5) * heat.step;
+    }
     let best = null;
-    for (const series of all) {
-      let i = Math.floor(from / data.width + 1e-9) - series.first + step;
+    for (const series of chart.tile(this.page.view.raw, false)?.series ?? []) {
+      let i = Math.floor((from - series.origin) / series.step + 1e-9) - series.first + step;
       i = step > 0 ? Math.max(i, 0) : Math.min(i, series.count - 1);
       for (; i >= 0 && i < series.count; i += step) {
         if (!(series.flags[i] & OBSERVED)) continue;
-        const at = (series.first + i + 0.5) * data.width;
+        const at = series.origin + (series.first + i + 0.5) * series.step;
         if (best === null || step * (at - best) < 0) best = at;
         break;
       }
@@ -217,23 +261,6 @@ function clip(context, box) {
   context.beginPath();
   context.rect(box.left, 0, box.right - box.left, box.bottom + 1);
   context.clip();
-}
-
-// The sum of what several series have at each pixel.
-function sum(all, width) {
-  const total = { low: new Float64Array(width).fill(NaN), high: new Float64Array(width).fill(NaN), mean: new Float64Array(width).fill(NaN), starts: new Uint8Array(width), before: null, after: null };
-  for (const one of all) {
-    for (let x = 0; x < width; x++) {
-      if (Number.isNaN(one.mean[x])) continue;
-      const isFirst = Number.isNaN(total.mean[x]);
-      total.mean[x] = isFirst ? one.mean[x] : total.mean[x] + one.mean[x];
-      total.starts[x] = isFirst ? one.starts[x] : total.starts[x] & one.starts[x];
-    }
-  }
-  // The extremes of a sum are not known: those of its parts need not be at the same time.
-  total.low.set(total.mean);
-  total.high.set(total.mean);
-  return total;
 }
 
 // The value at a pixel, or at the last one before it that has one, from `first` on.

@@ -1,41 +1,71 @@
 'use strict';
-// The data of the page: metrics, their series and columns. The format is described with the
-// command that writes it. Text from the data is only ever written as text.
+// The data of the page: metrics, their series and columns. The formats are described with the
+// commands that write them. Text from the data is only ever written as text.
 
 const BLOCK = 64, HAS = 1, JOINED = 2, OBSERVED = 4;
 
-async function readData() {
+// The header of binary data, and where its numbers begin.
+function headOf(buffer, magic) {
+  const found = new TextDecoder().decode(new Uint8Array(buffer, 0, 8));
+  if (found !== magic) throw new Error('the data of this page is damaged');
+  const length = new DataView(buffer).getUint32(8, true);
+  return [JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, length))), 12 + length];
+}
+
+// The data within the page.
+async function readFile() {
   const text = document.getElementById('data').textContent;
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
   const buffer = await new Response(stream).arrayBuffer();
-  const magic = new TextDecoder().decode(new Uint8Array(buffer, 0, 8));
-  if (magic !== 'MMVSNAP1') throw new Error('the data of this page is damaged');
-  const length = new DataView(buffer).getUint32(8, true);
-  const data = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, length)));
-  let blocks = 0, cells = 0;
+  const [data, start] = headOf(buffer, 'MMVSNAP1');
+  let blocks = 0, cells = 0, at = start;
   for (const series of data.series) {
     series.block = blocks;
     series.cell = cells;
     blocks += Math.ceil(series.count / BLOCK);
     cells += series.count;
   }
-  let at = 12 + length;
   const scales = new Float64Array(buffer, at, 2 * blocks);
   at += 16 * blocks;
   const bounds = new Uint16Array(buffer, at, 2 * cells);
   at += 4 * cells;
   const bytes = new Uint8Array(buffer, at, 2 * cells);
+  data.span = Math.max(data.end - data.start, 1e-9);
+  data.step = data.span / data.columns;
   for (const series of data.series) {
+    series.origin = 0;
+    series.step = data.step;
     series.scales = scales.subarray(2 * series.block, 2 * (series.block + Math.ceil(series.count / BLOCK)));
     series.minima = bounds.subarray(2 * series.cell, 2 * series.cell + series.count);
     series.maxima = bounds.subarray(2 * series.cell + series.count, 2 * series.cell + 2 * series.count);
     series.means = bytes.subarray(2 * series.cell, 2 * series.cell + series.count);
     series.flags = bytes.subarray(2 * series.cell + series.count, 2 * series.cell + 2 * series.count);
   }
-  data.span = Math.max(data.end - data.start, 1e-9);
-  data.width = data.span / data.columns;
+  data.least = 4 * data.step;
+  data.names = [];
+  data.instances = [];
+  data.histograms = data.heats;
   return data;
+}
+
+// What a server sends for a window: its series, and marks.
+function readTile(buffer, from, to) {
+  const [head, start] = headOf(buffer, 'MMVCOLS1');
+  const step = (to - from) / Math.max(1, head.columns);
+  let at = start;
+  for (const series of head.series) {
+    const take = (n) => new Float64Array(buffer, at + 8 * n * series.count, series.count);
+    series.values = { low: take(0), high: take(1), mean: take(2) };
+    at += 24 * series.count;
+    series.origin = from;
+    series.step = step;
+  }
+  for (const series of head.series) {
+    series.flags = new Uint8Array(buffer, at, series.count);
+    at += series.count;
+  }
+  return { series: head.series, marks: head.marks, step };
 }
 
 // The numbers of a series, made when it is first drawn. The mean of the largest doubles is
@@ -55,48 +85,126 @@ function decoded(series) {
   return (series.values = { low, high, mean });
 }
 
-// What charts show: a metric with its series, or a histogram.
+// What a figure shows: a metric of all archives, the difference of one metric between two
+// archives, or what a histogram counted in one.
+class Chart {
+  constructor(name, metric, more) {
+    Object.assign(this, { name, metric, base: null, other: 0, histogram: null, heat: null, side: 0 }, more);
+    // What is known of a window, and of all the time: of rates, and of other values.
+    this.tiles = { rate: null, plain: null };
+    this.whole = { rate: null, plain: null };
+  }
+
+  isRate(raw) {
+    return Boolean(this.metric.rate_units) && !raw;
+  }
+
+  // The tile that is drawn.
+  tile(raw, isWhole) {
+    const from = this.base ?? this;
+    return from[isWhole ? 'whole' : 'tiles'][this.isRate(raw) ? 'rate' : 'plain'];
+  }
+}
+
 function chartsOf(data) {
-  const charts = data.metrics.map((metric) => ({ name: metric.name, metric, rates: [], plain: [], heat: null }));
+  const charts = [], byMetric = new Map();
+  const names = new Map();
+  const unique = (name) => {
+    // Metrics of one name that differ in their units are not one.
+    names.set(name, (names.get(name) ?? 0) + 1);
+    return names.get(name) > 1 ? name + ' #' + names.get(name) : name;
+  };
+  for (const metric of data.metrics) {
+    const chart = new Chart(unique(metric.name), metric);
+    charts.push(chart);
+    metric.of.forEach((pmid, side) => {
+      if (pmid !== null) byMetric.set(side + ':' + pmid, chart);
+    });
+    const sides = data.sides.map((_, side) => side).filter((side) => metric.of[side] !== null);
+    for (const side of sides.slice(1)) {
+      const name = chart.name + ' (' + data.sides[side].name + ' - ' + data.sides[sides[0]].name + ')';
+      charts.push(new Chart(name, metric, { base: chart, other: side, side: sides[0] }));
+    }
+  }
+  for (const histogram of data.histograms) {
+    const instance = histogram.instance === null ? '' : '[' + histogram.instance + ']';
+    const side = data.sides.length > 1 ? ' (' + data.sides[histogram.side].name + ')' : '';
+    const metric = { help: '', units: histogram.units, rate_units: null, semantics: 'histogram', of: [] };
+    const heat = histogram.cells ? histogram : null;
+    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, side: histogram.side }));
+  }
+  return data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric);
+}
+
+// The charts with the series of a file; without those that have none.
+function withSeries(data, charts, byMetric) {
+  const tile = () => ({ from: 0, to: data.span, step: data.step, series: [] });
+  for (const chart of charts) {
+    chart.tiles = chart.whole = { rate: tile(), plain: tile() };
+    chart.instances = new Set();
+  }
   for (const series of data.series) {
-    const chart = charts[series.metric];
+    const chart = byMetric.get(series.side + ':' + series.pmid);
     if (!chart) continue;
-    if (series.rate || !chart.metric.rate_units) chart.rates.push(series);
-    if (!series.rate) chart.plain.push(series);
+    // The rates of a file are the values, of metrics that have none.
+    const isCounter = Boolean(chart.metric.rate_units);
+    chart.tiles[isCounter && series.rate ? 'rate' : 'plain'].series.push(series);
+    if (series.instance !== null) chart.instances.add(series.instance);
   }
-  for (const heat of data.heats) {
-    const instance = heat.instance === null ? '' : '[' + heat.instance + ']';
-    charts.push({ name: heat.name + instance, metric: { help: '', units: heat.units, rate_units: null, semantics: 'histogram' }, rates: [], plain: [], heat });
+  const count = (chart) => chart.tiles.rate.series.length + chart.tiles.plain.series.length;
+  const has = (chart) => (chart.base ? isShared(chart) : count(chart));
+  return withTexts(charts.filter((chart) => chart.heat || has(chart)));
+}
+
+// Whether both archives of a difference have values.
+function isShared(chart) {
+  const all = chart.base.tiles.rate.series.concat(chart.base.tiles.plain.series);
+  return [chart.side, chart.other].every((side) => all.some((series) => series.side === side));
+}
+
+// The charts with the names of the instances that a server knows.
+function withNames(data, charts, byMetric) {
+  for (const chart of charts) chart.instances = new Set();
+  data.instances.forEach((lists, side) => {
+    for (const [pmid, list] of Object.entries(lists)) {
+      const chart = byMetric.get(side + ':' + pmid);
+      for (const name of data.names[list]) chart?.instances.add(name);
+    }
+  });
+  return withTexts(charts);
+}
+
+// The texts that are searched.
+function withTexts(charts) {
+  for (const chart of charts) {
+    chart.about = (chart.name + '\n' + chart.metric.help).toLowerCase();
+    const instances = [...(chart.base ?? chart).instances].join('\n').toLowerCase();
+    chart.text = chart.about + '\n' + instances;
   }
-  const shown = charts.filter((chart) => chart.rates.length || chart.plain.length || chart.heat);
-  for (const chart of shown) {
-    const instances = chart.plain.concat(chart.rates).map((series) => series.instance || '');
-    chart.text = [chart.name, chart.metric.help, ...new Set(instances)].join('\n').toLowerCase();
-  }
-  return shown;
+  return charts;
 }
 
 // The columns of a series reduced to `width` pixels from `from` to `to`, in seconds since the
 // start: least, greatest and mean of each pixel; NaN where there is nothing. `starts` are
 // pixels that are not joined to the one before.
-function reduce(data, series, from, to, width) {
-  const { low, high, mean } = decoded(series);
-  const out = { low: new Float64Array(width).fill(NaN), high: new Float64Array(width).fill(NaN), mean: new Float64Array(width).fill(NaN), starts: new Uint8Array(width), centers: new Float64Array(width) };
+function reduce(series, from, to, width) {
+  const { low, high, mean } = decoded(series), { step, flags, count } = series;
+  const out = empty(width);
   const scale = width / (to - from), counts = new Uint32Array(width);
-  const first = Math.max(0, Math.floor(from / data.width) - series.first - 1);
-  const last = Math.min(series.count - 1, Math.ceil(to / data.width) - series.first + 1);
+  // The time at which its first column begins.
+  const origin = series.origin + series.first * step;
+  const first = Math.max(0, Math.floor((from - origin) / step) - 1);
+  const last = Math.min(count - 1, Math.ceil((to - origin) / step) + 1);
   for (let i = first; i <= last; i++) {
-    const flags = series.flags[i];
-    if (!(flags & HAS)) continue;
-    const begin = ((series.first + i) * data.width - from) * scale;
-    const end = begin + data.width * scale;
+    if (!(flags[i] & HAS)) continue;
+    const begin = (origin + i * step - from) * scale, end = begin + step * scale;
     // A rate holds for the whole column, a value is one point of it.
-    const a = series.rate ? Math.floor(begin) : Math.floor((begin + end) / 2);
-    const b = series.rate ? Math.max(a, Math.ceil(end) - 1) : a;
+    const a = series.rate ? Math.floor(begin + 1e-6) : Math.floor((begin + end) / 2);
+    const b = series.rate ? Math.max(a, Math.ceil(end - 1e-6) - 1) : a;
     for (let x = Math.max(0, a); x <= Math.min(width - 1, b); x++) {
       if (!counts[x]) {
         out.low[x] = low[i]; out.high[x] = high[i]; out.mean[x] = mean[i];
-        if (x === a && !(flags & JOINED)) out.starts[x] = 1;
+        if (x === a && !(flags[i] & JOINED)) out.starts[x] = 1;
       } else {
         out.low[x] = Math.min(out.low[x], low[i]);
         out.high[x] = Math.max(out.high[x], high[i]);
@@ -105,35 +213,103 @@ function reduce(data, series, from, to, width) {
       counts[x]++;
     }
   }
-  out.before = series.rate ? null : neighbour(data, series, Math.ceil(from / data.width - 0.5) - 1 - series.first, -1, from, scale);
-  out.after = series.rate ? null : neighbour(data, series, Math.ceil(to / data.width - 0.5) - series.first, 1, from, scale);
+  if (!series.rate) {
+    out.before = neighbour(series, Math.ceil((from - origin) / step - 0.5) - 1, -1, from, scale);
+    out.after = neighbour(series, Math.ceil((to - origin) / step - 0.5), 1, from, scale);
+  }
   return out;
 }
 
+function empty(width) {
+  const nothing = () => new Float64Array(width).fill(NaN);
+  return { low: nothing(), high: nothing(), mean: nothing(), starts: new Uint8Array(width), before: null, after: null };
+}
+
 // The next column with a value beyond the picture, to which a line leads.
-function neighbour(data, series, start, step, from, scale) {
+function neighbour(series, start, step, from, scale) {
   const { mean } = decoded(series);
   for (let i = step < 0 ? Math.min(start, series.count - 1) : Math.max(start, 0); i >= 0 && i < series.count; i += step) {
     if (!(series.flags[i] & HAS)) continue;
-    const x = ((series.first + i + 0.5) * data.width - from) * scale;
+    const x = (series.origin + (series.first + i + 0.5) * series.step - from) * scale;
     return { x, mean: mean[i], joined: (series.flags[i] & JOINED) !== 0 };
   }
   return null;
 }
 
-// The series with the largest means in a window, and the others.
-function ranked(data, all, from, to, top) {
-  const first = Math.floor(from / data.width), last = Math.ceil(to / data.width);
-  const scored = all.map((series) => {
-    const { mean } = decoded(series);
-    let sum = 0;
-    for (let i = Math.max(0, first - series.first); i < Math.min(series.count, last - series.first); i++) {
-      if (series.flags[i] & HAS) sum += Math.abs(mean[i]);
+// The instances, those with the largest means in a window first, of all archives together.
+// Those whose names are `wanted` come before all others.
+function ranked(all, from, to, isWanted) {
+  const groups = new Map();
+  for (const series of all) {
+    const name = series.instance ?? '';
+    if (!groups.has(name)) groups.set(name, { name, series: [], sum: 0, isWanted: isWanted(name) });
+    const group = groups.get(name), { mean } = decoded(series), { step } = series;
+    const origin = series.origin + series.first * step;
+    const first = Math.max(0, Math.floor((from - origin) / step));
+    const last = Math.min(series.count, Math.ceil((to - origin) / step));
+    for (let i = first; i < last; i++) if (series.flags[i] & HAS) group.sum += Math.abs(mean[i]);
+    group.series.push(series);
+  }
+  return [...groups.values()].sort((a, b) => b.isWanted - a.isWanted || b.sum - a.sum);
+}
+
+// The sum of what several series have at each pixel.
+function sum(all, width) {
+  const total = empty(width);
+  for (const one of all) {
+    for (let x = 0; x < width; x++) {
+      if (Number.isNaN(one.mean[x])) continue;
+      const isFirst = Number.isNaN(total.mean[x]);
+      total.mean[x] = isFirst ? one.mean[x] : total.mean[x] + one.mean[x];
+      total.starts[x] = isFirst ? one.starts[x] : total.starts[x] & one.starts[x];
     }
-    return { series, sum };
-  });
-  scored.sort((a, b) => b.sum - a.sum);
-  return { top: scored.slice(0, top).map((one) => one.series), rest: scored.slice(top).map((one) => one.series) };
+  }
+  // The extremes of a sum are not known: those of its parts need not be at the same time.
+  total.low.set(total.mean);
+  total.high.set(total.mean);
+  return total;
+}
+
+// The mean at each pixel that a line passes: between two values as the line is drawn.
+function passed(reduced, kind, walls) {
+  const { mean, starts } = reduced, width = mean.length;
+  const out = Float64Array.from(mean);
+  if (kind === 'rate') return out;
+  let last = reduced.before && reduced.before.x < 0 ? { x: reduced.before.x, mean: reduced.before.mean } : null;
+  const fill = (to, end, isJoined) => {
+    if (!last) return;
+    const wall = walls.find((one) => one > last.x + 1) ?? Infinity;
+    for (let x = Math.max(0, Math.floor(last.x) + 1); x < Math.min(to, width); x++) {
+      if (kind === 'discrete') {
+        if (x < wall) out[x] = last.mean;
+      } else if (isJoined) {
+        out[x] = last.mean + ((end - last.mean) * (x - last.x)) / (to - last.x);
+      }
+    }
+  };
+  for (let x = 0; x < width; x++) {
+    if (Number.isNaN(mean[x])) continue;
+    fill(x, mean[x], !starts[x]);
+    last = { x, mean: mean[x] };
+  }
+  const { after } = reduced;
+  if (after) fill(after.x, after.mean, after.joined);
+  else if (kind === 'discrete') fill(width, 0, false);
+  return out;
+}
+
+// What one line is above the other at each pixel that both pass; nothing where either is missing.
+function difference(one, other, kind, walls) {
+  const width = one.mean.length, out = empty(width);
+  const [a, b] = [[one, walls[0]], [other, walls[1]]].map(([line, own]) => passed(line, kind, own));
+  for (let x = 0; x < width; x++) {
+    out.mean[x] = a[x] - b[x];
+    const isNew = x === 0 || Number.isNaN(out.mean[x - 1]);
+    out.starts[x] = isNew || (kind === 'rate' && (one.starts[x] || other.starts[x])) ? 1 : 0;
+  }
+  out.low.set(out.mean);
+  out.high.set(out.mean);
+  return out;
 }
 
 // -- Times ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ function colorOf(place) {
   const colors = dark.matches ? DARK : LIGHT;
   return place < 0 ? css('--dim') : colors[place % colors.length];
 }
-const dashOf = (place) => (place < 0 ? [5, 3] : DASHES[Math.floor(place / LIGHT.length) % DASHES.length]);
+const dashOf = (place) => DASHES[place % DASHES.length];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // The canvas in the pixels of the screen; drawing is in those of the page.
@@ -139,10 +139,10 @@ function yOf(box, scale, log, value) {
 // The band from least to greatest of each pixel, and a line through the means. Values of a
 // metric that is discrete hold until the next one, or the next of the `walls`: rising pixels
 // over which nothing continues.
-function drawLine(context, box, scale, reduced, place, kind, walls) {
+function drawLine(context, box, scale, line, kind) {
   const y = (value) => yOf(box, scale, false, value);
-  const { low, high, mean, starts } = reduced;
-  const color = colorOf(place);
+  const { reduced, walls } = line, { low, high, mean, starts } = reduced;
+  const color = colorOf(line.color);
   context.strokeStyle = color;
   context.fillStyle = color;
   context.setLineDash([]);
@@ -154,7 +154,7 @@ function drawLine(context, box, scale, reduced, place, kind, walls) {
   }
   context.globalAlpha = 1;
   context.lineWidth = 1.5;
-  context.setLineDash(dashOf(place));
+  context.setLineDash(line.dash);
   context.beginPath();
   let last = -2, lastY = 0, alone = [];
   if (reduced.before && reduced.before.x < 0) {
@@ -241,16 +241,20 @@ function quantilesOf(heat) {
 }
 
 function heatScale(heat) {
-  const low = Math.max(1, Math.min(...heat.buckets.map((one) => one[0])));
-  const high = Math.max(...heat.buckets.map((one) => one[1]));
+  const low = Math.max(1, heat.buckets.reduce((least, one) => Math.min(least, one[0]), Infinity));
+  const high = heat.buckets.reduce((most, one) => Math.max(most, one[1]), 0);
   return { low: low * 0.9, high: Math.max(high, low * 2), step: 1 };
 }
 
+// The time at which the first column of a heat map begins.
+const originOf = (data, heat) => heat.start - data.start;
+
 function drawHeat(context, box, data, view, heat, scale) {
+  const origin = originOf(data, heat);
   const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
   const most = Math.log(1 + heat.cells.reduce((max, cell) => Math.max(max, cell[2]), 0));
   for (const [column, bucket, count] of heat.cells) {
-    const left = x(column * heat.step), right = x((column + 1) * heat.step);
+    const left = x(origin + column * heat.step), right = x(origin + (column + 1) * heat.step);
     if (right < box.left || left > box.right) continue;
     const [first, after] = heat.buckets[bucket];
     const top = yOf(box, scale, true, after), bottom = yOf(box, scale, true, Math.max(first, scale.low));
@@ -265,9 +269,9 @@ function drawHeat(context, box, data, view, heat, scale) {
     let last = -2;
     for (const [column, value] of [...values].sort((a, b) => a[0] - b[0])) {
       const y = yOf(box, scale, true, value);
-      if (column === last + 1) context.lineTo(x(column * heat.step), y);
-      else context.moveTo(x(column * heat.step), y);
-      context.lineTo(x((column + 1) * heat.step), y);
+      if (column === last + 1) context.lineTo(x(origin + column * heat.step), y);
+      else context.moveTo(x(origin + column * heat.step), y);
+      context.lineTo(x(origin + (column + 1) * heat.step), y);
       last = column;
     }
     context.stroke();

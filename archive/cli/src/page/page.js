@@ -9,31 +9,76 @@ const KEYS = [
   ['/', 'search names, help and instances; Enter shows what was found'],
   ['n p', 'next and previous chart'],
   ['x', 'hide the chart'],
+  ['d', 'the difference from the first archive, of several'],
   ['r', 'rates of counters, or their values'],
   ['?', 'this help'],
 ];
-const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, LEAST_COLUMNS = 4;
+const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000;
 // The events after which no value of a program continues.
 const BOUNDARIES = ['appeared', 'restarted', 'recovered', 'ended', 'vanished', 'removed', 'quarantined', 'waiting'];
 const byId = (id) => document.getElementById(id);
 
 class Page {
-  constructor(data) {
+  // `feed` asks for what is missing; null where all is there.
+  constructor(data, feed) {
     this.data = data;
+    this.feed = feed;
     this.charts = chartsOf(data);
     this.figures = [];
-    this.events = eventsOf(data);
+    this.isDragging = false;
+    this.overview = { lines: [] };
+    this.noted = { marks: new Map(), events: new Map() };
+    this.note(data.marks ?? [], data.events ?? []);
     this.view = { from: 0, to: data.span, cursor: null, raw: false, top: 6, query: '', shown: [], current: 0 };
-    document.title = data.host + ' ' + timeText(data, data.start, 0, true);
-    byId('title').textContent = data.host;
+    const title = data.sides.map((side) => (side.name && side.name + ': ') + side.host).join(', ');
+    document.title = title + ' ' + timeText(data, data.start, 0, true);
+    byId('title').textContent = title;
     for (const [keys, text] of KEYS) {
       const row = element('tr');
       row.append(element('td', {}, keys), element('td', {}, text));
       byId('keys').append(row);
     }
-    this.view.shown = this.charts.slice(0, AT_FIRST);
+    this.view.shown = this.charts.filter((chart) => !chart.base).slice(0, AT_FIRST);
     this.readAddress();
     this.listenToAll();
+    this.rebuild();
+    this.showCurrent();
+  }
+
+  // Adds marks and events to those that are known.
+  note(marks, events) {
+    const { noted } = this;
+    for (const mark of marks) if (noted.marks.size < MOST_NOTED) noted.marks.set(mark.join(), mark);
+    for (const event of events) if (noted.events.size < MOST_NOTED) noted.events.set(JSON.stringify(event), event);
+    this.events = eventsOf(this.data, [...noted.marks.values()], [...noted.events.values()]);
+    this.figures?.forEach((figure) => { figure.drawn = null; });
+  }
+
+  // The archives end later, or earlier, by now. What shows their end goes on doing so.
+  extend(end) {
+    const { data, view } = this, before = data.span;
+    const isAtEnd = view.to >= before * (1 - 1e-9), isAll = isAtEnd && view.from <= 0;
+    data.end = end;
+    data.span = Math.max(end - data.start, 1e-9);
+    if (isAtEnd && !isAll) view.from += data.span - before;
+    if (isAtEnd) view.to += data.span - before;
+    this.clamp();
+    this.changed();
+  }
+
+  // Other metrics or instances: what is known of the old ones stays.
+  renew(data) {
+    const known = new Map(this.charts.map((chart) => [chart.name, chart]));
+    const { end, span } = this.data;
+    this.data = Object.assign(data, { end, span });
+    this.charts = chartsOf(data);
+    for (const chart of this.charts) {
+      const old = known.get(chart.name);
+      if (old) Object.assign(chart, { tiles: old.tiles, whole: old.whole, heat: old.heat });
+    }
+    const byName = new Map(this.charts.map((chart) => [chart.name, chart]));
+    const shown = this.view.shown.map((chart) => byName.get(chart.name)).filter(Boolean);
+    this.view.shown = shown.length ? shown : this.charts.slice(0, AT_FIRST);
     this.rebuild();
   }
 
@@ -80,7 +125,7 @@ class Page {
 
   clamp() {
     const { data, view } = this;
-    const least = Math.min(data.span, data.width * LEAST_COLUMNS);
+    const least = Math.min(data.span, data.least);
     if (!(view.to - view.from >= least)) {
       const center = (view.from + view.to) / 2 || 0;
       view.from = center - least / 2;
@@ -124,11 +169,27 @@ class Page {
   }
 
   stepSample(step) {
-    const { view } = this, figure = this.figures[view.current];
+    const { view, data } = this, figure = this.figures[view.current];
     if (!figure) return;
-    const from = view.cursor ?? (step > 0 ? view.from - this.data.width : view.to + this.data.width);
+    if (this.feed && !figure.chart.histogram) return this.feed.step(figure.chart, step);
+    const from = view.cursor ?? (step > 0 ? view.from - data.step : view.to + data.step);
     const at = figure.sample(from, step);
-    if (at !== null && at >= 0 && at <= this.data.span) this.goTo(at);
+    if (at !== null && at >= 0 && at <= data.span) this.goTo(at);
+  }
+
+  // Shows what the current metric differs by between the archives, or hides it.
+  toggleDifference() {
+    const { view } = this, current = view.shown[view.current];
+    if (!current) return;
+    const base = current.base ?? current, place = view.shown.indexOf(base);
+    const differences = this.charts.filter((chart) => chart.base === base);
+    if (differences.some((chart) => view.shown.includes(chart))) {
+      view.shown = view.shown.filter((chart) => !differences.includes(chart));
+    } else {
+      view.shown.splice(place < 0 ? view.current : place + 1, 0, ...differences);
+    }
+    view.current = Math.max(0, view.shown.indexOf(base));
+    this.rebuild();
   }
 
   toggle(chart) {
@@ -176,7 +237,7 @@ class Page {
     const digits = view.to - view.from < 10 ? 3 : 0;
     const zone = zoneAt(data, data.start + view.to)[2];
     byId('window').textContent = timeText(data, data.start + view.from, digits, true) + ' to ' + timeText(data, data.start + view.to, digits, true) + ' ' + zone;
-    byId('status').textContent = view.cursor === null ? '' : timeText(data, data.start + view.cursor, data.width < 1 ? 3 : 0, true) + this.eventsAt(view.cursor);
+    byId('status').textContent = view.cursor === null ? '' : this.timesAt(view.cursor, digits || (data.step < 1 ? 3 : 0)) + this.eventsAt(view.cursor);
     byId('raw').checked = view.raw;
     byId('top').value = view.top;
     if (document.activeElement !== byId('search')) byId('search').value = view.query;
@@ -186,6 +247,15 @@ class Page {
     });
     this.drawOverview();
     this.writeAddress();
+    this.feed?.want();
+  }
+
+  // A time, and what it is in archives that were moved.
+  timesAt(at, digits) {
+    const { data } = this;
+    const moved = data.sides.filter((side) => side.shift !== 0);
+    const times = moved.map((side) => '  ' + side.name + ': ' + timeText(data, data.start + at - side.shift, digits, true));
+    return timeText(data, data.start + at, digits, true) + times.join('');
   }
 
   // What happened near a time.
@@ -200,24 +270,22 @@ class Page {
     const { context, width, height } = surface(canvas);
     const figure = this.figures[view.current];
     const pixels = Math.max(1, Math.floor(width));
-    const all = figure && !figure.chart.heat ? (figure.isRate || !figure.chart.metric.rate_units ? figure.chart.rates : figure.chart.plain) : [];
-    const key = [figure?.chart.name, view.raw, pixels].join('\n');
-    if (this.overviewKey !== key) {
-      this.overviewKey = key;
-      const { top } = ranked(data, all, 0, data.span, 4);
-      this.overview = top.map((series) => reduce(data, series, 0, data.span, pixels));
+    const tile = figure && !figure.chart.histogram ? figure.chart.tile(view.raw, true) : null;
+    const key = [figure?.chart.name, view.raw, pixels, data.span, view.query].join('\n');
+    if (this.overview.key !== key || this.overview.tile !== tile) {
+      const lines = tile ? figure.linesOf(tile, 0, data.span, pixels, 4) : [];
+      this.overview = { key, tile, lines: lines.filter((line) => line.color >= 0) };
     }
     let low = Infinity, high = -Infinity;
-    for (const one of this.overview) {
+    for (const { reduced } of this.overview.lines) {
       for (let x = 0; x < pixels; x++) {
-        if (one.low[x] < low) low = one.low[x];
-        if (one.high[x] > high) high = one.high[x];
+        if (reduced.low[x] < low) low = reduced.low[x];
+        if (reduced.high[x] > high) high = reduced.high[x];
       }
     }
     const scale = scaleOf(low, high);
     const box = { left: 0, right: width, top: 4, bottom: height - 14 };
-    const walls = this.events.filter((event) => event.isWall).map((event) => (event.at / data.span) * pixels);
-    if (scale) this.overview.forEach((one, place) => drawLine(context, box, scale, one, place, figure.kind, walls));
+    if (scale) for (const line of this.overview.lines) drawLine(context, box, scale, line, figure.kind);
     context.fillStyle = css('--dim');
     context.textAlign = 'center';
     for (const tick of timeTicks(data, 0, data.span, width)) context.fillText(tick.text, (tick.at / data.span) * width, height - 3);
@@ -271,6 +339,7 @@ class Page {
       n: () => this.move(1), p: () => this.move(-1),
       x: () => view.shown[view.current] && this.toggle(view.shown[view.current]),
       r: () => this.setRaw(!view.raw),
+      d: () => this.toggleDifference(),
       '/': () => byId('search').select(),
       j: () => this.openJump(),
       '?': () => this.toggleHelp(),
@@ -304,7 +373,7 @@ class Page {
     if (at === null) {
       byId('jump-error').textContent = 'not a time such as 14:30 or -10min';
     } else if (at < data.start || at > data.end) {
-      byId('jump-error').textContent = timeText(data, at, 0, true) + ' is outside of the snapshot';
+      byId('jump-error').textContent = timeText(data, at, 0, true) + ' is before the start or after the end';
     } else {
       byId('jump').hidden = true;
       byId('charts').focus({ preventScroll: true });
@@ -375,11 +444,14 @@ class Page {
 
   // Calls a function for each move until the pointer is released, and one then.
   drag(canvas, move, done) {
+    this.isDragging = true;
     const end = (event) => {
+      this.isDragging = false;
       canvas.removeEventListener('pointermove', move);
       canvas.removeEventListener('pointerup', end);
       canvas.removeEventListener('pointercancel', end);
       if (done) done(event);
+      this.changed();
     };
     canvas.addEventListener('pointermove', move);
     canvas.addEventListener('pointerup', end);
@@ -428,23 +500,20 @@ class Page {
 }
 
 // Events and marks in the order of time, in seconds since the start.
-function eventsOf(data) {
-  const all = data.marks.map((time) => ({ at: time - data.start, isMark: true, isWall: true, short: 'mark', text: 'mark: logging was interrupted', concerns: () => true }));
-  for (const event of data.events) {
+function eventsOf(data, marks, events) {
+  const prefix = (side) => (data.sides.length > 1 ? data.sides[side].name + ' ' : '');
+  const all = marks.map(([side, time]) => ({ side, at: time - data.start, isMark: true, isWall: true, short: prefix(side) + 'mark', text: prefix(side) + 'mark: logging was interrupted', concerns: () => true }));
+  for (const event of events) {
     const details = [event.kind, event.file, event.pid === null ? null : 'pid ' + event.pid, event.reason];
     all.push({
+      side: event.side,
       at: event.time - data.start,
       isMark: false,
       isWall: BOUNDARIES.includes(event.kind),
-      short: event.kind + (event.file === null ? '' : ' ' + event.file),
-      text: details.filter((one) => one !== null && one !== '').join(' '),
+      short: prefix(event.side) + event.kind + (event.file === null ? '' : ' ' + event.file),
+      text: prefix(event.side) + details.filter((one) => one !== null && one !== '').join(' '),
       concerns: (name) => event.file === null || name.startsWith('mmv.' + event.file + '.'),
     });
   }
   return all.sort((a, b) => a.at - b.at);
 }
-
-readData().then(
-  (data) => { globalThis.page = new Page(data); },
-  (error) => { byId('status').textContent = 'This page cannot show its data: ' + error.message; },
-);

@@ -1,0 +1,75 @@
+//! `mmv-archive view`: metrics over time in a browser, read from the archives as it asks.
+//!
+//! The page is that of a snapshot. A server on the loopback interface feeds it:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `archives` | the archives as they are now, opened again when they have grown |
+//! | `question` | what a page asks for, checked |
+//! | `answers` | what it gets; all that reads archives |
+//! | `stream` | a connection whose reader has to go on reading |
+//! | `connections` | those that are open, of which there is a limit |
+//! | `server` | HTTP: who may ask, and how much at a time |
+
+mod answers;
+mod archives;
+mod connections;
+mod question;
+mod server;
+mod stream;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::Failure;
+use crate::options::{GapOptions, SidesArgument};
+use crate::page::header::seconds;
+use crate::page::sides::Sides;
+use crate::text::Output;
+use crate::time::{SpanOptions, ZoneOptions};
+use archives::Archives;
+use server::Server;
+
+/// Options of `view`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    sides: SidesArgument,
+
+    /// Port of 127.0.0.1 [default: any that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    #[command(flatten)]
+    gaps: GapOptions,
+
+    #[command(flatten)]
+    span: SpanOptions,
+
+    #[command(flatten)]
+    zone: ZoneOptions,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let sides = Sides::open(&self.sides)?;
+        sides.check_names()?;
+        let zone = self.zone.zone(sides.label())?;
+        let window = || self.span.window(sides.start(), sides.end(), zone.time_zone());
+        let shown = self.span.is_given().then(window).transpose()?;
+        let archives = Archives::new(sides, zone, self.gaps.gaps())?;
+        let port = self.port;
+        let failed = |error| Failure::Input(format!("127.0.0.1:{port}: {error}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
+        let server = Server::new(listener, Arc::new(archives)).map_err(failed)?;
+        let view = shown.map_or_else(String::new, |window| {
+            format!("#from={:.6}&to={:.6}", seconds(window.start), seconds(window.end))
+        });
+        let mut out = Output::new();
+        out.text.extend_from_slice(format!("{}{view}\n", server.address()).as_bytes());
+        out.finish()?;
+        server.run().map_err(failed)
+    }
+}

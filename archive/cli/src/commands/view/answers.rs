@@ -1,0 +1,298 @@
+//! Answers: all that reads archives.
+//!
+//! Called on a thread that may wait for disks. Reading ends soon after nobody waits for the
+//! answer any more.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pcp_archive::envelope::{Envelope, Grid, Options};
+use pcp_archive::scan::{Columns, SelectedMetric, Selection};
+use pcp_archive::{Error, Timestamp};
+use serde::Serialize;
+
+use super::archives::{Archives, Opened};
+use super::question::{Of, Question, Span};
+use crate::Failure;
+use crate::page::header::events;
+use crate::page::heat::{Histogram, Reading, maps};
+use crate::page::series::{self, Of as SeriesOf};
+use crate::page::sides::Side;
+use crate::page::tile::Tile;
+use crate::time::Window;
+
+/// The most cells of all series of an answer, 25 bytes each.
+const MAX_CELLS: usize = 1 << 19;
+/// The least columns that many series leave.
+const MIN_COLUMNS: u32 = 16;
+/// In how many parts the window of a heat map is read.
+const PARTS: u32 = 8;
+/// The first part of the past that is searched for a sample, and how much longer each next is.
+const LEAST_PAST: Duration = Duration::from_secs(60);
+const GROWTH: u32 = 4;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// JSON.
+    Json(String),
+    /// As `page::tile` describes.
+    Columns(Vec<u8>),
+}
+
+/// Answers a question about the archives.
+///
+/// # Errors
+///
+/// Those of reading; [`Error::Stopped`] after `stop` was set.
+pub(super) fn answer(
+    archives: &Archives,
+    question: &Question,
+    stop: &Arc<AtomicBool>,
+) -> Result<Body, Failure> {
+    let request = Request { archives, opened: &archives.opened(), stop };
+    match question {
+        Question::Page | Question::Header => {
+            let now = text(&archives.look())?;
+            let header = &archives.opened().header;
+            Ok(Body::Json(format!("{{\"now\":{now},\"header\":{header}}}")))
+        }
+        Question::Now => json(&archives.look()),
+        Question::Columns { of, span, columns, raw } => request.columns(of, *span, *columns, *raw),
+        Question::Heat { of, span } => request.heat(of, *span),
+        Question::Events { span } => request.events(*span),
+        Question::Sample { of, at, forward } => request.sample(of, *at, *forward),
+    }
+}
+
+fn text(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::Output(std::io::Error::other(error)))
+}
+
+fn json(value: &impl Serialize) -> Result<Body, Failure> {
+    text(value).map(Body::Json)
+}
+
+/// What an answer is made from.
+struct Request<'r> {
+    archives: &'r Archives,
+    opened: &'r Opened,
+    stop: &'r Arc<AtomicBool>,
+}
+
+impl<'r> Request<'r> {
+    fn window(&self, span: Span) -> Window {
+        let (start, end) = (self.archives.at(span.from), self.archives.at(span.to));
+        Window { start, end, origin: start }
+    }
+
+    /// Each side that is asked for, with a selection of its metrics.
+    fn selections(&self, of: &[Of]) -> Vec<(usize, &'r Side, Selection<'r>)> {
+        let mut all = Vec::new();
+        for (place, side) in self.opened.sides.iter().enumerate() {
+            let is_wanted = |metric: &SelectedMetric| {
+                let pmid = metric.desc.pmid.raw();
+                metric.has_numbers() && of.contains(&Of { side: place, pmid })
+            };
+            if of.iter().any(|one| one.side == place) {
+                let mut selection = self.opened.sides.selection(side);
+                selection.retain(is_wanted);
+                selection.stop_on(Arc::clone(self.stop));
+                all.push((place, side, selection));
+            }
+        }
+        all
+    }
+
+    fn columns(&self, of: &[Of], span: Span, wanted: u32, raw: bool) -> Result<Body, Failure> {
+        let window = self.window(span);
+        let selections = self.selections(of);
+        let count: usize = selections.iter().map(|(.., one)| series::count(one)).sum();
+        let columns = fitting(wanted, count);
+        let mut tile = Tile::default();
+        for (place, side, selection) in selections {
+            let own = side.own_window(window);
+            let grid = Grid::new(own.start..=own.end, columns);
+            let options = Options { rates: !raw, gaps: self.archives.gaps };
+            let envelope = Envelope::read(&selection, grid, options)?;
+            tile.add(&envelope, &SeriesOf::new((place, side), &selection, &envelope));
+        }
+        Ok(Body::Columns(tile.encoded().map_err(Failure::Output)?))
+    }
+
+    fn heat(&self, of: &[Of], span: Span) -> Result<Body, Failure> {
+        let window = self.window(span);
+        let is_wanted = || !self.stop.load(Ordering::Relaxed);
+        let reading = Reading { gaps: self.archives.gaps, parts: PARTS, is_wanted: &is_wanted };
+        let mut all = Vec::new();
+        let sides = self.opened.sides.iter().zip(&self.opened.histograms);
+        for (place, (side, histograms)) in sides.enumerate() {
+            let is_asked_for = |histogram: &&Histogram| {
+                of.contains(&Of { side: place, pmid: histogram.pmid.raw() })
+            };
+            let own: Vec<Histogram> = histograms.iter().filter(is_asked_for).cloned().collect();
+            if !own.is_empty() {
+                all.extend(maps(place, side, &own, (window, reading))?);
+            }
+        }
+        json(&all)
+    }
+
+    fn events(&self, span: Span) -> Result<Body, Failure> {
+        let window = self.window(span);
+        let mut all = Vec::new();
+        for (place, side) in self.opened.sides.iter().enumerate() {
+            all.extend(events(place, side, window, Some(self.stop))?);
+        }
+        json(&all)
+    }
+
+    /// The time of the sample next to one, of any of the metrics.
+    fn sample(&self, of: &[Of], at: f64, forward: bool) -> Result<Body, Failure> {
+        let at = self.archives.at(at);
+        let mut found: Option<Timestamp> = None;
+        for (_, side, selection) in self.selections(of) {
+            let own = side.own(at);
+            let next = if forward { next(&selection, own)? } else { former(&selection, own)? };
+            let next = next.map(|next| side.on_page(next));
+            found = match (found, next) {
+                (Some(one), Some(other)) if forward => Some(one.min(other)),
+                (Some(one), Some(other)) => Some(one.max(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        json(&found.map(|found| self.archives.offset(found)))
+    }
+}
+
+/// The columns of so many series that fit into an answer.
+fn fitting(wanted: u32, series: usize) -> u32 {
+    let mut columns = wanted;
+    while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {
+        columns = columns.div_ceil(2).max(MIN_COLUMNS);
+    }
+    columns
+}
+
+/// The time of the first sample after a time.
+fn next(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let mut columns = Columns::open(selection, (Bound::Excluded(at), Bound::Unbounded))?;
+    while let Some(chunk) = columns.next_chunk()? {
+        let places = 0..selection.metrics().len();
+        let own = places.flat_map(|place| chunk.columns(place));
+        let first = own.filter_map(|column| column.get(0)).map(|(row, _)| row).min();
+        if let Some(row) = first {
+            return Ok(chunk.timestamps().get(row as usize).copied());
+        }
+    }
+    Ok(None)
+}
+
+/// The time of the last sample before a time.
+fn former(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let start = selection.source().start();
+    let (mut end, mut length) = (at, LEAST_PAST);
+    while end > start {
+        let from = end.saturating_sub(length).max(start);
+        if let Some(last) = last(selection, (Bound::Included(from), Bound::Excluded(end)))? {
+            return Ok(Some(last));
+        }
+        (end, length) = (from, length.saturating_mul(GROWTH));
+    }
+    Ok(None)
+}
+
+fn last(
+    selection: &Selection<'_>,
+    span: impl RangeBounds<Timestamp>,
+) -> Result<Option<Timestamp>, Error> {
+    let mut columns = Columns::open(selection, span)?;
+    let mut found = None;
+    while let Some(chunk) = columns.next_chunk()? {
+        let places = 0..selection.metrics().len();
+        let own = places.flat_map(|place| chunk.columns(place));
+        let last = own.filter_map(|column| column.iter().next_back()).map(|(row, _)| row).max();
+        found = last.and_then(|row| chunk.timestamps().get(row as usize).copied()).or(found);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use jiff::tz::TimeZone;
+    use pcp_archive::replay::Gaps;
+    use pcp_archive::{
+        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Units, ValueSet,
+        ValueType, WriterLabel, WriterOptions,
+    };
+
+    use super::*;
+    use crate::options::SidesArgument;
+    use crate::page::sides::Sides;
+    use crate::time::Zone;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sides: SidesArgument,
+    }
+
+    const PMID: u32 = 70 << 22 | 1;
+
+    /// A metric with ten values, one a second.
+    fn archives() -> (tempfile::TempDir, Archives) {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("a");
+        let (hostname, timezone, zoneinfo) = ("host".into(), "UTC".into(), "".into());
+        let label = WriterLabel { pid: 1, hostname, timezone, zoneinfo };
+        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+        let desc = MetricDesc {
+            pmid: Pmid::from_raw(PMID),
+            value_type: ValueType::U32,
+            indom: None,
+            semantics: Semantics::Instant,
+            units: Units::NONE,
+        };
+        writer.declare_metric(&desc, &["a.metric"]).unwrap();
+        for second in 0..10 {
+            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
+            let values = Ok(vec![(None, OwnedValue::U32(second as u32))]);
+            let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
+            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        }
+        writer.finish().unwrap();
+        let line = Line::parse_from(["view", base.to_str().unwrap()]);
+        let sides = Sides::open(&line.sides).unwrap();
+        let archives = Archives::new(sides, Zone::new(TimeZone::UTC), Gaps::Keep).unwrap();
+        (directory, archives)
+    }
+
+    #[test]
+    fn reading_ends_when_nobody_waits() {
+        let (_directory, archives) = archives();
+        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 0.0, to: 9.0 });
+        let questions = [
+            Question::Columns { of: of.clone(), span, columns: 10, raw: false },
+            Question::Sample { of: of.clone(), at: 0.5, forward: true },
+            Question::Sample { of, at: 0.5, forward: false },
+        ];
+        for question in questions {
+            let stop = Arc::new(AtomicBool::new(false));
+            assert!(answer(&archives, &question, &stop).is_ok(), "{question:?}");
+            stop.store(true, Ordering::Relaxed);
+            let stopped = answer(&archives, &question, &stop);
+            assert!(matches!(stopped, Err(Failure::Archive(Error::Stopped))), "{stopped:?}");
+        }
+    }
+
+    #[test]
+    fn many_columns_of_many_series_are_fewer_columns() {
+        assert_eq!(fitting(8192, 1), 8192);
+        assert_eq!(fitting(1000, 1000), 500);
+        assert_eq!(fitting(1000, 1_000_000), MIN_COLUMNS);
+        assert_eq!(fitting(3, 1_000_000), 3);
+    }
+}

@@ -1,0 +1,248 @@
+//! The archives as they are now.
+//!
+//! An archive is opened as it is at one moment. The files of one that grows change, new ones
+//! appear and old ones are deleted; then all are opened again, and the page is asked to look.
+//! Answers that are being made keep what they began with.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use pcp_archive::Timestamp;
+use pcp_archive::replay::Gaps;
+use pcp_archive::scan::{SelectedMetric, Selection};
+use serde::Serialize;
+
+use crate::page::header::{Header, seconds};
+use crate::page::heat::{Histogram, take_histograms};
+use crate::page::sides::{Side, Sides};
+use crate::time::{Window, Zone};
+use crate::{Failure, columns};
+
+/// The least time between two looks at the files.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// How much longer the pause is than opening took.
+const PAUSE_FACTOR: u32 = 10;
+
+/// The archives, and what they had when they were opened last.
+#[derive(Debug)]
+pub(super) struct Archives {
+    zone: Zone,
+    pub(super) gaps: Gaps,
+    /// The start when the program began: offsets in questions count from here.
+    origin: Timestamp,
+    state: Mutex<State>,
+    /// Held by the one who looks at the files.
+    looking: Mutex<Look>,
+}
+
+#[derive(Debug)]
+struct State {
+    opened: Arc<Opened>,
+    /// Why they cannot be opened now.
+    problem: Option<String>,
+}
+
+#[derive(Debug)]
+struct Look {
+    files: Vec<File>,
+    next: Instant,
+}
+
+/// What changes when a file does.
+#[derive(Debug, PartialEq, Eq)]
+struct File {
+    path: PathBuf,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// The archives as they were when they were opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) sides: Sides,
+    /// Of each side.
+    pub(super) histograms: Vec<Vec<Histogram>>,
+    pub(super) end: Timestamp,
+    /// What the page knows apart from values, as JSON; its end is that of [`Now`].
+    pub(super) header: String,
+    /// Rises when the header changes: when there are more metrics or instances.
+    generation: u64,
+}
+
+/// A header with what only a page that asks needs.
+#[derive(Serialize)]
+struct LiveHeader<'h> {
+    #[serde(flatten)]
+    header: &'h Header,
+    /// Names of instances: lists that metrics share.
+    names: Vec<Vec<String>>,
+    /// For each side the list of each metric, by PMID.
+    instances: Vec<BTreeMap<u32, usize>>,
+    histograms: Vec<HistogramHeader>,
+}
+
+/// One histogram of one side.
+#[derive(Serialize)]
+struct HistogramHeader {
+    side: usize,
+    pmid: u32,
+    name: String,
+    instance: Option<String>,
+    units: String,
+}
+
+/// What the page is told when it asks whether there is more.
+#[derive(Debug, Serialize)]
+pub(super) struct Now {
+    end: f64,
+    generation: u64,
+    problem: Option<String>,
+}
+
+impl Archives {
+    /// # Errors
+    ///
+    /// Those of reading the metadata.
+    pub(super) fn new(sides: Sides, zone: Zone, gaps: Gaps) -> Result<Self, Failure> {
+        let origin = sides.start();
+        let files = files(&sides);
+        let opened = Arc::new(Opened::new(sides, (origin, &zone), None)?);
+        let state = Mutex::new(State { opened, problem: None });
+        let looking = Mutex::new(Look { files, next: Instant::now() });
+        Ok(Self { zone, gaps, origin, state, looking })
+    }
+
+    /// What was opened last.
+    pub(super) fn opened(&self) -> Arc<Opened> {
+        Arc::clone(&lock(&self.state).opened)
+    }
+
+    /// The time of an offset in seconds from the start.
+    pub(super) fn at(&self, offset: f64) -> Timestamp {
+        let nanos = (offset * 1e9).round() as i128;
+        Timestamp::from_nanos(self.origin.as_nanos().saturating_add(nanos))
+    }
+
+    /// The offset of a time in seconds.
+    pub(super) fn offset(&self, at: Timestamp) -> f64 {
+        at.nanos_since(self.origin) as f64 / 1e9
+    }
+
+    /// Opens the archives again if their files have changed, and not too often.
+    pub(super) fn look(&self) -> Now {
+        // Whoever asks meanwhile gets what there was before.
+        if let Ok(mut look) = self.looking.try_lock()
+            && Instant::now() >= look.next
+        {
+            let begin = Instant::now();
+            let before = self.opened();
+            let files = files(&before.sides);
+            if files != look.files {
+                let again = before
+                    .sides
+                    .reopened()
+                    .and_then(|sides| Opened::new(sides, (self.origin, &self.zone), Some(&before)));
+                let mut state = lock(&self.state);
+                match again {
+                    Ok(opened) => *state = State { opened: Arc::new(opened), problem: None },
+                    Err(failure) => state.problem = Some(failure.to_string()),
+                }
+                look.files = files;
+            }
+            let end = Instant::now();
+            look.next = end + LEAST_PAUSE.max((end - begin) * PAUSE_FACTOR);
+        }
+        let State { opened, problem } = &*lock(&self.state);
+        let (end, generation) = (seconds(opened.end), opened.generation);
+        Now { end, generation, problem: problem.clone() }
+    }
+}
+
+impl Opened {
+    fn new(
+        sides: Sides,
+        (origin, zone): (Timestamp, &Zone),
+        before: Option<&Self>,
+    ) -> Result<Self, Failure> {
+        let mut selections = sides.selections();
+        let mut histograms = Vec::new();
+        for selection in &mut selections {
+            histograms.push(take_histograms(selection)?);
+            selection.retain(SelectedMetric::has_numbers);
+        }
+        let end = sides.end().max(origin);
+        let window = Window { start: origin, end, origin };
+        let mut header = Header::new(&sides, &selections, (window, zone));
+        header.end = header.start;
+        let (names, instances) = instances(&selections);
+        drop(selections);
+        let all = listed(&sides, &histograms);
+        let live = LiveHeader { header: &header, names, instances, histograms: all };
+        let header = serde_json::to_string(&live)
+            .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
+        let generation =
+            before.map_or(0, |before| before.generation + u64::from(before.header != header));
+        Ok(Self { sides, histograms, end, header, generation })
+    }
+}
+
+/// The instances of all metrics: lists of names, and for each side the list of each PMID.
+fn instances(selections: &[Selection<'_>]) -> (Vec<Vec<String>>, Vec<BTreeMap<u32, usize>>) {
+    let mut lists = Vec::new();
+    let of_side = |selection: &Selection<'_>| {
+        let metadata = selection.source().metadata();
+        let (mut known, mut places) = (HashMap::new(), BTreeMap::new());
+        for metric in selection.metrics() {
+            let Some(indom) = metric.desc.indom else { continue };
+            let place = *known.entry(indom).or_insert_with(|| {
+                let names = columns::instance_names(metadata, indom);
+                let mut names: Vec<String> = names.values().map(ToString::to_string).collect();
+                names.sort_unstable();
+                lists.push(names);
+                lists.len() - 1
+            });
+            places.insert(metric.desc.pmid.raw(), place);
+        }
+        places
+    };
+    let places = selections.iter().map(of_side).collect();
+    (lists, places)
+}
+
+/// The histograms of all sides, one by one.
+fn listed(sides: &Sides, histograms: &[Vec<Histogram>]) -> Vec<HistogramHeader> {
+    let mut all = Vec::new();
+    for (place, (side, histograms)) in sides.iter().zip(histograms).enumerate() {
+        for histogram in histograms {
+            all.extend(histogram.instances.iter().map(|instance| HistogramHeader {
+                side: place,
+                pmid: histogram.pmid.raw(),
+                name: histogram.name.clone(),
+                instance: histogram.instance_name(side, *instance),
+                units: histogram.units.clone(),
+            }));
+        }
+    }
+    all
+}
+
+/// The files of all archives, and what would show that they changed.
+fn files(sides: &Sides) -> Vec<File> {
+    let mut all = Vec::new();
+    for path in sides.iter().flat_map(Side::files) {
+        // One that is deleted at this moment is missing, and so is a change.
+        let Ok(found) = std::fs::metadata(&path) else { continue };
+        let modified = (found.mtime(), found.mtime_nsec());
+        all.push(File { inode: found.ino(), size: found.size(), modified, path });
+    }
+    all
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,318 @@
+//! HTTP for the page: who may ask, and how much at a time.
+//!
+//! One thread serves all connections; a few others read archives. The server listens on
+//! 127.0.0.1, where every program of the machine can connect, and every page of any browser on
+//! it can ask, though not read the answers:
+//!
+//! | who | is kept out by |
+//! |---|---|
+//! | other users and programs | a random token of 128 bits, the first part of each path |
+//! | a page of another site | no CORS; `Sec-Fetch-Site`; `Cross-Origin-Resource-Policy` |
+//! | a name that is made to mean 127.0.0.1 (DNS rebinding) | `Host`, which has to be this address |
+//! | scripts in texts of archives | a content security policy with a nonce |
+//! | many or slow connections | limits on their number, on header and times |
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::{task, time};
+
+use super::answers::{Body, answer};
+use super::archives::Archives;
+use super::connections::{Connections, Seat};
+use super::question::Question;
+use super::stream::{Clock, Stream};
+use crate::{Failure, page};
+
+/// The longest time in which a header has to arrive, also that of an idle connection.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest header, in bytes.
+const MAX_HEADER: usize = 16 << 10;
+/// The most fields of a header.
+const MAX_FIELDS: usize = 64;
+/// How many questions are answered at a time: each uses all processors.
+const ANSWERS: usize = 2;
+/// The pause after the system has no descriptor left for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A listening server.
+#[derive(Debug)]
+pub(super) struct Server {
+    listener: StdListener,
+    shared: Shared,
+}
+
+/// What all connections need.
+#[derive(Debug)]
+struct Shared {
+    archives: Arc<Archives>,
+    address: SocketAddr,
+    token: String,
+    connections: Arc<Connections>,
+    answers: Arc<Semaphore>,
+}
+
+impl Server {
+    /// A server with a new token.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub(super) fn new(listener: StdListener, archives: Arc<Archives>) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Shared {
+            archives,
+            address,
+            token: random()?,
+            connections: Arc::default(),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
+        };
+        Ok(Self { listener, shared })
+    }
+
+    /// Where the page is.
+    pub(super) fn address(&self) -> String {
+        format!("http://{}/{}/", self.shared.address, self.shared.token)
+    }
+
+    /// Serves until SIGINT or SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses what a server needs.
+    pub(super) fn run(self) -> io::Result<()> {
+        let runtime =
+            Builder::new_current_thread().enable_all().max_blocking_threads(ANSWERS).build()?;
+        let served = runtime.block_on(async {
+            let listener = TcpListener::from_std(self.listener)?;
+            task::spawn(accept(listener, Arc::new(self.shared)));
+            ended().await
+        });
+        // Without waiting for answers that are being made.
+        runtime.shutdown_background();
+        served
+    }
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn ended() -> io::Result<()> {
+    let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    std::future::poll_fn(|context| {
+        for signal in &mut signals {
+            match signal {
+                Ok(signal) => {
+                    if signal.poll_recv(context).is_ready() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Err(error) => {
+                    return Poll::Ready(Err(io::Error::new(error.kind(), error.to_string())));
+                }
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Accepts connections for ever.
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // All are busy with answers: this one is closed at once.
+        let Some(seat) = shared.connections.seat() else { continue };
+        let serving =
+            task::spawn(serve(Stream::new(stream), Arc::clone(&shared), Arc::clone(&seat)));
+        seat.is_served_by(serving.abort_handle());
+    }
+}
+
+/// Serves one connection.
+async fn serve(stream: Stream, shared: Arc<Shared>, seat: Arc<Seat>) {
+    let service = service_fn(|request| {
+        let (shared, seat) = (Arc::clone(&shared), Arc::clone(&seat));
+        async move { Ok::<_, Infallible>(shared.respond(&request, &seat).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(Clock)
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER)
+        .max_headers(MAX_FIELDS)
+        .serve_connection(stream, service);
+    // How it ended does not matter to anyone.
+    let _ = pin!(connection).await;
+}
+
+/// Sets a flag when nobody waits any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// The response to a request.
+    async fn respond(
+        self: &Arc<Self>,
+        request: &Request<Incoming>,
+        seat: &Arc<Seat>,
+    ) -> Response<Full<Bytes>> {
+        let question = match self.question(request) {
+            Ok(question) => question,
+            Err((status, reason)) => return plain(status, reason),
+        };
+        let _busy = seat.busy();
+        if question == Question::Page {
+            return page_response();
+        }
+        let Ok(permit) = Arc::clone(&self.answers).acquire_owned().await else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
+        };
+        let stop = StopOnDrop(Arc::default());
+        let (archives, flag) = (Arc::clone(&self.archives), Arc::clone(&stop.0));
+        let answered = task::spawn_blocking(move || {
+            let _permit = permit;
+            answer(&archives, &question, &flag)
+        });
+        match answered.await {
+            Ok(Ok(body)) => respond(body),
+            Ok(Err(failure)) => plain(status_of(&failure), &failure.to_string()),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"),
+        }
+    }
+
+    /// What is asked, if it may be.
+    fn question<B: hyper::body::Body>(
+        &self,
+        request: &Request<B>,
+    ) -> Result<Question, (StatusCode, &'static str)> {
+        if !self.is_own(request) {
+            return Err((StatusCode::FORBIDDEN, "this address is not served under that name"));
+        }
+        if request.method() != Method::GET || !request.body().is_end_stream() {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET, without a body"));
+        }
+        let unknown = (StatusCode::NOT_FOUND, "nothing here");
+        let path = request.uri().path().strip_prefix('/').ok_or(unknown)?;
+        let (token, path) = path.split_once('/').ok_or(unknown)?;
+        if !is_equal(token.as_bytes(), self.token.as_bytes()) {
+            return Err(unknown);
+        }
+        // A link leads to the page from anywhere; its data is for the page alone.
+        let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+        if !path.is_empty() && site.is_some_and(|site| site != b"same-origin") {
+            return Err((StatusCode::FORBIDDEN, "only for the page itself"));
+        }
+        Question::parse(path, request.uri().query())
+            .ok_or((StatusCode::BAD_REQUEST, "no such question"))
+    }
+
+    /// Whether a request is meant for this address: a name of another site that is made to
+    /// mean it has its own name as `Host`.
+    fn is_own<B>(&self, request: &Request<B>) -> bool {
+        let port = self.address.port();
+        let is_name = |name: &[u8]| {
+            name == format!("127.0.0.1:{port}").as_bytes()
+                || name == format!("localhost:{port}").as_bytes()
+        };
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let (host, more) = (hosts.next(), hosts.next());
+        let authority = request.uri().authority();
+        host.is_some_and(|host| is_name(host.as_bytes()))
+            && more.is_none()
+            && authority.is_none_or(|authority| is_name(authority.as_str().as_bytes()))
+    }
+}
+
+/// The page, with a nonce of its own.
+fn page_response() -> Response<Full<Bytes>> {
+    let Ok(nonce) = random() else {
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "no random numbers");
+    };
+    let policy = format!("{}; frame-ancestors 'none'", page::live_policy(&nonce));
+    let mut response = Response::new(Full::from(page::live(&nonce)));
+    set_headers(response.headers_mut(), "text/html; charset=utf-8", &policy);
+    response
+}
+
+/// 128 random bits as hexadecimal digits.
+fn random() -> io::Result<String> {
+    let [high, low] = [getrandom::u64()?, getrandom::u64()?];
+    Ok(format!("{high:016x}{low:016x}"))
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && differences == 0
+}
+
+fn status_of(failure: &Failure) -> StatusCode {
+    match failure {
+        Failure::NoData(_) => StatusCode::NOT_FOUND,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn respond(body: Body) -> Response<Full<Bytes>> {
+    let (kind, bytes) = match body {
+        Body::Json(text) => ("application/json", Bytes::from(text)),
+        Body::Columns(bytes) => ("application/octet-stream", Bytes::from(bytes)),
+    };
+    let mut response = Response::new(Full::new(bytes));
+    set_headers(response.headers_mut(), kind, NOTHING);
+    response
+}
+
+fn plain(status: StatusCode, reason: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(format!("{reason}\n")));
+    *response.status_mut() = status;
+    set_headers(response.headers_mut(), "text/plain; charset=utf-8", NOTHING);
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    }
+    response
+}
+
+/// The policy of what is no page.
+const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
+
+fn set_headers(headers: &mut HeaderMap, kind: &'static str, policy: &str) {
+    let all = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ];
+    for (name, value) in all {
+        // The values are of visible ASCII: each is valid.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+}

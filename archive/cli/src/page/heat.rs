@@ -1,0 +1,213 @@
+//! What histograms counted, for heat maps.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hashbrown::HashSet;
+use pcp_archive::replay::{Gaps, Replay, SuccessiveQuantiles, times};
+use pcp_archive::scan::Selection;
+use pcp_archive::{Error, InstanceId, Pmid, Timestamp};
+use serde::Serialize;
+
+use super::header::seconds;
+use super::sides::Side;
+use crate::columns;
+use crate::time::Window;
+
+/// The most columns of a heat map.
+const MAX_COLUMNS: u128 = 256;
+/// The most heat maps.
+const MAX_MAPS: usize = 200;
+
+/// A histogram over time.
+#[derive(Debug, Serialize)]
+pub(crate) struct Heat {
+    pub(crate) side: usize,
+    pub(crate) name: String,
+    pub(crate) instance: Option<String>,
+    pub(crate) units: String,
+    /// The time at which the first column begins.
+    start: f64,
+    /// The seconds of a column.
+    step: f64,
+    /// The bounds of each bucket, ascending.
+    buckets: Vec<[f64; 2]>,
+    /// Column, bucket, how many values.
+    cells: Vec<(usize, usize, f64)>,
+}
+
+/// A histogram that a selection has.
+#[derive(Debug, Clone)]
+pub(crate) struct Histogram {
+    /// The name of the metric that counts values by bucket.
+    counts: String,
+    /// Its PMID, by which a page asks for it.
+    pub(crate) pmid: Pmid,
+    pub(crate) name: String,
+    pub(crate) units: String,
+    /// `None` alone for one without instances.
+    pub(crate) instances: Vec<Option<InstanceId>>,
+}
+
+/// Takes the metrics of histograms out of a selection.
+///
+/// # Errors
+///
+/// Those of [`Replay::open`] for a selection of nothing.
+pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histogram>, Error> {
+    let source = selection.source();
+    let (mut found, mut parts) = (Vec::new(), HashSet::new());
+    for metric in selection.metrics() {
+        let Some(quantiles) = SuccessiveQuantiles::of(source.metadata(), metric, &[0.5]) else {
+            continue;
+        };
+        let Some(quantile) = quantiles.metrics().next() else { continue };
+        parts.extend(quantiles.parts());
+        let mut replay = Replay::open(source);
+        replay.select(&metric.name);
+        replay.quantiles(&[0.5]);
+        let replay = replay.load_spans(&[])?;
+        let name = quantile.name.rsplit_once(".p").map_or(&*quantile.name, |(name, _)| name);
+        found.push(Histogram {
+            counts: metric.name.clone(),
+            pmid: metric.desc.pmid,
+            name: name.to_owned(),
+            units: quantile.desc.units.to_string(),
+            instances: replay.instances(0).collect(),
+        });
+    }
+    selection.retain(|metric| !parts.contains(&metric.desc.pmid));
+    Ok(found)
+}
+
+/// How a map is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'r> {
+    pub(crate) gaps: Gaps,
+    /// In how many parts the window is read: more need less memory.
+    pub(crate) parts: u32,
+    /// Asked before each part whether the map is still wanted.
+    pub(crate) is_wanted: &'r dyn Fn() -> bool,
+}
+
+/// A map for each instance that counted anything in a window of the page.
+///
+/// # Errors
+///
+/// Those of the reader; [`Error::Stopped`] if the maps are no longer wanted.
+pub(crate) fn maps(
+    place: usize,
+    side: &Side,
+    histograms: &[Histogram],
+    (window, reading): (Window, Reading<'_>),
+) -> Result<Vec<Heat>, Error> {
+    let own = side.own_window(window);
+    let load = |from: Timestamp, to: Timestamp| {
+        if !(reading.is_wanted)() {
+            return Err(Error::Stopped);
+        }
+        let mut selection = Replay::open(side.source()).gaps(reading.gaps).read_on();
+        for histogram in histograms {
+            selection.select(&histogram.counts);
+        }
+        selection.quantiles(&[0.5]);
+        selection.load_spans(&[from..=to])
+    };
+    let span = own.end.nanos_since(own.start).unsigned_abs();
+    let part = duration(span / u128::from(reading.parts.max(1)));
+    let first = load(own.start, own.start.saturating_add(part))?;
+    let least = duration(span / MAX_COLUMNS).max(Duration::from_nanos(1));
+    let step = first.typical_interval().map_or(least, |logged| logged.max(least));
+    let columns: Vec<Timestamp> = times(own.start.saturating_add(step)..=own.end, step).collect();
+    let in_part = columns.len().div_ceil(reading.parts.max(1) as usize).max(1);
+    let mut counted = Counted::default();
+    for (number, columns) in columns.chunks(in_part).enumerate() {
+        let [Some(from), Some(to)] = [columns.first(), columns.last()] else { continue };
+        let replay;
+        let replay = if reading.parts > 1 {
+            replay = load(from.saturating_sub(step), *to)?;
+            &replay
+        } else {
+            &first
+        };
+        counted.add(replay, columns, number * in_part, step);
+    }
+    Ok(counted.maps(place, side, histograms, (window.start, step)))
+}
+
+/// What a bucket counted: the column, the bounds of the bucket, and the count.
+type Cell = (usize, [f64; 2], f64);
+
+/// By histogram and instance.
+#[derive(Default)]
+struct Counted {
+    cells: BTreeMap<(usize, Option<InstanceId>), Vec<Cell>>,
+}
+
+impl Counted {
+    fn add(&mut self, replay: &Replay<'_>, columns: &[Timestamp], first: usize, step: Duration) {
+        let histograms = (0..replay.metrics().len()).filter(|n| replay.histogram_of(*n).is_some());
+        for (number, place) in histograms.enumerate() {
+            for (column, at) in columns.iter().enumerate() {
+                let counts = replay.bucket_counts(place, at.saturating_sub(step), *at);
+                for (instance, buckets) in counts {
+                    let cells = self.cells.entry((number, instance)).or_default();
+                    cells.extend(buckets.into_iter().map(|bucket| {
+                        (first + column, [bucket.first, bucket.last + 1.0], bucket.count)
+                    }));
+                }
+            }
+        }
+    }
+
+    fn maps(
+        self,
+        place: usize,
+        side: &Side,
+        histograms: &[Histogram],
+        (start, step): (Timestamp, Duration),
+    ) -> Vec<Heat> {
+        let mut maps = Vec::new();
+        for ((number, instance), cells) in self.cells.into_iter().take(MAX_MAPS) {
+            let Some(histogram) = histograms.get(number) else { continue };
+            let mut buckets: Vec<[f64; 2]> = cells.iter().map(|(_, bucket, _)| *bucket).collect();
+            buckets.sort_by(|one, other| one[0].total_cmp(&other[0]));
+            buckets.dedup();
+            let place_of = |bucket: &[f64; 2]| buckets.partition_point(|one| one[0] < bucket[0]);
+            let cells: Vec<_> = cells
+                .iter()
+                .map(|(column, bucket, count)| (*column, place_of(bucket), *count))
+                .collect();
+            maps.push(Heat {
+                side: place,
+                name: histogram.name.clone(),
+                instance: histogram.instance_name(side, instance),
+                units: histogram.units.clone(),
+                start: seconds(start),
+                step: step.as_secs_f64(),
+                cells,
+                buckets,
+            });
+        }
+        maps.retain(|map| !map.cells.is_empty());
+        maps
+    }
+}
+
+impl Histogram {
+    /// The name of one of its instances.
+    pub(crate) fn instance_name(
+        &self,
+        side: &Side,
+        instance: Option<InstanceId>,
+    ) -> Option<String> {
+        let metadata = side.source().metadata();
+        let sum = metadata.metric_by_name(&format!("{}.sum", self.name))?;
+        let names = columns::instance_names(metadata, sum.desc.indom?);
+        names.get(&instance?).map(ToString::to_string)
+    }
+}
+
+fn duration(nanos: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,241 @@
+// The page that a server feeds: it asks for what it shows.
+//
+// One question about archives is on its way at a time; the next one is asked when its answer
+// has come, for what is shown then. So a drag asks no faster than answers come. A question
+// whose answer is of no use any more is cancelled, but not while something is dragged.
+
+const MARGIN = 0.5, MOST_COLUMNS = 8192, MOST_OF = 100, POLL = 1000, HIDDEN_POLL = 10000, RETRY = 2000, LATE = 120;
+
+class Feed {
+  constructor() {
+    this.page = null;
+    this.job = null;
+    this.failed = new Set();
+    this.eventsUntil = 0;
+    this.generation = 0;
+    this.steps = 0;
+    this.stepping = Promise.resolve();
+  }
+
+  async begin() {
+    const { now, header } = await (await this.ask('header', {})).json();
+    this.generation = now.generation;
+    this.page = new Page(this.prepared(header, now.end), this);
+    globalThis.page = this.page;
+    this.say(now.problem);
+    setTimeout(() => this.poll(), POLL);
+  }
+
+  prepared(data, end) {
+    data.end = end;
+    data.span = Math.max(end - data.start, 1e-9);
+    data.step = 0;
+    data.least = 1e-3;
+    return data;
+  }
+
+  async ask(path, fields, signal) {
+    const query = Object.entries(fields).map((field) => field.join('=')).join('&');
+    const response = await fetch(path + '?' + query, { signal, cache: 'no-store' });
+    if (!response.ok) throw new Error((await response.text()).trim());
+    return response;
+  }
+
+  say(problem) {
+    byId('problem').textContent = problem ?? '';
+  }
+
+  explain(error) {
+    // What fetch throws if there is no server has no useful text.
+    this.say(error instanceof TypeError ? 'mmv-archive view does not answer; it may have ended' : error.message);
+  }
+
+  // -- What is missing ----------------------------------------------------------------------
+
+  // Called after each picture: asks for the first thing that is missing.
+  want() {
+    if (!this.page) return;
+    if (this.job) {
+      if (!this.page.isDragging && !this.job.isUseful()) this.job.abort.abort();
+      return;
+    }
+    for (const find of [this.columns, this.heat, this.overview, this.events]) {
+      const job = find.call(this);
+      if (job && !this.failed.has(job.key)) return void this.run(job);
+    }
+  }
+
+  async run(job) {
+    this.job = job;
+    job.abort = new AbortController();
+    try {
+      await job.take(await this.ask(job.path, job.fields, job.abort.signal));
+      this.say('');
+    } catch (error) {
+      if (error.name !== 'AbortError') {
+        this.explain(error);
+        this.failed.add(job.key);
+        setTimeout(() => {
+          this.failed.delete(job.key);
+          this.page.changed();
+        }, RETRY);
+      }
+    }
+    this.job = null;
+    this.page.changed();
+  }
+
+  // The window and as much on both sides of it as part of it.
+  around(margin) {
+    const { view, data } = this.page, length = view.to - view.from;
+    return { from: Math.max(0, view.from - margin * length), to: Math.min(data.span, view.to + margin * length) };
+  }
+
+  // Whether a tile shows the window in the columns that it was asked for.
+  fits(tile, step) {
+    const { view } = this.page;
+    if (!tile) return false;
+    const isFine = tile.asked <= step * 1.5;
+    return isFine && tile.from <= view.from + step && tile.to >= view.to - tile.asked;
+  }
+
+  visible(isWanted) {
+    const figures = this.page.figures.filter((figure) => isWanted(figure.chart) && figure.isVisible());
+    return [...new Set(figures.map((figure) => figure.chart.base ?? figure.chart))];
+  }
+
+  // The values of the charts in the window.
+  columns() {
+    const { page } = this, { view } = page, { raw } = view;
+    const first = page.figures.find((figure) => !figure.chart.histogram);
+    if (!first) return null;
+    const box = first.box(), pixels = Math.max(16, Math.floor(box.right - box.left));
+    const step = (view.to - view.from) / pixels;
+    const charts = this.visible((chart) => !chart.histogram).filter((chart) => !this.fits(chart.tile(raw, false), step));
+    if (!charts.length) return null;
+    const { from, to } = this.around(MARGIN);
+    const count = Math.min(MOST_COLUMNS, Math.max(16, Math.ceil((to - from) / step)));
+    const isUseful = () => {
+      const now = page.view;
+      const shown = this.visible((chart) => charts.includes(chart.base ?? chart));
+      return now.raw === raw && now.to > from && now.from < to && shown.length > 0;
+    };
+    return this.tiles(charts, { from, to }, count, isUseful, (chart, kind, tile) => {
+      chart.tiles[kind] = tile;
+      if (from === 0 && to >= page.data.span) chart.whole[kind] = tile;
+    });
+  }
+
+  // The values of the current chart at all times.
+  overview() {
+    const { page } = this, { view, data } = page, figure = page.figures[view.current];
+    if (!figure || figure.chart.histogram) return null;
+    const chart = figure.chart.base ?? figure.chart, { raw } = view;
+    const pixels = Math.max(16, Math.floor(byId('overview').clientWidth));
+    const known = chart.tile(raw, true), span = { from: 0, to: data.span };
+    if (known && known.to >= data.span - known.asked) return null;
+    const isUseful = () => {
+      const now = page.figures[page.view.current]?.chart;
+      return (now?.base ?? now) === chart && page.view.raw === raw;
+    };
+    return this.tiles([chart], span, pixels, isUseful, (of, kind, tile) => { of.whole[kind] = tile; });
+  }
+
+  tiles(charts, { from, to }, columns, isUseful, put) {
+    const { page } = this, { raw } = page.view;
+    const few = [];
+    let count = 0;
+    for (const chart of charts) {
+      const of = chart.metric.of.flatMap((pmid, side) => (pmid === null ? [] : [side + ':' + pmid]));
+      if (count + of.length > MOST_OF) break;
+      count += of.length;
+      few.push({ chart, of });
+    }
+    const fields = { from, to, columns, raw: raw ? 1 : 0, of: few.flatMap((one) => one.of).join() };
+    const take = async (response) => {
+      const tile = readTile(await response.arrayBuffer(), from, to);
+      for (const { chart, of } of few) {
+        const series = tile.series.filter((one) => of.includes(one.side + ':' + one.pmid));
+        put(chart, chart.isRate(raw) ? 'rate' : 'plain', { from, to, step: tile.step, asked: (to - from) / columns, series });
+      }
+      if (tile.marks.length) page.note(tile.marks, []);
+    };
+    return { key: JSON.stringify(fields), path: 'columns', fields, isUseful, take };
+  }
+
+  // What histograms counted in the window: of all instances of one at once.
+  heat() {
+    const { page } = this, { view } = page, length = view.to - view.from;
+    const isOld = ({ asked }) => !asked || asked.from > view.from + 1e-9 || asked.to < view.to - length / 100 || asked.to - asked.from > 4 * length;
+    const chart = this.visible((one) => one.histogram).find(isOld);
+    if (!chart) return null;
+    const { side, pmid } = chart.histogram, { from, to } = this.around(MARGIN);
+    const fields = { from, to, of: side + ':' + pmid };
+    const own = page.charts.filter((one) => one.histogram && one.side === side && one.histogram.pmid === pmid);
+    const take = async (response) => {
+      const heats = await response.json();
+      for (const one of own) {
+        one.heat = heats.find((heat) => heat.instance === one.histogram.instance) ?? null;
+        one.asked = { from, to };
+        one.isAsked = true;
+      }
+    };
+    const isUseful = () => page.view.to > from && page.view.from < to && this.visible((one) => own.includes(one)).length > 0;
+    return { key: JSON.stringify(fields), path: 'heat', fields, isUseful, take };
+  }
+
+  // What happened since it was asked last, and somewhat before: it is logged later.
+  events() {
+    const { page } = this, to = page.data.span;
+    if (this.eventsUntil >= to) return null;
+    const fields = { from: Math.max(0, this.eventsUntil - LATE), to };
+    const take = async (response) => {
+      page.note([], await response.json());
+      this.eventsUntil = to;
+    };
+    return { key: JSON.stringify(fields), path: 'events', fields, isUseful: () => true, take };
+  }
+
+  // -- Samples ------------------------------------------------------------------------------
+
+  // To the next or former sample of a chart: one step after the other.
+  step(chart, direction) {
+    if (this.steps >= 8) return;
+    this.steps++;
+    this.stepping = this.stepping.then(() => this.stepNow(chart.base ?? chart, direction)).finally(() => { this.steps--; });
+  }
+
+  async stepNow(chart, direction) {
+    const { page } = this, { view, data } = page;
+    const from = view.cursor ?? (direction > 0 ? view.from : view.to);
+    const of = chart.metric.of.flatMap((pmid, side) => (pmid === null ? [] : [side + ':' + pmid])).join();
+    try {
+      // A microsecond on, as times in seconds are not exact.
+      const fields = { at: from + direction * 1e-6, forward: direction > 0 ? 1 : 0, of };
+      const at = await (await this.ask('sample', fields)).json();
+      if (at !== null && at >= 0 && at <= data.span) page.goTo(at);
+    } catch (error) {
+      this.explain(error);
+    }
+  }
+
+  // -- Growth -------------------------------------------------------------------------------
+
+  async poll() {
+    try {
+      const now = await (await this.ask('now', {})).json();
+      this.say(now.problem);
+      if (now.generation !== this.generation) {
+        const { header } = await (await this.ask('header', {})).json();
+        this.generation = now.generation;
+        this.page.renew(this.prepared(header, now.end));
+      }
+      if (now.end !== this.page.data.end) this.page.extend(now.end);
+    } catch (error) {
+      this.explain(error);
+    }
+    setTimeout(() => this.poll(), document.hidden ? HIDDEN_POLL : POLL);
+  }
+}
+
+new Feed().begin().catch((error) => { byId('problem').textContent = 'This page cannot be shown: ' + error.message; });

@@ -1,0 +1,164 @@
+//! The data of a snapshot.
+//!
+//! Compressed with gzip. Numbers are little-endian, as browsers store them:
+//!
+//! | bytes | contents |
+//! |---|---|
+//! | 8 | `MMVSNAP1` |
+//! | 4 | length of the header |
+//! | | the header, JSON: archives, metrics, series, events, marks, heat maps; then blanks up to a multiple of 8 bytes |
+//! | 16 each | the least and the greatest value of each 64 columns of each series, doubles |
+//! | 4 each | of each column of each series its minimum and maximum between those of its 64 columns, from 0 to 65535: all minima of a series, then all maxima |
+//! | 2 each | of each column of each series its mean between its bounds, from 0 to 255; then flags: 1 it has values, 2 it is joined to the one before, 4 something was observed in it |
+//!
+//! A series has the columns from its first with a value to its last.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pcp_archive::envelope::{Cell, Envelope, Series};
+use serde::Serialize;
+
+use super::header::{Event, Header};
+use super::heat::Heat;
+use super::numbers;
+use super::series::{self, Of, Place, is_drawn};
+use crate::Failure;
+
+/// The columns whose bounds are relative to the same two values.
+const BLOCK: usize = 64;
+
+/// The header, and where a series has its columns.
+#[derive(Serialize)]
+struct Whole<'p> {
+    #[serde(flatten)]
+    header: &'p Header,
+    events: &'p [Event],
+    heats: &'p [Heat],
+    columns: u32,
+    /// The side and the time.
+    marks: Vec<(usize, f64)>,
+    series: Vec<Place>,
+}
+
+/// The values of an archive: counters as rates, and counters as they are.
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub(crate) rates: Envelope,
+    pub(crate) raw: Envelope,
+    /// What the series are of, by the places of metrics in the two envelopes.
+    pub(crate) of: [Of; 2],
+}
+
+/// All that a page shows.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    pub(crate) header: Header,
+    pub(crate) events: Vec<Event>,
+    pub(crate) heats: Vec<Heat>,
+    /// Of each side.
+    pub(crate) values: Vec<Values>,
+}
+
+/// The numbers of all series.
+#[derive(Default)]
+struct Numbers {
+    scales: Vec<u8>,
+    bounds: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Payload {
+    /// Whether there is nothing to draw.
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_none = |one: &Values| one.rates.series.is_empty() && one.raw.series.is_empty();
+        self.values.iter().all(has_none) && self.heats.is_empty()
+    }
+
+    pub(crate) fn columns(&self) -> u32 {
+        self.values.first().map_or(0, |first| first.rates.grid.columns())
+    }
+
+    /// Makes one column of every two; false if that is not possible.
+    pub(crate) fn halve(&mut self) -> bool {
+        for values in &mut self.values {
+            let (Some(rates), Some(raw)) = (values.rates.halved(), values.raw.halved()) else {
+                return false;
+            };
+            (values.rates, values.raw) = (rates, raw);
+        }
+        true
+    }
+
+    pub(crate) fn compressed(&self) -> Result<Vec<u8>, Failure> {
+        let failed = |error: std::io::Error| Failure::Output(error);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        for part in self.encoded()? {
+            encoder.write_all(&part).map_err(failed)?;
+        }
+        encoder.finish().map_err(failed)
+    }
+
+    fn encoded(&self) -> Result<[Vec<u8>; 4], Failure> {
+        let mut all = Numbers::default();
+        let (mut series, mut marks) = (Vec::new(), Vec::new());
+        for values in &self.values {
+            for (envelope, of) in [&values.rates, &values.raw].into_iter().zip(&values.of) {
+                for one in &envelope.series {
+                    let Some(place) = of.place(one) else { continue };
+                    all.add(one, place.first, place.count as usize);
+                    series.push(place);
+                }
+            }
+            marks.extend(values.of[0].marks(&values.rates));
+        }
+        let (header, events, heats) = (&self.header, &self.events[..], &self.heats[..]);
+        let whole = Whole { header, events, heats, columns: self.columns(), marks, series };
+        let json = serde_json::to_vec(&whole)
+            .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
+        let head = numbers::head(*b"MMVSNAP1", &json)
+            .ok_or_else(|| Failure::Usage("too many metrics for one file".to_owned()))?;
+        Ok([head, all.scales, all.bounds, all.bytes])
+    }
+}
+
+impl Numbers {
+    /// Adds the columns of a series.
+    fn add(&mut self, series: &Series, first: u32, count: usize) {
+        let mut cells: Vec<Option<&Cell>> = vec![None; count];
+        for (column, cell) in series.cells() {
+            if let Some(place) = cells.get_mut((column - first) as usize) {
+                *place = Some(cell).filter(|cell| is_drawn(cell));
+            }
+        }
+        let (mut minima, mut maxima) = (Vec::new(), Vec::new());
+        let (mut means, mut flags) = (Vec::new(), Vec::new());
+        for block in cells.chunks(BLOCK) {
+            let known = || block.iter().flatten();
+            let least = known().map(|cell| cell.minimum).fold(f64::INFINITY, f64::min);
+            let greatest = known().map(|cell| cell.maximum).fold(f64::NEG_INFINITY, f64::max);
+            let bounds = if least <= greatest { [least, greatest] } else { [0.0; 2] };
+            numbers::doubles(&mut self.scales, bounds);
+            for cell in block {
+                let scaled = |value| (part(value, bounds) * 65_535.0).round() as u16;
+                minima.push(cell.map_or(0, |cell| scaled(cell.minimum)));
+                maxima.push(cell.map_or(0, |cell| scaled(cell.maximum)));
+                let mean = |cell: &Cell| part(cell.mean(), [cell.minimum, cell.maximum]);
+                means.push(cell.map_or(0, |cell| (mean(cell) * 255.0).round() as u8));
+                flags.push(series::flags(*cell));
+            }
+        }
+        numbers::shorts(&mut self.bounds, minima);
+        numbers::shorts(&mut self.bounds, maxima);
+        self.bytes.append(&mut means);
+        self.bytes.append(&mut flags);
+    }
+}
+
+/// Where a value is between two others, from 0 to 1.
+fn part(value: f64, [least, greatest]: [f64; 2]) -> f64 {
+    // Halves, as the difference of the largest doubles is none.
+    let (value, least, greatest) = (value / 2.0, least / 2.0, greatest / 2.0);
+    if greatest > least { ((value - least) / (greatest - least)).clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -1,0 +1,104 @@
+//! Series of an envelope as a page knows them.
+
+use std::sync::Arc;
+
+use pcp_archive::InstanceId;
+use pcp_archive::envelope::{Cell, Envelope, Series};
+use pcp_archive::scan::{SelectedMetric, Selection};
+use serde::Serialize;
+
+use super::header::{Names, seconds};
+use super::sides::Side;
+
+/// What a series is of, and which columns it has: from its first with a value to its last.
+#[derive(Debug, Serialize)]
+pub(crate) struct Place {
+    side: usize,
+    pmid: u32,
+    instance: Option<Arc<str>>,
+    rate: bool,
+    /// The first column, and how many.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// What is known of the metrics of an envelope, by their places in its selection.
+#[derive(Debug)]
+pub(crate) struct Of {
+    side: usize,
+    /// The nanoseconds from the side's times to those of the page.
+    shift: i128,
+    pmids: Vec<u32>,
+    /// The names of the instances of the series, in their order.
+    names: Vec<(usize, Option<InstanceId>, Option<Arc<str>>)>,
+}
+
+impl Of {
+    /// The metrics of a selection, and the instances that the envelope has of them.
+    pub(crate) fn new(
+        (place, side): (usize, &Side),
+        selection: &Selection<'_>,
+        envelope: &Envelope,
+    ) -> Self {
+        let metrics = selection.metrics();
+        let mut names = Names::default();
+        let mut name = |series: &Series| {
+            let metric = metrics.get(series.metric)?;
+            names.of(selection, metric, series.instance)
+        };
+        let all = envelope.series.iter();
+        let names = all.map(|one| (one.metric, one.instance, name(one))).collect();
+        let pmids = metrics.iter().map(|metric| metric.desc.pmid.raw()).collect();
+        Self { side: place, shift: side.shift(), pmids, names }
+    }
+
+    /// `None` for a series without a value.
+    pub(crate) fn place(&self, series: &Series) -> Option<Place> {
+        let (first, last) = (series.runs.first()?, series.runs.last()?);
+        let (first, count) = (first.columns.start, last.columns.end - first.columns.start);
+        let key = (series.metric, series.instance);
+        let known = self.names.binary_search_by_key(&key, |(metric, id, _)| (*metric, *id)).ok()?;
+        let (_, _, instance) = self.names.get(known)?;
+        Some(Place {
+            side: self.side,
+            pmid: *self.pmids.get(series.metric)?,
+            instance: instance.clone(),
+            rate: series.is_rate,
+            first,
+            count,
+        })
+    }
+
+    /// The side and the time of each mark.
+    pub(crate) fn marks(&self, envelope: &Envelope) -> impl Iterator<Item = (usize, f64)> {
+        let (side, shift) = (self.side, self.shift);
+        envelope.marks.iter().map(move |mark| (side, seconds(*mark) + shift as f64 / 1e9))
+    }
+}
+
+const HAS_VALUES: u8 = 1;
+const IS_JOINED: u8 = 2;
+const IS_OBSERVED: u8 = 4;
+
+/// What a column has, as bits.
+pub(crate) fn flags(cell: Option<&Cell>) -> u8 {
+    let Some(cell) = cell else { return 0 };
+    let is_observed = if cell.count > 0 { IS_OBSERVED } else { 0 };
+    let is_joined = if cell.joined { IS_JOINED } else { 0 };
+    HAS_VALUES | is_joined | is_observed
+}
+
+/// Infinity is on no axis.
+pub(crate) fn is_drawn(cell: &Cell) -> bool {
+    cell.minimum.is_finite() && cell.maximum.is_finite()
+}
+
+/// At most how many series a selection has.
+pub(crate) fn count(selection: &Selection<'_>) -> usize {
+    let metadata = selection.source().metadata();
+    let count = |metric: &SelectedMetric| {
+        let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+        history.map_or(1, |history| history.union().len())
+    };
+    selection.metrics().iter().map(count).sum()
+}

@@ -1,0 +1,167 @@
+//! The archives of a page, on one axis of time.
+//!
+//! Times of the page are those of the first archive. Those of the others are the same, or
+//! moved so that all archives begin at the same time.
+
+use std::path::PathBuf;
+
+use pcp_archive::scan::Selection;
+use pcp_archive::{ArchiveLabel, ArchiveSet, Source, Timestamp};
+
+use crate::Failure;
+use crate::options::sides::Parts;
+use crate::options::{ArchiveArgument, SidesArgument};
+use crate::selection::select_metrics;
+use crate::time::Window;
+
+/// One of the archives, or of the timelines of several.
+#[derive(Debug)]
+pub(crate) struct Side {
+    /// Empty if there is only one without a name.
+    pub(crate) name: String,
+    argument: ArchiveArgument,
+    pub(crate) archives: ArchiveSet,
+    /// The nanoseconds from its times to those of the page.
+    shift: i128,
+}
+
+/// All of them, at least one.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    first: Side,
+    others: Vec<Side>,
+    metrics: Vec<String>,
+    instances: Vec<String>,
+}
+
+impl Side {
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source::from(&self.archives)
+    }
+
+    /// The files of its archives as they are now; none if they cannot be listed.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.argument.files().unwrap_or_default()
+    }
+
+    /// The nanoseconds from its times to those of the page.
+    pub(crate) const fn shift(&self) -> i128 {
+        self.shift
+    }
+
+    /// The time on the page of one of its own.
+    pub(crate) fn on_page(&self, own: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(own.as_nanos().saturating_add(self.shift))
+    }
+
+    /// Its own time of one on the page.
+    pub(crate) fn own(&self, on_page: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(on_page.as_nanos().saturating_sub(self.shift))
+    }
+
+    /// A window of the page in its own times.
+    pub(crate) fn own_window(&self, window: Window) -> Window {
+        let [start, end, origin] = [window.start, window.end, window.origin].map(|at| self.own(at));
+        Window { start, end, origin }
+    }
+}
+
+impl Sides {
+    /// Opens the archives, with warnings of what they lack.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SidesArgument::parts`] and [`ArchiveArgument::open`].
+    pub(crate) fn open(argument: &SidesArgument) -> Result<Self, Failure> {
+        let Parts { first, others, metrics } = argument.parts()?;
+        let open = |(name, argument): (String, ArchiveArgument)| -> Result<Side, Failure> {
+            let archives = argument.open()?;
+            Ok(Side { name, argument, archives, shift: 0 })
+        };
+        let first = open(first)?;
+        let mut others = others.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        if argument.is_aligned() {
+            for side in &mut others {
+                side.shift = first.source().start().nanos_since(side.source().start());
+            }
+        }
+        Ok(Self { first, others, metrics, instances: argument.instances.clone() })
+    }
+
+    /// The same archives as they are now, at the same places of the page.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ArchiveArgument::open`].
+    pub(crate) fn reopened(&self) -> Result<Self, Failure> {
+        let again = |side: &Side| -> Result<Side, Failure> {
+            let archives = side.argument.open_quietly()?;
+            let (name, argument) = (side.name.clone(), side.argument.clone());
+            Ok(Side { name, argument, archives, shift: side.shift })
+        };
+        let others = self.others.iter().map(again).collect::<Result<_, _>>()?;
+        let (metrics, instances) = (self.metrics.clone(), self.instances.clone());
+        Ok(Self { first: again(&self.first)?, others, metrics, instances })
+    }
+
+    /// The first, and the others in the order of the command line.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Side> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The label of the first.
+    pub(crate) fn label(&self) -> &ArchiveLabel {
+        self.first.source().label()
+    }
+
+    /// The first time of any, on the page.
+    pub(crate) fn start(&self) -> Timestamp {
+        let first = self.first.source().start();
+        self.others.iter().map(|side| side.on_page(side.source().start())).fold(first, Ord::min)
+    }
+
+    /// The last time of any, on the page.
+    pub(crate) fn end(&self) -> Timestamp {
+        let first = self.first.source().end();
+        self.others.iter().map(|side| side.on_page(side.source().end())).fold(first, Ord::max)
+    }
+
+    /// The metrics and instances that the command line selects, of each side.
+    pub(crate) fn selections(&self) -> Vec<Selection<'_>> {
+        self.iter().map(|side| self.selection(side)).collect()
+    }
+
+    /// The same of one side.
+    pub(crate) fn selection<'s>(&self, side: &'s Side) -> Selection<'s> {
+        let mut selection = Selection::new(&side.archives);
+        if self.metrics.is_empty() {
+            selection.select("");
+        }
+        for name in &self.metrics {
+            selection.select(name);
+        }
+        for instance in &self.instances {
+            selection.select_instance(instance);
+        }
+        selection
+    }
+
+    /// Warns of names that are nowhere.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NoData`] if no archive has any of the metrics, [`Failure::Usage`] for a text
+    /// that selects nothing.
+    pub(crate) fn check_names(&self) -> Result<(), Failure> {
+        let mut missing = Ok(());
+        let mut any = false;
+        for side in self.iter() {
+            match select_metrics(side.source(), &self.metrics, &self.instances) {
+                Ok(_) => any = true,
+                Err(failure @ Failure::NoData(_)) => missing = Err(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        if any { Ok(()) } else { missing }
+    }
+}

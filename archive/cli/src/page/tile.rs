@@ -1,0 +1,77 @@
+//! The data that a server sends for a window.
+//!
+//! Numbers are little-endian, as browsers store them:
+//!
+//! | bytes | contents |
+//! |---|---|
+//! | 8 | `MMVCOLS1` |
+//! | 4 | length of the header |
+//! | | the header, JSON: the number of columns, series, marks; then blanks up to a multiple of 8 bytes |
+//! | 8 each | of each series: the minimum of each of its columns, then the maxima, then the means; doubles |
+//! | 1 each | of each series: the flags of its columns: 1 it has values, 2 it is joined to the one before, 4 something was observed in it |
+//!
+//! A series has the columns from its first with a value to its last.
+
+use pcp_archive::envelope::{Cell, Envelope, Series};
+use serde::Serialize;
+
+use super::numbers;
+use super::series::{self, Of, Place, is_drawn};
+
+/// The envelopes of a request, of one side each.
+#[derive(Default)]
+pub(crate) struct Tile {
+    columns: u32,
+    series: Vec<Place>,
+    /// The side and the time.
+    marks: Vec<(usize, f64)>,
+    numbers: Vec<u8>,
+    flags: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Head<'t> {
+    columns: u32,
+    series: &'t [Place],
+    marks: &'t [(usize, f64)],
+}
+
+impl Tile {
+    /// Adds what a side has.
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) {
+        self.columns = envelope.grid.columns();
+        self.marks.extend(of.marks(envelope));
+        for series in &envelope.series {
+            let Some(place) = of.place(series) else { continue };
+            self.add_columns(series, &place);
+            self.series.push(place);
+        }
+    }
+
+    fn add_columns(&mut self, series: &Series, place: &Place) {
+        let mut cells: Vec<Option<&Cell>> = vec![None; place.count as usize];
+        for (column, cell) in series.cells() {
+            if let Some(own) = cells.get_mut((column - place.first) as usize) {
+                *own = Some(cell).filter(|cell| is_drawn(cell));
+            }
+        }
+        let each = |value: fn(&Cell) -> f64| cells.iter().map(move |cell| cell.map_or(0.0, value));
+        numbers::doubles(&mut self.numbers, each(|cell| cell.minimum));
+        numbers::doubles(&mut self.numbers, each(|cell| cell.maximum));
+        numbers::doubles(&mut self.numbers, each(Cell::mean));
+        self.flags.extend(cells.iter().map(|cell| series::flags(*cell)));
+    }
+
+    /// The bytes to send.
+    ///
+    /// # Errors
+    ///
+    /// If the header is larger than 4 GB.
+    pub(crate) fn encoded(self) -> std::io::Result<Vec<u8>> {
+        let Self { columns, series, marks, numbers, flags } = self;
+        let json = serde_json::to_vec(&Head { columns, series: &series, marks: &marks })?;
+        let head = numbers::head(*b"MMVCOLS1", &json)
+            .ok_or_else(|| std::io::Error::other("too many series for one answer"))?;
+        Ok([head, numbers, flags].concat())
+    }
+}
