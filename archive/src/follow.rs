@@ -29,7 +29,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::files::{Members, Next, RecordFile, Window, check_labels};
+use crate::files::{Members, Next, RecordFile, Scanned, Scanner, Window, check_labels};
 use crate::format::Role;
 use crate::reader::load_whole_metadata;
 use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result, Timestamp};
@@ -46,6 +46,8 @@ pub struct Follower {
     /// How long the metadata was when it was read.
     metadata_len: u64,
     metadata: Metadata,
+    /// How often it was read.
+    metadata_version: u64,
     /// The volume that is read, and its number.
     file: RecordFile,
     volume: u32,
@@ -63,6 +65,8 @@ pub struct Followed<'f> {
     /// All metadata there is when the record is returned, and so all that the
     /// record needs.
     pub metadata: &'f Metadata,
+    /// A number that is another one after the metadata has changed.
+    pub metadata_version: u64,
     file: &'f Path,
 }
 
@@ -100,6 +104,7 @@ impl Follower {
             metadata_file,
             metadata_len,
             metadata,
+            metadata_version: 0,
             file,
             volume,
             offset,
@@ -149,6 +154,35 @@ impl Follower {
         &self.metadata
     }
 
+    /// Moves from a damaged record, at which [`next`](Self::next) failed, to the next whole
+    /// one of its volume, or to the end of what the volume has now. Returns how many bytes
+    /// are between.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn skip_damage(&mut self) -> Result<u64> {
+        let (version, from) = (self.label.version, self.offset);
+        let file = RecordFile::open(&self.file.path)?;
+        let mut scanner = Scanner::of_data(file, version).starting_at(from);
+        let mut after = from;
+        while let Some(piece) = scanner.next()? {
+            match piece {
+                Scanned::Damage(damage) => after = damage.offset + damage.len,
+                Scanned::Record { offset, len } => {
+                    if Record::parse(version, scanner.bytes(offset, len), 0, offset).is_ok() {
+                        after = offset;
+                        break;
+                    }
+                    after = offset + len as u64;
+                }
+            }
+        }
+        self.window.clear();
+        (self.offset, self.last_offset) = (after, after);
+        Ok(after.saturating_sub(from))
+    }
+
     /// The next record; `None` if it is not there yet.
     ///
     /// # Errors
@@ -165,7 +199,12 @@ impl Follower {
         let record = record.map_err(|source| self.file.corrupt(self.offset, source))?;
         self.last_offset = self.offset;
         self.offset += len as u64;
-        Ok(Some(Followed { record, metadata: &self.metadata, file: &self.file.path }))
+        Ok(Some(Followed {
+            record,
+            metadata: &self.metadata,
+            metadata_version: self.metadata_version,
+            file: &self.file.path,
+        }))
     }
 
     /// Brings the next record into the window; its length, if it is there.
@@ -244,6 +283,7 @@ impl Follower {
             let version = self.label.version;
             (self.metadata, ..) = load_whole_metadata(&mut self.metadata_file, version)?;
             self.metadata_len = len;
+            self.metadata_version += 1;
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
-pub use histogram::{BucketCount, SuccessiveQuantiles};
+pub use histogram::{BucketCount, HistogramBucket, HistogramLayout, SuccessiveQuantiles};
 pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;

@@ -220,3 +220,37 @@ fn what_follows_the_last_record_comes_after_a_seek_to_the_end() {
     growing.write();
     assert_eq!(come(&mut follower), [(1, 2)]);
 }
+
+#[test]
+fn damage_is_passed_by_up_to_the_next_whole_record() {
+    let mut growing = Growing::new();
+    growing.write();
+    let start = growing.len("0");
+    growing.write();
+    let end = growing.len("0");
+    growing.write();
+    let mut bytes = fs::read(growing.base().with_extension("0")).unwrap();
+    bytes[start as usize..][..8].fill(0xff);
+    fs::write(growing.base().with_extension("0"), &bytes).unwrap();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    assert!(follower.next().unwrap().is_some());
+    assert!(matches!(follower.next(), Err(Error::Corrupt { .. })));
+    assert_eq!(follower.skip_damage().unwrap(), end - start);
+    assert_eq!(come(&mut follower), [(2, 3)]);
+    growing.write();
+    assert_eq!(come(&mut follower), [(3, 4)]);
+}
+
+#[test]
+fn the_version_of_the_metadata_changes_with_the_metadata() {
+    let mut growing = Growing::new();
+    growing.write();
+    let mut follower = Follower::open(growing.base()).unwrap();
+    let mut version = || follower.next().unwrap().unwrap().metadata_version;
+    let first = version();
+    growing.write();
+    let second = version();
+    growing.writer.write_mark(Timestamp::new(1_700_000_005, 0).unwrap()).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(version(), second);
+}

@@ -105,7 +105,7 @@ impl IndomHistory {
     }
 
     /// The number of states up to a time: the same number, the same instances.
-    pub(crate) fn states_until(&self, time: Timestamp) -> usize {
+    pub fn states_until(&self, time: Timestamp) -> usize {
         self.steps.partition_point(|step| step.timestamp <= time)
     }
 

@@ -91,6 +91,58 @@ struct Sorted {
     histograms: Vec<Option<InstanceId>>,
 }
 
+/// Which buckets the instances of a metric are, of a histogram that is counted by bucket.
+#[derive(Debug, Clone)]
+pub struct HistogramLayout {
+    name: String,
+    sum: Option<Pmid>,
+    units: Units,
+    sorted: Arc<Sorted>,
+}
+
+/// One bucket of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HistogramBucket {
+    /// The instance of the sum whose histogram it is of; `None` for a single histogram.
+    pub histogram: Option<InstanceId>,
+    /// The least value in it.
+    pub first: f64,
+    /// The greatest value in it; `None` of the last bucket, which has no upper bound.
+    pub last: Option<f64>,
+}
+
+impl HistogramLayout {
+    /// The layout of the histogram whose buckets a metric counts; `None` of other metrics.
+    /// All instances that the metadata has are known.
+    pub fn of(metadata: &Metadata, metric: &SelectedMetric) -> Option<Self> {
+        let histogram = Histogram::of(metadata, metric)?;
+        let (name, sum) = (histogram.name().to_owned(), histogram.sum.map(|desc| desc.pmid));
+        Some(Self { name, sum, units: histogram.units, sorted: histogram.sorted })
+    }
+
+    /// The name that the metrics of the histogram share.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The counter of the sum of all values, if there is one.
+    pub const fn sum(&self) -> Option<Pmid> {
+        self.sum
+    }
+
+    /// The units of the values, and so of the bounds of buckets.
+    pub const fn units(&self) -> Units {
+        self.units
+    }
+
+    /// The bucket that an instance is.
+    pub fn bucket(&self, instance: InstanceId) -> Option<HistogramBucket> {
+        let Bucket { histogram, first, last } = self.sorted.bucket(Some(instance))?;
+        let histogram = self.sorted.histograms.get(histogram).copied()?;
+        Some(HistogramBucket { histogram, first, last })
+    }
+}
+
 /// 0.5 is 50, 0.999 is 99.9.
 fn percent(quantile: f64) -> f64 {
     (quantile * 1e8).round() / 1e6
@@ -259,7 +311,7 @@ impl Quantile {
         let of = |(instance, counted): (&Option<InstanceId>, Counted)| {
             let bucket = |(bucket, count): (Bucket, f64)| BucketCount {
                 first: bucket.first,
-                last: 2.0 * bucket.middle - bucket.first,
+                last: bucket.last.unwrap_or(bucket.first),
                 count,
             };
             let mut buckets: Vec<BucketCount> = counted.buckets.into_iter().map(bucket).collect();
@@ -283,7 +335,7 @@ fn quantile(mut counted: Vec<(Bucket, f64)>, rank: f64) -> Option<f64> {
         so_far < rank
     });
     let (bucket, _) = reached.next().or(counted.last())?;
-    Some(bucket.middle)
+    Some(bucket.middle())
 }
 
 #[cfg(test)]

@@ -14,9 +14,16 @@ pub(super) struct Bucket {
     pub(super) histogram: usize,
     /// The least value in it.
     pub(super) first: f64,
+    /// The greatest value in it; `None` of the last bucket, which has no upper bound.
+    pub(super) last: Option<f64>,
+}
+
+impl Bucket {
     /// The value that stands for all values in it: the middle of the bucket, or the
-    /// least value of the last bucket, which has no upper bound.
-    pub(super) middle: f64,
+    /// least value of the last one.
+    pub(super) fn middle(&self) -> f64 {
+        self.last.map_or(self.first, |last| f64::midpoint(self.first, last))
+    }
 }
 
 /// The buckets of a metric.
@@ -34,8 +41,7 @@ impl Buckets {
     pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
         let bucket = |instance: &Instance| {
             let (labels, first, last) = parts(&instance.name)?;
-            let middle = last.map_or(first, |last| f64::midpoint(first, last));
-            Some((instance.id, Bucket { histogram: place(labels)?, first, middle }))
+            Some((instance.id, Bucket { histogram: place(labels)?, first, last }))
         };
         Self::Named(instances.iter().filter_map(bucket).collect())
     }
@@ -85,11 +91,10 @@ impl Numbered {
         let number = u64::try_from(number).ok().filter(|number| *number <= self.last)?;
         let first = self.start(number)?;
         if number == self.last {
-            return Some(Bucket { histogram: 0, first, middle: first });
+            return Some(Bucket { histogram: 0, first, last: None });
         }
-        let highest = self.start(number + 1)? - 1.0;
-        let middle = f64::midpoint(first, highest.max(first));
-        Some(Bucket { histogram: 0, first, middle })
+        let last = (self.start(number + 1)? - 1.0).max(first);
+        Some(Bucket { histogram: 0, first, last: Some(last) })
     }
 
     /// The lowest value of a bucket; `None` for numbers that none has.
@@ -116,7 +121,7 @@ mod tests {
         let buckets = Numbered::new(1, 10).unwrap();
         let starts: Vec<_> = (0..8).map(|bucket| buckets.start(bucket).unwrap()).collect();
         assert_eq!(starts, [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]);
-        let middle = |bucket| buckets.bucket(bucket).map(|bucket| bucket.middle);
+        let middle = |bucket| buckets.bucket(bucket).map(|bucket| bucket.middle());
         let middles: Vec<_> = (0..9).map(middle).collect();
         let known = [0.0, 1.0, 2.0, 3.0, 4.5, 6.5, 9.5, 12.0].map(Some);
         assert_eq!((&middles[..8], middles[8]), (&known[..], None));
@@ -129,7 +134,7 @@ mod tests {
             let buckets = Numbered::new(precision, u64::MAX).unwrap();
             let highest = i32::try_from(buckets.last - 1);
             if let Ok(highest) = highest {
-                let middle = buckets.bucket(highest).unwrap().middle;
+                let middle = buckets.bucket(highest).unwrap().middle();
                 assert!(middle > 2f64.powi(63) && middle < 2f64.powi(64), "{precision}: {middle}");
             }
         }
