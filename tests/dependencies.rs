@@ -34,17 +34,21 @@ fn every_dependency_is_one_that_deny_toml_allows() {
 /// Cargo compiles a crate again for another set of features: `mmv-archive` after
 /// `mmv-agent` would take a minute longer, and `ci/install` again.
 #[test]
-fn both_programs_need_each_crate_with_the_same_features() {
-    let [agent, archive] = ["mmv-agent", "mmv-archive"].map(features);
-    assert!(agent.len() > 50 && archive.len() > 50, "{}, {}", agent.len(), archive.len());
-    let differ = agent
-        .iter()
-        .filter(|(name, features)| archive.get(*name).is_some_and(|others| others != *features));
-    let differ: Vec<_> = differ.map(|(name, one)| (name, one, &archive[name])).collect();
+fn the_programs_need_each_crate_with_the_same_features() {
+    let programs = ["mmv-agent", "mmv-archive", "mmv-export"].map(|name| (name, features(name)));
+    let mut differ = Vec::new();
+    for (program, crates) in &programs {
+        assert!(crates.len() > 50, "{program}: {}", crates.len());
+        for (name, features) in crates {
+            let others = programs.iter().filter_map(|(other, crates)| {
+                Some((other, crates.get(name).filter(|found| *found != features)?))
+            });
+            differ.extend(others.map(|(other, found)| (name, program, features, other, found)));
+        }
+    }
     assert!(
         differ.is_empty(),
-        "mmv-agent and mmv-archive differ in features; declare them in \
-         [workspace.dependencies]: {differ:#?}"
+        "programs differ in features; declare them in [workspace.dependencies]: {differ:#?}"
     );
 }
 

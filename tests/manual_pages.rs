@@ -15,7 +15,7 @@ use crate::harness::skip::skip;
 /// All pages by their file names.
 fn pages() -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
-    for command in [mmv_agent::cli::command(), mmv_archive::command()] {
+    for command in [mmv_agent::cli::command(), mmv_archive::command(), mmv_export::command()] {
         let mut command = command.disable_help_subcommand(true);
         command.build();
         for command in command.get_subcommands().cloned().chain([command.clone()]) {
@@ -122,13 +122,16 @@ fn an_installation_has_everything_in_its_place() {
     for file in [
         "usr/bin/mmv-agent",
         "usr/bin/mmv-archive",
+        "usr/bin/mmv-export",
         "usr/lib/systemd/system/mmv-agent.service",
         "usr/lib/sysusers.d/mmv-agent.conf",
         "usr/lib/tmpfiles.d/mmv-agent.conf",
         "etc/mmv-agent/agent.toml",
         "usr/share/man/man1/mmv-agent-run.1",
         "usr/share/man/man1/mmv-archive-report.1",
+        "usr/share/man/man1/mmv-export-mapping.1",
         "usr/share/bash-completion/completions/mmv-archive",
+        "usr/share/bash-completion/completions/mmv-export",
         "usr/share/zsh/site-functions/_mmv-agent",
         "usr/share/fish/vendor_completions.d/mmv-agent.fish",
     ] {

@@ -152,6 +152,7 @@ fn a_package_is_installed_upgraded_and_purged_by_dpkg() {
     for (file, mode) in [
         ("usr/bin/mmv-agent", 0o755),
         ("usr/bin/mmv-archive", 0o755),
+        ("usr/bin/mmv-export", 0o755),
         (CONFIGURATION, 0o644),
         ("usr/lib/systemd/system/mmv-agent.service", 0o644),
         ("usr/lib/sysusers.d/mmv-agent.conf", 0o644),
@@ -208,7 +209,7 @@ fn packages_are_the_same_bytes_each_time_and_belong_to_root() {
     // Any small program stands in for ours.
     let programs = scratch.path().join("programs");
     fs::create_dir(&programs).expect("a directory");
-    for name in ["mmv-agent", "mmv-archive"] {
+    for name in ["mmv-agent", "mmv-archive", "mmv-export"] {
         fs::copy("/bin/true", programs.join(name)).expect("copy a program");
     }
     let (first, second) = (scratch.path().join("first"), scratch.path().join("second"));

@@ -1,0 +1,134 @@
+//! `mmv-export mapping`: what the metrics of archives are called elsewhere.
+
+use clap::Args;
+use pcp_archive::follow::Follower;
+use pcp_archive::{Metadata, Metric};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::mapping::{Family, Mapping, MetricLabels, Role};
+use crate::options::HostOptions;
+use crate::text::{json_line, print, warn};
+use crate::tree::Host;
+
+/// Options of `mapping`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    hosts: HostOptions,
+
+    /// Print JSON Lines, one object per metric
+    #[arg(long)]
+    json: bool,
+}
+
+/// One metric.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    host: &'a str,
+    metric: String,
+    /// `counter`, `gauge`, `histogram`, or why it is not exported.
+    #[serde(rename = "type")]
+    kind: &'a str,
+    is_exported: bool,
+    family: Option<&'a str>,
+    sample: Option<String>,
+    unit: Option<&'a str>,
+    column: Option<&'a str>,
+    labels: Vec<(String, String)>,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let hosts = self.hosts.hosts()?;
+        let mut failed = 0;
+        for host in &hosts {
+            failed += usize::from(!self.print_host(host)?);
+        }
+        if failed > 0 { Err(Failure::Hosts { hosts: failed, all: hosts.len() }) } else { Ok(()) }
+    }
+
+    /// Prints the newest archive's metrics after those of earlier ones have taken their names;
+    /// false if an archive cannot be read.
+    fn print_host(&self, host: &Host) -> Result<bool, Failure> {
+        let (mut mapping, mut is_whole) = (Mapping::new(), true);
+        let mut newest = None;
+        let bases = host.archives.bases().unwrap_or_else(|error| {
+            warn(&format_args!("{}: {error}", host.name));
+            is_whole = false;
+            Vec::new()
+        });
+        for base in bases {
+            match Follower::open(&base) {
+                Ok(follower) => {
+                    mapping.set_metadata(follower.metadata());
+                    newest = Some(follower);
+                }
+                Err(error) => {
+                    warn(&format_args!("{}: {error}", host.name));
+                    is_whole = false;
+                }
+            }
+        }
+        let Some(newest) = newest else {
+            if is_whole {
+                warn(&format_args!("{}: no archives", host.name));
+            }
+            return Ok(is_whole);
+        };
+        let metadata = newest.metadata();
+        let mut metrics: Vec<&Metric> = metadata.metrics().iter().collect();
+        metrics.sort_by(|one, other| one.names.first().cmp(&other.names.first()));
+        for metric in metrics {
+            let line = line(host, metric, metadata, newest.label().hostname.as_str(), &mapping);
+            print(&if self.json { json_line(&line)? } else { text(&line) })?;
+        }
+        Ok(is_whole)
+    }
+}
+
+fn line<'a>(
+    host: &'a Host,
+    metric: &Metric,
+    metadata: &Metadata,
+    hostname: &str,
+    mapping: &'a Mapping,
+) -> Line<'a> {
+    let role = mapping.role(metric.desc.pmid);
+    let family: Option<&Family> = match role {
+        Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => mapping.family(id),
+        Role::LeftOut(_) => None,
+    };
+    let kind = match role {
+        Role::LeftOut(reason) => reason.as_str(),
+        _ => family.map_or("", |family| family.kind.as_str()),
+    };
+    let sample = family.map(|family| match role {
+        Role::Buckets(_) => format!("{}_bucket", family.name),
+        Role::Sum(_) => format!("{}_sum", family.name),
+        _ => family.sample_name(),
+    });
+    let at = pcp_archive::Timestamp::MAX;
+    let labels =
+        MetricLabels::new(metadata, &metric.desc, metric.desc.indom, hostname, at).of(None);
+    let labels = labels.iter().map(|one| (one.name.to_string(), one.value.to_string()));
+    Line {
+        host: &host.name,
+        metric: metric.display_name(),
+        kind,
+        is_exported: family.is_some(),
+        family: family.map(|family| family.name.as_str()),
+        sample,
+        unit: family.map(|family| family.unit.as_str()).filter(|unit| !unit.is_empty()),
+        column: family.map(|family| family.column.as_str()),
+        labels: labels.collect(),
+    }
+}
+
+fn text(line: &Line<'_>) -> String {
+    let Line { host, metric, kind, .. } = line;
+    match &line.sample {
+        Some(sample) => format!("{host} {metric} -> {sample} ({kind})\n"),
+        None => format!("{host} {metric} is left out: {kind}\n"),
+    }
+}

@@ -1,0 +1,11 @@
+//! Completion scripts of shells.
+
+use clap::Command;
+use clap_complete::Shell;
+
+/// The script of a shell.
+pub(crate) fn script(shell: Shell, mut command: Command) -> String {
+    let mut generated = Vec::new();
+    clap_complete::generate(shell, &mut command, "mmv-export", &mut generated);
+    String::from_utf8_lossy(&generated).into_owned()
+}

@@ -1,0 +1,63 @@
+//! Why a command fails, and its exit status.
+
+use std::process::ExitCode;
+
+use pcp_archive::Error;
+
+/// Why a command fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The archives are fine and have nothing of what is requested.
+    #[error("{0}")]
+    NoData(String),
+    /// An archive cannot be opened or read.
+    #[error(transparent)]
+    Archive(#[from] Error),
+    /// Archives of some hosts cannot be read, or not fully; all else was done, and each was
+    /// reported.
+    #[error("archives of {hosts} of {all} hosts were not read, or not fully")]
+    Hosts {
+        /// How many.
+        hosts: usize,
+        /// Of how many.
+        all: usize,
+    },
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[source] std::io::Error),
+    /// The reader of the output has closed it. No failure.
+    #[error("the output is closed")]
+    Closed,
+}
+
+impl Failure {
+    /// 1 no data, 2 an impossible request, 65 damaged input, 74 input or output error, with the codes of
+    /// `<sysexits.h>` where it has one; 0 if the reader closed the output.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Closed => 0,
+            Self::NoData(_) => 1,
+            Self::Archive(error) => archive_exit_code(error),
+            Self::Hosts { .. } => 65,
+            Self::Output(_) => 74,
+        })
+    }
+}
+
+const fn archive_exit_code(error: &Error) -> u8 {
+    match error {
+        Error::NoData { .. } => 1,
+        Error::Ambiguous { .. } | Error::SeveralHosts { .. } => 2,
+        Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => 74,
+        _ => 65,
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Output(error),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Archives of Performance Co-Pilot for engines that exist: the `mmv-export` command and the
+//! parts that it is made of.
+//!
+//! The archive is the queue: whatever reads from it stores how far it came, and goes on from
+//! there. Nothing here stores metrics, and nothing evaluates queries.
+//!
+//! ```text
+//! HOST/archives --> tree --> walk --> samples --> push, serve
+//!                              \--> parquet
+//!                    mapping: names, labels, units
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`mapping`] | what metrics are called elsewhere (`docs/export-mapping.md`) |
+//! | [`tree`] | which archives of which hosts |
+//! | [`position`] | a place between two records, to go on from |
+//! | [`walk`] | the values of a host's archives in order |
+//! | [`samples`] | the same as Prometheus has them: milliseconds, doubles, stale markers, histograms |
+//! | `commands`, `options` | the subcommands of `mmv-export` |
+//! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
+
+#![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+// Byte orders are the business of `pcp-archive`.
+#![cfg_attr(
+    not(test),
+    deny(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
+)]
+
+mod commands;
+mod completions;
+mod failure;
+pub mod mapping;
+mod options;
+pub mod position;
+pub mod samples;
+#[cfg(test)]
+mod test_support;
+mod text;
+pub mod tree;
+pub mod walk;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+use pcp_types::printable;
+
+use commands::mapping as mapping_command;
+use failure::Failure;
+use text::warn;
+
+/// After the help of the command.
+const NOTES: &str = "\
+docs/export-mapping.md explains what metrics, labels and units become.
+
+Exit status: 0 success; 1 no data for the request; 2 invalid command line; 65 damaged archives, all \
+else was done; 74 archives cannot be read or output cannot be written.";
+
+/// Export archives of performance metrics (Performance Co-Pilot) to other engines
+#[derive(Debug, Parser)]
+#[command(name = "mmv-export", version, max_term_width = 100, after_help = NOTES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what the metrics of archives are called by Prometheus and in tables
+    Mapping(mapping_command::Arguments),
+    /// Print the completion script of a shell
+    Completions {
+        /// Shell to print the script for
+        shell: Shell,
+    },
+}
+
+/// The command line, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs the command. The first argument is the name of the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return explain(&error),
+    };
+    let result = match &arguments.command {
+        Command::Mapping(mapping) => mapping.run(),
+        Command::Completions { shell } => text::print(&completions::script(*shell, command())),
+    };
+    finish(result, ExitCode::SUCCESS)
+}
+
+/// Prints what is wrong with a command line, or the help that it asks for.
+fn explain(error: &clap::Error) -> ExitCode {
+    // Help and version go to standard output and are no errors.
+    let status = ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    // It repeats words of the command line, which a pattern of the shell may have made.
+    let text = error.to_string();
+    if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
+        let _ = std::io::stderr().write_all(&shown);
+        return status;
+    }
+    finish(error.print().map_err(Failure::from), status)
+}
+
+/// Prints a failure, and returns the exit status: `done` without one.
+fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
+    match result {
+        Ok(()) | Err(Failure::Closed) => done,
+        Err(failure) => {
+            warn(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_explained() {
+        for command in Arguments::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                let name = (command.get_name(), argument.get_id());
+                assert!(argument.get_help().is_some(), "{name:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What the metrics of an archive are called elsewhere: `docs/export-mapping.md` in code.
+//!
+//! In: the metadata of an archive, as it grows. Out: a [`Role`] for each metric and a [`Family`]
+//! for each that is exported. A family keeps its name as long as the [`Mapping`] lives,
+//! whatever metrics come later; no two families have a name in common.
+//!
+//! | metric | family | samples |
+//! |---|---|---|
+//! | `mmv.shop.orders`, counter, count | `mmv_shop_orders` | `mmv_shop_orders_total` |
+//! | `mmv.shop.queue.age`, instant, millisec | `mmv_shop_queue_age_seconds` | the same |
+//! | `mmv.shop.latency.bucket` and `.sum` | `mmv_shop_latency_seconds` | `_bucket`, `_sum`, `_count` |
+
+mod label;
+mod name;
+mod unit;
+
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::replay::{HistogramLayout, SelectedMetric};
+use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, TextKind, TextTarget, ValueType};
+
+pub use label::{Label, MetricLabels};
+pub use name::{label_name, metric_name};
+pub use unit::{Scale, base_unit};
+
+/// The label of the counter of buckets that makes it a histogram.
+pub const HISTOGRAM_LABEL: &str = "histogram";
+
+/// How the samples of a family are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Grows from 0, and from 0 again after a restart.
+    Counter,
+    /// A value of a moment.
+    Gauge,
+    /// Cumulative counts by upper bound, their sum and their number.
+    Histogram,
+}
+
+impl Kind {
+    /// The word for it in expositions.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    /// What the names of its samples end with.
+    const fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter => &["", "_total", "_created"],
+            Self::Gauge => &[""],
+            Self::Histogram => &["", "_bucket", "_sum", "_count", "_created"],
+        }
+    }
+}
+
+/// A metric as it is called elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// The metric's name in the archive; of a histogram what its metrics share.
+    pub metric: String,
+    /// The metric's name, cleaned and unique, without unit: for tables, whose values stay in
+    /// the units of the archive.
+    pub column: String,
+    /// The name of the family: the column's, with the unit.
+    pub name: String,
+    /// The base unit, which `name` ends with; empty without one.
+    pub unit: String,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// From the archive's values to those in `unit`; of a histogram for the bounds of
+    /// buckets and the sum.
+    pub scale: Scale,
+    /// Help text in one line, never empty.
+    pub help: String,
+}
+
+impl Family {
+    /// The name of the samples of a counter or gauge.
+    pub fn sample_name(&self) -> String {
+        match self.kind {
+            Kind::Counter => format!("{}_total", self.name),
+            Kind::Gauge | Kind::Histogram => self.name.clone(),
+        }
+    }
+}
+
+/// A family's place in [`Mapping::families`].
+pub type FamilyId = usize;
+
+/// What a metric is in the mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A family of its own.
+    Family(FamilyId),
+    /// Counts the buckets of a histogram.
+    Buckets(FamilyId),
+    /// Has the sum of a histogram.
+    Sum(FamilyId),
+    /// Is not exported.
+    LeftOut(LeftOut),
+}
+
+/// Why a metric is not exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeftOut {
+    /// Its values are strings.
+    Strings,
+    /// Its values are event arrays.
+    Events,
+    /// Its values are opaque bytes, or of no type.
+    Opaque,
+    /// It has no name.
+    Unnamed,
+}
+
+impl LeftOut {
+    /// What the values are, for messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Strings => "strings",
+            Self::Events => "events",
+            Self::Opaque => "opaque bytes",
+            Self::Unnamed => "values without a name",
+        }
+    }
+}
+
+/// The families of one host.
+#[derive(Debug, Default)]
+pub struct Mapping {
+    families: Vec<Family>,
+    /// By family, of histograms.
+    layouts: HashMap<FamilyId, HistogramLayout>,
+    roles: HashMap<Pmid, Role>,
+    /// By the metric's name and kind, so that a metric is the same family in each archive.
+    known: HashMap<(String, Kind, String), FamilyId>,
+    taken: HashSet<String>,
+}
+
+impl Mapping {
+    /// No families.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the metrics of an archive, or what its metadata has become. Metrics that were
+    /// there keep their families; new ones take names in the order of their names in the
+    /// archive.
+    pub fn set_metadata(&mut self, metadata: &Metadata) {
+        let mut sorted: Vec<&Metric> = metadata.metrics().iter().collect();
+        sorted.sort_by(|one, other| one.names.first().cmp(&other.names.first()));
+        self.roles.clear();
+        self.layouts.clear();
+        let mut histograms: BTreeMap<Pmid, HistogramLayout> = BTreeMap::new();
+        let mut sums: HashMap<Pmid, Pmid> = HashMap::new();
+        for metric in &sorted {
+            let Some(name) = metric.names.first() else { continue };
+            let selected = SelectedMetric { name: name.to_string(), desc: metric.desc };
+            if let Some(layout) = HistogramLayout::of(metadata, &selected) {
+                sums.extend(layout.sum().map(|sum| (sum, metric.desc.pmid)));
+                histograms.insert(metric.desc.pmid, layout);
+            }
+        }
+        for metric in &sorted {
+            let pmid = metric.desc.pmid;
+            if !sums.contains_key(&pmid) {
+                let role = self.role_of(metric, metadata, histograms.remove(&pmid));
+                self.roles.insert(pmid, role);
+            }
+        }
+        for (sum, buckets) in sums {
+            if let Some(Role::Buckets(family)) = self.roles.get(&buckets).copied() {
+                self.roles.insert(sum, Role::Sum(family));
+            }
+        }
+    }
+
+    fn role_of(
+        &mut self,
+        metric: &Metric,
+        metadata: &Metadata,
+        layout: Option<HistogramLayout>,
+    ) -> Role {
+        let Some(name) = metric.names.first() else { return Role::LeftOut(LeftOut::Unnamed) };
+        if let Some(left_out) = left_out(metric.desc.value_type) {
+            return Role::LeftOut(left_out);
+        }
+        let help = || help(metadata, &metric.desc, name);
+        let Some(layout) = layout else {
+            let kind = match metric.desc.semantics {
+                Semantics::Counter => Kind::Counter,
+                _ => Kind::Gauge,
+            };
+            return Role::Family(self.family_of(name, kind, base_unit(metric.desc.units), help));
+        };
+        let unit = base_unit(layout.units());
+        let family = self.family_of(layout.name(), Kind::Histogram, unit, help);
+        self.layouts.insert(family, layout);
+        Role::Buckets(family)
+    }
+
+    fn family_of(
+        &mut self,
+        metric: &str,
+        kind: Kind,
+        (unit, scale): (String, Scale),
+        help: impl FnOnce() -> String,
+    ) -> FamilyId {
+        let key = (metric.to_owned(), kind, format!("{unit} {scale:?}"));
+        if let Some(&known) = self.known.get(&key) {
+            return known;
+        }
+        let (column, name) = self.free_names(metric, kind, &unit);
+        let metric = metric.to_owned();
+        self.families.push(Family { metric, column, name, unit, kind, scale, help: help() });
+        self.known.insert(key, self.families.len() - 1);
+        self.families.len() - 1
+    }
+
+    /// The names of a new column and family: with the suffix of the metric's name, and more of
+    /// them, until none of them is taken.
+    fn free_names(&mut self, metric: &str, kind: Kind, unit: &str) -> (String, String) {
+        let mut column = metric_name(metric);
+        if kind == Kind::Counter
+            && let Some(short) = column.strip_suffix("_total")
+        {
+            column.truncate(short.len());
+        }
+        loop {
+            let name = with_unit(&column, unit);
+            let mut all: Vec<String> =
+                kind.suffixes().iter().map(|suffix| format!("{name}{suffix}")).collect();
+            all.push(column.clone());
+            all.dedup();
+            if all.iter().all(|name| !self.taken.contains(name)) {
+                self.taken.extend(all);
+                return (column, name);
+            }
+            column += &name::suffix(metric);
+        }
+    }
+
+    /// All families, in the order in which they came.
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// A family; `None` if there is no such one.
+    pub fn family(&self, id: FamilyId) -> Option<&Family> {
+        self.families.get(id)
+    }
+
+    /// The buckets of a histogram that is in the metadata.
+    pub fn layout(&self, id: FamilyId) -> Option<&HistogramLayout> {
+        self.layouts.get(&id)
+    }
+
+    /// What a metric is; [`LeftOut::Unnamed`] for one that is not in the metadata.
+    pub fn role(&self, pmid: Pmid) -> Role {
+        self.roles.get(&pmid).copied().unwrap_or(Role::LeftOut(LeftOut::Unnamed))
+    }
+}
+
+/// A name that ends with a unit, once.
+fn with_unit(name: &str, unit: &str) -> String {
+    let has_it = name.strip_suffix(unit).is_some_and(|before| before.ends_with('_'));
+    if unit.is_empty() || has_it { name.to_owned() } else { format!("{name}_{unit}") }
+}
+
+const fn left_out(value_type: ValueType) -> Option<LeftOut> {
+    match value_type {
+        ValueType::I32
+        | ValueType::U32
+        | ValueType::I64
+        | ValueType::U64
+        | ValueType::Float
+        | ValueType::Double => None,
+        ValueType::String => Some(LeftOut::Strings),
+        ValueType::Event | ValueType::HighresEvent => Some(LeftOut::Events),
+        _ => Some(LeftOut::Opaque),
+    }
+}
+
+fn help(metadata: &Metadata, desc: &MetricDesc, name: &str) -> String {
+    let target = TextTarget::Metric(desc.pmid);
+    let texts = [TextKind::OneLine, TextKind::Full].into_iter();
+    let text = texts.filter_map(|kind| metadata.text(target, kind)).find(|text| !text.is_empty());
+    text.map_or_else(|| format!("The metric {name} of Performance Co-Pilot."), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! The labels of a series.
+//!
+//! In: the labels of an archive at some time, the name of its host, and an instance. Out: the
+//! labels that a receiver sees, sorted by name, each name once. What is attached to an
+//! instance overrides what is attached to a metric, that what is attached to its cluster, its
+//! instance domain, its domain and the host (`pmLookupLabels(3)`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pcp_archive::{InDom, InstanceId, LabelSet, LabelTarget, Metadata, MetricDesc, Timestamp};
+use pcp_types::json;
+
+use super::name;
+
+/// One label of a series.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    /// Matches `[a-zA-Z_][a-zA-Z0-9_]*`.
+    pub name: Arc<str>,
+    /// Any text but the empty one.
+    pub value: Arc<str>,
+}
+
+/// The labels of the series of one metric.
+#[derive(Debug)]
+pub struct MetricLabels<'m> {
+    /// Values by names, both as they are in the archive: values are JSON.
+    common: BTreeMap<&'m str, &'m str>,
+    of_instances: HashMap<InstanceId, &'m LabelSet>,
+    hostname: &'m str,
+}
+
+/// The label with the name of the host.
+const HOSTNAME: &str = "hostname";
+/// The label with the name of an instance.
+const INSTANCE_NAME: &str = "instname";
+/// The label with the number of an instance.
+const INSTANCE_ID: &str = "instid";
+
+impl<'m> MetricLabels<'m> {
+    /// The labels at a time of what is attached to the metric, to its cluster and so on, and
+    /// to the instances of `instances`; `hostname` is that of the archive's label.
+    pub fn new(
+        metadata: &'m Metadata,
+        desc: &MetricDesc,
+        instances: Option<InDom>,
+        hostname: &'m str,
+        at: Timestamp,
+    ) -> Self {
+        let sets_of = |target| metadata.labels_at(target, at).into_iter().flatten();
+        let mut common = BTreeMap::new();
+        for target in LabelTarget::of_metric(&MetricDesc { indom: instances, ..*desc }) {
+            for set in sets_of(target) {
+                common.extend(set.pairs().map(|(name, value, _)| (name, value)));
+            }
+        }
+        let sets = instances.into_iter().flat_map(|indom| sets_of(LabelTarget::Instances(indom)));
+        let of_instances = sets.filter_map(|set| Some((set.instance?, set))).collect();
+        Self { common, of_instances, hostname }
+    }
+
+    /// Leaves out a label of the archive.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.common.remove(name);
+        self
+    }
+
+    /// The labels of an instance, whose name may not be known, or of a metric without
+    /// instances.
+    pub fn of(&self, instance: Option<(InstanceId, Option<&str>)>) -> Arc<[Label]> {
+        let mut all = self.common.clone();
+        let set = instance.and_then(|(id, _)| self.of_instances.get(&id));
+        all.extend(
+            set.into_iter().flat_map(|set| set.pairs()).map(|(name, value, _)| (name, value)),
+        );
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in all {
+            let value = text(value);
+            if value.is_empty() {
+                continue;
+            }
+            let mut clean = name::label_name(name);
+            if labels.contains_key(&clean) {
+                clean += &name::suffix(name);
+            }
+            labels.insert(clean, value);
+        }
+        let mut add = |name: &str, value: &str| {
+            if !value.is_empty() && !labels.contains_key(name) {
+                labels.insert(name.to_owned(), value.to_owned());
+            }
+        };
+        add(HOSTNAME, self.hostname);
+        if let Some((id, name)) = instance {
+            add(INSTANCE_NAME, name.unwrap_or_default());
+            add(INSTANCE_ID, &id.to_string());
+        }
+        let labels = labels.into_iter();
+        labels.map(|(name, value)| Label { name: name.into(), value: value.into() }).collect()
+    }
+}
+
+/// A JSON value as the value of a label: a string without quotes and escapes, anything else as
+/// it is written; empty for `null`.
+fn text(value: &str) -> String {
+    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) => json::unescape(inner),
+        None if value == "null" => String::new(),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(
+        common: &[(&'static str, &'static str)],
+        instance: Option<(i32, &str)>,
+    ) -> Vec<(String, String)> {
+        let common = common.iter().copied().collect();
+        let labels = MetricLabels { common, of_instances: HashMap::new(), hostname: "web1" };
+        let instance = instance.map(|(id, name)| (InstanceId::new(id).unwrap(), Some(name)));
+        let labels = labels.of(instance);
+        labels.iter().map(|label| (label.name.to_string(), label.value.to_string())).collect()
+    }
+
+    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn host_and_instance_are_labels_unless_the_archive_has_these_labels() {
+        assert_eq!(labels(&[], None), pairs(&[("hostname", "web1")]));
+        assert_eq!(
+            labels(&[], Some((3, "sda"))),
+            pairs(&[("hostname", "web1"), ("instid", "3"), ("instname", "sda")])
+        );
+        assert_eq!(
+            labels(
+                &[("hostname", "\"web1.example.org\""), ("instname", "\"x\"")],
+                Some((3, "sda"))
+            ),
+            pairs(&[("hostname", "web1.example.org"), ("instid", "3"), ("instname", "x")])
+        );
+    }
+
+    #[test]
+    fn values_are_strings_without_quotes_and_other_json_as_it_is() {
+        let common = [
+            ("a", r#""x\"y\u00fc""#),
+            ("b", "17"),
+            ("c", "true"),
+            ("d", "null"),
+            ("e", r#"{"f":1}"#),
+            ("g", r#""""#),
+        ];
+        let expected = [("a", "x\"y\u{fc}"), ("b", "17"), ("c", "true"), ("e", "{\"f\":1}")];
+        let expected = [&expected[..], &[("hostname", "web1")]].concat();
+        assert_eq!(labels(&common, None), pairs(&expected));
+    }
+
+    #[test]
+    fn names_that_become_one_keep_their_values() {
+        let found = labels(&[("a.b", "1"), ("a_b", "2"), ("job", "3")], None);
+        let other = format!("a_b{}", name::suffix("a_b"));
+        let expected =
+            [("a_b", "1"), (other.as_str(), "2"), ("exported_job", "3"), ("hostname", "web1")];
+        assert_eq!(found, pairs(&expected));
+    }
+}

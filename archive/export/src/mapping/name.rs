@@ -1,0 +1,81 @@
+//! Names of metrics and labels in the form that Prometheus has for them.
+
+/// The name of a metric: dots, and everything else that is not in `[a-zA-Z0-9_]`, become `_`.
+/// A name that would begin with a digit begins with `_`.
+pub fn metric_name(name: &str) -> String {
+    cleaned(name)
+}
+
+/// The name of a label, cleaned as that of a metric. Names that Prometheus and its formats own
+/// get `exported_` in front, as Prometheus itself renames them.
+pub fn label_name(name: &str) -> String {
+    let name = cleaned(name);
+    match name.as_str() {
+        "instance" | "job" | "le" | "quantile" => format!("exported_{name}"),
+        reserved if reserved.starts_with("__") => format!("exported_{name}"),
+        _ => name,
+    }
+}
+
+/// What a name ends with that another one took: 8 hexadecimal digits that depend on the
+/// name in the archive alone, and so are the same on each host and at any time.
+pub(super) fn suffix(name: &str) -> String {
+    format!("_x{:08x}", fnv(name))
+}
+
+fn cleaned(name: &str) -> String {
+    let mut clean = String::with_capacity(name.len() + 1);
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        clean.push('_');
+    }
+    clean.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
+    clean
+}
+
+/// The hash FNV-1a of 32 bits.
+fn fnv(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_only_what_prometheus_permits() {
+        for (name, expected) in [
+            ("mmv.shop.orders", "mmv_shop_orders"),
+            ("disk.dev.read_bytes", "disk_dev_read_bytes"),
+            ("a:b", "a_b"),
+            (r"caf\xe9.x", "caf_xe9_x"),
+            ("\u{fc}ber", "_ber"),
+            ("7up", "_7up"),
+            ("", "_"),
+        ] {
+            assert_eq!(metric_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_that_prometheus_owns_are_renamed() {
+        for (name, expected) in [
+            ("path", "path"),
+            ("http.code", "http_code"),
+            ("instance", "exported_instance"),
+            ("job", "exported_job"),
+            ("le", "exported_le"),
+            ("quantile", "exported_quantile"),
+            ("__name__", "exported___name__"),
+            ("_x", "_x"),
+        ] {
+            assert_eq!(label_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_suffix_depends_on_the_name_alone() {
+        assert_eq!(suffix(""), "_x811c9dc5");
+        assert_eq!(suffix("a"), "_xe40c292c");
+        assert_ne!(suffix("a.b.c"), suffix("a.b_c"));
+    }
+}

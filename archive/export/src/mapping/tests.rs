@@ -1,0 +1,196 @@
+use pcp_archive::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
+    Timestamp, Units, ValueSet, WriterLabel, WriterOptions,
+};
+
+use super::*;
+
+fn desc(item: u32, semantics: Semantics, units: &str) -> MetricDesc {
+    MetricDesc {
+        pmid: Pmid::new(70, 1, item).unwrap(),
+        value_type: ValueType::U64,
+        indom: None,
+        semantics,
+        units: units.parse().unwrap(),
+    }
+}
+
+/// The mapping after archives with these metrics, one after the other.
+fn mapping(archives: &[&[(&str, MetricDesc)]]) -> Mapping {
+    let mut mapping = Mapping::new();
+    for metrics in archives {
+        let archive = archive(metrics, |_| ());
+        mapping.set_metadata(archive.metadata());
+    }
+    mapping
+}
+
+fn archive(
+    metrics: &[(&str, MetricDesc)],
+    more: impl FnOnce(&mut ArchiveWriter),
+) -> pcp_archive::Archive {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("a");
+    let label = WriterLabel {
+        pid: 1,
+        hostname: "web1".into(),
+        timezone: "UTC".into(),
+        zoneinfo: "".into(),
+    };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    for (name, desc) in metrics {
+        writer.declare_metric(desc, &[*name]).unwrap();
+    }
+    more(&mut writer);
+    let value_sets = vec![ValueSet { pmid: metrics[0].1.pmid, values: Ok(Vec::new()) }];
+    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
+    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    writer.finish().unwrap();
+    pcp_archive::Archive::open(&base).unwrap()
+}
+
+#[test]
+fn a_metric_has_the_name_type_and_unit_of_the_table() {
+    use Semantics::{Counter, Discrete, Instant};
+    for (metric, semantics, units, column, sample, unit, kind) in [
+        (
+            "mmv.shop.orders",
+            Counter,
+            "count",
+            "mmv_shop_orders",
+            "mmv_shop_orders_total",
+            "",
+            Kind::Counter,
+        ),
+        (
+            "mmv.shop.orders_total",
+            Counter,
+            "count",
+            "mmv_shop_orders",
+            "mmv_shop_orders_total",
+            "",
+            Kind::Counter,
+        ),
+        (
+            "mmv.shop.busy",
+            Counter,
+            "microsec",
+            "mmv_shop_busy",
+            "mmv_shop_busy_seconds_total",
+            "seconds",
+            Kind::Counter,
+        ),
+        (
+            "mmv.shop.age",
+            Instant,
+            "millisec",
+            "mmv_shop_age",
+            "mmv_shop_age_seconds",
+            "seconds",
+            Kind::Gauge,
+        ),
+        (
+            "mmv.shop.age_seconds",
+            Instant,
+            "sec",
+            "mmv_shop_age_seconds",
+            "mmv_shop_age_seconds",
+            "seconds",
+            Kind::Gauge,
+        ),
+        ("mem.free", Discrete, "Kbyte", "mem_free", "mem_free_bytes", "bytes", Kind::Gauge),
+        (
+            "net.rate",
+            Instant,
+            "byte / sec",
+            "net_rate",
+            "net_rate_bytes_per_second",
+            "bytes_per_second",
+            Kind::Gauge,
+        ),
+    ] {
+        let mapping = mapping(&[&[(metric, desc(1, semantics, units))]]);
+        let [family] = mapping.families() else { panic!("{:?}", mapping.families()) };
+        let found =
+            (family.column.as_str(), family.sample_name(), family.unit.as_str(), family.kind);
+        assert_eq!(found, (column, sample.to_owned(), unit, kind), "{metric}");
+        assert_eq!(mapping.role(Pmid::new(70, 1, 1).unwrap()), Role::Family(0));
+    }
+}
+
+#[test]
+fn names_that_become_one_differ_by_a_suffix_in_any_order() {
+    let gauge = |item| desc(item, Semantics::Instant, "");
+    let (dots, line) = (("a.b.c", gauge(1)), ("a.b_c", gauge(2)));
+    let other = format!("a_b_c{}", name::suffix("a.b_c"));
+    for metrics in [[dots, line], [line, dots]] {
+        let mapping = mapping(&[&metrics]);
+        let of = |pmid| match mapping.role(pmid) {
+            Role::Family(id) => mapping.family(id).unwrap().name.clone(),
+            role => panic!("{role:?}"),
+        };
+        assert_eq!((of(dots.1.pmid), of(line.1.pmid)), ("a_b_c".to_owned(), other.clone()));
+    }
+}
+
+#[test]
+fn a_family_keeps_its_name_when_others_come() {
+    let gauge = |item| desc(item, Semantics::Instant, "");
+    let mapping = mapping(&[&[("a.b_c", gauge(2))], &[("a.b.c", gauge(1)), ("a.b_c", gauge(9))]]);
+    let names: Vec<&str> = mapping.families().iter().map(|family| family.name.as_str()).collect();
+    assert_eq!(names, ["a_b_c", &*format!("a_b_c{}", name::suffix("a.b.c"))]);
+    assert_eq!(mapping.role(Pmid::new(70, 1, 9).unwrap()), Role::Family(0));
+}
+
+#[test]
+fn no_sample_has_the_name_of_another_familys() {
+    let counter = desc(1, Semantics::Counter, "count");
+    let gauge = desc(2, Semantics::Instant, "");
+    let mapping = mapping(&[&[("a.x", counter), ("a.x_total", gauge)]]);
+    let names: Vec<String> = mapping.families().iter().map(Family::sample_name).collect();
+    let other = format!("a_x_total{}", name::suffix("a.x_total"));
+    assert_eq!(names, ["a_x_total".to_owned(), other]);
+}
+
+#[test]
+fn what_is_no_number_is_left_out() {
+    for (value_type, reason) in [
+        (ValueType::String, LeftOut::Strings),
+        (ValueType::Event, LeftOut::Events),
+        (ValueType::HighresEvent, LeftOut::Events),
+        (ValueType::Aggregate, LeftOut::Opaque),
+    ] {
+        let desc = MetricDesc { value_type, ..desc(1, Semantics::Instant, "") };
+        let mapping = mapping(&[&[("a.b", desc)]]);
+        assert_eq!(mapping.role(desc.pmid), Role::LeftOut(reason));
+        assert!(mapping.families().is_empty());
+    }
+}
+
+#[test]
+fn the_metrics_of_a_histogram_are_one_family() {
+    let indom = InDom::new(70, 1).unwrap();
+    let bucket = MetricDesc { indom: Some(indom), ..desc(1, Semantics::Counter, "count") };
+    let sum = desc(2, Semantics::Counter, "microsec");
+    let metrics = [("mmv.shop.latency.bucket", bucket), ("mmv.shop.latency.sum", sum)];
+    let archive = archive(&metrics, |writer| {
+        let instances = [(0, "bucket=0..0"), (1, "bucket=1..7"), (2, "bucket=8..")];
+        let instances = instances
+            .map(|(id, name)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() });
+        writer.declare_indom(indom, &instances).unwrap();
+        let label = [(HISTOGRAM_LABEL, "\"microsec\"", false)];
+        let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
+        writer.declare_labels(LabelTarget::Item(bucket.pmid), &[set]).unwrap();
+    });
+    let mut mapping = Mapping::new();
+    mapping.set_metadata(archive.metadata());
+    let [family] = mapping.families() else { panic!("{:?}", mapping.families()) };
+    assert_eq!((family.name.as_str(), family.kind), ("mmv_shop_latency_seconds", Kind::Histogram));
+    assert_eq!(family.column, "mmv_shop_latency");
+    assert_eq!(mapping.role(bucket.pmid), Role::Buckets(0));
+    assert_eq!(mapping.role(sum.pmid), Role::Sum(0));
+    let layout = mapping.layout(0).unwrap();
+    assert_eq!(layout.units(), Units::microseconds());
+    let bucket = layout.bucket(InstanceId::new(1).unwrap()).unwrap();
+    assert_eq!((bucket.first, bucket.last), (1.0, Some(7.0)));
+}

@@ -1,0 +1,364 @@
+//! Values as Prometheus has them: doubles in base units, at milliseconds.
+//!
+//! In: the [steps](Step) of a [walk](crate::walk). Out: [samples](Sample) in the order of the
+//! archive, of each series at rising times. `docs/export-mapping.md` has the rules:
+//!
+//! | the archive has | sent is |
+//! |---|---|
+//! | a value | a value, divided into base units |
+//! | the end of a series, a mark | a [stale marker](stale_value) |
+//! | an event of the agent: the program began to count | 0 at that time, of counters and histograms |
+//! | buckets and their sum | cumulative buckets, sum and count |
+//! | two records in one millisecond | the second one a millisecond later |
+//!
+//! A walk that goes on from a position repeats the steps before it: they have to be converted,
+//! too, and what they give is not to be sent. Then the rest is the same to the byte.
+
+mod histogram;
+mod table;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pcp_archive::InstanceId;
+
+pub use table::{Part, SampleSeries, SampleSeriesId};
+
+use crate::mapping::{FamilyId, Kind, Label, Role, Scale};
+use crate::walk::{Catalog, Change, Number, SeriesId, Step, StepKind};
+use histogram::Histogram;
+use table::Table;
+
+/// A value of a series at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// The series.
+    pub series: SampleSeriesId,
+    /// Since 1970 UTC.
+    pub milliseconds: i64,
+    /// The value, in base units.
+    pub value: f64,
+    /// Where it is from.
+    pub kind: SampleKind,
+}
+
+/// Where a sample is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleKind {
+    /// A value of the archive.
+    Value,
+    /// A counter began at 0, as the agent's events say.
+    Zero,
+    /// The series ends.
+    Stale,
+}
+
+/// What a step becomes.
+#[derive(Debug, Clone, Copy)]
+pub struct Converted<'s> {
+    /// Series that are new, or numbers that are other series than before.
+    pub began: &'s [SampleSeriesId],
+    /// In order; of each series at rising times.
+    pub samples: &'s [Sample],
+}
+
+/// The value of a sample that ends a series: one of the values that are no number.
+pub const fn stale_value() -> f64 {
+    f64::from_bits(0x7ff0_0000_0000_0002)
+}
+
+/// A series of the archive, as a part of what is sent.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Single {
+        series: SampleSeriesId,
+        scale: Scale,
+        is_counter: bool,
+    },
+    Bucket {
+        histogram: usize,
+        bound: Option<f64>,
+    },
+    Sum {
+        histogram: usize,
+        scale: Scale,
+    },
+    /// A bucket whose bounds are not known.
+    Nothing,
+}
+
+/// Converts the steps of one walk.
+#[derive(Debug, Default)]
+pub struct Samples {
+    table: Table,
+    /// By the numbers of the walk's series, with the labels for which they hold.
+    targets: Vec<Option<(Arc<[Label]>, Target)>>,
+    histograms: Vec<Histogram>,
+    by_instance: HashMap<(FamilyId, Option<InstanceId>), usize>,
+    /// Series that ended in this step, and when.
+    ended: Vec<(Target, i64)>,
+    /// An archive ended with the last step.
+    is_over: bool,
+    rounded: u64,
+}
+
+impl Samples {
+    /// For the steps of a walk from its first one on.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A series that was in [`Converted::began`], until the step after the end of its archive.
+    pub fn series(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
+        self.table.get(id)
+    }
+
+    /// Integers beyond 2^53, which may have been rounded.
+    pub const fn rounded(&self) -> u64 {
+        self.rounded
+    }
+
+    /// Values that were dropped, since their time is not after that of the one before.
+    pub const fn dropped(&self) -> u64 {
+        self.table.dropped
+    }
+
+    /// Converts a step.
+    pub fn convert(&mut self, step: &Step<'_>) -> Converted<'_> {
+        self.begin();
+        let milliseconds = step.timestamp.div_euclid(1_000_000);
+        // Sums first: their labels are those of their histograms.
+        for is_sum in [true, false] {
+            for change in step.changes {
+                match *change {
+                    Change::Began { series, from_zero } => {
+                        if is_sum == is_of_sum(series, step.catalog) {
+                            self.begin_series(series, from_zero, milliseconds, step.catalog);
+                        }
+                    }
+                    Change::Ended { series, at } if is_sum => {
+                        self.end_series(series, at.div_euclid(1_000_000));
+                    }
+                    Change::Ended { .. } => {}
+                }
+            }
+        }
+        for observation in step.observations {
+            self.observe(observation.series, observation.value, milliseconds);
+        }
+        for histogram in self.histograms.iter_mut().filter(|one| one.is_touched) {
+            histogram.send(milliseconds, &mut self.table);
+        }
+        for (target, at) in self.ended.drain(..) {
+            match target {
+                Target::Single { series, .. } => self.table.stale(series, at),
+                Target::Bucket { histogram, .. } | Target::Sum { histogram, .. } => {
+                    if let Some(one) =
+                        self.histograms.get_mut(histogram).filter(|one| one.live == 0)
+                    {
+                        one.end(at, &mut self.table);
+                    }
+                }
+                Target::Nothing => {}
+            }
+        }
+        self.is_over = step.kind == StepKind::EndOfArchive;
+        Converted { began: &self.table.began, samples: &self.table.samples }
+    }
+
+    fn begin(&mut self) {
+        self.table.samples.clear();
+        self.table.began.clear();
+        self.table.step += 1;
+        if std::mem::take(&mut self.is_over) {
+            self.table.clear();
+            self.targets.clear();
+            self.histograms.clear();
+            self.by_instance.clear();
+        }
+    }
+
+    fn begin_series(
+        &mut self,
+        id: SeriesId,
+        from_zero: Option<i64>,
+        milliseconds: i64,
+        catalog: &Catalog,
+    ) {
+        let Some(series) = catalog.series(id) else { return };
+        let target = match self.targets.get(id.index()).and_then(Option::as_ref) {
+            Some((labels, target)) if Arc::ptr_eq(labels, &series.labels) => *target,
+            earlier => {
+                if let Some((_, Target::Single { series, .. })) = earlier {
+                    let series = *series;
+                    // A series of this number has ended.
+                    self.table.stale(series, milliseconds);
+                    self.table.remove(series);
+                }
+                let target = self.target(series, catalog);
+                if self.targets.len() <= id.index() {
+                    self.targets.resize_with(id.index() + 1, || None);
+                }
+                if let Some(place) = self.targets.get_mut(id.index()) {
+                    *place = Some((Arc::clone(&series.labels), target));
+                }
+                target
+            }
+        };
+        match target {
+            Target::Single { series: sent, is_counter, .. } => {
+                self.table.set_start(sent, series.start);
+                if let Some(began) = from_zero.filter(|_| is_counter) {
+                    self.table.zero(sent, began.div_euclid(1_000_000), milliseconds);
+                }
+            }
+            Target::Bucket { histogram, .. } | Target::Sum { histogram, .. } => {
+                if let Some(one) = self.histograms.get_mut(histogram) {
+                    one.live += 1;
+                    one.start = series.start;
+                    one.from_zero = one.from_zero.or(from_zero);
+                }
+            }
+            Target::Nothing => {}
+        }
+    }
+
+    fn end_series(&mut self, id: SeriesId, at: i64) {
+        let Some((_, target)) = self.targets.get(id.index()).and_then(Option::as_ref) else {
+            return;
+        };
+        let target = *target;
+        if let Target::Bucket { histogram, .. } | Target::Sum { histogram, .. } = target
+            && let Some(one) = self.histograms.get_mut(histogram)
+        {
+            one.live = one.live.saturating_sub(1);
+            if let Target::Bucket { bound, .. } = target {
+                one.empty_bucket(bound);
+            }
+        }
+        self.ended.push((target, at));
+    }
+
+    fn observe(&mut self, id: SeriesId, number: Number, milliseconds: i64) {
+        let Some((_, target)) = self.targets.get(id.index()).and_then(Option::as_ref) else {
+            return;
+        };
+        self.rounded += u64::from(number.is_beyond_doubles());
+        let value = number.as_f64();
+        match *target {
+            Target::Single { series, scale, .. } => {
+                self.table.value(series, milliseconds, scale.apply(value));
+            }
+            Target::Bucket { histogram, bound } => {
+                if let Some(histogram) = self.histograms.get_mut(histogram) {
+                    histogram.set_bucket(bound, value, &mut self.table);
+                }
+            }
+            Target::Sum { histogram, scale } => {
+                if let Some(histogram) = self.histograms.get_mut(histogram) {
+                    histogram.set_sum(scale.apply(value), &mut self.table);
+                }
+            }
+            Target::Nothing => {}
+        }
+    }
+
+    /// What a series of the archive is a part of.
+    fn target(&mut self, series: &crate::walk::Series, catalog: &Catalog) -> Target {
+        let mapping = catalog.mapping();
+        let (Role::Family(id) | Role::Buckets(id) | Role::Sum(id)) = series.role else {
+            return Target::Nothing;
+        };
+        let Some(family) = mapping.family(id) else { return Target::Nothing };
+        match series.role {
+            Role::Buckets(_) => {
+                let layout = mapping.layout(id);
+                let bucket = layout.zip(series.instance).and_then(|(layout, id)| layout.bucket(id));
+                let Some(bucket) = bucket else { return Target::Nothing };
+                let labels = || without_instance(&series.labels);
+                let histogram = self.histogram(id, family, bucket.histogram, labels);
+                Target::Bucket {
+                    histogram,
+                    bound: bucket.last.map(|last| family.scale.apply(last)),
+                }
+            }
+            Role::Sum(_) => {
+                let labels = || Arc::clone(&series.labels);
+                let histogram = self.histogram(id, family, series.instance, labels);
+                Target::Sum { histogram, scale: family.scale }
+            }
+            _ => {
+                let is_counter = family.kind == Kind::Counter;
+                let series = self.table.add(SampleSeries {
+                    name: family.sample_name().into(),
+                    labels: Arc::clone(&series.labels),
+                    family: id,
+                    part: Part::Value,
+                    start: series.start,
+                });
+                Target::Single { series, scale: family.scale, is_counter }
+            }
+        }
+    }
+
+    fn histogram(
+        &mut self,
+        id: FamilyId,
+        family: &crate::mapping::Family,
+        instance: Option<InstanceId>,
+        labels: impl FnOnce() -> Arc<[Label]>,
+    ) -> usize {
+        let (table, histograms) = (&mut self.table, &mut self.histograms);
+        *self.by_instance.entry((id, instance)).or_insert_with(|| {
+            histograms.push(Histogram::new(id, family, labels(), table));
+            histograms.len() - 1
+        })
+    }
+}
+
+fn is_of_sum(id: SeriesId, catalog: &Catalog) -> bool {
+    catalog.series(id).is_some_and(|series| matches!(series.role, Role::Sum(_)))
+}
+
+/// The labels of a bucket as those of its histogram.
+fn without_instance(labels: &[Label]) -> Arc<[Label]> {
+    let is_kept = |label: &&Label| !matches!(&*label.name, "instname" | "instid");
+    labels.iter().filter(is_kept).cloned().collect()
+}
+
+/// Labels with one more, sorted by name.
+fn named(labels: &[Label], name: &str, value: &str) -> Arc<[Label]> {
+    let mut all = labels.to_vec();
+    let at = all.partition_point(|label| &*label.name < name);
+    all.insert(at, Label { name: name.into(), value: value.into() });
+    all.into()
+}
+
+/// The text of a bound, in the canonical form of `OpenMetrics`: always with a point or an
+/// exponent, so that it is the same text from whatever side it comes.
+fn bound_text(bound: f64) -> String {
+    let text = float_text(bound);
+    if bound.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }
+}
+
+/// A double in the shortest form that reads back as it, with an exponent if that is below -4
+/// or above 20, as Go writes it.
+pub fn float_text(value: f64) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if value == 0.0 || (-4..21).contains(&exponent) {
+        return value.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Histograms as Prometheus has them: cumulative counts by upper bound.
+//!
+//! An archive has the count of each bucket that was ever hit. Here each bucket has the count of
+//! all values up to its bound, so it has to be there before it was hit, too: when a bucket
+//! appears, it gets the count of the ones below it at the time of the sample before. Otherwise
+//! an increase over that time would see more values in the lower bucket than in the new one.
+
+use std::sync::Arc;
+
+use super::table::{Part, SampleSeries, SampleSeriesId, Table};
+use super::{bound_text, named};
+use crate::mapping::{Family, FamilyId, Label};
+
+/// A bucket below the infinite one.
+#[derive(Debug)]
+struct Bucket {
+    bound: f64,
+    count: f64,
+    /// Of this bucket and those below it, when they were sent last.
+    cumulative: f64,
+    series: SampleSeriesId,
+}
+
+/// The histogram of one instance.
+#[derive(Debug)]
+pub(super) struct Histogram {
+    family: FamilyId,
+    base: Arc<str>,
+    labels: Arc<[Label]>,
+    /// By bound, rising.
+    buckets: Vec<Bucket>,
+    /// The count of the bucket without a bound.
+    unbounded: f64,
+    infinite: SampleSeriesId,
+    count: SampleSeriesId,
+    sum: Option<(SampleSeriesId, f64)>,
+    /// When it was sent last, if it has not ended since.
+    last: Option<i64>,
+    /// Series of the archive that have values now.
+    pub(super) live: usize,
+    /// It began to count from 0 at this time.
+    pub(super) from_zero: Option<i64>,
+    pub(super) start: Option<i64>,
+    pub(super) is_touched: bool,
+}
+
+impl Histogram {
+    pub(super) fn new(
+        id: FamilyId,
+        family: &Family,
+        labels: Arc<[Label]>,
+        table: &mut Table,
+    ) -> Self {
+        let base: Arc<str> = family.name.as_str().into();
+        let mut part = |suffix: &str, part, labels: &Arc<[Label]>| {
+            let name = format!("{base}{suffix}").into();
+            let labels = Arc::clone(labels);
+            table.add(SampleSeries { name, labels, family: id, part, start: None })
+        };
+        let bound = with_bound(&labels, f64::INFINITY);
+        let infinite = part("_bucket", Part::Bucket(f64::INFINITY), &bound);
+        let count = part("_count", Part::Count, &labels);
+        Self {
+            family: id,
+            base,
+            labels,
+            buckets: Vec::new(),
+            unbounded: 0.0,
+            infinite,
+            count,
+            sum: None,
+            last: None,
+            live: 0,
+            from_zero: None,
+            start: None,
+            is_touched: false,
+        }
+    }
+
+    /// Sets the count of a bucket; `bound` is that of its values, scaled.
+    pub(super) fn set_bucket(&mut self, bound: Option<f64>, count: f64, table: &mut Table) {
+        self.is_touched = true;
+        let Some(bound) = bound else {
+            self.unbounded = count;
+            return;
+        };
+        match self.buckets.binary_search_by(|bucket| bucket.bound.total_cmp(&bound)) {
+            Ok(at) => {
+                if let Some(bucket) = self.buckets.get_mut(at) {
+                    bucket.count = count;
+                }
+            }
+            Err(at) => {
+                let below = at.checked_sub(1).and_then(|below| self.buckets.get(below));
+                let cumulative = below.map_or(0.0, |below| below.cumulative);
+                let name = format!("{}_bucket", self.base).into();
+                let labels = with_bound(&self.labels, bound);
+                let (family, part) = (self.family, Part::Bucket(bound));
+                let series =
+                    table.add(SampleSeries { name, labels, family, part, start: self.start });
+                self.buckets.insert(at, Bucket { bound, count, cumulative, series });
+                if let Some(last) = self.last.filter(|_| self.from_zero.is_none()) {
+                    table.earlier(series, last, cumulative);
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_sum(&mut self, sum: f64, table: &mut Table) {
+        self.is_touched = true;
+        let series = if let Some((series, _)) = self.sum {
+            series
+        } else {
+            let name = format!("{}_sum", self.base).into();
+            let labels = Arc::clone(&self.labels);
+            let (family, part) = (self.family, Part::Sum);
+            table.add(SampleSeries { name, labels, family, part, start: self.start })
+        };
+        self.sum = Some((series, sum));
+    }
+
+    /// The bucket has no value any more: what is in it does not count.
+    pub(super) fn empty_bucket(&mut self, bound: Option<f64>) {
+        match bound {
+            None => self.unbounded = 0.0,
+            Some(bound) => {
+                let at = self.buckets.binary_search_by(|bucket| bucket.bound.total_cmp(&bound));
+                if let Some(bucket) = at.ok().and_then(|at| self.buckets.get_mut(at)) {
+                    bucket.count = 0.0;
+                }
+            }
+        }
+    }
+
+    /// Sends all of it, after what it got in this step.
+    pub(super) fn send(&mut self, milliseconds: i64, table: &mut Table) {
+        self.is_touched = false;
+        if let Some(began) = self.from_zero.take() {
+            let began = began.div_euclid(1_000_000);
+            self.all().for_each(|series| table.zero(series, began, milliseconds));
+        }
+        let start = self.start;
+        self.all().for_each(|series| table.set_start(series, start));
+        let mut total = 0.0;
+        for bucket in &mut self.buckets {
+            total += bucket.count;
+            bucket.cumulative = total;
+            table.value(bucket.series, milliseconds, total);
+        }
+        total += self.unbounded;
+        table.value(self.infinite, milliseconds, total);
+        table.value(self.count, milliseconds, total);
+        if let Some((series, sum)) = self.sum {
+            table.value(series, milliseconds, sum);
+        }
+        self.last = Some(milliseconds);
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self, milliseconds: i64, table: &mut Table) {
+        self.all().for_each(|series| table.stale(series, milliseconds));
+        self.last = None;
+        self.unbounded = 0.0;
+        self.buckets.iter_mut().for_each(|bucket| bucket.count = 0.0);
+    }
+
+    fn all(&self) -> impl Iterator<Item = SampleSeriesId> {
+        let buckets = self.buckets.iter().map(|bucket| bucket.series);
+        let others = [Some(self.infinite), Some(self.count), self.sum.map(|(series, _)| series)];
+        buckets.chain(others.into_iter().flatten())
+    }
+}
+
+fn with_bound(labels: &[Label], bound: f64) -> Arc<[Label]> {
+    named(labels, "le", &bound_text(bound))
+}

@@ -1,0 +1,189 @@
+//! Hosts: the archives that a command was given, by the host that they are of.
+//!
+//! The agent and PCP's loggers write into one directory for each host, with the host's name:
+//!
+//! ```text
+//! /var/log/mmv-agent/web1/20261120.12.00.{0,meta,index}   one host
+//! /var/log/mmv-agent/web2/...                             another one
+//! ```
+//!
+//! A path is such a tree, the directory of one host, or one archive. A host whose archives
+//! cannot be read costs only itself: it is reported where it is read, and the others go on.
+
+use std::path::{Path, PathBuf};
+
+use glob::Pattern;
+use hashbrown::HashMap;
+use pcp_archive::follow::start_of;
+use pcp_archive::{ArchiveSet, Error, Result, half_made, host_directories};
+use pcp_types::printable;
+
+/// The archives of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The name of its directory, in one printable line.
+    pub name: String,
+    /// Where its archives are.
+    pub archives: Archives,
+}
+
+/// Which archives of a host are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Archives {
+    /// All of a directory, also those that come later.
+    Directory(PathBuf),
+    /// These, by their base names.
+    Listed(Vec<PathBuf>),
+}
+
+impl Archives {
+    /// The base names of the archives there are now, in the order of their starts; those
+    /// without a readable label come first. Of a directory, those that a writer did not finish
+    /// making are passed by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the directory cannot be listed.
+    pub fn bases(&self) -> Result<Vec<PathBuf>> {
+        let mut starts = Vec::new();
+        match self {
+            Self::Directory(directory) => {
+                for base in listed(directory)? {
+                    if half_made(&base)?.is_none() {
+                        starts.push((start_of(&base).ok(), base));
+                    }
+                }
+            }
+            Self::Listed(bases) => {
+                for base in bases {
+                    starts.push((start_of(base).ok(), base.clone()));
+                }
+            }
+        }
+        starts.sort();
+        Ok(starts.into_iter().map(|(_, base)| base).collect())
+    }
+}
+
+/// The base names in a directory; none in one without archives.
+fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
+    match ArchiveSet::bases(&[directory]) {
+        Err(Error::NotFound { .. }) => Ok(Vec::new()),
+        bases => bases,
+    }
+}
+
+/// The hosts of some paths whose names a pattern matches, each host once, in the order of the
+/// paths and of names below a path.
+///
+/// # Errors
+///
+/// [`Error::NotFound`] for a path without archives, and those of [`ArchiveSet::bases`].
+pub fn hosts(paths: &[PathBuf], pattern: Option<&Pattern>) -> Result<Vec<Host>> {
+    let mut hosts: Vec<Host> = Vec::new();
+    let mut places: HashMap<PathBuf, usize> = HashMap::new();
+    for path in paths {
+        for (directory, archives) in found(path)? {
+            match (places.get(&directory).and_then(|place| hosts.get_mut(*place)), archives) {
+                (Some(Host { archives: Archives::Listed(all), .. }), Archives::Listed(more)) => {
+                    all.extend(more);
+                }
+                (Some(host), whole @ Archives::Directory(_)) => host.archives = whole,
+                (Some(_), Archives::Listed(_)) => {}
+                (None, archives) => {
+                    places.insert(directory.clone(), hosts.len());
+                    hosts.push(Host { name: name_of(&directory), archives });
+                }
+            }
+        }
+    }
+    hosts.retain(|host| pattern.is_none_or(|pattern| pattern.matches(&host.name)));
+    Ok(hosts)
+}
+
+/// The directories that a path stands for, and what is read of each.
+fn found(path: &Path) -> Result<Vec<(PathBuf, Archives)>> {
+    if !path.is_dir() {
+        let bases = ArchiveSet::bases(&[path])?;
+        let directory = bases.first().and_then(|base| base.parent()).unwrap_or(path).to_owned();
+        return Ok(vec![(directory, Archives::Listed(bases))]);
+    }
+    let mut directories = host_directories(path)?;
+    let has_own =
+        listed(path).is_ok_and(|bases| bases.iter().any(|base| base.parent() == Some(path)));
+    if has_own || directories.is_empty() {
+        directories.insert(0, path.to_owned());
+    }
+    let whole = |directory: PathBuf| (directory.clone(), Archives::Directory(directory));
+    Ok(directories.into_iter().map(whole).collect())
+}
+
+/// The name of a directory, whatever way leads to it.
+fn name_of(directory: &Path) -> String {
+    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let name = whole.file_name().unwrap_or(whole.as_os_str());
+    printable::path(Path::new(name)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::test_support;
+
+    #[test]
+    fn a_tree_has_a_host_for_each_directory_with_archives() {
+        let tree = tempfile::tempdir().unwrap();
+        for host in ["web2", "web1", "db1"] {
+            fs::create_dir(tree.path().join(host)).unwrap();
+            test_support::small(&tree.path().join(host).join("20261120"), 1);
+        }
+        fs::create_dir(tree.path().join("empty")).unwrap();
+        let names = |pattern: Option<&str>| -> Vec<String> {
+            let pattern = pattern.map(|pattern| Pattern::new(pattern).unwrap());
+            let hosts = hosts(&[tree.path().to_owned()], pattern.as_ref()).unwrap();
+            hosts.into_iter().map(|host| host.name).collect()
+        };
+        assert_eq!(names(None), ["db1", "web1", "web2"]);
+        assert_eq!(names(Some("web*")), ["web1", "web2"]);
+        let one = hosts(&[tree.path().join("web1")], None).unwrap();
+        let directory = Archives::Directory(tree.path().join("web1"));
+        assert_eq!(one, [Host { name: "web1".to_owned(), archives: directory }]);
+    }
+
+    #[test]
+    fn archives_of_one_directory_are_one_host_in_the_order_of_their_starts() {
+        let tree = tempfile::tempdir().unwrap();
+        let directory = tree.path().join("web1");
+        fs::create_dir(&directory).unwrap();
+        let [late, early] = ["a", "b"].map(|name| directory.join(name));
+        test_support::small(&late, 100);
+        test_support::small(&early, 1);
+        let found = hosts(&[late.with_extension("0"), early.clone()], None).unwrap();
+        let [host] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(host.archives.bases().unwrap(), [early, late.clone()]);
+        let found = hosts(&[late, directory.clone()], None).unwrap();
+        assert_eq!(found[0].archives, Archives::Directory(directory));
+    }
+
+    #[test]
+    fn what_a_writer_did_not_finish_is_passed_by_in_a_directory() {
+        let tree = tempfile::tempdir().unwrap();
+        let whole = tree.path().join("a");
+        test_support::small(&whole, 1);
+        fs::write(tree.path().join("b.meta"), b"").unwrap();
+        fs::write(tree.path().join("b.0"), b"").unwrap();
+        let archives = Archives::Directory(tree.path().to_owned());
+        assert_eq!(archives.bases().unwrap(), [whole]);
+    }
+
+    #[test]
+    fn a_path_without_archives_is_an_error_unless_it_is_a_directory() {
+        let tree = tempfile::tempdir().unwrap();
+        let missing = tree.path().join("none");
+        assert!(matches!(hosts(&[missing], None), Err(Error::NotFound { .. })));
+        let empty = hosts(&[tree.path().to_owned()], None).unwrap();
+        assert!(empty[0].archives.bases().unwrap().is_empty());
+    }
+}

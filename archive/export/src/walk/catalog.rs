@@ -1,0 +1,384 @@
+//! The metrics and series of the archive that is read, at the time of its last record.
+//!
+//! In: metadata, and the value sets of records in order. Out: observations, and which series
+//! began and ended. A series ends where the values of its metric no longer have its instance,
+//! where its labels or the name of its instance change, at a mark, and where the agent's
+//! events say that its program ended.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pcp_archive::programs::{Boundary, ProgramEvent};
+use pcp_archive::{InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp, ValueSetView};
+
+use super::series::{Series, SeriesId, SeriesTable};
+use super::{Change, Counts, Number, Observation};
+use crate::mapping::{Family, HISTOGRAM_LABEL, LeftOut, Mapping, MetricLabels, Role};
+
+/// Metrics and series at the time of a step.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    hostname: String,
+    mapping: Mapping,
+    metrics: Vec<Metric>,
+    by_pmid: HashMap<Pmid, usize>,
+    series: SeriesTable,
+    /// Free with the next step.
+    removed: Vec<SeriesId>,
+    /// When labels change, and how many of these times are over.
+    label_times: Vec<Timestamp>,
+    label_times_over: usize,
+    /// Another number after labels may have changed.
+    version: u64,
+    /// When programs began to count from 0, by metric, in earlier archives.
+    earlier_starts: HashMap<String, i64>,
+}
+
+/// A metric of the archive.
+#[derive(Debug)]
+struct Metric {
+    name: String,
+    desc: MetricDesc,
+    role: Role,
+    is_wanted: bool,
+    /// In the order of the last record that had values.
+    slots: Vec<Slot>,
+    /// As of when the labels and names of `slots` are.
+    version: u64,
+    states: usize,
+    /// When the program began to count from 0.
+    start: Option<i64>,
+    /// The same until the first value after it.
+    from_zero: Option<i64>,
+    /// The record that had its values last.
+    record: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    instance: Option<InstanceId>,
+    series: SeriesId,
+    is_live: bool,
+}
+
+/// Where observations and changes go.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) observations: Vec<Observation>,
+    pub(super) changes: Vec<Change>,
+    pub(super) counts: Counts,
+}
+
+/// The record that is read.
+#[derive(Clone, Copy)]
+pub(super) struct At<'r> {
+    pub(super) metadata: &'r Metadata,
+    pub(super) timestamp: Timestamp,
+    pub(super) nanos: i64,
+    /// Counted from 1.
+    pub(super) record: u64,
+}
+
+impl Catalog {
+    /// The name of the host in the label of the archive.
+    pub fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// The families of the host.
+    pub const fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// A series that has not ended before this step.
+    pub fn series(&self, id: SeriesId) -> Option<&Series> {
+        self.series.get(id)
+    }
+
+    /// The name and descriptor of a metric of the archive.
+    pub fn metric(&self, pmid: Pmid) -> Option<(&str, &MetricDesc)> {
+        let metric = self.metrics.get(*self.by_pmid.get(&pmid)?)?;
+        Some((&metric.name, &metric.desc))
+    }
+
+    /// Begins with the metadata of an archive: there are no series, and numbers of earlier
+    /// ones are void.
+    pub(super) fn begin(
+        &mut self,
+        hostname: &str,
+        metadata: &Metadata,
+        wants: &dyn Fn(&Family) -> bool,
+    ) {
+        hostname.clone_into(&mut self.hostname);
+        let starts = self.metrics.drain(..).filter_map(|metric| Some((metric.name, metric.start?)));
+        self.earlier_starts = starts.collect();
+        self.by_pmid.clear();
+        self.series.clear();
+        self.removed.clear();
+        self.label_times_over = 0;
+        self.set_metadata(metadata, wants);
+    }
+
+    /// Takes what the metadata has become.
+    pub(super) fn set_metadata(&mut self, metadata: &Metadata, wants: &dyn Fn(&Family) -> bool) {
+        self.mapping.set_metadata(metadata);
+        self.version += 1;
+        for metric in metadata.metrics() {
+            let role = self.mapping.role(metric.desc.pmid);
+            let is_wanted = match role {
+                Role::Family(id) | Role::Buckets(id) | Role::Sum(id) => {
+                    self.mapping.family(id).is_some_and(wants)
+                }
+                Role::LeftOut(_) => false,
+            };
+            if let Some(known) = self.by_pmid.get(&metric.desc.pmid) {
+                if let Some(known) = self.metrics.get_mut(*known) {
+                    (known.role, known.is_wanted) = (role, is_wanted);
+                }
+                continue;
+            }
+            self.by_pmid.insert(metric.desc.pmid, self.metrics.len());
+            let name = metric.display_name();
+            let start = self.earlier_starts.get(&name).copied();
+            self.metrics.push(Metric {
+                name,
+                desc: metric.desc,
+                role,
+                is_wanted,
+                slots: Vec::new(),
+                version: self.version,
+                states: 0,
+                start,
+                from_zero: None,
+                record: 0,
+            });
+        }
+        let states = metadata.labels().flat_map(|(_, history)| history.states());
+        self.label_times = states.map(|state| state.timestamp).collect();
+        self.label_times.sort_unstable();
+        self.label_times.dedup();
+    }
+
+    /// Frees what the last step removed, and moves to the time of a record.
+    pub(super) fn move_to(&mut self, timestamp: Timestamp) {
+        for id in self.removed.drain(..) {
+            self.series.remove(id);
+        }
+        let over = self.label_times.partition_point(|time| *time <= timestamp);
+        if over != self.label_times_over {
+            self.label_times_over = over;
+            self.version += 1;
+        }
+    }
+
+    /// Ends all series, as at a mark.
+    pub(super) fn end_all(&mut self, at: i64, output: &mut Output) {
+        for metric in &mut self.metrics {
+            end(&mut metric.slots, at, output);
+        }
+    }
+
+    /// Ends the series of a program, or the run in which they were.
+    pub(super) fn end_run(&mut self, of: &[Pmid], boundary: Boundary, output: &mut Output) {
+        let at = nanos(boundary.at);
+        for pmid in of {
+            let place = self.by_pmid.get(pmid).copied();
+            let Some(metric) = place.and_then(|place| self.metrics.get_mut(place)) else {
+                continue;
+            };
+            end(&mut metric.slots, at, output);
+            metric.start = boundary.from_zero.then_some(at);
+            metric.from_zero = metric.start;
+        }
+    }
+
+    /// The metrics that an event is about.
+    pub(super) fn metrics_of(&self, event: &ProgramEvent<'_>) -> Vec<Pmid> {
+        let of = self.metrics.iter().filter(|metric| event.is_of(&metric.name, metric.desc.pmid));
+        of.map(|metric| metric.desc.pmid).collect()
+    }
+
+    /// Takes the values of a metric.
+    pub(super) fn observe(&mut self, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+        let Some(place) = self.by_pmid.get(&set.pmid()).copied() else {
+            output.counts.unknown += set.len() as u64;
+            return;
+        };
+        let Some(metric) = self.metrics.get_mut(place) else { return };
+        if let Role::LeftOut(reason) = metric.role {
+            output.counts.leave_out(reason, set.len() as u64);
+            return;
+        }
+        // A second set of one metric in a record is no other observation.
+        if !metric.is_wanted || std::mem::replace(&mut metric.record, at.record) == at.record {
+            return;
+        }
+        let history = metric.desc.indom.and_then(|indom| at.metadata.indom_history(indom));
+        let states = history.map_or(0, |history| history.states_until(at.timestamp));
+        if metric.version != self.version || metric.states != states {
+            (metric.version, metric.states) = (self.version, states);
+            self.refresh(place, at, output);
+        }
+        self.take(place, set, at, output);
+    }
+
+    /// Ends the series of a metric whose labels, names or roles are others now.
+    fn refresh(&mut self, place: usize, at: At<'_>, output: &mut Output) {
+        let Some(metric) = self.metrics.get_mut(place) else { return };
+        let source = Source::new(metric, &self.hostname, at);
+        let series = &mut self.series;
+        let removed = &mut self.removed;
+        metric.slots.retain(|slot| {
+            let now = source.series(slot.instance);
+            let is_same = series.get(slot.series).is_some_and(|before| {
+                before.role == now.role
+                    && before.instance_name == now.instance_name
+                    && before.labels == now.labels
+            });
+            if !is_same {
+                output.end(slot, at.nanos);
+                removed.push(slot.series);
+            }
+            is_same
+        });
+    }
+
+    /// Takes values: those of the same instances in the same order as the last time one by
+    /// one, others by their instances.
+    fn take(&mut self, place: usize, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+        let Some(metric) = self.metrics.get_mut(place) else { return };
+        let same = set.len() == metric.slots.len()
+            && set.instances().zip(&metric.slots).all(|(id, slot)| id == slot.instance);
+        if !same {
+            self.rearrange(place, set, at, output);
+        }
+        let Some(metric) = self.metrics.get_mut(place) else { return };
+        let from_zero = metric.from_zero.take();
+        let mut place = 0;
+        for value in set.values(metric.desc.value_type) {
+            let Ok((instance, value)) = value else {
+                output.counts.damaged += 1;
+                place += 1;
+                continue;
+            };
+            // An instance that a record has twice has one slot.
+            let slot = metric.slots.get_mut(place).filter(|slot| slot.instance == instance);
+            let Some(slot) = slot else { continue };
+            place += 1;
+            let Some(number) = Number::of(value) else { continue };
+            if !slot.is_live {
+                slot.is_live = true;
+                if let Some(series) = self.series.get_mut(slot.series) {
+                    series.start = metric.start;
+                }
+                output.changes.push(Change::Began { series: slot.series, from_zero });
+            }
+            output.observations.push(Observation { series: slot.series, value: number });
+        }
+    }
+
+    /// Makes the slots those of a record: each instance keeps its series, new ones get
+    /// one, and those of others end.
+    fn rearrange(&mut self, place: usize, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
+        let Some(metric) = self.metrics.get_mut(place) else { return };
+        let slots = std::mem::take(&mut metric.slots);
+        let mut old: HashMap<Option<InstanceId>, Slot> =
+            slots.iter().map(|slot| (slot.instance, *slot)).collect();
+        let mut seen = HashSet::with_capacity(set.len());
+        let source = Source::new(metric, &self.hostname, at);
+        let mut now = Vec::with_capacity(set.len());
+        for instance in set.instances().filter(|instance| seen.insert(*instance)) {
+            now.push(old.remove(&instance).unwrap_or_else(|| Slot {
+                instance,
+                series: self.series.add(source.series(instance)),
+                is_live: false,
+            }));
+        }
+        // In their order, so that the same archive always has the same changes.
+        for slot in slots.iter().filter(|slot| old.contains_key(&slot.instance)) {
+            output.end(slot, at.nanos);
+            self.removed.push(slot.series);
+        }
+        metric.slots = now;
+    }
+}
+
+/// Ends series that are kept, since they mostly go on.
+fn end(slots: &mut [Slot], at: i64, output: &mut Output) {
+    for slot in slots {
+        output.end(slot, at);
+        slot.is_live = false;
+    }
+}
+
+impl Output {
+    fn end(&mut self, slot: &Slot, at: i64) {
+        if slot.is_live {
+            self.changes.push(Change::Ended { series: slot.series, at });
+        }
+    }
+}
+
+/// What the series of a metric are made of.
+struct Source<'m> {
+    pmid: Pmid,
+    role: Role,
+    start: Option<i64>,
+    labels: MetricLabels<'m>,
+    names: HashMap<InstanceId, &'m str>,
+    at: At<'m>,
+    indom: Option<InDom>,
+}
+
+impl<'m> Source<'m> {
+    fn new(metric: &Metric, hostname: &'m str, at: At<'m>) -> Self {
+        let MetricDesc { pmid, indom, .. } = metric.desc;
+        let labels = MetricLabels::new(at.metadata, &metric.desc, indom, hostname, at.timestamp);
+        let mut names = HashMap::new();
+        if let Some(history) = indom.and_then(|indom| at.metadata.indom_history(indom)) {
+            let mut cursor = history.cursor();
+            cursor.move_to(at.timestamp);
+            for instance in cursor.instances().iter() {
+                if let Some(name) = cursor.name(instance.id) {
+                    names.insert(instance.id, name);
+                }
+            }
+        }
+        let labels = labels.without(HISTOGRAM_LABEL);
+        Self { pmid, role: metric.role, start: metric.start, labels, names, at, indom }
+    }
+
+    fn series(&self, instance: Option<InstanceId>) -> Series {
+        let name = instance.and_then(|id| self.names.get(&id).copied().or_else(|| self.ever(id)));
+        Series {
+            pmid: self.pmid,
+            role: self.role,
+            instance,
+            instance_name: name.map(Arc::from),
+            labels: self.labels.of(instance.map(|id| (id, name))),
+            start: self.start,
+        }
+    }
+
+    /// The name of an instance that is not in the domain at this time.
+    fn ever(&self, id: InstanceId) -> Option<&'m str> {
+        self.at.metadata.indom_history(self.indom?)?.name_at(id, self.at.timestamp)
+    }
+}
+
+/// Nanoseconds since 1970, of times between 1677 and 2262; others are the nearest of these.
+pub(super) fn nanos(timestamp: Timestamp) -> i64 {
+    let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
+    i64::try_from(nanos).unwrap_or_default()
+}
+
+impl Counts {
+    fn leave_out(&mut self, reason: LeftOut, values: u64) {
+        match reason {
+            LeftOut::Strings => self.strings += values,
+            LeftOut::Events => self.events += values,
+            LeftOut::Opaque => self.opaque += values,
+            LeftOut::Unnamed => self.unknown += values,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Numbers of metrics.
+
+use pcp_archive::Value;
+
+/// The value of a metric that is a number, as wide as it gets without a loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// Of 32 or 64 bits with a sign.
+    I64(i64),
+    /// Of 32 or 64 bits.
+    U64(u64),
+    /// Of single or double precision.
+    F64(f64),
+}
+
+/// Up to here each integer is a double.
+const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+
+impl Number {
+    /// The number of a value; `None` for strings, events and bytes.
+    #[inline]
+    pub fn of(value: Value<'_>) -> Option<Self> {
+        Some(match value {
+            Value::I32(value) => Self::I64(value.into()),
+            Value::I64(value) => Self::I64(value),
+            Value::U32(value) => Self::U64(value.into()),
+            Value::U64(value) => Self::U64(value),
+            Value::Float(value) => Self::F64(value.into()),
+            Value::Double(value) => Self::F64(value),
+            _ => return None,
+        })
+    }
+
+    /// The double that is nearest to it.
+    #[inline]
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::I64(value) => value as f64,
+            Self::U64(value) => value as f64,
+            Self::F64(value) => value,
+        }
+    }
+
+    /// Whether it may be another number as a double: an integer beyond 2^53.
+    #[inline]
+    pub fn is_beyond_doubles(self) -> bool {
+        match self {
+            Self::I64(value) => value.unsigned_abs() > EXACT,
+            Self::U64(value) => value > EXACT,
+            Self::F64(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_value() {
+        for (value, number, double) in [
+            (Value::I32(-1), Number::I64(-1), -1.0),
+            (Value::U32(u32::MAX), Number::U64(4_294_967_295), 4_294_967_295.0),
+            (Value::Float(1.5), Number::F64(1.5), 1.5),
+            (Value::Double(-0.1), Number::F64(-0.1), -0.1),
+        ] {
+            assert_eq!(Number::of(value), Some(number));
+            assert_eq!(number.as_f64().to_bits(), f64::to_bits(double));
+        }
+        assert_eq!(Number::of(Value::String(b"1")), None);
+    }
+
+    #[test]
+    fn integers_beyond_2_to_the_53_may_be_rounded() {
+        assert!(!Number::U64(1 << 53).is_beyond_doubles());
+        assert!(Number::U64((1 << 53) + 1).is_beyond_doubles());
+        assert!(Number::I64(-(1 << 53) - 1).is_beyond_doubles());
+        assert!(!Number::F64(1e300).is_beyond_doubles());
+    }
+}

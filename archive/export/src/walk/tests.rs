@@ -1,0 +1,450 @@
+use std::fs;
+
+use pcp_archive::{
+    ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, LabelClass, LabelSet,
+    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Source, ValueSet, ValueType,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::test_support::{Events, at, begin, counter, of_each, single, write};
+
+type Observations = Vec<(Pmid, Option<InstanceId>, Number)>;
+
+/// What a step is, in a form that survives the walk.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    timestamp: i64,
+    kind: StepKind,
+    position: Position,
+    changes: Vec<Change>,
+    observations: Observations,
+}
+
+impl Seen {
+    fn of(step: &Step<'_>) -> Self {
+        let observations = step.observations.iter().map(|one| {
+            let series = step.catalog.series(one.series).unwrap();
+            (series.pmid, series.instance, one.value)
+        });
+        Self {
+            timestamp: step.timestamp,
+            kind: step.kind,
+            position: step.position.clone(),
+            changes: step.changes.to_vec(),
+            observations: observations.collect(),
+        }
+    }
+}
+
+fn all(walk: &mut Walk) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    while let Some(step) = walk.next().unwrap() {
+        seen.push(Seen::of(&step));
+    }
+    seen
+}
+
+fn walk(directory: &Path, start: Start) -> Walk {
+    Walk::new(Archives::Directory(directory.to_owned()), start).unwrap()
+}
+
+fn indom() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
+fn disks() -> MetricDesc {
+    MetricDesc { indom: Some(indom()), ..counter(2) }
+}
+
+fn declare(writer: &mut ArchiveWriter) {
+    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
+    writer.declare_metric(&disks(), &["mmv.shop.disks"]).unwrap();
+    name(writer, &[0, 1, 2, 3]);
+}
+
+fn name(writer: &mut ArchiveWriter, ids: &[i32]) {
+    let instance =
+        |id: &i32| Instance { id: InstanceId::new(*id).unwrap(), name: format!("disk{id}").into() };
+    writer.declare_indom(indom(), &ids.iter().map(instance).collect::<Vec<_>>()).unwrap();
+}
+
+/// A record of a random archive.
+#[derive(Debug, Clone)]
+enum Random {
+    Orders(u64),
+    Disks(Vec<(i32, u64)>),
+    Both(u64, Vec<(i32, u64)>),
+    Failed,
+    Mark,
+    NextVolume,
+    NextArchive,
+}
+
+fn random() -> impl Strategy<Value = Vec<Random>> {
+    let disks = || {
+        proptest::collection::btree_map(0..4, any::<u64>(), 0..4)
+            .prop_map(|disks| disks.into_iter().collect::<Vec<_>>())
+            .prop_shuffle()
+    };
+    let record = prop_oneof![
+        4 => any::<u64>().prop_map(Random::Orders),
+        4 => disks().prop_map(Random::Disks),
+        8 => (any::<u64>(), disks()).prop_map(|(orders, disks)| Random::Both(orders, disks)),
+        1 => Just(Random::Failed),
+        1 => Just(Random::Mark),
+        1 => Just(Random::NextVolume),
+        1 => Just(Random::NextArchive),
+    ];
+    proptest::collection::vec(record, 1..40)
+}
+
+/// Archives of these records, one a second.
+fn written(records: &[Random]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let base = |second: i64| directory.path().join(format!("a{second:03}"));
+    let mut writer = begin(&base(0));
+    declare(&mut writer);
+    write(&mut writer, 0, vec![single(&counter(1), 0)]);
+    let mut after_mark = false;
+    for (second, record) in (1..).zip(records) {
+        let was_mark = std::mem::replace(&mut after_mark, matches!(record, Random::Mark));
+        match record {
+            Random::Orders(orders) => {
+                write(&mut writer, second, vec![single(&counter(1), *orders)]);
+            }
+            Random::Disks(values) => write(&mut writer, second, vec![of_each(&disks(), values)]),
+            Random::Both(orders, values) => {
+                let sets = vec![of_each(&disks(), values), single(&counter(1), *orders)];
+                write(&mut writer, second, sets);
+            }
+            Random::Failed => {
+                let error = ErrorCode::new(-12_357).unwrap();
+                let failed = ValueSet { pmid: counter(1).pmid, values: Err(error) };
+                write(&mut writer, second, vec![failed]);
+            }
+            Random::Mark if was_mark => {}
+            Random::Mark => writer.write_mark(at(second)).unwrap(),
+            Random::NextVolume => writer.switch_volume(),
+            Random::NextArchive => {
+                writer.finish().unwrap();
+                writer = begin(&base(second));
+                declare(&mut writer);
+                write(&mut writer, second, vec![single(&counter(1), 0)]);
+            }
+        }
+    }
+    writer.finish().unwrap();
+    directory
+}
+
+/// What the library reads of the same archives.
+fn expected(directory: &Path) -> Vec<(i64, bool, Observations)> {
+    let set = ArchiveSet::open(&[directory]).unwrap();
+    let mut records = Source::from(&set).records().unwrap();
+    let mut all = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        let owned = record.to_owned(set.metadata()).unwrap();
+        let mut observations = Vec::new();
+        for set in owned.value_sets {
+            for (instance, value) in set.values.into_iter().flatten() {
+                let number = Number::of(value.as_value()).unwrap();
+                observations.push((set.pmid, instance, number));
+            }
+        }
+        all.push((nanos(record.timestamp()), record.is_mark(), observations));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// forall archives: walk = the records of the library
+    #[test]
+    fn a_walk_has_the_values_of_the_records(records in random()) {
+        let directory = written(&records);
+        let seen = all(&mut walk(directory.path(), Start::First));
+        let seen: Vec<_> = seen
+            .into_iter()
+            .map(|seen| (seen.timestamp, seen.kind != StepKind::Record, seen.observations))
+            .collect();
+        prop_assert_eq!(seen, expected(directory.path()));
+    }
+
+    /// forall archives, positions: walk = walk up to the position + walk from it
+    #[test]
+    fn a_walk_goes_on_from_any_position(records in random()) {
+        let directory = written(&records);
+        let whole = all(&mut walk(directory.path(), Start::First));
+        for (at, seen) in whole.iter().enumerate() {
+            let mut resumed = walk(directory.path(), Start::Position(seen.position.clone()));
+            prop_assert!(!resumed.is_position_lost());
+            let mut rest = Vec::new();
+            let mut repeated = 0;
+            while let Some(step) = resumed.next().unwrap() {
+                if step.is_repeated {
+                    repeated += 1;
+                } else {
+                    rest.push(Seen::of(&step));
+                }
+            }
+            prop_assert!(repeated <= at + 1);
+            prop_assert_eq!(&rest, &whole[at + 1..]);
+        }
+    }
+
+    /// forall archives: each series is live exactly from Began to Ended
+    #[test]
+    fn series_begin_once_and_end_once(records in random()) {
+        let directory = written(&records);
+        let mut live = std::collections::HashSet::new();
+        for seen in all(&mut walk(directory.path(), Start::First)) {
+            for change in seen.changes {
+                match change {
+                    Change::Began { series, .. } => prop_assert!(live.insert(series)),
+                    Change::Ended { series, .. } => prop_assert!(live.remove(&series)),
+                }
+            }
+            prop_assert!(seen.kind == StepKind::Record || live.is_empty());
+            prop_assert!(seen.observations.len() <= live.len());
+        }
+    }
+}
+
+/// The changes of each step, as (began or ended, instance).
+fn changes(directory: &Path) -> Vec<Vec<(bool, Option<i32>)>> {
+    let mut walk = walk(directory, Start::First);
+    let mut all = Vec::new();
+    while let Some(step) = walk.next().unwrap() {
+        let instance = |id: &SeriesId| step.catalog.series(*id).unwrap().instance;
+        let of = step.changes.iter().map(|change| match change {
+            Change::Began { series, .. } => (true, instance(series).map(InstanceId::get)),
+            Change::Ended { series, .. } => (false, instance(series).map(InstanceId::get)),
+        });
+        all.push(of.collect());
+    }
+    all
+}
+
+#[test]
+fn an_instance_that_a_record_lacks_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    declare(&mut writer);
+    write(&mut writer, 1, vec![of_each(&disks(), &[(1, 1), (2, 1)])]);
+    write(&mut writer, 2, vec![single(&counter(1), 1)]);
+    write(&mut writer, 3, vec![of_each(&disks(), &[(2, 1)])]);
+    write(&mut writer, 4, vec![of_each(&disks(), &[(3, 1), (2, 1)])]);
+    writer.finish().unwrap();
+    let expected = [
+        vec![(true, Some(1)), (true, Some(2))],
+        vec![(true, None)],
+        vec![(false, Some(1))],
+        vec![(true, Some(3))],
+    ];
+    assert_eq!(changes(directory.path()), expected);
+}
+
+#[test]
+fn a_series_whose_instance_or_labels_change_is_another_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    declare(&mut writer);
+    write(&mut writer, 1, vec![of_each(&disks(), &[(1, 1)]), single(&counter(1), 1)]);
+    let other = Instance { id: InstanceId::new(1).unwrap(), name: "other".into() };
+    writer.declare_indom(indom(), &[other]).unwrap();
+    write(&mut writer, 2, vec![of_each(&disks(), &[(1, 2)]), single(&counter(1), 2)]);
+    let label = [("version", "\"2\"", false)];
+    let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
+    writer.declare_labels(LabelTarget::Item(counter(1).pmid), &[set]).unwrap();
+    write(&mut writer, 3, vec![of_each(&disks(), &[(1, 3)]), single(&counter(1), 3)]);
+    writer.finish().unwrap();
+    let expected = [
+        vec![(true, Some(1)), (true, None)],
+        vec![(false, Some(1)), (true, Some(1))],
+        vec![(false, None), (true, None)],
+    ];
+    assert_eq!(changes(directory.path()), expected);
+    let mut walk = walk(directory.path(), Start::First);
+    let mut names = Vec::new();
+    while let Some(step) = walk.next().unwrap() {
+        let series = step.catalog.series(step.observations[0].series).unwrap();
+        names.push(series.instance_name.as_deref().unwrap_or_default().to_owned());
+    }
+    assert_eq!(names, ["disk1", "other", "other"]);
+}
+
+#[test]
+fn runs_of_a_program_end_and_begin_where_the_agents_events_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    declare(&mut writer);
+    let events = Events::declare(&mut writer);
+    let orders = |value| vec![single(&counter(1), value)];
+    write(&mut writer, 1, orders(7));
+    // The values that are logged with the end still belong to the run.
+    write(&mut writer, 2, vec![events.value("ended", "shop", 2_000_000)]);
+    write(&mut writer, 2, orders(8));
+    write(&mut writer, 4, vec![events.value("appeared", "shop", 3_500_000)]);
+    write(&mut writer, 4, orders(3));
+    write(&mut writer, 5, vec![events.value("restarted", "shop", 5_000_000)]);
+    write(&mut writer, 5, orders(1));
+    writer.finish().unwrap();
+    let seen = all(&mut walk(directory.path(), Start::First));
+    let nanos = |micros: i64| 1_700_000_000_000_000_000 + micros * 1_000;
+    let began = |seen: &Seen| match seen.changes.last() {
+        Some(Change::Began { from_zero, .. }) => Some(*from_zero),
+        _ => None,
+    };
+    let ended = |seen: &Seen| match seen.changes.first() {
+        Some(Change::Ended { at, .. }) => Some(*at),
+        _ => None,
+    };
+    let found: Vec<_> = seen.iter().map(|seen| (ended(seen), began(seen))).collect();
+    assert_eq!(
+        found,
+        [
+            (None, Some(None)),
+            (None, None),
+            (None, None),
+            (Some(nanos(2_000_001)), None),
+            (None, Some(Some(nanos(3_500_000)))),
+            (None, None),
+            (Some(nanos(5_000_000)), Some(Some(nanos(5_000_000)))),
+        ]
+    );
+    let mut walk = walk(directory.path(), Start::First);
+    let mut start = None;
+    while let Some(step) = walk.next().unwrap() {
+        let series = step.observations.first().and_then(|one| step.catalog.series(one.series));
+        start = series.map(|series| series.start);
+    }
+    assert_eq!(start, Some(Some(nanos(5_000_000))));
+}
+
+#[test]
+fn an_archive_that_grows_and_the_next_one_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    declare(&mut writer);
+    write(&mut writer, 1, vec![single(&counter(1), 1)]);
+    let mut walk = walk(directory.path(), Start::First);
+    let mut come = || -> Vec<(i64, StepKind)> {
+        let seconds = |seen: Seen| (seen.timestamp / 1_000_000_000 - 1_700_000_000, seen.kind);
+        all(&mut walk).into_iter().map(seconds).collect()
+    };
+    let record = |second| (second, StepKind::Record);
+    assert_eq!(come(), [record(1)]);
+    assert_eq!(come(), []);
+    write(&mut writer, 2, vec![single(&counter(1), 2)]);
+    writer.switch_volume();
+    write(&mut writer, 3, vec![single(&counter(1), 3)]);
+    assert_eq!(come(), [record(2), record(3)]);
+    write(&mut writer, 4, vec![single(&counter(1), 4)]);
+    writer.finish().unwrap();
+    let mut writer = begin(&directory.path().join("b"));
+    declare(&mut writer);
+    write(&mut writer, 9, vec![single(&counter(1), 1)]);
+    assert_eq!(come(), [record(4), (4, StepKind::EndOfArchive), record(9)]);
+    write(&mut writer, 10, vec![single(&counter(1), 2)]);
+    assert_eq!(come(), [record(10)]);
+}
+
+#[test]
+fn a_walk_begins_at_a_time_or_with_the_newest_archive() {
+    let records =
+        [vec![Random::Orders(1); 3], vec![Random::NextArchive], vec![Random::Orders(2); 3]];
+    let directory = written(&records.concat());
+    let first = |start| all(&mut walk(directory.path(), start))[0].timestamp / 1_000_000_000;
+    assert_eq!(first(Start::First), 1_700_000_000);
+    assert_eq!(first(Start::Time(at(2))), 1_700_000_002);
+    assert_eq!(first(Start::Time(at(6))), 1_700_000_006);
+    assert_eq!(first(Start::NewestArchive), 1_700_000_004);
+}
+
+#[test]
+fn a_position_whose_archive_is_gone_goes_on_with_the_next() {
+    let records =
+        [vec![Random::Orders(1); 3], vec![Random::NextArchive], vec![Random::Orders(2); 3]];
+    let directory = written(&records.concat());
+    let second = all(&mut walk(directory.path(), Start::First))[1].position.clone();
+    for extension in ["0", "meta", "index"] {
+        fs::remove_file(directory.path().join("a000").with_extension(extension)).unwrap();
+    }
+    let mut resumed = walk(directory.path(), Start::Position(second));
+    assert!(resumed.is_position_lost());
+    let step = resumed.next().unwrap().unwrap();
+    assert!(!step.is_repeated);
+    assert_eq!(step.timestamp, 1_700_000_004_000_000_000);
+}
+
+#[test]
+fn damage_costs_what_is_damaged() {
+    let records =
+        [vec![Random::Orders(1); 5], vec![Random::NextArchive], vec![Random::Orders(2); 2]];
+    let directory = written(&records.concat());
+    let third = all(&mut walk(directory.path(), Start::First))[2].position.clone();
+    let volume = directory.path().join("a000.0");
+    let mut bytes = fs::read(&volume).unwrap();
+    bytes[third.offset as usize..][..8].fill(0xff);
+    fs::write(&volume, bytes).unwrap();
+    let mut walk = walk(directory.path(), Start::First);
+    let (mut seen, mut skipped) = (Vec::new(), Vec::new());
+    loop {
+        match walk.next() {
+            Ok(Some(step)) => {
+                seen.push((step.timestamp / 1_000_000_000 - 1_700_000_000, step.kind));
+            }
+            Ok(None) => break,
+            Err(_) => skipped.push(walk.recover()),
+        }
+    }
+    let record = |second| (second, StepKind::Record);
+    assert_eq!(skipped.len(), 1);
+    assert!(skipped[0] > 0);
+    let marks = [(2, StepKind::Mark), (5, StepKind::EndOfArchive)];
+    let expected =
+        [record(0), record(1), record(2), marks[0], record(4), record(5), marks[1], record(6)];
+    assert_eq!(seen[..8], expected);
+}
+
+#[test]
+fn an_archive_without_metadata_costs_itself() {
+    let records =
+        [vec![Random::Orders(1); 3], vec![Random::NextArchive], vec![Random::Orders(2); 3]];
+    let directory = written(&records.concat());
+    let metadata = directory.path().join("a000.meta");
+    let mut bytes = fs::read(&metadata).unwrap();
+    bytes[4..8].fill(0xff);
+    fs::write(&metadata, bytes).unwrap();
+    let mut walk = walk(directory.path(), Start::First);
+    assert!(walk.next().is_err());
+    assert!(walk.next().is_err(), "the same error comes again");
+    assert_eq!(walk.recover(), 0);
+    assert_eq!(all(&mut walk).len(), 4);
+}
+
+#[test]
+fn what_is_no_number_and_what_is_not_wanted_is_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    declare(&mut writer);
+    let text =
+        MetricDesc { value_type: ValueType::String, semantics: Semantics::Discrete, ..counter(3) };
+    writer.declare_metric(&text, &["mmv.shop.name"]).unwrap();
+    let name = Ok(vec![(None, OwnedValue::String(b"x".to_vec()))]);
+    let sets = vec![
+        ValueSet { pmid: text.pmid, values: name },
+        single(&counter(1), 7),
+        of_each(&disks(), &[(1, 1)]),
+    ];
+    write(&mut writer, 1, sets);
+    writer.finish().unwrap();
+    let mut walk =
+        walk(directory.path(), Start::First).only(|family| family.metric.ends_with("orders"));
+    let seen = all(&mut walk);
+    assert_eq!(seen[0].observations, [(counter(1).pmid, None, Number::U64(7))]);
+    assert_eq!(walk.counts(), Counts { strings: 1, ..Counts::default() });
+}
