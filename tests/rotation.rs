@@ -130,7 +130,10 @@ fn other_labels_of_the_host_begin_a_new_archive_and_others_of_a_program_do_not()
     application.label(Label::new("shift", "late")).expect("a label");
     application.announce();
     wait::until_true("the labels of the program", || {
-        agent.log().contains("its metadata changed file=web")
+        let newest = agent.archives().pop().expect("an archive");
+        let mut dump = Command::new(binaries::mmv_archive());
+        let output = dump.args(["dump", "-e"]).arg(newest).output().expect("start mmv-archive");
+        String::from_utf8_lossy(&output.stdout).contains("late")
     });
     assert!(agent.terminate().success(), "{}", agent.log());
     let bases = agent.archives();
