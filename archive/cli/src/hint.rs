@@ -24,6 +24,10 @@ pub(crate) fn hint(error: &Error) -> String {
             Ok(hosts) => format!(": {}", listed(&hosts, None)),
             Err(_) => String::new(),
         },
+        Error::Overlap { .. } | Error::HostDiffers { .. } => {
+            "; they are no timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side"
+                .to_owned()
+        }
         _ => String::new(),
     }
 }

@@ -54,7 +54,10 @@ fn drive(browser: &Path, address: &str, part: &str) {
     python.arg(script).arg(browser.join("root")).arg(address).arg(directory()).arg(part);
     let output = python.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{part}: {}", String::from_utf8_lossy(&said));
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{part}: {said}");
+    // Measurements, with `--nocapture`.
+    println!("{}", said.trim());
 }
 
 /// The address of a snapshot of archives.
@@ -85,6 +88,18 @@ fn pages_of_a_server_do_the_same() {
     let (_directory, base) = programs::shop(true);
     let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
     drive(&browser, server.address(), "live-shop");
+}
+
+/// `MMV_VIEW="PROGRAM ARCHIVE" cargo test -p mmv-archive --test browser large -- --ignored
+/// --nocapture` prints how long the first picture of an archive takes, and a frame of ten charts.
+#[test]
+#[ignore = "measures a program and an archive that the environment names"]
+fn the_first_picture_of_a_large_archive() {
+    let Some(browser) = browser() else { return };
+    let named = std::env::var("MMV_VIEW").unwrap();
+    let (program, archive) = named.split_once(' ').unwrap();
+    let server = Server::of(program, &[archive, "-Z", "UTC"]);
+    drive(&browser, server.address(), "measure");
 }
 
 #[test]

@@ -90,7 +90,8 @@ fn overlapping_archives_are_an_error() {
     let output = run(&directory, &["report", ".", "acme"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
-    let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000";
+    let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000; they \
+                    are no timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side";
     assert!(message.contains(expected), "{message}");
 }
 

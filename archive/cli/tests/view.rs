@@ -366,6 +366,33 @@ fn an_archive_that_grows_is_followed() {
 }
 
 #[test]
+fn archives_that_appear_in_a_directory_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let desc = archives::desc(1, ValueType::U32);
+    let write = |name: &str, from: i64| {
+        let base = directory.path().join(name);
+        let options = WriterOptions::default();
+        let mut writer = ArchiveWriter::create(&base, archives::label(), options).unwrap();
+        writer.declare_metric(&desc, &["a.metric"]).unwrap();
+        for second in from..from + 10 {
+            let set = archives::single(&desc, OwnedValue::U32(second as u32));
+            archives::write(&mut writer, archives::at(second), vec![set]);
+        }
+        writer.finish().unwrap();
+    };
+    write("one", 0);
+    let server = start(directory.path());
+    let header = server.get("header").json();
+    write("two", 20);
+    let end = header["header"]["start"].as_f64().unwrap() + 29.0;
+    let is_later = |now: &Json| (now["end"].as_f64().unwrap() - end).abs() < 1e-3;
+    until(|| Some(server.get("now").json()).filter(is_later));
+    let of = of(&header, "a.metric", 0);
+    let found = series(&server.get(&format!("columns?from=0&to=30&columns=30&raw=0&of={of}")));
+    assert_eq!(found[0].2.iter().filter(|flags| **flags & 1 == 1).count(), 20);
+}
+
+#[test]
 fn samples_are_found_in_both_directions() {
     let (_directory, base) = pictures::archive();
     let server = start(&base);

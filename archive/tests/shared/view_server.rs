@@ -24,7 +24,12 @@ pub(crate) struct Response {
 impl Server {
     /// Starts it with arguments, and waits until it has printed its address.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        Self::of(env!("CARGO_BIN_EXE_mmv-archive"), arguments)
+    }
+
+    /// The same of another build.
+    pub(crate) fn of(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.arg("view").args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut address = String::new();

@@ -157,9 +157,9 @@ class Figure {
 
   // Whether an event is one of what the chart shows.
   concerns(event) {
-    const { chart } = this;
-    const isOfSide = chart.base ? [chart.side, chart.other].includes(event.side) : !chart.histogram || chart.side === event.side;
-    return isOfSide && event.concerns(chart.histogram ? chart.histogram.name : chart.metric.name);
+    const { chart } = this, { side } = event;
+    const isOfSide = chart.base ? side === chart.side || side === chart.other : chart.histogram ? side === chart.side : chart.metric.of[side] !== null;
+    return isOfSide && event.concerns((chart.histogram ?? chart.metric).name);
   }
 
   drawEvents(context, box) {

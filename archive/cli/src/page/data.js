@@ -50,22 +50,19 @@ async function readFile() {
 }
 
 // What a server sends for a window: its series, and marks.
-function readTile(buffer, from, to) {
+function readTile(buffer) {
   const [head, start] = headOf(buffer, 'MMVCOLS1');
-  const step = (to - from) / Math.max(1, head.columns);
   let at = start;
   for (const series of head.series) {
     const take = (n) => new Float64Array(buffer, at + 8 * n * series.count, series.count);
     series.values = { low: take(0), high: take(1), mean: take(2) };
     at += 24 * series.count;
-    series.origin = from;
-    series.step = step;
   }
   for (const series of head.series) {
     series.flags = new Uint8Array(buffer, at, series.count);
     at += series.count;
   }
-  return { series: head.series, marks: head.marks, step };
+  return head;
 }
 
 // The numbers of a series, made when it is first drawn. The mean of the largest doubles is
@@ -138,7 +135,7 @@ function chartsOf(data) {
 
 // The charts with the series of a file; without those that have none.
 function withSeries(data, charts, byMetric) {
-  const tile = () => ({ from: 0, to: data.span, step: data.step, series: [] });
+  const tile = () => ({ from: 0, to: data.span, series: [] });
   for (const chart of charts) {
     chart.tiles = chart.whole = { rate: tile(), plain: tile() };
     chart.instances = new Set();

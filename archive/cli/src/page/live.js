@@ -153,10 +153,10 @@ class Feed {
     }
     const fields = { from, to, columns, raw: raw ? 1 : 0, of: few.flatMap((one) => one.of).join() };
     const take = async (response) => {
-      const tile = readTile(await response.arrayBuffer(), from, to);
+      const tile = readTile(await response.arrayBuffer());
       for (const { chart, of } of few) {
         const series = tile.series.filter((one) => of.includes(one.side + ':' + one.pmid));
-        put(chart, chart.isRate(raw) ? 'rate' : 'plain', { from, to, step: tile.step, asked: (to - from) / columns, series });
+        put(chart, chart.isRate(raw) ? 'rate' : 'plain', { from, to, asked: (to - from) / columns, series });
       }
       if (tile.marks.length) page.note(tile.marks, []);
     };

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 8 | `MMVCOLS1` |
 //! | 4 | length of the header |
-//! | | the header, JSON: the number of columns, series, marks; then blanks up to a multiple of 8 bytes |
+//! | | the header, JSON: series, each with the time of its grid's start and the width of its columns; marks; then blanks up to a multiple of 8 bytes |
 //! | 8 each | of each series: the minimum of each of its columns, then the maxima, then the means; doubles |
 //! | 1 each | of each series: the flags of its columns: 1 it has values, 2 it is joined to the one before, 4 something was observed in it |
 //!
@@ -21,30 +21,41 @@ use super::series::{self, Of, Place, is_drawn};
 /// The envelopes of a request, of one side each.
 #[derive(Default)]
 pub(crate) struct Tile {
-    columns: u32,
-    series: Vec<Place>,
+    series: Vec<OnGrid>,
     /// The side and the time.
     marks: Vec<(usize, f64)>,
     numbers: Vec<u8>,
     flags: Vec<u8>,
 }
 
+/// A series, and where its columns are.
+#[derive(Serialize)]
+struct OnGrid {
+    #[serde(flatten)]
+    place: Place,
+    /// The time of the start of column 0, in seconds from the start of the page.
+    origin: f64,
+    /// The seconds of a column.
+    step: f64,
+}
+
 #[derive(Serialize)]
 struct Head<'t> {
-    columns: u32,
-    series: &'t [Place],
+    series: &'t [OnGrid],
     marks: &'t [(usize, f64)],
 }
 
 impl Tile {
-    /// Adds what a side has.
-    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) {
-        self.columns = envelope.grid.columns();
+    /// Adds what a side has. `origin` is the time of the start of its grid, in seconds from the
+    /// start of the page.
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of, origin: f64) {
+        let (start, end) = envelope.grid.window().into_inner();
+        let step = end.seconds_since(start).max(1e-9) / f64::from(envelope.grid.columns());
         self.marks.extend(of.marks(envelope));
         for series in &envelope.series {
             let Some(place) = of.place(series) else { continue };
             self.add_columns(series, &place);
-            self.series.push(place);
+            self.series.push(OnGrid { place, origin, step });
         }
     }
 
@@ -68,8 +79,8 @@ impl Tile {
     ///
     /// If the header is larger than 4 GB.
     pub(crate) fn encoded(self) -> std::io::Result<Vec<u8>> {
-        let Self { columns, series, marks, numbers, flags } = self;
-        let json = serde_json::to_vec(&Head { columns, series: &series, marks: &marks })?;
+        let Self { series, marks, numbers, flags } = self;
+        let json = serde_json::to_vec(&Head { series: &series, marks: &marks })?;
         let head = numbers::head(*b"MMVCOLS1", &json)
             .ok_or_else(|| std::io::Error::other("too many series for one answer"))?;
         Ok([head, numbers, flags].concat())

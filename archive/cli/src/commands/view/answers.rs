@@ -117,7 +117,8 @@ impl<'r> Request<'r> {
             let grid = Grid::new(own.start..=own.end, columns);
             let options = Options { rates: !raw, gaps: self.archives.gaps };
             let envelope = Envelope::read(&selection, grid, options)?;
-            tile.add(&envelope, &SeriesOf::new((place, side), &selection, &envelope));
+            let origin = self.archives.offset(side.on_page(*envelope.grid.window().start()));
+            tile.add(&envelope, &SeriesOf::new((place, side), &selection, &envelope), origin);
         }
         Ok(Body::Columns(tile.encoded().map_err(Failure::Output)?))
     }
