@@ -287,9 +287,6 @@ pub enum Error {
         name = line(name)
     )]
     EventParameters { name: String },
-    /// A scan was [stopped](crate::scan::Selection::stop_on).
-    #[error("stopped on request")]
-    Stopped,
     /// The archive has no record (`PM_ERR_NODATA`). `path` is the base name of the
     /// archive.
     #[error("{}: no records", shown_path(path))]

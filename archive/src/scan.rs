@@ -93,8 +93,6 @@ mod selection;
 mod selector;
 
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Error, Records, Result, Source, Timestamp};
 use chunk::Extent;
@@ -118,7 +116,6 @@ pub struct Columns<'a> {
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
-    stop: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Debug)]
@@ -179,8 +176,7 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        let (limits, rest) = (ChunkLimits::CHUNK, Rest::Records);
-        Ok(Self { source, records, last, limits, chunk, rest, stop: selection.stop().cloned() })
+        Ok(Self { source, records, last, limits: ChunkLimits::CHUNK, chunk, rest: Rest::Records })
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -189,13 +185,9 @@ impl<'a> Columns<'a> {
     ///
     /// [`Error::Corrupt`] for a damaged record, or for a value that cannot be
     /// of its metric's type, and [`Error::Io`]. All rows before it were
-    /// returned earlier, and the scan has ended. [`Error::Stopped`] if the selection is to
-    /// [stop](Selection::stop_on).
+    /// returned earlier, and the scan has ended.
     pub fn next_chunk(&mut self) -> Result<Option<&Chunk>> {
         self.chunk.clear();
-        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(Error::Stopped);
-        }
         match std::mem::replace(&mut self.rest, Rest::Nothing) {
             Rest::Nothing => return Ok(None),
             Rest::Error(error) => return Err(error),

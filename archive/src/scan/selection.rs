@@ -1,7 +1,6 @@
 //! The metrics and instances to read.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -42,22 +41,14 @@ pub struct Selection<'a> {
     instances: Vec<String>,
     /// The instances of metrics that are selected by labels only.
     labelled: HashMap<Pmid, HashSet<InstanceId>>,
-    /// Set when nobody needs what is read.
-    stop: Option<Arc<AtomicBool>>,
 }
 
 impl<'a> Selection<'a> {
     /// Nothing so far of an archive, or of an [`ArchiveSet`](crate::ArchiveSet),
     /// and all instances of what will be selected.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
-        Self {
-            source: source.into(),
-            metrics: Vec::new(),
-            selected: HashSet::new(),
-            instances: Vec::new(),
-            labelled: HashMap::new(),
-            stop: None,
-        }
+        let (metrics, selected, instances) = (Vec::new(), HashSet::new(), Vec::new());
+        Self { source: source.into(), metrics, selected, instances, labelled: HashMap::new() }
     }
 
     /// Adds a metric by its name, or all metrics below a name, or all whose
@@ -123,16 +114,6 @@ impl<'a> Selection<'a> {
     /// instance with this number, in domains where no instance has that name.
     pub fn select_instance(&mut self, instance: impl Into<String>) {
         self.instances.push(instance.into());
-    }
-
-    /// Ends scans of this selection and of its clones with [`Error::Stopped`](crate::Error::Stopped)
-    /// once the flag is set, at the next chunk.
-    pub fn stop_on(&mut self, flag: Arc<AtomicBool>) {
-        self.stop = Some(flag);
-    }
-
-    pub(crate) const fn stop(&self) -> Option<&Arc<AtomicBool>> {
-        self.stop.as_ref()
     }
 
     /// Keeps only the metrics that are wanted.

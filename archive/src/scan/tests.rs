@@ -260,26 +260,6 @@ fn what_lies_before_damage_is_returned_before_the_error() {
 }
 
 #[test]
-fn a_scan_ends_when_it_is_stopped() {
-    let rows: Vec<_> = (0..40).map(|n| row(&[(2, n)], Some(0.5), None)).collect();
-    let (_directory, archive) = archive(&rows);
-    let mut selection = select(&archive, &["load"]);
-    let stop = Arc::new(AtomicBool::new(false));
-    selection.stop_on(Arc::clone(&stop));
-    let small = ChunkLimits { rows: 8, ..ChunkLimits::CHUNK };
-    let mut columns = Columns::open(&selection.clone(), ..).unwrap().with_limits(small);
-    assert!(columns.next_chunk().unwrap().is_some());
-    stop.store(true, Ordering::Relaxed);
-    assert!(matches!(columns.next_chunk(), Err(Error::Stopped)));
-    let whole = archive.label().start..=archive.end();
-    let read = segments::by_time(&selection, &whole, |columns| {
-        while columns.next_chunk()?.is_some() {}
-        Ok(())
-    });
-    assert!(matches!(read, Err(Error::Stopped)));
-}
-
-#[test]
 fn a_value_that_is_not_stored_as_its_type_costs_its_metric_alone() {
     let (directory, archive, last) = nine_rows();
     // The block of the string claims to hold no string: it has its index in

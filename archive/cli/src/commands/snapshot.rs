@@ -92,7 +92,7 @@ impl Arguments {
         let (mut all_events, mut heats, mut values) = (Vec::new(), Vec::new(), Vec::new());
         let all = sides.iter().zip(&selections).zip(&histograms);
         for (place, ((side, selection), histograms)) in all.enumerate() {
-            all_events.extend(events(place, side, window, None)?);
+            all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
             heats.extend(self.heats((place, side), histograms, window)?);
             values.push(self.values((place, side), selection, (window, columns))?);
         }
@@ -108,8 +108,8 @@ impl Arguments {
         if histograms.is_empty() {
             return Ok(Vec::new());
         }
-        let reading = Reading { gaps: self.gaps.gaps(), parts: 1, is_wanted: &|| true };
-        Ok(maps(place, side, histograms, (window, reading))?)
+        let reading = Reading { gaps: self.gaps.gaps(), parts: 1, go_on: &|| true };
+        Ok(maps(place, side, histograms, (window, reading))?.unwrap_or_default())
     }
 
     /// The values, counters as rates; and the counters as they are.

@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `archives` | the archives as they are now, opened again when they have grown |
+//! | `background` | pyramids of large archives, read after the first picture |
 //! | `question` | what a page asks for, checked |
 //! | `answers` | what it gets; all that reads archives |
 //! | `stream` | a connection whose reader has to go on reading |
@@ -13,6 +14,7 @@
 
 mod answers;
 mod archives;
+mod background;
 mod connections;
 mod question;
 mod server;

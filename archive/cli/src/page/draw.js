@@ -12,7 +12,13 @@ function colorOf(place) {
   return place < 0 ? css('--dim') : colors[place % colors.length];
 }
 const dashOf = (place) => DASHES[place % DASHES.length];
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// The colors of the page's style, looked up once: asking for them makes the browser lay out.
+const known = new Map();
+const css = (name) => {
+  if (!known.has(name)) known.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return known.get(name);
+};
+dark.addEventListener('change', () => known.clear());
 
 // The canvas in the pixels of the screen; drawing is in those of the page.
 function surface(canvas) {

@@ -1,10 +1,10 @@
 //! What a page knows apart from values: archives, metrics, events.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use pcp_archive::envelope::GoOn;
 use pcp_archive::programs::{ProgramEvent, events_name};
 use pcp_archive::scan::{Column, Columns, SelectedMetric, Selection};
 use pcp_archive::{Error, InDom, InstanceId, TextKind, TextTarget, Timestamp};
@@ -149,7 +149,7 @@ impl Names {
     }
 }
 
-/// The events of a side in a window of the page; reading them ends when `stop` is set.
+/// The events of a side in a window of the page; `None` if `go_on` ended it.
 ///
 /// # Errors
 ///
@@ -158,20 +158,20 @@ pub(crate) fn events(
     place: usize,
     side: &Side,
     window: Window,
-    stop: Option<&Arc<AtomicBool>>,
-) -> Result<Vec<Event>, Error> {
+    go_on: GoOn<'_>,
+) -> Result<Option<Vec<Event>>, Error> {
     let own = side.own_window(window);
     // Times of events are cut to microseconds: those of the first record are before it.
     let own = own.start.saturating_sub(Duration::from_micros(1))..=own.end;
     let mut found = Vec::new();
-    let Some(name) = events_name(side.source()) else { return Ok(found) };
+    let Some(name) = events_name(side.source()) else { return Ok(Some(found)) };
     let mut selection = Selection::new(side.source());
     selection.select(&name);
-    if let Some(stop) = stop {
-        selection.stop_on(Arc::clone(stop));
-    }
     let mut columns = Columns::open(&selection, own.clone())?;
     while let Some(chunk) = columns.next_chunk()? {
+        if !go_on() {
+            return Ok(None);
+        }
         for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
             let events = ProgramEvent::all(value);
             let events = events.iter().filter(|event| own.contains(&event.at));
@@ -185,7 +185,7 @@ pub(crate) fn events(
             }));
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// The offset of the clock in seconds and its name: from each time on.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashbrown::HashSet;
+use pcp_archive::envelope::GoOn;
 use pcp_archive::replay::{Gaps, Replay, SuccessiveQuantiles, times};
 use pcp_archive::scan::Selection;
 use pcp_archive::{Error, InstanceId, Pmid, Timestamp};
@@ -86,36 +87,37 @@ pub(crate) struct Reading<'r> {
     pub(crate) gaps: Gaps,
     /// In how many parts the window is read: more need less memory.
     pub(crate) parts: u32,
-    /// Asked before each part whether the map is still wanted.
-    pub(crate) is_wanted: &'r dyn Fn() -> bool,
+    /// Asked before each part.
+    pub(crate) go_on: GoOn<'r>,
 }
 
-/// A map for each instance that counted anything in a window of the page.
+/// A map for each instance that counted anything in a window of the page; `None` if `go_on`
+/// ended it.
 ///
 /// # Errors
 ///
-/// Those of the reader; [`Error::Stopped`] if the maps are no longer wanted.
+/// Those of the reader.
 pub(crate) fn maps(
     place: usize,
     side: &Side,
     histograms: &[Histogram],
     (window, reading): (Window, Reading<'_>),
-) -> Result<Vec<Heat>, Error> {
+) -> Result<Option<Vec<Heat>>, Error> {
     let own = side.own_window(window);
     let load = |from: Timestamp, to: Timestamp| {
-        if !(reading.is_wanted)() {
-            return Err(Error::Stopped);
+        if !(reading.go_on)() {
+            return Ok(None);
         }
         let mut selection = Replay::open(side.source()).gaps(reading.gaps).read_on();
         for histogram in histograms {
             selection.select(&histogram.counts);
         }
         selection.quantiles(&[0.5]);
-        selection.load_spans(&[from..=to])
+        selection.load_spans(&[from..=to]).map(Some)
     };
     let span = own.end.nanos_since(own.start).unsigned_abs();
     let part = duration(span / u128::from(reading.parts.max(1)));
-    let first = load(own.start, own.start.saturating_add(part))?;
+    let Some(first) = load(own.start, own.start.saturating_add(part))? else { return Ok(None) };
     let least = duration(span / MAX_COLUMNS).max(Duration::from_nanos(1));
     let step = first.typical_interval().map_or(least, |logged| logged.max(least));
     let columns: Vec<Timestamp> = times(own.start.saturating_add(step)..=own.end, step).collect();
@@ -123,16 +125,14 @@ pub(crate) fn maps(
     let mut counted = Counted::default();
     for (number, columns) in columns.chunks(in_part).enumerate() {
         let [Some(from), Some(to)] = [columns.first(), columns.last()] else { continue };
-        let replay;
-        let replay = if reading.parts > 1 {
-            replay = load(from.saturating_sub(step), *to)?;
-            &replay
+        if reading.parts > 1 {
+            let Some(part) = load(from.saturating_sub(step), *to)? else { return Ok(None) };
+            counted.add(&part, columns, number * in_part, step);
         } else {
-            &first
-        };
-        counted.add(replay, columns, number * in_part, step);
+            counted.add(&first, columns, 0, step);
+        }
     }
-    Ok(counted.maps(place, side, histograms, (window.start, step)))
+    Ok(Some(counted.maps(place, side, histograms, (window.start, step))))
 }
 
 /// What a bucket counted: the column, the bounds of the bucket, and the count.

@@ -4,11 +4,9 @@
 //! answer any more.
 
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pcp_archive::envelope::{Envelope, Grid, Options};
+use pcp_archive::envelope::{Envelope, GoOn, Grid, Options};
 use pcp_archive::scan::{Columns, SelectedMetric, Selection};
 use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
@@ -42,22 +40,21 @@ pub(super) enum Body {
     Columns(Vec<u8>),
 }
 
-/// Answers a question about the archives.
+/// An answer; `None` if nobody waits for it any more.
+type Answer = Result<Option<Body>, Failure>;
+
+/// Answers a question about the archives; `None` if `go_on` ended it.
 ///
 /// # Errors
 ///
-/// Those of reading; [`Error::Stopped`] after `stop` was set.
-pub(super) fn answer(
-    archives: &Archives,
-    question: &Question,
-    stop: &Arc<AtomicBool>,
-) -> Result<Body, Failure> {
-    let request = Request { archives, opened: &archives.opened(), stop };
+/// Those of reading.
+pub(super) fn answer(archives: &Archives, question: &Question, go_on: GoOn<'_>) -> Answer {
+    let request = Request { archives, opened: &archives.opened(), go_on };
     match question {
         Question::Page | Question::Header => {
             let now = text(&archives.look())?;
             let header = &archives.opened().header;
-            Ok(Body::Json(format!("{{\"now\":{now},\"header\":{header}}}")))
+            Ok(Some(Body::Json(format!("{{\"now\":{now},\"header\":{header}}}"))))
         }
         Question::Now => json(&archives.look()),
         Question::Columns { of, span, columns, raw } => request.columns(of, *span, *columns, *raw),
@@ -71,15 +68,15 @@ fn text(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| Failure::Output(std::io::Error::other(error)))
 }
 
-fn json(value: &impl Serialize) -> Result<Body, Failure> {
-    text(value).map(Body::Json)
+fn json(value: &impl Serialize) -> Answer {
+    Ok(Some(Body::Json(text(value)?)))
 }
 
 /// What an answer is made from.
 struct Request<'r> {
     archives: &'r Archives,
     opened: &'r Opened,
-    stop: &'r Arc<AtomicBool>,
+    go_on: GoOn<'r>,
 }
 
 impl<'r> Request<'r> {
@@ -99,14 +96,13 @@ impl<'r> Request<'r> {
             if of.iter().any(|one| one.side == place) {
                 let mut selection = self.opened.sides.selection(side);
                 selection.retain(is_wanted);
-                selection.stop_on(Arc::clone(self.stop));
                 all.push((place, side, selection));
             }
         }
         all
     }
 
-    fn columns(&self, of: &[Of], span: Span, wanted: u32, raw: bool) -> Result<Body, Failure> {
+    fn columns(&self, of: &[Of], span: Span, wanted: u32, raw: bool) -> Answer {
         let window = self.window(span);
         let selections = self.selections(of);
         let count: usize = selections.iter().map(|(.., one)| series::count(one)).sum();
@@ -115,18 +111,34 @@ impl<'r> Request<'r> {
         for (place, side, selection) in selections {
             let own = side.own_window(window);
             let grid = Grid::new(own.start..=own.end, columns);
-            let options = Options { rates: !raw, gaps: self.archives.gaps };
-            let envelope = Envelope::read(&selection, grid, options)?;
+            let Some(envelope) = self.envelope(place, &selection, grid, raw)? else {
+                return Ok(None);
+            };
             let origin = self.archives.offset(side.on_page(*envelope.grid.window().start()));
             tile.add(&envelope, &SeriesOf::new((place, side), &selection, &envelope), origin);
         }
-        Ok(Body::Columns(tile.encoded().map_err(Failure::Output)?))
+        Ok(Some(Body::Columns(tile.encoded().map_err(Failure::Output)?)))
     }
 
-    fn heat(&self, of: &[Of], span: Span) -> Result<Body, Failure> {
+    /// The values as they were logged are read each time; of rates there may be a pyramid.
+    fn envelope(
+        &self,
+        place: usize,
+        selection: &Selection<'_>,
+        grid: Grid,
+        raw: bool,
+    ) -> Result<Option<Envelope>, Error> {
+        if let Some(envelopes) = self.archives.envelopes.get(place).filter(|_| !raw) {
+            let answer = envelopes.envelope(selection, &grid, self.go_on)?;
+            return Ok(answer.map(|answer| answer.envelope));
+        }
+        let options = Options { rates: !raw, gaps: self.archives.gaps };
+        Envelope::read_while(selection, grid, options, self.go_on)
+    }
+
+    fn heat(&self, of: &[Of], span: Span) -> Answer {
         let window = self.window(span);
-        let is_wanted = || !self.stop.load(Ordering::Relaxed);
-        let reading = Reading { gaps: self.archives.gaps, parts: PARTS, is_wanted: &is_wanted };
+        let reading = Reading { gaps: self.archives.gaps, parts: PARTS, go_on: self.go_on };
         let mut all = Vec::new();
         let sides = self.opened.sides.iter().zip(&self.opened.histograms);
         for (place, (side, histograms)) in sides.enumerate() {
@@ -134,35 +146,45 @@ impl<'r> Request<'r> {
                 of.contains(&Of { side: place, pmid: histogram.pmid.raw() })
             };
             let own: Vec<Histogram> = histograms.iter().filter(is_asked_for).cloned().collect();
-            if !own.is_empty() {
-                all.extend(maps(place, side, &own, (window, reading))?);
+            if own.is_empty() {
+                continue;
             }
+            let Some(found) = maps(place, side, &own, (window, reading))? else { return Ok(None) };
+            all.extend(found);
         }
         json(&all)
     }
 
-    fn events(&self, span: Span) -> Result<Body, Failure> {
+    fn events(&self, span: Span) -> Answer {
         let window = self.window(span);
         let mut all = Vec::new();
         for (place, side) in self.opened.sides.iter().enumerate() {
-            all.extend(events(place, side, window, Some(self.stop))?);
+            let Some(found) = events(place, side, window, self.go_on)? else { return Ok(None) };
+            all.extend(found);
         }
         json(&all)
     }
 
     /// The time of the sample next to one, of any of the metrics.
-    fn sample(&self, of: &[Of], at: f64, forward: bool) -> Result<Body, Failure> {
+    fn sample(&self, of: &[Of], at: f64, forward: bool) -> Answer {
         let at = self.archives.at(at);
         let mut found: Option<Timestamp> = None;
         for (_, side, selection) in self.selections(of) {
             let own = side.own(at);
-            let next = if forward { next(&selection, own)? } else { former(&selection, own)? };
+            let next = if forward {
+                next(&selection, own, self.go_on)?
+            } else {
+                former(&selection, own, self.go_on)?
+            };
             let next = next.map(|next| side.on_page(next));
             found = match (found, next) {
                 (Some(one), Some(other)) if forward => Some(one.min(other)),
                 (Some(one), Some(other)) => Some(one.max(other)),
                 (one, other) => one.or(other),
             };
+        }
+        if !(self.go_on)() {
+            return Ok(None);
         }
         json(&found.map(|found| self.archives.offset(found)))
     }
@@ -178,9 +200,15 @@ fn fitting(wanted: u32, series: usize) -> u32 {
 }
 
 /// The time of the first sample after a time.
-fn next(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>, Error> {
+fn next(
+    selection: &Selection<'_>,
+    at: Timestamp,
+    go_on: GoOn<'_>,
+) -> Result<Option<Timestamp>, Error> {
     let mut columns = Columns::open(selection, (Bound::Excluded(at), Bound::Unbounded))?;
-    while let Some(chunk) = columns.next_chunk()? {
+    while go_on()
+        && let Some(chunk) = columns.next_chunk()?
+    {
         let places = 0..selection.metrics().len();
         let own = places.flat_map(|place| chunk.columns(place));
         let first = own.filter_map(|column| column.get(0)).map(|(row, _)| row).min();
@@ -192,12 +220,17 @@ fn next(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>, E
 }
 
 /// The time of the last sample before a time.
-fn former(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>, Error> {
+fn former(
+    selection: &Selection<'_>,
+    at: Timestamp,
+    go_on: GoOn<'_>,
+) -> Result<Option<Timestamp>, Error> {
     let start = selection.source().start();
     let (mut end, mut length) = (at, LEAST_PAST);
-    while end > start {
+    while end > start && go_on() {
         let from = end.saturating_sub(length).max(start);
-        if let Some(last) = last(selection, (Bound::Included(from), Bound::Excluded(end)))? {
+        let span = (Bound::Included(from), Bound::Excluded(end));
+        if let Some(last) = last(selection, span, go_on)? {
             return Ok(Some(last));
         }
         (end, length) = (from, length.saturating_mul(GROWTH));
@@ -208,10 +241,13 @@ fn former(selection: &Selection<'_>, at: Timestamp) -> Result<Option<Timestamp>,
 fn last(
     selection: &Selection<'_>,
     span: impl RangeBounds<Timestamp>,
+    go_on: GoOn<'_>,
 ) -> Result<Option<Timestamp>, Error> {
     let mut columns = Columns::open(selection, span)?;
     let mut found = None;
-    while let Some(chunk) = columns.next_chunk()? {
+    while go_on()
+        && let Some(chunk) = columns.next_chunk()?
+    {
         let places = 0..selection.metrics().len();
         let own = places.flat_map(|place| chunk.columns(place));
         let last = own.filter_map(|column| column.iter().next_back()).map(|(row, _)| row).max();
@@ -277,16 +313,33 @@ mod tests {
         let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 0.0, to: 9.0 });
         let questions = [
             Question::Columns { of: of.clone(), span, columns: 10, raw: false },
+            Question::Columns { of: of.clone(), span, columns: 10, raw: true },
             Question::Sample { of: of.clone(), at: 0.5, forward: true },
             Question::Sample { of, at: 0.5, forward: false },
         ];
         for question in questions {
-            let stop = Arc::new(AtomicBool::new(false));
-            assert!(answer(&archives, &question, &stop).is_ok(), "{question:?}");
-            stop.store(true, Ordering::Relaxed);
-            let stopped = answer(&archives, &question, &stop);
-            assert!(matches!(stopped, Err(Failure::Archive(Error::Stopped))), "{stopped:?}");
+            let answered = answer(&archives, &question, &|| true).unwrap();
+            assert!(answered.is_some(), "{question:?}");
+            let ended = answer(&archives, &question, &|| false).unwrap();
+            assert!(ended.is_none(), "{question:?}");
         }
+    }
+
+    #[test]
+    fn a_large_archive_is_answered_from_a_pyramid_with_the_same_extremes() {
+        let (_directory, archives) = archives();
+        let archives = archives.small(0);
+        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 0.0, to: 9.0 });
+        let question = Question::Columns { of, span, columns: 8, raw: false };
+        let length = |archives: &Archives| match answer(archives, &question, &|| true) {
+            Ok(Some(Body::Columns(bytes))) => bytes.len(),
+            other => panic!("{other:?}"),
+        };
+        let exact = length(&archives);
+        archives.extend(&|| true).unwrap();
+        assert!(archives.envelopes[0].bytes() > 0);
+        // Its columns are at least as many, and less than twice as many.
+        assert!((exact..4 * exact).contains(&length(&archives)));
     }
 
     #[test]

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use pcp_archive::Timestamp;
+use pcp_archive::envelope::{Envelopes, GoOn, Options};
 use pcp_archive::replay::Gaps;
 use pcp_archive::scan::{SelectedMetric, Selection};
+use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
 use crate::page::header::{Header, seconds};
@@ -27,11 +28,18 @@ const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// How much longer the pause is than opening took.
 const PAUSE_FACTOR: u32 = 10;
 
+/// The bytes of windows that are read each time.
+const SMALL: u64 = 64 << 20;
+
 /// The archives, and what they had when they were opened last.
 #[derive(Debug)]
 pub(super) struct Archives {
     zone: Zone,
     pub(super) gaps: Gaps,
+    /// Of each side, with a pyramid once [`extend`](Self::extend) has read a large one.
+    pub(super) envelopes: Vec<Envelopes>,
+    /// Archives of more bytes have one.
+    small: u64,
     /// The start when the program began: offsets in questions count from here.
     origin: Timestamp,
     state: Mutex<State>,
@@ -111,10 +119,39 @@ impl Archives {
     pub(super) fn new(sides: Sides, zone: Zone, gaps: Gaps) -> Result<Self, Failure> {
         let origin = sides.start();
         let files = files(&sides);
+        let options = Options { rates: true, gaps };
+        let envelopes = sides.iter().map(|_| Envelopes::new(options).small(SMALL)).collect();
         let opened = Arc::new(Opened::new(sides, (origin, &zone), None)?);
         let state = Mutex::new(State { opened, problem: None });
         let looking = Mutex::new(Look { files, next: Instant::now() });
-        Ok(Self { zone, gaps, origin, state, looking })
+        Ok(Self { zone, gaps, envelopes, small: SMALL, origin, state, looking })
+    }
+
+    /// The same, with pyramids of archives of more than so many bytes.
+    #[cfg(test)]
+    pub(super) fn small(self, bytes: u64) -> Self {
+        let envelopes = self.envelopes.into_iter().map(|one| one.small(bytes)).collect();
+        Self { envelopes, small: bytes, ..self }
+    }
+
+    /// Reads what the pyramids of large archives lack, unless `go_on` ends it.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub(super) fn extend(&self, go_on: GoOn<'_>) -> Result<(), Error> {
+        let opened = self.opened();
+        for (side, envelopes) in opened.sides.iter().zip(&self.envelopes) {
+            let source = side.source();
+            if source.bytes_of(&(source.start()..=source.end())) <= self.small {
+                continue;
+            }
+            let mut selection = opened.sides.selection(side);
+            take_histograms(&mut selection)?;
+            selection.retain(SelectedMetric::has_numbers);
+            envelopes.extend(&selection, go_on)?;
+        }
+        Ok(())
     }
 
     /// What was opened last.

@@ -35,6 +35,7 @@ use tokio::{task, time};
 
 use super::answers::{Body, answer};
 use super::archives::Archives;
+use super::background::Background;
 use super::connections::{Connections, Seat};
 use super::question::Question;
 use super::stream::{Clock, Stream};
@@ -66,6 +67,7 @@ struct Shared {
     token: String,
     connections: Arc<Connections>,
     answers: Arc<Semaphore>,
+    background: Background,
 }
 
 impl Server {
@@ -78,6 +80,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let shared = Shared {
+            background: Background::new(Arc::clone(&archives)),
             archives,
             address,
             token: random()?,
@@ -192,12 +195,18 @@ impl Shared {
         };
         let stop = StopOnDrop(Arc::default());
         let (archives, flag) = (Arc::clone(&self.archives), Arc::clone(&stop.0));
+        let shared = Arc::clone(self);
         let answered = task::spawn_blocking(move || {
             let _permit = permit;
-            answer(&archives, &question, &flag)
+            let answered = answer(&archives, &question, &|| !flag.load(Ordering::Relaxed));
+            if matches!(question, Question::Columns { .. }) {
+                shared.background.wake();
+            }
+            answered
         });
         match answered.await {
-            Ok(Ok(body)) => respond(body),
+            Ok(Ok(Some(body))) => respond(body),
+            Ok(Ok(None)) => plain(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for this"),
             Ok(Err(failure)) => plain(status_of(&failure), &failure.to_string()),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"),
         }
