@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
@@ -357,4 +357,69 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     let last = archive_facts::of_mmv_archive(archives.last().expect("archives"));
     let of_flood = last.metrics.values().any(|metric| metric.names.contains("mmv.flood.count"));
     assert!(!of_flood, "{}", agent.log());
+}
+
+/// A file with a counter and an instance domain that has no values.
+fn with_instances(scratch: &Scratch, prefix: &str) -> Vec<u8> {
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::create_dir_all(&elsewhere).expect("make a directory");
+    let registry = Registry::builder("swarm").directory(elsewhere).process(false);
+    let registry = registry.build().expect("a registry");
+    let names = (0..1_000).map(|number| format!("{prefix} {number} {}", "x".repeat(150)));
+    let _ = registry.indom("many").names(names).build().expect("a domain");
+    registry.counter::<u64>("count").build().expect("a counter").add(FALSE);
+    let published = registry.publish().expect("a file");
+    fs::read(published.path()).expect("its bytes")
+}
+
+#[test]
+fn metadata_counts_for_its_user_and_no_more_of_it_is_written_after_the_cut() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    // Each state of the domain is 160 KB of metadata; values would take hours.
+    let limits = "[limits]\ndisk-a-day = \"2MB\"\n";
+    let mut agent = limited(&scratch, limits);
+    wait::until_true("history", || agent.data_bytes() > 600);
+    let metadata = |agent: &Agent| {
+        let bytes = |base: &PathBuf| {
+            fs::metadata(format!("{}.meta", base.display())).map_or(0, |found| found.len())
+        };
+        agent.archives().iter().map(bytes).sum::<u64>()
+    };
+    let log = || agent.log();
+    let mut states = 0;
+    while !log().contains("files of user 4002 have logged ") {
+        assert!(states < 100, "{}", log());
+        put(&scratch, "swarm", ATTACKER, &with_instances(&scratch, &format!("s{states}")));
+        states += 1;
+        sleep(Duration::from_millis(100));
+    }
+    sleep(Duration::from_millis(300));
+    let at_cut = metadata(&agent);
+    assert!((2_000_000..8_000_000).contains(&at_cut), "{at_cut}");
+    for state in 0..5 {
+        put(&scratch, "swarm", ATTACKER, &with_instances(&scratch, &format!("t{state}")));
+        sleep(Duration::from_millis(100));
+    }
+    wait_for_samples(&agent);
+    assert_eq!(metadata(&agent), at_cut);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    // The next run has not forgotten it.
+    let mut next = limited(&scratch, limits);
+    wait::until_true("the cut", || next.log().contains("files of user 4002 have logged "));
+    wait::until_true("another archive", || next.archives().len() > 1);
+    wait_for_samples(&next);
+    for state in 0..5 {
+        put(&scratch, "swarm", ATTACKER, &with_instances(&scratch, &format!("u{state}")));
+        sleep(Duration::from_millis(100));
+    }
+    wait_for_samples(&next);
+    assert!(next.terminate().success(), "{}", next.log());
+    let more = metadata(&next) - at_cut;
+    assert!(more < 500_000, "{more}");
+    let values = series(&next.archives(), "mmv.shop.orders");
+    assert!(values.iter().all(Option::is_some), "nothing is missing of the others");
 }

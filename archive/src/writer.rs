@@ -19,6 +19,7 @@ mod index_policy;
 mod indom_change;
 mod options;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::files::Members;
@@ -89,6 +90,8 @@ pub struct ArchiveWriter {
     dated: Dated,
     /// The template whose metrics were last found declared.
     checked_template: Option<u64>,
+    /// Bytes of metadata by account.
+    charges: BTreeMap<u32, u64>,
 }
 
 impl ArchiveWriter {
@@ -122,7 +125,20 @@ impl ArchiveWriter {
             metadata: Vec::new(),
             dated: Dated::default(),
             checked_template: None,
+            charges: BTreeMap::new(),
         })
+    }
+
+    /// Charges an account, by any number of the caller's, for the metadata that is declared
+    /// from now on; account 0 until then.
+    pub fn charge_to(&mut self, account: u32) {
+        self.declared.charge_to(account);
+    }
+
+    /// The bytes of metadata that were written since the last call, by account, and those
+    /// of index entries that came with them; nothing that was declared again.
+    pub fn take_charges(&mut self) -> BTreeMap<u32, u64> {
+        std::mem::take(&mut self.charges)
     }
 
     /// Makes a metric and its names known. Nothing happens if they are.
@@ -197,7 +213,9 @@ impl ArchiveWriter {
         let timestamp = self.stored(timestamp)?;
         self.check_time(timestamp, false)?;
         self.metadata.truncate(self.dated.len);
-        self.dated.changed |= self.declared.encode(timestamp, &mut self.metadata)?;
+        let encoded = self.declared.encode(timestamp, &mut self.metadata)?;
+        self.dated.changed |= encoded.changed;
+        self.charge(encoded.charges);
         self.dated.len = self.metadata.len();
         self.declared.written(timestamp);
         self.dated.start.get_or_insert(timestamp);
@@ -337,6 +355,11 @@ impl ArchiveWriter {
         self.files.as_ref().map_or(0, FileSet::bytes)
     }
 
+    /// Bytes of the metadata.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.files.as_ref().map_or(0, |files| files.metadata.len())
+    }
+
     /// Bytes of the present data volume.
     pub fn volume_bytes(&self) -> u64 {
         self.files.as_ref().map_or(0, |files| files.data.len())
@@ -373,6 +396,12 @@ impl ArchiveWriter {
         Ok(timestamp::stored(self.options.version, time)?)
     }
 
+    fn charge(&mut self, charges: BTreeMap<u32, u64>) {
+        for (account, bytes) in charges {
+            *self.charges.entry(account).or_default() += bytes;
+        }
+    }
+
     fn check_time(&self, timestamp: Timestamp, later: bool) -> Result<()> {
         match self.last {
             Some(last) if timestamp < last || (later && timestamp == last) => {
@@ -389,7 +418,8 @@ impl ArchiveWriter {
     /// Metadata, record and index entry: all of them or nothing.
     fn write_record(&mut self, timestamp: Timestamp, record: &[u8]) -> Result<()> {
         self.metadata.truncate(self.dated.len);
-        let changed = self.declared.encode(timestamp, &mut self.metadata)? || self.dated.changed;
+        let encoded = self.declared.encode(timestamp, &mut self.metadata)?;
+        let changed = encoded.changed || self.dated.changed;
         if let Some(files) = &mut self.files {
             let limit = self.options.volume_bytes.unwrap_or(u64::MAX);
             let switch = self.switch_due || files.would_exceed(limit, record.len());
@@ -405,6 +435,7 @@ impl ArchiveWriter {
             self.files = Some(files);
         }
         self.declared.written(timestamp);
+        self.charge(encoded.charges);
         (self.dated.len, self.dated.changed) = (0, false);
         self.switch_due = false;
         self.ends_in_mark = false;

@@ -17,6 +17,7 @@ mod labels;
 mod name_owners;
 mod names;
 mod numbers;
+mod payers;
 mod record_shape;
 mod translation;
 
@@ -29,5 +30,7 @@ pub(crate) use items::ItemAllocators;
 pub(crate) use name_owners::NameOwners;
 pub(crate) use names::complete_name;
 pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
+#[cfg(test)]
+pub(crate) use payers::Payers;
 pub(crate) use record_shape::{Place, RecordShape, ValueSetShape};
 pub(crate) use translation::{Translation, indom_serials, items, translate};

@@ -1,12 +1,14 @@
 //! Declared metadata: what the archive has already, and what waits to be
 //! written.
 
+use std::collections::BTreeMap;
+
 use hashbrown::{HashMap, HashSet};
 use pcp_types::{NameConflict, NameSpace};
 
 use super::indom_change::Change;
 use super::{indom_change, undeclared};
-use crate::format::{Kind, desc, indom, labelset, text};
+use crate::format::{Kind, desc, index, indom, labelset, text};
 use crate::{
     ByteText, EncodeError, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, Metric,
     MetricDesc, Pmid, Result, TextKind, TextTarget, Timestamp, Version,
@@ -28,10 +30,29 @@ pub(super) struct DeclaredMetadata {
     indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
     labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
     texts: HashMap<(TextTarget, TextKind), ByteText>,
-    /// What waits, in the order of its declaration.
-    pending: Vec<Pending>,
+    /// What waits, in the order of its declaration, with the account that pays for it.
+    pending: Vec<(Pending, u32)>,
     /// What of it must not wait twice: all but descriptors.
     queued: HashSet<Pending>,
+    /// The account that pays for what is declared.
+    account: u32,
+}
+
+/// What was encoded before a record.
+#[derive(Debug, Default)]
+pub(super) struct Encoded {
+    /// There are new metrics or instances.
+    pub(super) changed: bool,
+    /// The bytes by account, with the index entry that they may come with.
+    pub(super) charges: BTreeMap<u32, u64>,
+}
+
+impl Encoded {
+    fn charge(&mut self, account: u32, bytes: usize, version: Version) {
+        if bytes > 0 {
+            *self.charges.entry(account).or_insert(index::size(version) as u64) += bytes as u64;
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,6 +75,11 @@ pub(crate) enum NameRules {
 impl DeclaredMetadata {
     pub(super) fn new(version: Version) -> Self {
         Self { version, ..Self::default() }
+    }
+
+    /// What is declared from now on is paid by `account`.
+    pub(super) fn charge_to(&mut self, account: u32) {
+        self.account = account;
     }
 
     /// The descriptor of a declared metric.
@@ -94,7 +120,7 @@ impl DeclaredMetadata {
         let new = self.take_names(pmid, names, rules)?;
         if !new.is_empty() {
             self.metrics.insert(pmid, *desc);
-            self.pending.push(Pending::Desc(pmid, new));
+            self.pending.push((Pending::Desc(pmid, new), self.account));
         }
         Ok(())
     }
@@ -184,24 +210,27 @@ impl DeclaredMetadata {
     /// Puts something in the queue, once.
     fn wait(&mut self, item: Pending) {
         if self.queued.insert(item.clone()) {
-            self.pending.push(item);
+            self.pending.push((item, self.account));
         }
     }
 
     /// Appends the records of all that waits, with the time of the data
-    /// record that follows. True if they describe new metrics or instances.
+    /// record that follows.
     pub(super) fn encode(
         &self,
         timestamp: Timestamp,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
-        let mut changed = false;
-        for item in &self.pending {
+    ) -> Result<Encoded, EncodeError> {
+        let mut encoded = Encoded::default();
+        for (item, account) in &self.pending {
+            let before = out.len();
             match item {
                 Pending::Desc(pmid, names) => {
-                    changed |= self.encode_desc(*pmid, names, out)?;
+                    encoded.changed |= self.encode_desc(*pmid, names, out)?;
                 }
-                Pending::Indom(indom) => changed |= self.encode_indom(*indom, timestamp, out)?,
+                Pending::Indom(indom) => {
+                    encoded.changed |= self.encode_indom(*indom, timestamp, out)?;
+                }
                 Pending::Labels(target) => self.encode_labels(*target, timestamp, out)?,
                 Pending::Text(target, kind) => {
                     if let Some(text) = self.texts.get(&(*target, *kind)) {
@@ -209,8 +238,9 @@ impl DeclaredMetadata {
                     }
                 }
             }
+            encoded.charge(*account, out.len() - before, self.version);
         }
-        Ok(changed)
+        Ok(encoded)
     }
 
     fn encode_desc(
@@ -284,7 +314,7 @@ impl DeclaredMetadata {
     /// that changed twice at this time wait for the next.
     pub(super) fn written(&mut self, timestamp: Timestamp) {
         let Self { pending, queued, indoms, labels, .. } = self;
-        pending.retain(|item| match item {
+        pending.retain(|(item, _)| match item {
             Pending::Indom(indom) => {
                 indoms.get_mut(indom).is_some_and(|domain| domain.must_wait(timestamp))
             }
@@ -294,7 +324,7 @@ impl DeclaredMetadata {
             Pending::Desc(..) | Pending::Text(..) => false,
         });
         queued.clear();
-        queued.extend(pending.iter().cloned());
+        queued.extend(pending.iter().map(|(item, _)| item.clone()));
     }
 }
 

@@ -19,7 +19,7 @@ const UNFINISHED: &str = "unfinished";
 pub(super) struct FileSet {
     base: PathBuf,
     label: ArchiveLabel,
-    metadata: AppendFile,
+    pub(super) metadata: AppendFile,
     index: AppendFile,
     pub(super) data: AppendFile,
     pub(super) volume: u32,

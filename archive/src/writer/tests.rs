@@ -423,3 +423,37 @@ fn units_and_the_other_fields_of_a_descriptor_read_back() {
     let metric = archive.metadata().metric_by_name("c").unwrap();
     assert_eq!((metric.desc, metric.names.as_slice()), (desc, &["a.b".into(), "c".into()][..]));
 }
+
+#[test]
+fn metadata_is_charged_to_the_account_it_was_declared_for_and_once() {
+    let (_directory, base, mut writer) = writer(WriterOptions::default());
+    let (first, second) = (indom(), InDom::new(70, 9).unwrap());
+    writer.charge_to(7);
+    writer.declare_indom(first, &instances(&(0..100).collect())).unwrap();
+    writer.charge_to(8);
+    writer.declare_indom(second, &instances(&BTreeSet::from([1]))).unwrap();
+    assert!(writer.take_charges().is_empty(), "nothing is written yet");
+    writer.write_result(&one_value(0, 1)).unwrap();
+    let charges = writer.take_charges();
+    let size = |suffix: &str| fs::metadata(format!("{}.{suffix}", base.display())).unwrap().len();
+    let label = archive_label_bytes(&label());
+    let entry = 32;
+    let written = size("meta") - label + 3 * entry;
+    assert_eq!(charges.values().sum::<u64>(), written, "{charges:?}");
+    assert!(charges[&7] > 100 * 20 && charges[&8] < 150 && charges[&0] > entry, "{charges:?}");
+    // Once more is free; another instance costs a difference.
+    writer.declare_indom(second, &instances(&BTreeSet::from([1]))).unwrap();
+    writer.write_result(&one_value(1, 1)).unwrap();
+    assert!(writer.take_charges().is_empty());
+    writer.declare_indom(first, &instances(&(0..101).collect())).unwrap();
+    writer.write_result(&one_value(2, 1)).unwrap();
+    let charges = writer.take_charges();
+    assert!(charges[&8] < 150 && charges.len() == 1, "{charges:?}");
+}
+
+/// The bytes of a label in a file.
+fn archive_label_bytes(label: &WriterLabel) -> u64 {
+    let mut bytes = Vec::new();
+    archive_label::encode(&label.at(Version::V3, at(0)), Role::Metadata, &mut bytes).unwrap();
+    bytes.len() as u64
+}

@@ -172,7 +172,7 @@ fn vector<T>(items: &Vec<T>) -> usize {
 fn size_of_catalog(catalog: &Catalog) -> usize {
     /// The two counts in front of shared bytes.
     const COUNTS: usize = 2 * size_of::<usize>();
-    let Catalog { id: _, metrics, indoms, labels, texts } = catalog;
+    let Catalog { id: _, metrics, indoms, labels, texts, payers: _ } = catalog;
     let vectors = vector(metrics) + vector(indoms) + vector(labels) + vector(texts);
     let names = metrics.iter().map(|(_, name)| block(COUNTS + name.len()));
     let of_indom = |instances: &Vec<Instance>| {

@@ -350,7 +350,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metadata::{Place, RecordShape, ValueSetShape};
+    use crate::metadata::{Payers, Place, RecordShape, ValueSetShape};
 
     /// Metric 1 with an instance and all metadata, and metric 2 without values.
     fn shape() -> Shape {
@@ -390,6 +390,7 @@ mod tests {
                 text(TextTarget::InDom(indom), TextKind::Full),
                 text(TextTarget::InDom(other), TextKind::Full),
             ],
+            payers: Payers::default(),
         };
         let places = vec![Place { instance: Some(id), source: 0, value: 0 }];
         let value_type = ValueType::Double;

@@ -170,7 +170,9 @@ impl Archiver {
         let records = sample.records.len() as u64;
         let shared = Arc::clone(&self.links.shared);
         let mut failure = None;
-        match self.try_write(sample) {
+        let written = self.try_write(sample);
+        self.charge();
+        match written {
             Ok(()) => {
                 self.count_written(sample.timestamp, records);
                 self.sync_if_due(sample.timestamp);
@@ -285,6 +287,13 @@ impl Archiver {
             (current.volume, current.volume_start) = (volume, now);
             self.links.shared.set_writing(Some((current.base.clone(), volume)));
             let _ = self.links.housekeeper.send(Task::Closed);
+        }
+    }
+
+    /// Reports for which users metadata was written.
+    fn charge(&mut self) {
+        if let Some(current) = &mut self.current {
+            self.links.shared.add_metadata(current.writer.take_charges());
         }
     }
 
@@ -434,6 +443,7 @@ impl Archiver {
     }
 
     fn close_archive(&mut self) {
+        self.charge();
         let Some(mut current) = self.current.take() else { return };
         if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
             error!(archive = %current.base.display(), %error, "cannot be completed");

@@ -22,6 +22,7 @@ use pcp_types::{InDom, InstanceId, NameSpace, Pmid};
 use super::labels::Labels;
 use super::name_owners::{Claimant, NameOwners, OwnerError, subtree};
 use super::names::NameError;
+use super::payers::Payers;
 use super::translation::{LoggedIndom, LoggedLabel, LoggedMetric};
 use super::{DOMAIN, OWN_CLUSTER, Place, RecordShape, Translation, ValueSetShape};
 use crate::host::Host;
@@ -43,9 +44,20 @@ pub(crate) struct Catalog {
     pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
     /// The help texts.
     pub texts: Vec<(TextTarget, TextKind, String)>,
+    /// Who pays for it.
+    pub payers: Payers,
 }
 
 impl Catalog {
+    /// Removes what is not of a metric and whose user does not stay.
+    pub(crate) fn retain_users(&mut self, stays: impl Fn(u32) -> bool) {
+        let Self { indoms, labels, texts, payers, .. } = self;
+        indoms.retain(|(indom, _)| stays(payers.of_indom(*indom)));
+        labels.retain(|(target, _)| stays(payers.of_labels(*target)));
+        texts.retain(|(target, ..)| stays(payers.of_text(*target)));
+        self.shrink();
+    }
+
     /// Removes all other metrics, with their labels and help texts.
     pub(crate) fn retain(&mut self, stays: impl Fn(Pmid) -> bool) {
         self.metrics.retain(|(desc, _)| stays(desc.pmid));
@@ -77,6 +89,8 @@ pub(crate) struct Member<'a> {
     pub file: &'a OsStr,
     /// The user who owns it.
     pub owner: u32,
+    /// The user who pays for it.
+    pub payer: u32,
     /// Its metadata.
     pub translation: &'a Translation,
     /// Its values.
@@ -249,15 +263,20 @@ struct Merger {
     labels: BTreeMap<LabelTarget, Labels>,
     conflicts: Vec<(String, Conflict)>,
     unlisted: usize,
+    payers: Payers,
 }
 
 impl Merger {
     fn add(&mut self, source: usize, member: &Member<'_>, owners: &NameOwners) {
         let cluster = member.translation.cluster;
+        self.payers.add_cluster(cluster, member.payer);
         let mut misnamed = HashSet::new();
         for indom in &member.translation.indoms {
             match self.foreign_owner(indom.indom, cluster) {
-                None => self.add_indom(member.file, indom, &mut misnamed),
+                None => {
+                    self.payers.add_indom(indom.indom, member.payer);
+                    self.add_indom(member.file, indom, &mut misnamed);
+                }
                 Some(owner) => {
                     let indom = indom.indom;
                     self.conflict(member.file, Conflict::Indom { indom, cluster, owner });
@@ -434,8 +453,10 @@ impl Merger {
     }
 
     fn finish(mut self, id: u64, host: &Host) -> Merged {
-        let mut merged =
-            Merged { catalog: Catalog { id, ..Catalog::default() }, ..Merged::default() };
+        let mut merged = Merged {
+            catalog: Catalog { id, payers: self.payers.clone(), ..Catalog::default() },
+            ..Merged::default()
+        };
         for label in host_labels(host) {
             self.add_label(OsStr::new(""), &label);
         }
@@ -559,6 +580,7 @@ mod tests {
             .map(|(translation, file)| Member {
                 file: OsStr::new(file),
                 owner: 1000,
+                payer: 1000,
                 translation,
                 plan: &plan,
             })

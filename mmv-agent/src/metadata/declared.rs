@@ -54,6 +54,8 @@ impl Declared {
     /// | other labels | those that it knows by then are part of the identity of an instance |
     /// | instances, texts | |
     ///
+    /// Each is charged to the user who pays for it.
+    ///
     /// # Errors
     ///
     /// From the writer; those that [`needs_new_archive`] need a new archive.
@@ -65,22 +67,28 @@ impl Declared {
         if self.catalog == Some(catalog.id) {
             return Ok(());
         }
+        let payers = &catalog.payers;
         if let Some(sets) = labels_of_host(catalog) {
+            writer.charge_to(payers.of_labels(LabelTarget::Context));
             writer.declare_labels(LabelTarget::Context, sets)?;
             self.host.get_or_insert_with(|| sets.clone());
         }
         for (desc, name) in &catalog.metrics {
+            writer.charge_to(payers.of_metric(desc.pmid));
             writer.declare_metric(desc, &[name])?;
             self.names.entry(desc.pmid).or_insert_with(|| Arc::clone(name));
         }
         for (target, sets) in &catalog.labels {
             // Those of the host again, which makes no difference.
+            writer.charge_to(payers.of_labels(*target));
             writer.declare_labels(*target, sets)?;
         }
         for (indom, instances) in &catalog.indoms {
+            writer.charge_to(payers.of_indom(*indom));
             writer.declare_indom(*indom, instances)?;
         }
         for (target, kind, text) in &catalog.texts {
+            writer.charge_to(payers.of_text(*target));
             writer.declare_text(*target, *kind, text.as_str())?;
         }
         self.catalog = Some(catalog.id);

@@ -1,11 +1,12 @@
 //! How much the files of each user may have logged in a day.
 //!
-//! In come the records of groups; out goes whose values are not logged any more until the
+//! In come the records of groups and the bytes of metadata; out goes whose values are not logged any more until the
 //! day ends. Retention by size deletes the oldest archives with the values of all users, so
 //! a user who logs as much as the disk holds would leave the others no history. Nobody is
 //! cut while no other user has a file: there is no one to protect.
 //!
-//! Bytes are those of records, about, times the measured ratio of compression.
+//! Bytes of records are estimated, and multiplied by the measured ratio of compression; those
+//! of metadata are as written, with the index entries that came with it.
 
 use std::collections::BTreeMap;
 
@@ -48,6 +49,14 @@ struct Today {
     cut: bool,
     /// What was remembered last.
     saved: f64,
+}
+
+impl Today {
+    /// Adds bytes. Whether a part of the limit is not remembered that is worth it.
+    fn add(&mut self, bytes: f64, limit: u64) -> bool {
+        self.bytes += bytes;
+        self.bytes - self.saved > limit as f64 * FORGOTTEN
+    }
 }
 
 /// The part of a limit that is forgotten at most when the agent ends.
@@ -122,12 +131,17 @@ impl DiskShares {
 
     /// A record of a group is logged, compressed by `ratio` later on.
     pub(crate) fn charge(&mut self, group: GroupId, ratio: f64) {
-        for (user, bytes) in self.records.get(&group).into_iter().flatten() {
-            let limit = limit_of(*user, &self.limits, self.limit) as f64;
-            let today = self.users.entry(*user).or_default();
-            today.bytes += *bytes as f64 * ratio;
-            self.is_news |= today.bytes - today.saved > limit * FORGOTTEN;
+        let Self { users, records, limit, limits, is_news, .. } = self;
+        for (user, bytes) in records.get(&group).into_iter().flatten() {
+            let limit = limit_of(*user, limits, *limit);
+            *is_news |= users.entry(*user).or_default().add(*bytes as f64 * ratio, limit);
         }
+    }
+
+    /// Metadata of this many bytes was written for a user, and stays uncompressed.
+    pub(crate) fn charge_metadata(&mut self, user: u32, bytes: u64) {
+        let limit = self.limit(user);
+        self.is_news |= self.users.entry(user).or_default().add(bytes as f64, limit);
     }
 
     /// The users who are cut from now on; `is_alone` says whether no other user has a file.

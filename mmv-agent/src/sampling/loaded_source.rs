@@ -37,9 +37,9 @@ impl LoadedSource {
         Self { name, source, left_out, number: 0, ticket, active, translation }
     }
 
-    /// The source as the catalog sees it.
-    pub(super) fn member(&self) -> Member<'_> {
+    /// The source as the catalog sees it, paid for by a user.
+    pub(super) fn member(&self, payer: u32) -> Member<'_> {
         let Self { name, source, translation, .. } = self;
-        Member { file: name, owner: source.owner, translation, plan: source.plan() }
+        Member { file: name, owner: source.owner, payer, translation, plan: source.plan() }
     }
 }

@@ -220,6 +220,7 @@ impl Loader {
         let (users, disk) = (self.sources.users(), &self.disk);
         let is_cut = |source: usize| users.get(source).is_some_and(|user| disk.is_cut(*user));
         merged.retain(|source| !is_cut(source));
+        merged.catalog.retain_users(|user| !disk.is_cut(user));
         let (shape, mut catalog) = (merged.shape, merged.catalog);
         let chosen = self.recorded.as_ref();
         let chosen = chosen.map(|patterns| flight_recorder::choose(patterns, &shape, &catalog));
@@ -236,6 +237,9 @@ impl Loader {
     fn charge(&mut self, records: &BTreeMap<GroupId, f64>) {
         for (group, ratio) in records {
             self.disk.charge(*group, *ratio);
+        }
+        for (user, bytes) in self.links.shared.take_metadata() {
+            self.disk.charge_metadata(user, bytes);
         }
         for user in self.disk.cut(|user| self.sources.is_alone(user)) {
             self.reporter.cut(user, self.disk.bytes(user));

@@ -310,7 +310,8 @@ impl Sources {
 
     /// The sources for the catalog, by number.
     pub(crate) fn members(&self) -> Vec<Member<'_>> {
-        self.active.iter().map(LoadedSource::member).collect()
+        let payers = self.users().into_iter();
+        self.active.iter().zip(payers).map(|(active, payer)| active.member(payer)).collect()
     }
 
     /// What the next run needs to know; `now` in seconds since 1970. Files that were

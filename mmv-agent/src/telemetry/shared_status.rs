@@ -2,6 +2,7 @@
 //!
 //! The sampler thread reads it. Each lock is held only while a few words are copied.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ pub(crate) struct SharedStatus {
     writing: Mutex<Option<(PathBuf, u32)>>,
     written: Mutex<(u64, u64, Option<String>)>,
     bytes: AtomicU64,
+    /// Bytes of metadata by user, since they were charged.
+    metadata: Mutex<BTreeMap<u32, u64>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
     /// The agent's own metrics.
@@ -56,6 +59,22 @@ impl SharedStatus {
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.own.bytes.add(bytes);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of metadata that were written for files of users.
+    pub(crate) fn add_metadata(&self, bytes: BTreeMap<u32, u64>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut metadata = lock(&self.metadata);
+        for (user, bytes) in bytes {
+            *metadata.entry(user).or_default() += bytes;
+        }
+    }
+
+    /// Those that were counted since the last call.
+    pub(crate) fn take_metadata(&self) -> BTreeMap<u32, u64> {
+        std::mem::take(&mut *lock(&self.metadata))
     }
 
     /// Bytes written so far.

@@ -1,0 +1,61 @@
+//! Whose files the metadata in a catalog is of: that user pays for its bytes.
+//!
+//! A cluster and an instance domain have one user; what belongs to none, such as the labels
+//! of the host, is root's.
+
+use hashbrown::HashMap;
+use pcp_archive::{LabelTarget, TextTarget};
+use pcp_types::{InDom, Pmid};
+
+use super::holdings::ROOT;
+
+/// The users of clusters and instance domains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Payers {
+    clusters: HashMap<u32, u32>,
+    indoms: HashMap<InDom, u32>,
+}
+
+impl Payers {
+    /// A file of `user` has this cluster.
+    pub(super) fn add_cluster(&mut self, cluster: u32, user: u32) {
+        self.clusters.insert(cluster, user);
+    }
+
+    /// A file of `user` has this instance domain.
+    pub(super) fn add_indom(&mut self, indom: InDom, user: u32) {
+        self.indoms.insert(indom, user);
+    }
+
+    /// Who pays for a metric.
+    pub(crate) fn of_metric(&self, pmid: Pmid) -> u32 {
+        self.of_cluster(pmid.cluster())
+    }
+
+    /// Who pays for an instance domain.
+    pub(crate) fn of_indom(&self, indom: InDom) -> u32 {
+        self.indoms.get(&indom).copied().unwrap_or(ROOT)
+    }
+
+    /// Who pays for labels.
+    pub(crate) fn of_labels(&self, target: LabelTarget) -> u32 {
+        match target {
+            LabelTarget::Context | LabelTarget::Domain(_) => ROOT,
+            LabelTarget::Cluster { cluster, .. } => self.of_cluster(cluster),
+            LabelTarget::Item(pmid) => self.of_metric(pmid),
+            LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => self.of_indom(indom),
+        }
+    }
+
+    /// Who pays for a help text.
+    pub(crate) fn of_text(&self, target: TextTarget) -> u32 {
+        match target {
+            TextTarget::Metric(pmid) => self.of_metric(pmid),
+            TextTarget::InDom(indom) => self.of_indom(indom),
+        }
+    }
+
+    fn of_cluster(&self, cluster: u32) -> u32 {
+        self.clusters.get(&cluster).copied().unwrap_or(ROOT)
+    }
+}
