@@ -17,6 +17,8 @@ use crate::harness::wait;
 const OTHER: u32 = 0;
 /// `SCHED_RR`.
 const ROUND_ROBIN: u32 = 2;
+/// `SCHED_IDLE`.
+const IDLE: u32 = 5;
 
 /// The policy and the real-time priority of each thread, by its name (`proc_pid_stat(5)`).
 fn policies(agent: &Agent) -> BTreeMap<String, (u32, u32)> {
@@ -66,4 +68,31 @@ fn only_the_sampler_is_scheduled_in_real_time_where_that_is_permitted() {
         let found = of_agent(&without, interval);
         assert!(found.values().all(|(policy, _)| *policy == OTHER), "{found:?}");
     }
+}
+
+#[test]
+fn compression_runs_when_nothing_else_wants_to() {
+    let scratch = Scratch::new();
+    let counters: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 7)).to_vec();
+    (0..200).for_each(|file| {
+        scratch.install_bytes(&image(0, 1, &counters), &format!("steady{file}"));
+    });
+    let path = scratch.path().join("agent.toml");
+    // Volumes of eight records.
+    let config = "interval = \"20ms\"\n[rotation]\nvolume-size = \"400kB\"\n\
+                  [compression]\nmethod = \"xz\"\nafter = \"1ms\"\n";
+    fs::write(&path, config).expect("write the configuration");
+    let mut agent = Agent::start_configured(&scratch, &path);
+    let is_idle = || {
+        let found = policies(&agent).remove("compressor");
+        // It begins like any other.
+        assert!(found.is_none_or(|(policy, _)| [OTHER, IDLE].contains(&policy)), "{found:?}");
+        found == Some((IDLE, 0))
+    };
+    wait::until_true("a thread that compresses", is_idle);
+    let found = policies(&agent);
+    let others = found.iter().filter(|(name, _)| *name != "compressor");
+    assert!(others.clone().count() > 4, "{found:?}");
+    assert!(others.clone().all(|(_, (policy, _))| *policy != IDLE), "{found:?}");
+    assert!(agent.terminate().success(), "{}", agent.log());
 }

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id,
 };
+
+/// The lowest nice value.
+const NICE: i32 = 19;
 
 /// For how long a start is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -81,6 +84,16 @@ pub(crate) fn spawn<T: Send + 'static>(
 pub(crate) fn make_realtime() -> Result<(), thread_priority::Error> {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+}
+
+/// Has the calling thread run, and read and write, only when no other thread of the machine
+/// wants to: `SCHED_IDLE`, from which Linux derives the idle class of I/O (decision 028).
+/// Where that is refused it has the lowest nice value at least.
+pub(crate) fn make_idle() {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    // Best effort: without it the thread competes with others.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+    let _ = rustix::process::nice(NICE);
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

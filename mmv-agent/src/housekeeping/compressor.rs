@@ -1,7 +1,8 @@
 //! The compression of a volume, on a thread of its own.
 //!
-//! The thread has the lowest priority, and the housekeeping thread an ordinary one: on a
-//! busy machine compression takes its time, and what retention deletes is deleted in time.
+//! The thread gets what the machine has left, of processors and disks, and the housekeeping
+//! thread has an ordinary priority: on a busy machine compression takes its time, and what
+//! retention deletes is deleted in time.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,9 +16,6 @@ use pcp_archive::compress::{Effort, compress_volume};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::threads;
-
-/// The lowest priority.
-const NICE: i32 = 19;
 
 /// What became of a volume.
 pub(super) struct Done {
@@ -44,8 +42,7 @@ impl Compressor {
         let go_on = Arc::clone(&given_up);
         let (sender, done) = bounded(1);
         threads::spawn("compressor", move || {
-            // Best effort: without it the thread competes with others.
-            let _ = rustix::process::nice(NICE);
+            threads::make_idle();
             let go_on = &mut || !go_on.load(Ordering::Relaxed);
             let result = compress_volume(&volume, method, Effort::Least, go_on);
             // Nobody waits for it if this was given up.
