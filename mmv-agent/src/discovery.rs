@@ -9,9 +9,11 @@
 
 pub(crate) mod descriptor_budget;
 pub(crate) mod directory;
+mod fair_level;
 mod fair_rate;
 mod file_name;
 mod file_table;
+mod listing;
 mod liveness;
 mod log_limiter;
 mod producer;
@@ -20,9 +22,11 @@ mod restarts;
 mod token_bucket;
 mod watcher;
 
+pub(crate) use fair_level::fair_level;
 pub(crate) use fair_rate::{FairRate, NOBODY};
 pub(crate) use file_name::FileName;
 pub(crate) use file_table::{Change, FileId, FileState};
+pub(crate) use listing::Room;
 pub(crate) use liveness::Process;
 pub(crate) use log_limiter::LogLimiter;
 pub(crate) use producer::Producer;

@@ -5,7 +5,6 @@
 //! the directory is also listed every [`SAFETY_SCAN`], and at each look while there is
 //! no watch.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,6 +19,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::FileId;
 use super::file_table::Listed;
+use super::listing::{Collector, Listing, Room};
 
 /// The longest time between two listings.
 pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
@@ -28,14 +28,16 @@ pub(crate) const SAFETY_SCAN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
+    /// How many of its files are listed.
+    pub(super) room: Room,
     watch: Option<Inotify>,
     next_scan: Duration,
 }
 
 impl Directory {
     /// The directory at `path`, which need not exist.
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, watch: None, next_scan: Duration::ZERO }
+    pub(crate) fn new(path: PathBuf, room: Room) -> Self {
+        Self { path, room, watch: None, next_scan: Duration::ZERO }
     }
 
     /// Where it is.
@@ -65,7 +67,7 @@ impl Directory {
             // Before the listing, so that nothing is missed between the two.
             self.watch = watch(&self.path).ok();
         }
-        list(&self.path).map(Some)
+        list(&self.path, self.room).map(Some)
     }
 
     /// Takes all events; true if there was one. A watch whose directory is gone is
@@ -114,22 +116,13 @@ fn watch(path: &Path) -> nix::Result<Inotify> {
     Ok(inotify)
 }
 
-/// The contents of a directory.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listing {
-    /// The regular files, in byte order of their names.
-    pub(crate) files: Vec<Listed>,
-    /// Other entries, and what each is instead of a regular file.
-    pub(crate) others: Vec<(OsString, &'static str)>,
-}
-
 /// All names that do not begin with a dot. Symbolic links are not followed: any
 /// process that may write here could otherwise make the agent read any file that the
 /// agent may read.
-fn list(path: &Path) -> io::Result<Listing> {
-    let mut listing = Listing::default();
+fn list(path: &Path, room: Room) -> io::Result<Listing> {
+    let mut listing = Collector::new(room);
     let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing.finish()),
         entries => entries?,
     };
     for entry in entries {
@@ -143,13 +136,12 @@ fn list(path: &Path) -> io::Result<Listing> {
         if metadata.is_file() {
             let (id, owner) = (FileId::of(&metadata), metadata.uid());
             let bytes = metadata.blocks().saturating_mul(512);
-            listing.files.push(Listed { name, id, owner, bytes });
+            listing.add(Listed { name, id, owner, bytes });
         } else {
-            listing.others.push((name, kind(&metadata)));
+            listing.add_other(name, kind(&metadata));
         }
     }
-    listing.files.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(listing)
+    Ok(listing.finish())
 }
 
 fn kind(metadata: &fs::Metadata) -> &'static str {
@@ -185,6 +177,7 @@ mod tests {
     }
 
     const SECOND: Duration = Duration::from_secs(1);
+    const ROOM: Room = Room::for_limit(100, 0);
 
     #[test]
     fn only_regular_files_without_a_dot_are_listed_in_byte_order() {
@@ -196,8 +189,8 @@ mod tests {
         symlink("/etc/passwd", dir.path().join("link")).unwrap();
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(names(&list(dir.path()).unwrap()), ["B", "a", "b", "\u{e4}"]);
-        let mut others = list(dir.path()).unwrap().others;
+        assert_eq!(names(&list(dir.path(), ROOM).unwrap()), ["B", "a", "b", "\u{e4}"]);
+        let mut others = list(dir.path(), ROOM).unwrap().others;
         others.sort();
         assert_eq!(
             others.iter().map(|(name, _)| name).collect::<Vec<_>>(),
@@ -210,7 +203,7 @@ mod tests {
     #[test]
     fn a_look_lists_only_when_something_changed_or_the_scan_is_due() {
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Directory::new(dir.path().to_owned());
+        let mut directory = Directory::new(dir.path().to_owned(), ROOM);
         assert!(directory.look(Duration::ZERO).unwrap().is_some());
         assert!(directory.look(SECOND).unwrap().is_none());
         fs::write(dir.path().join("a"), "").unwrap();
@@ -228,7 +221,7 @@ mod tests {
     fn a_directory_may_come_go_and_come_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmv");
-        let mut directory = Directory::new(path.clone());
+        let mut directory = Directory::new(path.clone(), ROOM);
         assert_eq!(directory.look(SECOND).unwrap(), Some(Listing::default()));
         for _ in 0..2 {
             fs::create_dir(&path).unwrap();

@@ -6,10 +6,11 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tracing::error;
+use tracing::{error, warn};
 
-use super::directory::{Directory, Listing};
+use super::directory::Directory;
 use super::file_table::FileTable;
+use super::listing::{Listing, Room};
 use super::{Change, FileId};
 
 /// The directory and the table of its files.
@@ -22,6 +23,8 @@ pub(crate) struct Watcher {
     pub table: FileTable,
     /// Entries that are no regular files.
     others: HashSet<OsString>,
+    /// There were more files than are looked at, which was logged.
+    overfull: bool,
 }
 
 /// The result of a look.
@@ -37,13 +40,19 @@ pub(crate) struct Changes {
 
 impl Watcher {
     /// Watches the directory at `path`, which need not exist.
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf, room: Room) -> Self {
         Self {
-            directory: Directory::new(path),
+            directory: Directory::new(path, room),
             unreadable: false,
             table: FileTable::default(),
             others: HashSet::new(),
+            overfull: false,
         }
+    }
+
+    /// Changes how many files are looked at.
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.directory.room = room;
     }
 
     /// The directory.
@@ -65,7 +74,12 @@ impl Watcher {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
         self.unreadable = listing.is_err();
-        let Listing { files, others } = listing.ok()??;
+        let Listing { files, others, left_out } = listing.ok()??;
+        if left_out > 0 && !self.overfull {
+            let directory = self.path().display();
+            warn!(%directory, files = left_out, "too many files: these are passed by");
+        }
+        self.overfull = left_out > 0;
         let known: HashSet<OsString> = others.iter().map(|(name, _)| name.clone()).collect();
         let known = std::mem::replace(&mut self.others, known);
         Some(Changes {

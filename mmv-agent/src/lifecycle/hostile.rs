@@ -247,3 +247,35 @@ fn a_metric_left_out_is_logged_again_when_it_has_not_changed_for_a_time() {
     let log = rig.finish();
     assert_eq!(log.series("mmv.app.count").pop(), Some(Some(OwnedValue::Double(0.0))));
 }
+
+#[test]
+fn instances_that_change_all_the_time_begin_archives_before_they_fill_the_memory() {
+    let workshop = tempfile::tempdir().unwrap();
+    let mut rig = Rig::new();
+    let (good, _good) = counter_file(&rig, "good", "count");
+    good.add(1);
+    rig.tick();
+    for state in 0..12 {
+        let registry = Registry::builder("swarm").directory(workshop.path()).process(false);
+        let registry = registry.build().unwrap();
+        let names = (0..1_000).map(|number| format!("{state} {number} {}", "x".repeat(150)));
+        let _ = registry.indom("many").names(names).build().unwrap();
+        registry.counter::<u64>("count").build().unwrap().add(1);
+        let published = registry.publish().unwrap();
+        let hidden = rig.mmv_dir().join(".next");
+        fs::copy(published.path(), &hidden).unwrap();
+        fs::rename(hidden, rig.mmv_dir().join("swarm")).unwrap();
+        rig.tick();
+    }
+    let archives = rig.archives();
+    assert!((2..=4).contains(&archives.len()), "{archives:?}");
+    for base in &archives {
+        let bytes = fs::metadata(base.with_extension("meta")).unwrap().len();
+        // The limit, and a state more.
+        assert!(bytes < 2_000_000, "{bytes}");
+        let entries = entries_of(base);
+        let samples = entries.iter().filter(|entry| !entry.mark);
+        let mut all = samples.map(|entry| entry.values.get("mmv.good.count"));
+        assert!(all.all(|value| value == Some(&OwnedValue::U64(1))));
+    }
+}

@@ -267,6 +267,8 @@ impl Archiver {
             self.close("a new day");
         } else if self.policy.archive_size.is_some_and(|size| bytes >= size) {
             self.close("it has a quarter of the retained size");
+        } else if current.writer.metadata_bytes() > current.metadata_limit() {
+            self.close("it has much more metadata than at first");
         } else if let Some(time) = self.policy.rotation.volume_time
             && now >= current.volume_start.saturating_add(time)
         {

@@ -41,7 +41,7 @@ use self::owners::{ClusterOwners, ForeignIndom};
 use super::holdings::{Owners, ROOT};
 use super::items::{Item, ItemAllocators, Items, Renumbered};
 use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
-use crate::discovery::FileName;
+use crate::discovery::{FileName, fair_level};
 
 /// What is added to the items of the agent's own file.
 const OWN_ITEMS: u32 = 100;
@@ -183,6 +183,11 @@ const FOR_ROOT: usize = 64;
 /// How many clusters files of one user have: a half of the others, and as many of those
 /// above.
 const SHARE: usize = (MAX_AUTOMATIC as usize - FOR_ROOT) / 2;
+
+/// How many names without a metric are remembered of one user, and of all: files with new
+/// names all the time would fill memory and state file.
+const MOST_GONE: usize = 20_000;
+const MOST_GONE_OF_ALL: usize = 60_000;
 
 #[derive(Debug)]
 struct Holder {
@@ -413,6 +418,33 @@ impl ClusterAllocator {
         if let Some(known) = left.and_then(|key| self.by_file.get_mut(&key)) {
             known.seen = NOW;
         }
+        self.limit_gone();
+    }
+
+    /// Forgets names without a metric that are too many, of users who have most of them:
+    /// first those of clusters that have had no file for the longest.
+    fn limit_gone(&mut self) {
+        let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        for (cluster, items) in &self.items {
+            *counts.entry(self.owners.owner(*cluster)).or_default() += items.gone();
+        }
+        let level = fair_level(counts.values().copied(), MOST_GONE_OF_ALL).min(MOST_GONE);
+        counts.retain(|_, count| *count > level);
+        if counts.is_empty() {
+            return;
+        }
+        let others = self.items.keys().filter(|cluster| !self.idle.contains(cluster));
+        let clusters: Vec<u32> = self.idle.iter().chain(others).copied().collect();
+        for cluster in clusters {
+            let Some(count) = counts.get_mut(&self.owners.owner(cluster)) else { continue };
+            let Some(items) = self.items.get_mut(&cluster) else { continue };
+            let number = items.gone().min(count.saturating_sub(level));
+            if number > 0 {
+                Arc::make_mut(items).forget_gone(number);
+                *count -= number;
+            }
+        }
+        self.items.retain(|_, items| !items.is_empty());
     }
 
     /// A cluster for a file that has none.

@@ -23,6 +23,10 @@ const BURST: f64 = 10.0;
 /// And how many a second after that: one in five minutes.
 const PER_SECOND: f64 = 1.0 / 300.0;
 
+/// How many metrics are remembered that no file has any more. Beyond it those of the archive
+/// that are gone may change their meaning once more: that begins an archive, uncharged.
+const MOST_GONE: usize = 50_000;
+
 /// The metadata of the archive that is being written, as far as the sampler knows.
 #[derive(Debug)]
 pub(crate) struct DescriptorChanges {
@@ -53,6 +57,10 @@ impl DescriptorChanges {
         owner: impl Fn(usize) -> u32,
         now: Duration,
     ) -> Vec<String> {
+        let present = merged.catalog.metrics.len();
+        if self.metrics.len() > present.saturating_mul(2).saturating_add(MOST_GONE) {
+            self.forget();
+        }
         if self.metrics.is_empty() {
             self.learn(merged);
             return Vec::new();
@@ -160,6 +168,22 @@ mod tests {
         assert_eq!(merged.shape.len(), merged.catalog.metrics.len());
         assert_eq!(merged.shape.len() + out.len(), metrics.len());
         out
+    }
+
+    #[test]
+    fn metrics_that_are_gone_are_remembered_up_to_a_number() {
+        let mut changes = DescriptorChanges::default();
+        for cluster in 1..100 {
+            let names: Vec<String> = (0..1_000).map(|item| format!("c{cluster}.{item}")).collect();
+            let metrics: Vec<_> = (0..).zip(names.iter().map(String::as_str)).collect();
+            let mut merged = merged(&metrics);
+            for (desc, _) in &mut merged.catalog.metrics {
+                desc.pmid = Pmid::new(70, cluster, desc.pmid.item()).unwrap();
+            }
+            let out = changes.filter(&mut merged, |source| source as u32, SECOND);
+            assert_eq!((out.len(), merged.catalog.metrics.len()), (0, 1_000));
+            assert!(changes.metrics.len() <= MOST_GONE + 3_000, "{}", changes.metrics.len());
+        }
     }
 
     #[test]

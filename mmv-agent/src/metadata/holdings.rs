@@ -16,6 +16,8 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::discovery::fair_level;
+
 /// The user whose claims come first.
 pub(crate) const ROOT: u32 = 0;
 
@@ -23,6 +25,9 @@ pub(crate) const ROOT: u32 = 0;
 /// been absent for the longest are given up. Otherwise files with new names all the time
 /// would fill memory and state file.
 const MOST_ABSENT: usize = 1_000;
+
+/// The same of all users together.
+const MOST_ABSENT_OF_ALL: usize = 20_000;
 
 /// How long users keep what none of their files has, unless configured.
 pub(crate) const KEEP: Duration = Duration::from_secs(14 * 86_400);
@@ -238,12 +243,13 @@ impl<K: Ord + Hash + Clone> Holdings<K> {
         for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {
             *absent.entry(holding.owner).or_default() += 1;
         }
-        for (owner, _) in absent.into_iter().filter(|(_, count)| *count > MOST_ABSENT) {
+        let level = fair_level(absent.values().copied(), MOST_ABSENT_OF_ALL).min(MOST_ABSENT);
+        for (owner, _) in absent.into_iter().filter(|(_, count)| *count > level) {
             let all = self.by_key.iter().filter(|(_, holding)| holding.owner == owner);
             let absent = all.filter_map(|(key, one)| Some((one.absent_for(now)?, key.clone())));
             let mut absent: Vec<(Duration, K)> = absent.collect();
             absent.sort_unstable();
-            for (_, key) in absent.drain(MOST_ABSENT..) {
+            for (_, key) in absent.drain(level..) {
                 self.by_key.remove(&key);
             }
         }
@@ -335,6 +341,20 @@ mod tests {
         names.set_now(DAY);
         let absent = |names: &Holdings<String>, key: &str| names.remember()[key].absent;
         assert_eq!((absent(&names, "a"), absent(&names, "b")), (86_400, 0));
+    }
+
+    #[test]
+    fn many_users_who_are_gone_keep_equal_parts_of_a_limit() {
+        let mut names = holdings();
+        names.claim("victim", 1).unwrap();
+        for user in 2..102 {
+            (0..500).for_each(|n| names.claim(format!("u{user}.{n}").as_str(), user).unwrap());
+        }
+        names.begin_sweep();
+        names.end_sweep();
+        assert_eq!(names.owner("victim"), Some(1));
+        assert_eq!((names.count(2), names.count(101)), (199, 199));
+        assert_eq!(names.remember().len(), 100 * 199 + 1);
     }
 
     #[test]

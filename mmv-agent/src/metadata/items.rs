@@ -170,6 +170,23 @@ impl ItemAllocator {
         });
     }
 
+    /// How many names are gone.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone.len()
+    }
+
+    /// Forgets this number of names that are gone, those that have been gone for the longest.
+    pub(crate) fn forget_gone(&mut self, number: usize) {
+        let mut gone: Vec<_> = self.gone.iter().map(|(name, seen)| (*seen, name.clone())).collect();
+        gone.sort_unstable();
+        for (_, name) in gone.into_iter().take(number) {
+            self.gone.remove(&name);
+            self.numbers.remove(&name);
+        }
+        self.gone.shrink_to_fit();
+        self.numbers.shrink_to_fit();
+    }
+
     /// Whether no name is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.numbers.is_empty()

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mmv_format::view::Contents;
+use nix::unistd::geteuid;
 
 use super::active_source::{ActiveSource, Finding, Ticket};
 use super::admission::{Admission, amounts, has_memory_for, is_used_up};
@@ -22,7 +23,9 @@ use super::loaded_source::LoadedSource;
 use super::reporter::Reporter;
 use super::shares::{Resource, Usage};
 use crate::config::{Limits, ReloadableSettings};
-use crate::discovery::{Change, DeadFile, FileState, NOBODY, Process, Removal, Restarts, Watcher};
+use crate::discovery::{
+    Change, DeadFile, FileState, NOBODY, Process, Removal, Restarts, Room, Watcher,
+};
 use crate::housekeeping::{Harvested, Memory};
 use crate::metadata::{Collision, Member};
 use crate::source::{Fault, RejectReason, Source};
@@ -40,6 +43,11 @@ const UNWATCHED: Duration = Duration::from_millis(100);
 
 /// How many tries a file may look half-written before that is reported.
 const PATIENCE: u32 = 9;
+
+/// How many files of the directory are looked at.
+fn room(limits: &Limits) -> Room {
+    Room::for_limit(limits.files, geteuid().as_raw())
+}
 
 /// The sources, in byte order of their names.
 #[derive(Debug)]
@@ -73,7 +81,7 @@ impl Sources {
         memory: Memory,
     ) -> Self {
         Self {
-            watcher: Watcher::new(path.clone()),
+            watcher: Watcher::new(path.clone(), room(&limits)),
             admission: Admission::new(path, own, limits, memory),
             active: Vec::new(),
             restarts: Restarts::default(),
@@ -87,6 +95,7 @@ impl Sources {
 
     /// Applies other settings; the limits, to files that are opened from now on.
     pub(crate) fn change(&mut self, settings: &ReloadableSettings) {
+        self.watcher.set_room(room(&settings.limits));
         self.admission.change(settings);
         self.restarts.enabled = settings.mark_on_restart;
         self.removal.set_after(settings.remove_dead_after);

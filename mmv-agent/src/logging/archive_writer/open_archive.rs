@@ -16,6 +16,10 @@ use crate::telemetry::Events;
 /// How long after the last record a mark is, as in PCP.
 const MARK_AFTER_NANOS: i128 = 1_000_000;
 
+/// How much metadata an archive gets at least after its first record, in bytes: all that was
+/// ever declared stays in memory as long as the archive is written.
+const MORE_METADATA: u64 = if cfg!(test) { 1 << 20 } else { 32 << 20 };
+
 /// An archive and what it has so far.
 #[derive(Debug)]
 pub(super) struct OpenArchive {
@@ -37,6 +41,8 @@ pub(super) struct OpenArchive {
     has_last_known: bool,
     /// Events in the last array of them.
     last_events: usize,
+    /// Bytes of metadata with the first sample.
+    first_metadata: Option<u64>,
     /// Bytes that were counted as written.
     pub counted_bytes: u64,
     /// When the files were last compared with what their names lead to.
@@ -60,6 +66,7 @@ impl OpenArchive {
             ends_in_mark: false,
             has_last_known: false,
             last_events: 0,
+            first_metadata: None,
             counted_bytes: 0,
             checked: Instant::now(),
             records: BTreeMap::new(),
@@ -69,6 +76,14 @@ impl OpenArchive {
     /// Counts records of samples that were written to the present volume.
     pub(super) fn count(&mut self, now: Timestamp, records: u64) {
         self.records.entry(self.writer.volume()).or_insert((now, 0)).1 += records;
+        self.first_metadata.get_or_insert(self.writer.metadata_bytes());
+    }
+
+    /// How many bytes of metadata it may have: another archive would have the present ones
+    /// only.
+    pub(super) fn metadata_limit(&self) -> u64 {
+        let first = self.first_metadata.unwrap_or_default();
+        first.saturating_mul(2).saturating_add(MORE_METADATA)
     }
 
     /// How many records are lost with a file, and the time of the first: those of a volume,

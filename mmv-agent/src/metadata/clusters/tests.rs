@@ -376,3 +376,48 @@ fn what_no_archive_has_is_forgotten_and_its_cluster_is_free_again() {
     assert_eq!(names, ["b", "c"]);
     assert_eq!(place(&mut allocator, &claim("d", 0, &[])), 1);
 }
+
+/// The items of a file with a thousand names that no other one has.
+fn thousand(prefix: &str) -> Arc<BTreeMap<u32, Item>> {
+    let names: Vec<String> = (0..1_000).map(|item| format!("mmv.{prefix}.{item}")).collect();
+    let items: Vec<(u32, &str)> = (0..).zip(names.iter().map(String::as_str)).collect();
+    claim("", 0, &items).items
+}
+
+#[test]
+fn a_user_with_new_metrics_all_the_time_fills_no_memory_and_costs_no_other_a_name() {
+    let mut allocator = ClusterAllocator::default();
+    let moved = [(2, "mmv.shop.orders"), (1, "mmv.shop.new")];
+    let shop = Claim { owner: 7, ..claim("shop", 300, &[(1, "mmv.shop.orders")]) };
+    allocator.place(&shop).unwrap();
+    allocator.release(OsStr::new("shop"));
+    for round in 0..200_u32 {
+        let cluster = 400 + round % 150;
+        let items = thousand(&format!("r{round}"));
+        let file = Claim { items, ..claim("flood", cluster, &[]) };
+        let _ = allocator.place(&file);
+        allocator.release(OsStr::new("flood"));
+    }
+    let gone: usize = allocator.remember(0).items.values().map(|items| items.gone()).sum();
+    assert!((MOST_GONE - 1_000..=MOST_GONE + 1).contains(&gone), "{gone}");
+    // The last names are known, and the other user's.
+    let items = thousand("r199");
+    let last = allocator.place(&Claim { items, ..claim("flood", 449, &[]) }).unwrap();
+    assert_eq!(last.renumbered, Renumbered::new());
+    let shop = Claim { owner: 7, ..claim("shop", 300, &moved) };
+    let placed = allocator.place(&shop).unwrap();
+    assert_eq!(placed.renumbered, Renumbered::from([(1, 2), (2, 1)]));
+}
+
+#[test]
+fn users_with_new_metrics_all_the_time_have_a_limit_together() {
+    let mut allocator = ClusterAllocator::default();
+    for user in 0..100_u32 {
+        let items = thousand(&format!("u{user}"));
+        let file = Claim { items, owner: 100 + user, ..claim("flood", 400 + user, &[]) };
+        allocator.place(&file).unwrap();
+        allocator.release(OsStr::new("flood"));
+    }
+    let gone: usize = allocator.remember(0).items.values().map(|items| items.gone()).sum();
+    assert!((MOST_GONE_OF_ALL / 2..=MOST_GONE_OF_ALL).contains(&gone), "{gone}");
+}
