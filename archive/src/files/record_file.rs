@@ -23,6 +23,10 @@ const LITTLE: usize = 32 * 1024;
 /// How much is read at once of a file that is read as a whole.
 const STEP: usize = 8 << 20;
 
+/// The longest record of a compressed file, in bytes: ten million values. A few kilobytes can
+/// decompress to one of gigabytes.
+const MOST_COMPRESSED: u64 = 256 << 20;
+
 /// A file of an archive, open for reading. The length of a plain file is taken
 /// once: what is appended later is not seen.
 #[derive(Debug)]
@@ -161,6 +165,27 @@ impl RecordFile {
     /// expand to gigabytes that are no records.
     pub(crate) const fn most_damage(&self, offset: u64) -> u64 {
         if self.is_compressed() { offset.saturating_add(MAX_DAMAGE) } else { u64::MAX }
+    }
+
+    /// Checks, before memory is taken for a long record of a compressed file, that both of its
+    /// length words say so: what is there between costs its author nothing.
+    fn check_ends(&mut self, offset: u64, len: u64) -> Result<()> {
+        if !self.is_compressed() || len <= CHUNK as u64 {
+            return Ok(());
+        }
+        if len > MOST_COMPRESSED {
+            let (found, most) = (len as u32, MOST_COMPRESSED as u32);
+            return Err(self.corrupt(offset, RecordError::TooLong { found, most }));
+        }
+        let (mut head, mut tail) = ([0; frame::LENGTH_WORD], [0; frame::LENGTH_WORD]);
+        self.read_at(&mut head, offset)?;
+        self.read_at(&mut tail, offset + len - frame::LENGTH_WORD as u64)?;
+        let header = frame::parse_length(&head).map_err(|error| self.corrupt(offset, error))?;
+        let trailer = frame::parse_trailer(&tail).map_err(|error| self.corrupt(offset, error))?;
+        if header == trailer {
+            return Ok(());
+        }
+        Err(self.corrupt(offset, RecordError::Trailer { header, trailer }))
     }
 
     /// Whether several readers may start anywhere in the file, each at its own place.
@@ -343,6 +368,7 @@ impl Window {
         if left < wanted {
             return Ok(left);
         }
+        file.check_ends(offset, wanted)?;
         self.load(file, offset, left as usize)?;
         Ok(wanted)
     }
@@ -374,6 +400,7 @@ impl Window {
         let start = end.checked_sub(u64::from(len)).filter(|start| *start >= floor);
         let start = start.ok_or_else(|| short(file, u64::from(len)))?;
         if self.get(start, len as usize).is_none() {
+            file.check_ends(start, u64::from(len))?;
             self.load_backward(file, floor, start, end)?;
         }
         Ok(Some(len as usize))

@@ -9,7 +9,7 @@ use crate::format::frame::{self, LENGTH_WORD, OVERHEAD};
 /// The longest record that bytes after damage are tried as.
 const MOST_TRIED: u64 = 1 << 20;
 /// The longest record that can be followed: the words before and after it are compared.
-const MOST_FOLLOWED: u64 = 1 << 30;
+const MOST_FOLLOWED: u64 = 1 << 28;
 
 /// The walk from record to record.
 #[derive(Debug, Default)]

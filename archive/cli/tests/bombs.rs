@@ -1,0 +1,241 @@
+//! Small files that decompress to 10 GB of zeros, or claim to: no command takes much time or
+//! memory, and each says what is wrong or passes by it.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pcp_archive::{OwnedValue, ValueType, WriterOptions};
+use wait4::{ResUse, Wait4 as _};
+
+/// All commands that read records.
+const COMMANDS: [&[&str]; 15] = [
+    &["info"],
+    &["dump", "-a"],
+    &["dump", "-r"],
+    &["events"],
+    &["check"],
+    &["report", "a"],
+    &["summary", "a"],
+    &["plot", "a"],
+    &["snapshot", "-o", "new.html"],
+    &["follow", "-s", "1"],
+    &["extract", "-o", "new"],
+    &["convert", "-o", "new", "--compress", "zstd"],
+    &["repair", "-o", "new"],
+    &["repair", "--in-place"],
+    &["reindex"],
+];
+
+/// How long a command may take, in a build without optimization on a busy machine.
+const TIME: Duration = Duration::from_secs(20);
+/// How much memory, in KB.
+const MEMORY: u64 = 256 << 10;
+/// What a file decompresses to.
+const ZEROS: usize = 10 << 30;
+/// Of one part of it.
+const PART: usize = 1 << 20;
+
+/// Runs a command; ends it when it takes too long.
+fn run(directory: &Path, arguments: &[&str]) -> ResUse {
+    let (command, options) = arguments.split_first().unwrap();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    process.arg(command).arg("a").args(options).current_dir(directory);
+    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = process.spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let (over, ended) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        if ended.recv_timeout(TIME) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    });
+    let used = child.wait4().unwrap();
+    drop(over);
+    watch.join().unwrap();
+    used
+}
+
+/// Bytes without a pattern, so that the file is as large as one with 10 GB may be.
+fn noise() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_ne_bytes()
+    };
+    (0..PART / 8).flat_map(next).collect()
+}
+
+/// The parts of a bomb: records, zeros, noise.
+fn parts(volume: &[u8], pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<(Vec<u8>, usize)> {
+    let part = |bytes: &[u8]| (pack(bytes), bytes.len());
+    let mut parts = vec![part(volume)];
+    parts.extend(std::iter::repeat_n(part(&vec![0; PART]), ZEROS / PART));
+    parts.extend(std::iter::repeat_n(part(&noise()), 11));
+    parts
+}
+
+fn joined(parts: &[(Vec<u8>, usize)]) -> Vec<u8> {
+    parts.iter().flat_map(|(part, _)| part).copied().collect()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, 1).unwrap()
+}
+
+/// Frames that are listed in a seek table.
+fn listed_frames(volume: &[u8]) -> Vec<u8> {
+    listed(&parts(volume, zstd))
+}
+
+/// The same, in which a record of a gigabyte of zeros has both its length words.
+fn long_record(volume: &[u8]) -> Vec<u8> {
+    let mut parts = parts(volume, zstd);
+    parts.drain(1..=ZEROS / PART - 1024);
+    let word = (1_u32 << 30).to_be_bytes();
+    let (mut first, mut last) = (vec![0; PART], vec![0; PART]);
+    first[..4].copy_from_slice(&word);
+    last[PART - 4..].copy_from_slice(&word);
+    (parts[1].0, parts[1024].0) = (zstd(&first), zstd(&last));
+    listed(&parts)
+}
+
+fn listed(parts: &[(Vec<u8>, usize)]) -> Vec<u8> {
+    let mut out = joined(parts);
+    let entry = |(part, len): &(Vec<u8>, usize)| [part.len() as u32, *len as u32];
+    let table: Vec<u8> = parts.iter().flat_map(entry).flat_map(u32::to_le_bytes).collect();
+    out.extend(0x184d_2a5e_u32.to_le_bytes());
+    out.extend((table.len() as u32 + 9).to_le_bytes());
+    out.extend(table);
+    out.extend((parts.len() as u32).to_le_bytes());
+    out.push(0);
+    out.extend(0x8f92_eab1_u32.to_le_bytes());
+    out
+}
+
+fn frames(volume: &[u8]) -> Vec<u8> {
+    joined(&parts(volume, zstd))
+}
+
+/// A frame of 10 GB in 330 KB, with a window of 512 MB, that claims to have these bytes.
+fn one_frame(volume: &[u8], claimed: u64) -> Vec<u8> {
+    const BLOCK: usize = 128 << 10;
+    let mut out = zstd(volume);
+    // Content size in eight bytes; a window of 2^29.
+    out.extend([0x28, 0xb5, 0x2f, 0xfd, 0xc0, 19 << 3]);
+    out.extend(claimed.to_le_bytes());
+    let blocks = ZEROS / BLOCK;
+    for block in 1..=blocks {
+        // Type 1: one byte, repeated.
+        let header = (BLOCK as u32) << 3 | 1 << 1 | u32::from(block == blocks);
+        out.extend(&header.to_le_bytes()[..3]);
+        out.push(0);
+    }
+    out
+}
+
+/// Blocks of one stream, which its index lists.
+fn xz_blocks(volume: &[u8]) -> Vec<u8> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    encoder.write_all(volume).unwrap();
+    encoder.flush().unwrap();
+    // A stream of many blocks would have to be compressed: many streams of one block.
+    let mut out = encoder.finish().unwrap();
+    let pack = |bytes: &[u8]| {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (zeros, noise) = (pack(&vec![0; 8 * PART]), pack(&noise()));
+    (0..ZEROS / (8 * PART)).for_each(|_| out.extend(&zeros));
+    (0..11).for_each(|_| out.extend(&noise));
+    out
+}
+
+fn gzip(volume: &[u8]) -> Vec<u8> {
+    joined(&parts(volume, |bytes| {
+        let level = flate2::Compression::default();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }))
+}
+
+fn bzip2(volume: &[u8]) -> Vec<u8> {
+    joined(&parts(volume, |bytes| {
+        let level = bzip2::Compression::default();
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), level);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }))
+}
+
+/// What a volume becomes, by name and suffix.
+type Bomb = (&'static str, &'static str, fn(&[u8]) -> Vec<u8>);
+
+const BOMBS: [Bomb; 9] = [
+    ("frames that are listed", "zst", listed_frames),
+    ("frames that are not", "zst", frames),
+    ("a record of a gigabyte", "zst", long_record),
+    ("one frame", "zst", |volume| one_frame(volume, ZEROS as u64)),
+    ("a frame that claims an exabyte", "zst", |volume| one_frame(volume, 1 << 60)),
+    ("frames in a frame", "zst", |volume| [zstd(volume), zstd(&frames(volume))].concat()),
+    ("xz", "xz", xz_blocks),
+    ("gzip", "gz", gzip),
+    ("bzip2", "bz2", bzip2),
+];
+
+/// Puts a bomb into the second of two volumes, or into the first.
+fn archive(pack: fn(&[u8]) -> Vec<u8>, suffix: &str, volume: &str) -> tempfile::TempDir {
+    let (directory, base, mut writer) = archives::begin("a", WriterOptions::default());
+    let metric = archives::desc(1, ValueType::I64);
+    writer.declare_metric(&metric, &["a.b"]).unwrap();
+    for n in 0..20 {
+        if n == 10 {
+            writer.switch_volume();
+        }
+        let sets = vec![archives::single(&metric, OwnedValue::I64(n))];
+        archives::write(&mut writer, archives::at(n), sets);
+    }
+    writer.finish().unwrap();
+    let plain = base.with_extension(volume);
+    let packed = pack(&fs::read(&plain).unwrap());
+    fs::remove_file(&plain).unwrap();
+    fs::write(base.with_extension(format!("{volume}.{suffix}")), packed).unwrap();
+    directory
+}
+
+#[test]
+fn no_command_takes_much_time_or_memory_for_ten_gigabytes_of_zeros() {
+    let volumes: &[&str] =
+        if std::env::var_os("MMV_LONG").is_some() { &["0", "1"] } else { &["1"] };
+    let mut failures = Vec::new();
+    for (what, suffix, pack) in BOMBS {
+        for volume in volumes {
+            for arguments in COMMANDS {
+                // Some commands change the archive.
+                let directory = archive(pack, suffix, volume);
+                let began = Instant::now();
+                let used = run(directory.path(), arguments);
+                let (time, memory) = (began.elapsed(), used.rusage.maxrss / 1024);
+                let result = format!("{what}, {volume}: {arguments:?}: {time:?}, {memory} KB");
+                // Ended by a signal: it took too long, or had a defect.
+                if used.status.code().is_none() || memory >= MEMORY {
+                    failures.push(result);
+                } else {
+                    println!("{result}");
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
