@@ -10,16 +10,21 @@
 //! medians count, and the median of the rounds' ratios.
 //!
 //! Options: `--records N` (60), `--interval SECONDS` (1), `--rounds N` (5),
-//! `--shape WORD` (all).
+//! `--shape WORD` (all), `--agent PATH` (that of this build).
+//!
+//! The shape `closing` is `10x1000` with volumes that are closed and compressed: see
+//! [`closing`]. `loading` is the time until a new file is logged: see [`loading`].
 
+mod closing;
 mod cost;
 mod limit;
+mod loading;
 mod pipeline;
 mod process;
 mod progress;
 mod shape;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cost::{Cost, median, quantile};
@@ -34,6 +39,8 @@ struct Options {
     interval: Duration,
     rounds: usize,
     shape: Option<String>,
+    /// Another build of the agent, for the shape `closing`.
+    agent: Option<PathBuf>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -43,7 +50,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let interval = Duration::from_secs(1);
-    let mut options = Options { records: 60, interval, rounds: 5, shape: None };
+    let mut options = Options { records: 60, interval, rounds: 5, shape: None, agent: None };
     while let Some(arg) = args.next() {
         let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
         match arg.as_str() {
@@ -51,6 +58,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--rounds" => options.rounds = value.parse().map_err(|e| format!("{arg}: {e}"))?,
             "--interval" => options.interval = seconds(&value)?,
             "--shape" => options.shape = Some(value),
+            "--agent" => options.agent = Some(value.into()),
             _ => return Err(format!("unknown option {arg}")),
         }
     }
@@ -159,6 +167,13 @@ fn run() -> Result<(), String> {
         );
         costs.print(shape);
         costs.print_agents(shape);
+    }
+    if options.shape.as_ref().is_none_or(|wanted| wanted == "closing") {
+        let shape = SHAPES.iter().find(|shape| shape.word == "10x1000").ok_or("no such shape")?;
+        closing::run(shape, options.interval, options.records, options.agent.as_deref())?;
+    }
+    if options.shape.as_ref().is_none_or(|wanted| wanted == "loading") {
+        loading::run(options.interval, options.rounds)?;
     }
     Ok(())
 }

@@ -158,20 +158,20 @@ impl Running {
     }
 }
 
-fn scratch() -> Result<TempDir, String> {
+pub(crate) fn scratch() -> Result<TempDir, String> {
     tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn log(scratch: &TempDir, name: &str) -> Result<fs::File, String> {
+pub(crate) fn log(scratch: &TempDir, name: &str) -> Result<fs::File, String> {
     fs::File::create(scratch.path().join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Our program beside this one, below `target`.
-fn own_binary(name: &str) -> Result<PathBuf, String> {
+pub(crate) fn own_binary(name: &str) -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let binary = exe.ancestors().nth(2).unwrap_or(&exe).join(name);
     if binary.exists() {

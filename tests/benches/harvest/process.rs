@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use wait4::Wait4 as _;
 
 /// A child that is terminated when dropped.
 pub(crate) struct Process {
@@ -75,6 +76,14 @@ impl Process {
             std::thread::sleep(Duration::from_millis(5));
         }
         Err(format!("{} does not end on SIGTERM", self.name))
+    }
+
+    /// Asks the process to end and waits. Returns its CPU time, of threads that have ended
+    /// as well.
+    pub(crate) fn stop_counted(mut self) -> Result<Duration, String> {
+        self.terminate();
+        let used = self.child.wait4().map_err(|error| format!("{}: {error}", self.name))?;
+        Ok(used.rusage.utime + used.rusage.stime)
     }
 
     fn terminate(&self) {
