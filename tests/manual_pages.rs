@@ -124,6 +124,7 @@ fn an_installation_has_everything_in_its_place() {
         "usr/bin/mmv-archive",
         "usr/bin/mmv-export",
         "usr/lib/systemd/system/mmv-agent.service",
+        "usr/lib/systemd/system/mmv-export-serve.service",
         "usr/lib/sysusers.d/mmv-agent.conf",
         "usr/lib/tmpfiles.d/mmv-agent.conf",
         "etc/mmv-agent/agent.toml",
@@ -198,16 +199,25 @@ fn assert_tested(chapter: &str, head: &str) {
 const EXPOSURE: f64 = 2.0;
 
 #[test]
-fn systemd_understands_the_unit_and_finds_it_safe() {
+fn systemd_understands_the_units_and_finds_them_safe() {
     if !exists("systemd-analyze") {
         return skip("systemd-analyze is not here");
     }
+    let programs = binaries::mmv_agent();
+    for (name, program) in
+        [("mmv-agent.service", "mmv-agent"), ("mmv-export-serve.service", "mmv-export")]
+    {
+        assert_safe(name, &format!("/usr/bin/{program}"), &programs.with_file_name(program));
+    }
+}
+
+/// systemd has nothing to say against a unit, whose program is elsewhere.
+#[track_caller]
+fn assert_safe(name: &str, installed: &str, program: &Path) {
     let scratch = Scratch::new();
-    let unit = scratch.path().join("mmv-agent.service");
-    let text = fs::read_to_string(binaries::workspace().join("systemd/mmv-agent.service"));
-    let text = text
-        .expect("the unit")
-        .replace("/usr/bin/mmv-agent", &binaries::mmv_agent().display().to_string());
+    let unit = scratch.path().join(name);
+    let text = fs::read_to_string(binaries::workspace().join("systemd").join(name));
+    let text = text.expect("the unit").replace(installed, &program.display().to_string());
     fs::write(&unit, text).expect("write the unit");
     let analyze = |arguments: &[&str]| {
         let output = process::Command::new("systemd-analyze").args(arguments).arg(&unit).output();
@@ -216,14 +226,14 @@ fn systemd_understands_the_unit_and_finds_it_safe() {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
     let (is_fine, text) = analyze(&["verify", "--man=no"]);
-    assert!(is_fine && !text.contains("mmv-agent.service:"), "{text}");
+    assert!(is_fine && !text.contains(&format!("{name}:")), "{text}");
     let (_, text) = analyze(&["security", "--offline=yes", "--no-pager"]);
     let score = text.lines().find_map(|line| {
         let (_, rest) = line.split_once("exposure level for")?;
         rest.split_whitespace().find_map(|word| word.parse::<f64>().ok())
     });
     let score = score.unwrap_or_else(|| panic!("no score in\n{text}"));
-    assert!(score <= EXPOSURE, "{score}\n{text}");
+    assert!(score <= EXPOSURE, "{name}: {score}\n{text}");
 }
 
 fn exists(program: &str) -> bool {

@@ -22,6 +22,10 @@ pub(crate) enum Failure {
         /// Of how many.
         all: usize,
     },
+    /// No connections can be accepted.
+    #[cfg(feature = "serve")]
+    #[error("cannot listen: {0}")]
+    Serve(#[source] std::io::Error),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
@@ -39,6 +43,8 @@ impl Failure {
             Self::NoData(_) => 1,
             Self::Archive(error) => archive_exit_code(error),
             Self::Hosts { .. } => 65,
+            #[cfg(feature = "serve")]
+            Self::Serve(_) => 74,
             Self::Output(_) => 74,
         })
     }

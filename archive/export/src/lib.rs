@@ -17,6 +17,7 @@
 //! | [`position`] | a place between two records, to go on from |
 //! | [`walk`] | the values of a host's archives in order |
 //! | [`samples`] | the same as Prometheus has them: milliseconds, doubles, stale markers, histograms |
+//! | `serve` | `mmv-export serve`: remote read and scrapes |
 //! | `commands`, `options` | the subcommands of `mmv-export` |
 //! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
 
@@ -35,6 +36,8 @@ pub mod mapping;
 mod options;
 pub mod position;
 pub mod samples;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(test)]
 mod test_support;
 mod text;
@@ -73,6 +76,9 @@ struct Arguments {
 enum Command {
     /// Print what the metrics of archives are called by Prometheus and in tables
     Mapping(mapping_command::Arguments),
+    /// Answer Prometheus' remote reads and scrapes from archives, until interrupted
+    #[cfg(feature = "serve")]
+    Serve(serve::Arguments),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -93,6 +99,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match &arguments.command {
         Command::Mapping(mapping) => mapping.run(),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.run(),
         Command::Completions { shell } => text::print(&completions::script(*shell, command())),
     };
     finish(result, ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ mod table;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pcp_archive::InstanceId;
+use pcp_archive::{InstanceId, Semantics};
 
 pub use table::{Part, SampleSeries, SampleSeriesId};
 
@@ -60,6 +60,14 @@ pub struct Converted<'s> {
     pub began: &'s [SampleSeriesId],
     /// In order; of each series at rising times.
     pub samples: &'s [Sample],
+    table: &'s Table,
+}
+
+impl<'s> Converted<'s> {
+    /// As [`Samples::series`].
+    pub fn series(&self, id: SampleSeriesId) -> Option<&'s SampleSeries> {
+        self.table.get(id)
+    }
 }
 
 /// The value of a sample that ends a series: one of the values that are no number.
@@ -163,7 +171,8 @@ impl Samples {
             }
         }
         self.is_over = step.kind == StepKind::EndOfArchive;
-        Converted { began: &self.table.began, samples: &self.table.samples }
+        let table = &self.table;
+        Converted { began: &table.began, samples: &table.samples, table }
     }
 
     fn begin(&mut self) {
@@ -289,11 +298,13 @@ impl Samples {
             }
             _ => {
                 let is_counter = family.kind == Kind::Counter;
+                let desc = catalog.metric(series.pmid).map(|(_, desc)| desc);
                 let series = self.table.add(SampleSeries {
                     name: family.sample_name().into(),
                     labels: Arc::clone(&series.labels),
                     family: id,
                     part: Part::Value,
+                    is_discrete: desc.is_some_and(|desc| desc.semantics == Semantics::Discrete),
                     start: series.start,
                 });
                 Target::Single { series, scale: family.scale, is_counter }

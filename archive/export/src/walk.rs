@@ -167,6 +167,8 @@ pub struct Walk {
     due: Option<StepKind>,
     /// The archive that cannot be opened.
     unreadable: Option<PathBuf>,
+    /// The archives could not be listed.
+    is_list_missing: bool,
     records: u64,
     now: Now,
 }
@@ -227,6 +229,7 @@ impl Walk {
             runs: Runs::default(),
             due: None,
             unreadable: None,
+            is_list_missing: false,
             records: 0,
             now: Now { timestamp: 0, kind: StepKind::Record, is_repeated: false },
         })
@@ -271,7 +274,7 @@ impl Walk {
             return Ok(Some(self.step()));
         }
         // In this order: once a later archive exists, this one grows no more.
-        if self.queue.peek()?.is_none() {
+        if self.ask(|queue| queue.peek())?.is_none() {
             return Ok(None);
         }
         if !self.read()? {
@@ -282,17 +285,27 @@ impl Walk {
 
     /// Passes by what [`next`](Self::next) failed at: a damaged record with all that is up to
     /// the next whole one, or an archive that cannot be read at all. Returns how many bytes
-    /// of a volume were passed by.
-    pub fn recover(&mut self) -> u64 {
-        if self.unreadable.take().is_some() {
-            return 0;
+    /// of a volume were passed by; `None` if there is nothing to pass by, since the archives
+    /// cannot be listed: that may be better later.
+    pub fn recover(&mut self) -> Option<u64> {
+        if std::mem::take(&mut self.is_list_missing) {
+            return None;
         }
-        let Some(follower) = &mut self.follower else { return 0 };
-        let skipped = follower.skip_damage().unwrap_or_default();
+        if self.unreadable.take().is_some() {
+            return Some(0);
+        }
+        let skipped = self.follower.as_mut()?.skip_damage().unwrap_or_default();
         self.position.offset = self.position.offset.saturating_add(skipped);
         // What is not in this record does not go away: the rest of the archive is lost.
         self.due = Some(if skipped > 0 { StepKind::Mark } else { StepKind::EndOfArchive });
-        skipped
+        Some(skipped)
+    }
+
+    /// What the queue says; a list that cannot be had is noted.
+    fn ask<T>(&mut self, question: impl FnOnce(&mut Queue) -> Result<T>) -> Result<T> {
+        let answer = question(&mut self.queue);
+        self.is_list_missing = answer.is_err();
+        answer
     }
 
     /// Makes an archive the one that is read; false if there is none yet.
@@ -302,7 +315,7 @@ impl Walk {
         }
         let base = match self.unreadable.take() {
             Some(base) => base,
-            None => match self.queue.take()? {
+            None => match self.ask(Queue::take)? {
                 Some(base) => base,
                 None => return Ok(false),
             },

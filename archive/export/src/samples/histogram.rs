@@ -55,7 +55,7 @@ impl Histogram {
         let mut part = |suffix: &str, part, labels: &Arc<[Label]>| {
             let name = format!("{base}{suffix}").into();
             let labels = Arc::clone(labels);
-            table.add(SampleSeries { name, labels, family: id, part, start: None })
+            table.add(new_series(id, name, labels, part, None))
         };
         let bound = with_bound(&labels, f64::INFINITY);
         let infinite = part("_bucket", Part::Bucket(f64::INFINITY), &bound);
@@ -96,8 +96,7 @@ impl Histogram {
                 let name = format!("{}_bucket", self.base).into();
                 let labels = with_bound(&self.labels, bound);
                 let (family, part) = (self.family, Part::Bucket(bound));
-                let series =
-                    table.add(SampleSeries { name, labels, family, part, start: self.start });
+                let series = table.add(new_series(family, name, labels, part, self.start));
                 self.buckets.insert(at, Bucket { bound, count, cumulative, series });
                 if let Some(last) = self.last.filter(|_| self.from_zero.is_none()) {
                     table.earlier(series, last, cumulative);
@@ -114,7 +113,7 @@ impl Histogram {
             let name = format!("{}_sum", self.base).into();
             let labels = Arc::clone(&self.labels);
             let (family, part) = (self.family, Part::Sum);
-            table.add(SampleSeries { name, labels, family, part, start: self.start })
+            table.add(new_series(family, name, labels, part, self.start))
         };
         self.sum = Some((series, sum));
     }
@@ -169,6 +168,16 @@ impl Histogram {
         let others = [Some(self.infinite), Some(self.count), self.sum.map(|(series, _)| series)];
         buckets.chain(others.into_iter().flatten())
     }
+}
+
+fn new_series(
+    family: FamilyId,
+    name: Arc<str>,
+    labels: Arc<[Label]>,
+    part: Part,
+    start: Option<i64>,
+) -> SampleSeries {
+    SampleSeries { name, labels, family, part, is_discrete: false, start }
 }
 
 fn with_bound(labels: &[Label], bound: f64) -> Arc<[Label]> {

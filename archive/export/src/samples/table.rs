@@ -41,6 +41,8 @@ pub struct SampleSeries {
     pub family: FamilyId,
     /// Which part of it.
     pub part: Part,
+    /// The value holds until the next one.
+    pub is_discrete: bool,
     /// When the program began to count from 0, nanoseconds since 1970 UTC, if the archive
     /// says so.
     pub start: Option<i64>,

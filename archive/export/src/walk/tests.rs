@@ -398,7 +398,7 @@ fn damage_costs_what_is_damaged() {
                 seen.push((step.timestamp / 1_000_000_000 - 1_700_000_000, step.kind));
             }
             Ok(None) => break,
-            Err(_) => skipped.push(walk.recover()),
+            Err(_) => skipped.push(walk.recover().unwrap()),
         }
     }
     let record = |second| (second, StepKind::Record);
@@ -422,7 +422,7 @@ fn an_archive_without_metadata_costs_itself() {
     let mut walk = walk(directory.path(), Start::First);
     assert!(walk.next().is_err());
     assert!(walk.next().is_err(), "the same error comes again");
-    assert_eq!(walk.recover(), 0);
+    assert_eq!(walk.recover(), Some(0));
     assert_eq!(all(&mut walk).len(), 4);
 }
 
@@ -447,4 +447,18 @@ fn what_is_no_number_and_what_is_not_wanted_is_left_out() {
     let seen = all(&mut walk);
     assert_eq!(seen[0].observations, [(counter(1).pmid, None, Number::U64(7))]);
     assert_eq!(walk.counts(), Counts { strings: 1, ..Counts::default() });
+}
+
+#[test]
+fn archives_that_cannot_be_listed_are_nothing_to_pass_by() {
+    let directory = written(&[Random::Orders(1)]);
+    let mut walk = walk(directory.path(), Start::First);
+    assert_eq!(all(&mut walk).len(), 2);
+    let path = directory.path().to_owned();
+    let elsewhere = path.with_extension("elsewhere");
+    fs::rename(&path, &elsewhere).unwrap();
+    assert!(walk.next().is_err());
+    assert_eq!(walk.recover(), None);
+    fs::rename(&elsewhere, &path).unwrap();
+    assert_eq!(all(&mut walk), []);
 }

@@ -1,0 +1,24 @@
+//! `ci/bench fleet`: what it costs to hand archives to other engines.
+//!
+//! Processor time of `mmv-export`, the receiver excluded, as the kernel counts it (hundredths of
+//! seconds): each row repeats its work and prints the average, beside its limit.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+mod serve;
+#[path = "../../tests/shared/server.rs"]
+mod server;
+
+/// Prints a row; true if the limit is kept.
+pub(crate) fn row(what: &str, seconds: f64, limit: f64) -> bool {
+    let is_kept = seconds <= limit;
+    let verdict = if is_kept { "" } else { "  ABOVE" };
+    println!("{what:<52} {:>8.1} ms  (limit {:.0} ms){verdict}", seconds * 1e3, limit * 1e3);
+    is_kept
+}
+
+fn main() {
+    if !serve::measure() {
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,102 @@
+//! Remote reads and scrapes.
+
+use std::path::Path;
+
+use pcp_archive::{InDom, Instance, InstanceId};
+
+use crate::archives::{START, at, begin, counter, of_each, write};
+use crate::row;
+use crate::server::{Server, get, request};
+
+/// An hour of a counter with so many instances, a record every `step` seconds.
+fn hour(base: &Path, instances: i32, step: usize) {
+    let mut writer = begin(base, "web1");
+    let indom = InDom::new(70, 1).expect("a domain");
+    let requests = counter(1, Some(indom));
+    writer.declare_metric(&requests, &["mmv.shop.requests"]).expect("declare");
+    let instance = |id: i32| Instance {
+        id: InstanceId::new(id).expect("an instance"),
+        name: format!("path=/{id},code=200").as_str().into(),
+    };
+    writer
+        .declare_indom(indom, &(0..instances).map(instance).collect::<Vec<_>>())
+        .expect("declare");
+    for second in (0..3_600).step_by(step) {
+        // Some go on fast, some stand still.
+        let value = |id: i32| (id, (second as u64 * (id as u64 % 100)) + id as u64);
+        let values: Vec<(i32, u64)> = (0..instances).map(value).collect();
+        write(&mut writer, at(second as i64), vec![of_each(&requests, &values)]);
+    }
+    writer.finish().expect("finish the archive");
+}
+
+/// A remote read of all samples of `mmv_shop_requests_total`.
+fn read_request(is_chunked: bool) -> Vec<u8> {
+    let name = b"mmv_shop_requests_total";
+    let matcher = [&[0x12, 8][..], b"__name__", &[0x1a, name.len() as u8], name].concat();
+    let varint = |mut number: u64| {
+        let mut bytes = Vec::new();
+        while number >= 0x80 {
+            bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+        bytes
+    };
+    let (start, end) = (START as u64 * 1_000, (START as u64 + 3_600) * 1_000);
+    let query = [
+        &[0x08][..],
+        &varint(start),
+        &[0x10],
+        &varint(end),
+        &[0x1a, matcher.len() as u8],
+        &matcher,
+    ];
+    let query = query.concat();
+    let mut message = [&[0x0a, query.len() as u8][..], &query].concat();
+    if is_chunked {
+        message.extend([0x12, 1, 1]);
+    }
+    // One literal of snappy, of more than 60 bytes.
+    [&[message.len() as u8, 60 << 2, message.len() as u8 - 1][..], &message].concat()
+}
+
+/// Prints the rows; true if all limits are kept.
+pub(crate) fn measure() -> bool {
+    let mut are_kept = true;
+    for (step, limit) in [(10, 0.5), (1, 0.5)] {
+        let place = tempfile::tempdir().expect("a directory");
+        hour(&place.path().join("web1/a"), 1_000, step);
+        let server = Server::start(place.path(), &[]);
+        assert_eq!(server.metrics("").status, 200);
+        for (is_chunked, form) in [(false, "samples"), (true, "chunks")] {
+            let body = read_request(is_chunked);
+            let before = server.processor_seconds();
+            let mut bytes = 0;
+            for _ in 0..10 {
+                let answer = request(server.address, "POST", "/api/v1/read", &[], &body);
+                assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+                bytes = answer.body.len();
+            }
+            let seconds = (server.processor_seconds() - before) / 10.0;
+            let what = format!("remote read, 1000 series x 1 h at {step} s, {form}");
+            are_kept &= row(&what, seconds, limit);
+            println!("{:<52} {bytes:>8} bytes", "");
+        }
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    hour(&place.path().join("web1/a"), 100_000, 1_800);
+    let server = Server::start(place.path(), &[]);
+    for (accept, form) in [("text/plain", "text"), ("application/openmetrics-text", "OpenMetrics")]
+    {
+        let first = server.metrics(accept);
+        assert!(first.text().lines().count() > 100_000);
+        let before = server.processor_seconds();
+        for _ in 0..20 {
+            assert_eq!(get(server.address, "/metrics", &[("Accept", accept)]).status, 200);
+        }
+        let seconds = (server.processor_seconds() - before) / 20.0;
+        are_kept &= row(&format!("scrape of 100000 series, {form}"), seconds, 0.1);
+    }
+    are_kept
+}

@@ -1,0 +1,111 @@
+//! `mmv-export serve`: archives for Prometheus and all that reads its protocols.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/api/v1/read` | remote read: the samples of any series in any span of time |
+//! | `/metrics` | the newest value of each series, as text or `OpenMetrics` |
+//!
+//! Read only, on a loopback address or a unix socket. One thread has all connections, a bounded
+//! number of others reads archives.
+//!
+//! | a peer can | it costs |
+//! |---|---|
+//! | open connections and say nothing | a connection each; the oldest of them goes when there are too many |
+//! | send a header or a body slowly | its own connection, after ten seconds |
+//! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
+//! | ask for much | an answer of 413 above `--max-samples` |
+//! | not take its answer | its own connection, after half a minute |
+
+mod connections;
+mod exposition;
+mod matcher;
+mod messages;
+mod newest;
+mod read;
+mod select;
+mod service;
+mod stream;
+mod xor;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::runtime::Builder;
+
+use crate::Failure;
+use crate::options::HostOptions;
+use connections::Listener;
+use newest::Newest;
+use service::Service;
+
+/// Threads that read archives.
+const READERS: usize = 4;
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    hosts: HostOptions,
+
+    /// Loopback address to listen on; port 0 for any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9465", value_parser = loopback)]
+    listen: SocketAddr,
+
+    /// Unix socket to listen on, instead of an address
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    socket: Option<PathBuf>,
+
+    /// The most samples of an answer; each takes 16 bytes of memory, or twice that without chunks
+    #[arg(long, value_name = "COUNT", default_value_t = 5_000_000)]
+    max_samples: usize,
+}
+
+/// An address that only this machine reaches.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "it is no address such as 127.0.0.1:9465".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("it is no loopback address: let a proxy with authentication stand before it".to_owned())
+    }
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        // An option that selects no host, or a path that does not exist, is seen at once.
+        self.hosts.hosts()?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(READERS)
+            .build()
+            .map_err(Failure::Serve)?;
+        runtime.block_on(async {
+            let listener = match &self.socket {
+                Some(path) => Listener::unix(path),
+                None => Listener::tcp(self.listen).await,
+            };
+            let listener = listener.map_err(Failure::Serve)?;
+            let newest = Newest::follow(self.hosts.clone())?;
+            let service = Service::new(self.hosts.clone(), newest, self.max_samples, READERS);
+            connections::serve(listener, Arc::new(service)).await;
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_served() {
+        assert!(loopback("127.0.0.1:9465").is_ok());
+        assert!(loopback("[::1]:0").is_ok());
+        for text in ["0.0.0.0:9465", "192.0.2.1:9465", "[::]:1", "localhost", "127.0.0.1"] {
+            assert!(loopback(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The newest value of each series of all hosts, for scrapes.
+//!
+//! A thread follows the archives and keeps for each series its name and labels as text, its
+//! newest value and the time of that. Series that ended are not there. A discrete metric is
+//! logged when it changes: its value holds at the time of the newest record.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::exposition::{Format, series};
+use super::stream::{Closed, Sink};
+use crate::Failure;
+use crate::mapping::{Family, FamilyId, Label, Mapping};
+use crate::options::HostOptions;
+use crate::samples::{Part, SampleKind, SampleSeries, SampleSeriesId, Samples};
+use crate::text::warn;
+use crate::tree::Host;
+use crate::walk::{Start, StepKind, Walk};
+
+/// How often archives are looked at.
+const POLL: Duration = Duration::from_millis(500);
+/// How often hosts are.
+const POLL_HOSTS: Duration = Duration::from_secs(10);
+/// Bytes of a piece of an answer.
+const PIECE: usize = 1 << 16;
+
+/// The newest values of all hosts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Newest(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    hosts: Vec<HostTable>,
+    /// All that was there at the start was read.
+    is_complete: bool,
+}
+
+/// The newest values of one host.
+#[derive(Debug, Default)]
+struct HostTable {
+    /// By name.
+    families: BTreeMap<String, Members>,
+    /// By number.
+    series: Vec<Option<Entry>>,
+    /// The time of the newest record, milliseconds since 1970.
+    newest: i64,
+}
+
+/// A family and the numbers of its series.
+#[derive(Debug)]
+struct Members {
+    family: Family,
+    ids: Vec<SampleSeriesId>,
+    is_sorted: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    family: FamilyId,
+    /// Name and labels, as they are printed.
+    text: String,
+    /// The place among the series of the family: labels without `le`, then buckets by bound,
+    /// then the others.
+    order: (String, u8, u64),
+    is_discrete: bool,
+    value: Option<(i64, f64)>,
+}
+
+/// A host that is followed.
+struct Followed {
+    host: Host,
+    walk: Walk,
+    samples: Samples,
+}
+
+impl Newest {
+    /// Starts to follow the archives of hosts, for as long as the process lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Output`] if there is no thread to be had.
+    pub(super) fn follow(options: HostOptions) -> Result<Self, Failure> {
+        let newest = Self::default();
+        let table = newest.clone();
+        let run = move || table.run(&options);
+        thread::Builder::new().name("newest".to_owned()).spawn(run).map_err(Failure::Output)?;
+        Ok(newest)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, options: &HostOptions) {
+        let mut followed: Vec<Followed> = Vec::new();
+        let mut looked: Option<Instant> = None;
+        loop {
+            if looked.is_none_or(|at| at.elapsed() >= POLL_HOSTS) {
+                self.add_hosts(options, &mut followed);
+                looked = Some(Instant::now());
+            }
+            for (place, one) in followed.iter_mut().enumerate() {
+                self.update(place, one);
+            }
+            self.table().is_complete = true;
+            thread::sleep(POLL);
+        }
+    }
+
+    fn add_hosts(&self, options: &HostOptions, followed: &mut Vec<Followed>) {
+        let hosts = options.hosts().unwrap_or_else(|failure| {
+            warn(&failure);
+            Vec::new()
+        });
+        for host in hosts {
+            if followed.iter().any(|one| one.host.archives == host.archives) {
+                continue;
+            }
+            match Walk::new(host.archives.clone(), Start::NewestArchive) {
+                Ok(walk) => {
+                    followed.push(Followed { host, walk, samples: Samples::new() });
+                    self.table().hosts.push(HostTable::default());
+                }
+                Err(error) => warn(&format_args!("{}: {error}", host.name)),
+            }
+        }
+    }
+
+    /// Reads all that has come of a host.
+    fn update(&self, place: usize, one: &mut Followed) {
+        loop {
+            match one.walk.next() {
+                Ok(None) => return,
+                Ok(Some(step)) => {
+                    let mut table = self.table();
+                    let Some(host) = table.hosts.get_mut(place) else { return };
+                    let converted = one.samples.convert(&step);
+                    for id in converted.began {
+                        let mapping = step.catalog.mapping();
+                        if let Some(series) = converted.series(*id) {
+                            host.add(*id, series, mapping);
+                        }
+                    }
+                    for sample in converted.samples {
+                        let value = (sample.milliseconds, sample.value);
+                        let value = (sample.kind != SampleKind::Stale).then_some(value);
+                        if let Some(entry) = host.entry(sample.series) {
+                            entry.value = value;
+                        }
+                    }
+                    host.newest = host.newest.max(step.timestamp.div_euclid(1_000_000));
+                    if step.kind == StepKind::EndOfArchive {
+                        *host = HostTable::default();
+                    }
+                }
+                Err(error) => {
+                    warn(&format_args!("{}: {error}", one.host.name));
+                    if one.walk.recover().is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether all that was there at the start was read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.table().is_complete
+    }
+
+    /// Sends the newest values of all hosts.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`] if nobody takes them.
+    pub(super) fn send(&self, format: Format, mut sink: Sink) -> Result<(), Closed> {
+        let mut out = String::with_capacity(PIECE + PIECE / 4);
+        let mut after: Option<String> = None;
+        // The table is not locked while a piece is sent.
+        while self.write(format, &mut after, &mut out) {
+            sink.send(Bytes::from(std::mem::take(&mut out)))?;
+        }
+        out.push_str(format.end());
+        sink.send(Bytes::from(out))?;
+        sink.finish()
+    }
+
+    /// Writes the families after one by their names until a piece is full; false if those
+    /// were all.
+    fn write(&self, format: Format, after: &mut Option<String>, out: &mut String) -> bool {
+        let mut table = self.table();
+        while let Some(name) = table.next_family(after.as_deref()) {
+            table.hosts.iter_mut().for_each(|host| host.sort(&name));
+            table.write_family(&name, format, out);
+            *after = Some(name);
+            if out.len() >= PIECE {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Table {
+    /// The least name of a family that is greater than one.
+    fn next_family(&self, after: Option<&str>) -> Option<String> {
+        use std::ops::Bound;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = |host: &HostTable| {
+            host.families
+                .range::<str, _>((from, Bound::Unbounded))
+                .next()
+                .map(|(name, _)| name.clone())
+        };
+        self.hosts.iter().filter_map(next).min()
+    }
+
+    /// Writes a family of all hosts. Where hosts differ in what it is, the first one decides,
+    /// and the others are left out: a name can have one type.
+    fn write_family(&self, name: &str, format: Format, out: &mut String) {
+        let mut kind = None;
+        for host in &self.hosts {
+            let Some(Members { family, ids, .. }) = host.families.get(name) else { continue };
+            for id in ids {
+                let Some(entry) = host.series.get(id.index()).and_then(Option::as_ref) else {
+                    continue;
+                };
+                let Some((at, value)) = entry.value else { continue };
+                if kind.is_none() {
+                    format.head(family, out);
+                    kind = Some(family.kind);
+                }
+                if kind != Some(family.kind) {
+                    break;
+                }
+                let at = if entry.is_discrete { host.newest } else { at };
+                format.sample(&entry.text, value, at, out);
+            }
+        }
+    }
+}
+
+impl HostTable {
+    fn entry(&mut self, id: SampleSeriesId) -> Option<&mut Entry> {
+        self.series.get_mut(id.index())?.as_mut()
+    }
+
+    /// Adds a series, in the place of one that had its number before.
+    fn add(&mut self, id: SampleSeriesId, one: &SampleSeries, mapping: &Mapping) {
+        if let Some(before) = self.entry(id).map(|entry| entry.family)
+            && let Some(family) = mapping.family(before)
+            && let Some(members) = self.families.get_mut(&family.name)
+        {
+            members.ids.retain(|member| *member != id);
+        }
+        let Some(family) = mapping.family(one.family) else { return };
+        let others: Vec<Label> =
+            one.labels.iter().filter(|label| &*label.name != "le").cloned().collect();
+        // Doubles that are not negative are ordered as their bits are.
+        let (rank, bound) = match one.part {
+            Part::Bucket(bound) => (0, bound.max(0.0).to_bits()),
+            Part::Value | Part::Sum => (1, 0),
+            Part::Count => (2, 0),
+        };
+        let entry = Entry {
+            family: one.family,
+            text: series(&one.name, &one.labels),
+            order: (series("", &others), rank, bound),
+            is_discrete: one.is_discrete,
+            value: None,
+        };
+        if self.series.len() <= id.index() {
+            self.series.resize_with(id.index() + 1, || None);
+        }
+        if let Some(place) = self.series.get_mut(id.index()) {
+            *place = Some(entry);
+        }
+        let new = || Members { family: family.clone(), ids: Vec::new(), is_sorted: true };
+        let members = self.families.entry(family.name.clone()).or_insert_with(new);
+        members.ids.push(id);
+        members.is_sorted = false;
+    }
+
+    /// Sorts the series of a family, if there are new ones.
+    fn sort(&mut self, name: &str) {
+        let Some(members) = self.families.get_mut(name).filter(|members| !members.is_sorted) else {
+            return;
+        };
+        let series = &self.series;
+        let order = |id: &SampleSeriesId| {
+            series.get(id.index()).and_then(Option::as_ref).map(|entry| &entry.order)
+        };
+        members.ids.sort_by(|one, other| order(one).cmp(&order(other)));
+        members.is_sorted = true;
+    }
+}

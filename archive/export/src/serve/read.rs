@@ -1,0 +1,269 @@
+//! Prometheus' remote read: the samples of series in a span of time.
+//!
+//! In: a [`ReadRequest`], compressed by snappy. Out: one message with all samples, or, if the
+//! request accepts it, a frame with the chunks of each series:
+//!
+//! ```text
+//! uvarint: length of the message | CRC-32C of it, 4 bytes big-endian | ChunkedReadResponse
+//! ```
+
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use prost::Message as _;
+
+use super::matcher::Matchers;
+use super::messages::{
+    Chunk, ChunkedReadResponse, ChunkedSeries, Label, QueryResult, ReadRequest, ReadResponse,
+    STREAMED_CHUNKS, Sample, TimeSeries, XOR,
+};
+use super::select::{SelectError, Selected, Span, select};
+use super::stream::{Closed, Sink};
+use super::xor;
+use crate::tree::Host;
+
+/// Bytes of a request once it is decompressed.
+const REQUEST_BYTES: usize = 1 << 20;
+/// Queries of a request: Prometheus sends one.
+const QUERIES: usize = 100;
+
+/// What is answered, with the status of HTTP.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// 400.
+    #[error("{0}")]
+    Request(String),
+    /// 503: there are no archives to read.
+    #[error("{0}")]
+    Archives(String),
+    /// 413: more samples than are permitted.
+    #[error("more than {0} samples: ask for less time or fewer series (--max-samples)")]
+    TooMany(usize),
+}
+
+/// A request that was understood.
+#[derive(Debug)]
+pub(super) struct Read {
+    queries: Vec<(Arc<Matchers>, Span)>,
+    /// The answer is in chunks.
+    pub(super) is_chunked: bool,
+}
+
+impl Read {
+    /// Understands the body of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Request`].
+    pub(super) fn parse(body: &[u8]) -> Result<Self, ReadError> {
+        let fault = |text: String| ReadError::Request(text);
+        let len = snap::raw::decompress_len(body).map_err(|error| fault(error.to_string()))?;
+        if len > REQUEST_BYTES {
+            return Err(fault(format!(
+                "the request has {len} bytes, at most {REQUEST_BYTES} can be"
+            )));
+        }
+        let message = snap::raw::Decoder::new().decompress_vec(body);
+        let message = message.map_err(|error| fault(error.to_string()))?;
+        let request = ReadRequest::decode(&*message).map_err(|error| fault(error.to_string()))?;
+        if request.queries.len() > QUERIES {
+            let found = request.queries.len();
+            return Err(fault(format!(
+                "the request has {found} queries, at most {QUERIES} can be"
+            )));
+        }
+        let query = |query: &super::messages::Query| {
+            let span = Span { start: query.start_timestamp_ms, end: query.end_timestamp_ms };
+            Ok((Arc::new(Matchers::new(&query.matchers)?), span))
+        };
+        let queries = request.queries.iter().map(query).collect::<Result<_, String>>();
+        // Those that ask for samples first get samples.
+        let is_chunked = request.accepted_response_types.first() == Some(&STREAMED_CHUNKS);
+        Ok(Self { queries: queries.map_err(fault)?, is_chunked })
+    }
+
+    /// The series of each query.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::TooMany`] if all of them have more than `most` samples.
+    pub(super) fn select(
+        &self,
+        hosts: &[Host],
+        most: usize,
+    ) -> Result<Vec<Vec<Selected>>, ReadError> {
+        let (mut results, mut left) = (Vec::new(), most);
+        for (matchers, span) in &self.queries {
+            let selected = select(hosts, matchers, *span, left);
+            let selected =
+                selected.map_err(|SelectError::TooMany { .. }| ReadError::TooMany(most))?;
+            left -= selected.iter().map(|series| series.samples.len()).sum::<usize>().min(left);
+            results.push(selected);
+        }
+        Ok(results)
+    }
+}
+
+/// One message with all samples, compressed.
+///
+/// # Errors
+///
+/// [`ReadError::Request`] if it is larger than a compressed block can be.
+pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
+    let series = |selected: Selected| TimeSeries {
+        labels: labels(&selected),
+        samples: selected
+            .samples
+            .into_iter()
+            .map(|(timestamp, value)| Sample { value, timestamp })
+            .collect(),
+    };
+    let result =
+        |all: Vec<Selected>| QueryResult { timeseries: all.into_iter().map(series).collect() };
+    let response = ReadResponse { results: results.into_iter().map(result).collect() };
+    let message = response.encode_to_vec();
+    drop(response);
+    let compressed = snap::raw::Encoder::new().compress_vec(&message);
+    compressed.map(Bytes::from).map_err(|error| ReadError::Request(error.to_string()))
+}
+
+/// Sends a frame for each series.
+///
+/// # Errors
+///
+/// [`Closed`] if nobody takes them.
+pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &mut Sink) -> Result<(), Closed> {
+    for (query, all) in (0..).zip(results) {
+        for selected in all {
+            let frame = frame(&ChunkedReadResponse {
+                chunked_series: vec![ChunkedSeries {
+                    labels: labels(&selected),
+                    chunks: selected.samples.chunks(xor::SAMPLES).map(chunk).collect(),
+                }],
+                query_index: query,
+            });
+            sink.send(frame)?;
+        }
+    }
+    Ok(())
+}
+
+fn labels(selected: &Selected) -> Vec<Label> {
+    let label = |(name, value): (&str, &str)| Label { name: name.into(), value: value.into() };
+    selected.all_labels().map(label).collect()
+}
+
+fn chunk(samples: &[(i64, f64)]) -> Chunk {
+    let at = |sample: Option<&(i64, f64)>| sample.map_or(0, |(at, _)| *at);
+    Chunk {
+        min_time_ms: at(samples.first()),
+        max_time_ms: at(samples.last()),
+        r#type: XOR,
+        data: xor::encode(samples),
+    }
+}
+
+fn frame(response: &ChunkedReadResponse) -> Bytes {
+    let message = response.encode_to_vec();
+    let mut frame = BytesMut::with_capacity(message.len() + 16);
+    prost::encoding::encode_varint(message.len() as u64, &mut frame);
+    frame.put_u32(crc32c::crc32c(&message));
+    frame.extend_from_slice(&message);
+    frame.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::messages::{LabelMatcher, Query};
+    use crate::test_support::{begin, counter, single, write};
+    use crate::tree;
+
+    fn body(request: &ReadRequest) -> Vec<u8> {
+        snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
+    }
+
+    fn request(name: &str, seconds: std::ops::RangeInclusive<i64>) -> ReadRequest {
+        let matcher =
+            LabelMatcher { r#type: 0, name: "__name__".to_owned(), value: name.to_owned() };
+        let query = Query {
+            start_timestamp_ms: (1_700_000_000 + seconds.start()) * 1_000,
+            end_timestamp_ms: (1_700_000_000 + seconds.end()) * 1_000,
+            matchers: vec![matcher],
+        };
+        ReadRequest { queries: vec![query], accepted_response_types: Vec::new() }
+    }
+
+    fn tree_of_two() -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        for host in ["b", "a"] {
+            std::fs::create_dir(tree.path().join(host)).unwrap();
+            let mut writer = begin(&tree.path().join(host).join("x"));
+            writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
+            writer.declare_metric(&counter(2), &["mmv.shop.other"]).unwrap();
+            for second in 0..10 {
+                let sets = vec![single(&counter(1), second as u64), single(&counter(2), 7)];
+                write(&mut writer, second, sets);
+            }
+            writer.finish().unwrap();
+        }
+        tree
+    }
+
+    fn answer(request: &ReadRequest, most: usize) -> Result<ReadResponse, ReadError> {
+        let tree = tree_of_two();
+        let hosts = tree::hosts(&[tree.path().join("a")], None).unwrap();
+        let selected = Read::parse(&body(request))?.select(&hosts, most)?;
+        let message = snap::raw::Decoder::new().decompress_vec(&samples(selected)?).unwrap();
+        Ok(ReadResponse::decode(&*message).unwrap())
+    }
+
+    #[test]
+    fn samples_of_a_span_are_answered() {
+        let response = answer(&request("mmv_shop_orders_total", 3..=5), 100).unwrap();
+        let [result] = response.results.as_slice() else { panic!("{response:?}") };
+        let [series] = result.timeseries.as_slice() else { panic!("{result:?}") };
+        let labels: Vec<_> = series.labels.iter().map(|one| (&*one.name, &*one.value)).collect();
+        assert_eq!(labels, [("__name__", "mmv_shop_orders_total"), ("hostname", "web1")]);
+        let values: Vec<_> = series.samples.iter().map(|one| (one.timestamp, one.value)).collect();
+        let at = |second: i64| (1_700_000_000_000 + second * 1_000, second as f64);
+        assert_eq!(values, [at(3), at(4), at(5)]);
+    }
+
+    #[test]
+    fn more_samples_than_permitted_are_an_error() {
+        assert!(answer(&request("mmv_shop_orders_total", 0..=9), 10).is_ok());
+        let error = answer(&request("mmv_shop_orders_total", 0..=9), 9).unwrap_err();
+        assert!(matches!(error, ReadError::TooMany(9)), "{error}");
+    }
+
+    #[test]
+    fn requests_that_lie_are_refused() {
+        // Claims to have 4 GB.
+        let bomb = [0xff, 0xff, 0xff, 0xff, 0x0f, 0x00];
+        let garbage = snap::raw::Encoder::new().compress_vec(&[0xff; 100]).unwrap();
+        let mut many = request("x", 0..=1);
+        many.queries = vec![many.queries[0].clone(); QUERIES + 1];
+        let mut wrong = request("x", 0..=1);
+        wrong.queries[0].matchers[0].r#type = 9;
+        for body in [&bomb[..], &[], b"xyz", &garbage, &body(&many), &body(&wrong)] {
+            // An empty body is an empty block of snappy, and that a request without queries.
+            match Read::parse(body) {
+                Ok(read) => assert!(body.is_empty() && read.queries.is_empty(), "{body:?}"),
+                Err(error) => assert!(matches!(error, ReadError::Request(_)), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn frames_have_their_length_and_checksum() {
+        let response = ChunkedReadResponse { chunked_series: Vec::new(), query_index: 3 };
+        let frame = frame(&response);
+        assert_eq!(frame[0], 2);
+        assert_eq!(
+            u32::from_be_bytes(frame[1..5].try_into().unwrap()),
+            crc32c::crc32c(&frame[5..])
+        );
+        assert_eq!(ChunkedReadResponse::decode(&frame[5..]).unwrap(), response);
+    }
+}

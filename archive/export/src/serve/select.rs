@@ -1,0 +1,176 @@
+//! The samples of a query, out of the archives.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pcp_archive::Timestamp;
+
+use super::matcher::Matchers;
+use crate::mapping::Label;
+use crate::samples::{SampleSeries, SampleSeriesId, Samples};
+use crate::text::warn;
+use crate::tree::Host;
+use crate::walk::{Start, Walk};
+
+/// Series whose samples are in a span of time.
+#[derive(Debug)]
+pub(super) struct Selected {
+    pub(super) name: Arc<str>,
+    /// Sorted by name.
+    pub(super) labels: Arc<[Label]>,
+    /// Milliseconds and values, at rising times.
+    pub(super) samples: Vec<(i64, f64)>,
+}
+
+impl Selected {
+    /// The order in which Prometheus merges series: by all labels, one after the other.
+    fn order(&self, other: &Self) -> Ordering {
+        self.all_labels().cmp(other.all_labels())
+    }
+
+    /// All labels, sorted by name.
+    pub(super) fn all_labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let name = ("__name__", &*self.name);
+        let at = self.labels.partition_point(|label| &*label.name < name.0);
+        let (before, after) = self.labels.split_at_checked(at).unwrap_or((&self.labels, &[]));
+        let pair = |label| {
+            let Label { name, value }: &Label = label;
+            (&**name, &**value)
+        };
+        before.iter().map(pair).chain([name]).chain(after.iter().map(pair))
+    }
+}
+
+/// Why a query has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SelectError {
+    /// It has more samples than are permitted.
+    TooMany {
+        /// How many are.
+        most: usize,
+    },
+}
+
+/// A span of time, both ends included, in milliseconds since 1970 UTC.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: i64,
+    pub(super) end: i64,
+}
+
+/// The series of all hosts that match, in the order in which Prometheus merges them. A host
+/// whose archives are damaged is reported on standard error; what can be read of it is there.
+///
+/// # Errors
+///
+/// [`SelectError::TooMany`] if there are more than `most` samples.
+pub(super) fn select(
+    hosts: &[Host],
+    matchers: &Arc<Matchers>,
+    span: Span,
+    most: usize,
+) -> Result<Vec<Selected>, SelectError> {
+    let mut selection =
+        Selection { matchers, span, most, all: Vec::new(), places: HashMap::new(), samples: 0 };
+    for host in hosts {
+        selection.read(host)?;
+    }
+    let mut all = selection.all;
+    all.retain(|series| !series.samples.is_empty());
+    for series in &mut all {
+        // Two directories with archives of one host may overlap: the first one counts.
+        if !series.samples.is_sorted_by_key(|(at, _)| *at) {
+            series.samples.sort_by_key(|(at, _)| *at);
+        }
+        series.samples.dedup_by_key(|(at, _)| *at);
+    }
+    all.sort_by(Selected::order);
+    Ok(all)
+}
+
+struct Selection<'q> {
+    matchers: &'q Arc<Matchers>,
+    span: Span,
+    most: usize,
+    all: Vec<Selected>,
+    places: HashMap<(Arc<str>, Arc<[Label]>), usize>,
+    samples: usize,
+}
+
+impl Selection<'_> {
+    fn read(&mut self, host: &Host) -> Result<(), SelectError> {
+        let nanos = i128::from(self.span.start) * 1_000_000;
+        let start = Start::Time(Timestamp::from_nanos(nanos));
+        let matchers = Arc::clone(self.matchers);
+        let mut walk = match Walk::new(host.archives.clone(), start) {
+            Ok(walk) => walk.only(move |family| matchers.may_match(family)),
+            Err(error) => {
+                warn(&format_args!("{}: {error}", host.name));
+                return Ok(());
+            }
+        };
+        let mut samples = Samples::new();
+        // By the number of the series: its place, unless it does not match.
+        let mut places: Vec<Option<usize>> = Vec::new();
+        loop {
+            match walk.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some(step)) => {
+                    // A sample may be up to a millisecond after its record.
+                    if step.timestamp.div_euclid(1_000_000) > self.span.end {
+                        return Ok(());
+                    }
+                    let converted = samples.convert(&step);
+                    for id in converted.began {
+                        if let Some(series) = converted.series(*id) {
+                            self.place(*id, series, &mut places);
+                        }
+                    }
+                    for sample in converted.samples {
+                        let place = places.get(sample.series.index()).copied().flatten();
+                        let at = sample.milliseconds;
+                        if let Some(series) = place.and_then(|place| self.all.get_mut(place))
+                            && (self.span.start..=self.span.end).contains(&at)
+                        {
+                            series.samples.push((at, sample.value));
+                            self.samples += 1;
+                        }
+                    }
+                    if self.samples > self.most {
+                        return Err(SelectError::TooMany { most: self.most });
+                    }
+                }
+                Err(error) => {
+                    warn(&format_args!("{}: {error}", host.name));
+                    if walk.recover().is_none() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn place(
+        &mut self,
+        id: SampleSeriesId,
+        series: &SampleSeries,
+        places: &mut Vec<Option<usize>>,
+    ) {
+        let all = &mut self.all;
+        let place = self.matchers.matches(&series.name, &series.labels).then(|| {
+            let (name, labels) = (Arc::clone(&series.name), Arc::clone(&series.labels));
+            let key = (Arc::clone(&name), Arc::clone(&labels));
+            *self.places.entry(key).or_insert_with(|| {
+                all.push(Selected { name, labels, samples: Vec::new() });
+                all.len() - 1
+            })
+        });
+        if places.len() <= id.index() {
+            places.resize(id.index() + 1, None);
+        }
+        if let Some(known) = places.get_mut(id.index()) {
+            *known = place;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Requests and answers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::exposition::Format;
+use super::newest::Newest;
+use super::read::{self, Read, ReadError};
+use super::select::Selected;
+use super::stream::{Busy, Cut, Guard, stream};
+use crate::options::HostOptions;
+
+/// Bytes of a request's body, compressed.
+const BODY_BYTES: usize = 1 << 18;
+/// How long it may take.
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// How long a request waits for a thread.
+const WAIT: Duration = Duration::from_secs(20);
+
+type Answer = Response<BoxBody<Bytes, Cut>>;
+
+/// What answers requests.
+#[derive(Debug)]
+pub(super) struct Service {
+    hosts: HostOptions,
+    newest: Newest,
+    max_samples: usize,
+    readers: Arc<Semaphore>,
+}
+
+impl Service {
+    /// Answers from these hosts, at most `readers` requests at a time.
+    pub(super) fn new(
+        hosts: HostOptions,
+        newest: Newest,
+        max_samples: usize,
+        readers: usize,
+    ) -> Self {
+        Self { hosts, newest, max_samples, readers: Arc::new(Semaphore::new(readers)) }
+    }
+
+    /// Answers a request, whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// None: errors are answers.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        is_busy: Arc<AtomicBool>,
+    ) -> Result<Response<Busy>, Cut> {
+        let busy = Guard::new(is_busy);
+        let answer = match (request.uri().path(), request.method()) {
+            ("/metrics", &Method::GET) => self.scrape(&request).await,
+            ("/api/v1/read", &Method::POST) => self.read(request).await,
+            ("/metrics", _) => not_allowed("GET"),
+            ("/api/v1/read", _) => not_allowed("POST"),
+            _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /api/v1/read\n"),
+        };
+        Ok(answer.map(|body| Busy { body, _guard: busy }))
+    }
+
+    async fn scrape(&self, request: &Request<Incoming>) -> Answer {
+        if !self.newest.is_complete() {
+            return later("the archives are being read\n");
+        }
+        let accept = request.headers().get_all(ACCEPT).iter().filter_map(|one| one.to_str().ok());
+        let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
+        let Some(permit) = self.reader().await else { return later("too many requests\n") };
+        let newest = self.newest.clone();
+        let (sink, pieces) = stream(Handle::current());
+        // It goes on while the answer is sent.
+        spawn_blocking(move || {
+            let _permit = permit;
+            let _ = newest.send(format, sink);
+        });
+        with_body(StatusCode::OK, format.content_type(), pieces.boxed())
+    }
+
+    async fn read(&self, request: Request<Incoming>) -> Answer {
+        let body = Limited::new(request.into_body(), BODY_BYTES).collect();
+        let body = match timeout(BODY_TIME, body).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large\n");
+            }
+            Ok(Err(_)) => return plain(StatusCode::BAD_REQUEST, "the request is not whole\n"),
+            Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the request takes too long\n"),
+        };
+        let read = match Read::parse(&body) {
+            Ok(read) => read,
+            Err(error) => return refusal(&error),
+        };
+        let Some(permit) = self.reader().await else { return later("too many requests\n") };
+        let (hosts, most) = (self.hosts.clone(), self.max_samples);
+        if read.is_chunked {
+            Self::chunks(read, hosts, most, permit).await
+        } else {
+            let answered = spawn_blocking(move || {
+                let _permit = permit;
+                read::samples(selected(&read, &hosts, most)?)
+            });
+            match answered.await {
+                Ok(Ok(message)) => {
+                    let whole = Full::new(message).map_err(|never| match never {}).boxed();
+                    let mut answer = with_body(StatusCode::OK, "application/x-protobuf", whole);
+                    set(&mut answer, CONTENT_ENCODING, "snappy");
+                    answer
+                }
+                Ok(Err(error)) => refusal(&error),
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
+            }
+        }
+    }
+
+    async fn chunks(
+        read: Read,
+        hosts: HostOptions,
+        most: usize,
+        permit: OwnedSemaphorePermit,
+    ) -> Answer {
+        let (mut sink, pieces) = stream(Handle::current());
+        let (sender, is_selected) = tokio::sync::oneshot::channel();
+        spawn_blocking(move || {
+            let _permit = permit;
+            let results = match selected(&read, &hosts, most) {
+                Ok(results) => results,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return;
+                }
+            };
+            if sender.send(Ok(())).is_ok() && read::send_chunks(results, &mut sink).is_ok() {
+                let _ = sink.finish();
+            }
+        });
+        match is_selected.await {
+            Ok(Ok(())) => {
+                let kind = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
+                with_body(StatusCode::OK, kind, pieces.boxed())
+            }
+            Ok(Err(error)) => refusal(&error),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
+        }
+    }
+
+    /// A thread to read with, if one is free in time.
+    async fn reader(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(WAIT, Arc::clone(&self.readers).acquire_owned()).await.ok()?.ok()
+    }
+}
+
+/// The series of a request.
+fn selected(
+    read: &Read,
+    hosts: &HostOptions,
+    most: usize,
+) -> Result<Vec<Vec<Selected>>, ReadError> {
+    let hosts = hosts.hosts().map_err(|failure| ReadError::Archives(failure.to_string()))?;
+    read.select(&hosts, most)
+}
+
+fn refusal(error: &ReadError) -> Answer {
+    let status = match error {
+        ReadError::Request(_) => StatusCode::BAD_REQUEST,
+        ReadError::Archives(_) => StatusCode::SERVICE_UNAVAILABLE,
+        ReadError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+    };
+    plain(status, &format!("{error}\n"))
+}
+
+fn not_allowed(method: &'static str) -> Answer {
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "the method is another one\n");
+    set(&mut answer, ALLOW, method);
+    answer
+}
+
+fn later(text: &str) -> Answer {
+    let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    set(&mut answer, RETRY_AFTER, "1");
+    answer
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    let body = Full::new(Bytes::copy_from_slice(text.as_bytes()));
+    with_body(status, "text/plain; charset=utf-8", body.map_err(|never| match never {}).boxed())
+}
+
+fn with_body(status: StatusCode, content_type: &'static str, body: BoxBody<Bytes, Cut>) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    set(&mut answer, CONTENT_TYPE, content_type);
+    answer
+}
+
+fn set(answer: &mut Answer, name: HeaderName, value: &'static str) {
+    answer.headers_mut().insert(name, HeaderValue::from_static(value));
+}

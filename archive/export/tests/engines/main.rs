@@ -1,0 +1,12 @@
+//! `mmv-export serve` in front of real engines: Prometheus and VictoriaMetrics as Debian
+//! packages them, which `ci/engines` fetches.
+//!
+//! Each test prints the versions that it ran with.
+
+#[path = "../shared/archives.rs"]
+mod archives;
+mod engine;
+mod prometheus;
+#[path = "../shared/server.rs"]
+mod server;
+mod victoriametrics;

@@ -1,0 +1,151 @@
+//! Peers of `mmv-export serve` that lie, hang and ask for too much.
+
+#[path = "shared/archives.rs"]
+mod archives;
+#[path = "shared/server.rs"]
+mod server;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use archives::shop;
+use server::{Server, get, request};
+use tempfile::TempDir;
+
+fn served(options: &[&str]) -> (TempDir, Server) {
+    let place = tempfile::tempdir().unwrap();
+    shop(&place.path().join("web1/a"), 3);
+    let server = Server::start(place.path(), options);
+    assert_eq!(server.metrics("").status, 200);
+    (place, server)
+}
+
+/// A request for `mmv_shop_orders_total`, all of it: as `protoc` and snappy make it.
+fn read_request() -> Vec<u8> {
+    let matcher = [&[0x12, 8][..], b"__name__", &[0x1a, 21], b"mmv_shop_orders_total"].concat();
+    let start_and_end =
+        [&[0x08, 0][..], &[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]].concat();
+    let query = [&start_and_end[..], &[0x1a, matcher.len() as u8], &matcher].concat();
+    let message = [&[0x0a, query.len() as u8][..], &query].concat();
+    // One literal.
+    [&[message.len() as u8, (message.len() as u8 - 1) << 2][..], &message].concat()
+}
+
+#[test]
+fn paths_and_methods_that_are_not_there_have_their_statuses() {
+    let (_place, server) = served(&[]);
+    for (method, path, status) in [
+        ("GET", "/", 404),
+        ("GET", "/api/v1/write", 404),
+        ("POST", "/metrics", 405),
+        ("GET", "/api/v1/read", 405),
+        ("POST", "/api/v1/read", 200),
+        ("GET", "/metrics?x=y", 200),
+    ] {
+        let body = if method == "POST" { read_request() } else { Vec::new() };
+        let answer = request(server.address, method, path, &[], &body);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_thousand_half_open_connections_change_nothing_for_others() {
+    let (_place, server) = served(&[]);
+    let alone = get(server.address, "/metrics", &[]);
+    let mut silent = Vec::new();
+    for place in 0..1_000 {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        match place % 3 {
+            0 => {}
+            1 => stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n").unwrap(),
+            _ => stream
+                .write_all(b"POST /api/v1/read HTTP/1.1\r\nContent-Length: 99\r\n\r\nx")
+                .unwrap(),
+        }
+        silent.push(stream);
+    }
+    let begun = Instant::now();
+    for _ in 0..20 {
+        let among = get(server.address, "/metrics", &[]);
+        assert_eq!((among.status, &among.body), (200, &alone.body));
+        let read = request(server.address, "POST", "/api/v1/read", &[], &read_request());
+        assert_eq!(read.status, 200);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // And they do not stay: each is closed, or answered that it is too slow.
+    for mut stream in silent {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("the end of the connection");
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
+    }
+}
+
+#[test]
+fn requests_that_are_too_large_are_refused() {
+    let (_place, server) = served(&["--max-samples", "100"]);
+    let refused = |body: &[u8]| request(server.address, "POST", "/api/v1/read", &[], body).status;
+    // 352 samples.
+    assert_eq!(refused(&read_request()), 413);
+    assert_eq!(refused(&vec![0; 1 << 20]), 413);
+    // What claims to have 4 GB when it is decompressed.
+    assert_eq!(refused(&[0xff, 0xff, 0xff, 0xff, 0x0f, 0]), 400);
+    assert_eq!(refused(b"no snappy"), 400);
+    let long = "x".repeat(1 << 17);
+    let answer = get(server.address, "/metrics", &[("X-Long", &long)]);
+    assert_eq!(answer.status, 431);
+    assert_eq!(server.metrics("").status, 200);
+}
+
+#[test]
+fn damage_costs_only_what_is_damaged() {
+    let place = tempfile::tempdir().unwrap();
+    for host in ["web1", "web2"] {
+        shop(&place.path().join(host).join("a"), 1);
+    }
+    std::fs::write(place.path().join("web1/a.meta"), [0xff; 4_000]).unwrap();
+    let server = Server::start(place.path(), &[]);
+    let text = server.metrics("");
+    assert!(text.text().contains("\nmmv_shop_orders_total{"), "{}", text.text());
+    let read = request(server.address, "POST", "/api/v1/read", &[], &read_request());
+    assert_eq!(read.status, 200);
+    assert!(read.body.len() > 1_000, "{}", read.body.len());
+}
+
+#[test]
+fn a_unix_socket_is_served_and_one_that_was_left_is_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    shop(&place.path().join("tree/web1/a"), 1);
+    let socket = place.path().join("socket");
+    for _ in 0..2 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-export"))
+            .args(["serve", "--socket"])
+            .args([&socket, &place.path().join("tree")])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        let answer = loop {
+            let mut answer = String::new();
+            if let Ok(mut stream) = UnixStream::connect(&socket) {
+                stream
+                    .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    .unwrap();
+                stream.read_to_string(&mut answer).unwrap();
+            }
+            if answer.starts_with("HTTP/1.1 200 ") || Instant::now() > until {
+                break answer;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert!(answer.contains("mmv_shop_orders_total"), "{answer}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let address = ["serve", "--listen", "0.0.0.0:0", "."];
+    let output = Command::new(env!("CARGO_BIN_EXE_mmv-export")).args(address).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
