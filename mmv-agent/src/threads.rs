@@ -87,7 +87,7 @@ pub(crate) fn make_realtime() -> Result<(), thread_priority::Error> {
 }
 
 /// Has the calling thread run, and read and write, only when no other thread of the machine
-/// wants to: `SCHED_IDLE`, from which Linux derives the idle class of I/O (decision 028).
+/// wants to: `SCHED_IDLE`, from which Linux derives the idle class of I/O (decision 031).
 /// Where that is refused it has the lowest nice value at least.
 pub(crate) fn make_idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
