@@ -20,11 +20,18 @@ pub(super) struct Pieces<R> {
     rest: Vec<u8>,
     is_first: bool,
     records: Option<u64>,
+    /// They end where anything else begins.
+    only_records: bool,
 }
 
 impl<R: Read> Pieces<R> {
     pub(super) const fn of(file: R) -> Self {
-        Self { file, rest: Vec::new(), is_first: true, records: Some(0) }
+        Self { file, rest: Vec::new(), is_first: true, records: Some(0), only_records: false }
+    }
+
+    /// The same up to what is no record: of a small file that can be gigabytes.
+    pub(super) fn of_records(file: R) -> Self {
+        Self { only_records: true, ..Self::of(file) }
     }
 
     /// How many records the pieces had so far, the label included; `None` if they had
@@ -41,6 +48,9 @@ impl<R: Read> Pieces<R> {
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut wanted = PIECE;
         loop {
+            if self.only_records && self.records.is_none() {
+                return Ok(None);
+            }
             let missing = wanted.saturating_sub(self.rest.len());
             let read = self.file.by_ref().take(missing as u64).read_to_end(&mut self.rest)?;
             if self.rest.is_empty() {
@@ -56,6 +66,9 @@ impl<R: Read> Pieces<R> {
                 }
                 (0, _) | (_, None) => {
                     self.records = None;
+                    if self.only_records {
+                        continue;
+                    }
                     self.rest.len()
                 }
                 (len, Some(_)) => {

@@ -103,7 +103,7 @@ fn copy_volume(
     let output = create(name)?;
     let before = len(file)?;
     let bytes = Plain { file: RecordFile::open(file)?.read_once(), offset: 0, watch };
-    let mut pieces = Pieces::of(bytes);
+    let mut pieces = Pieces::of_records(bytes);
     let poured = match compression {
         _ if Compression::of(file) == compression => {
             pour(&mut pieces, &mut io::sink()).and_then(|()| pour_file(file, &output))
