@@ -31,6 +31,10 @@ fn every_dependency_is_one_that_deny_toml_allows() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Crates of which `mmv-export` needs more than the others: prost's derive macro compares syntax
+/// trees.
+const DIFFER: &[&str] = &["syn"];
+
 /// Cargo compiles a crate again for another set of features: `mmv-archive` after
 /// `mmv-agent` would take a minute longer, and `ci/install` again.
 #[test]
@@ -39,7 +43,9 @@ fn the_programs_need_each_crate_with_the_same_features() {
     let mut differ = Vec::new();
     for (program, crates) in &programs {
         assert!(crates.len() > 50, "{program}: {}", crates.len());
-        for (name, features) in crates {
+        let is_compared =
+            |name: &str| !DIFFER.iter().any(|one| name.split(' ').next() == Some(one));
+        for (name, features) in crates.iter().filter(|(name, _)| is_compared(name)) {
             let others = programs.iter().filter_map(|(other, crates)| {
                 Some((other, crates.get(name).filter(|found| *found != features)?))
             });

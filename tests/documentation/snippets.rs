@@ -9,13 +9,17 @@ use std::path::PathBuf;
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 15] = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "archive/README.md",
     "archive/cli/README.md",
+    "archive/export/README.md",
     "docs/design.md",
+    "docs/engines/prometheus.md",
+    "docs/engines/victoriametrics.md",
+    "docs/export-mapping.md",
     "docs/operators.md",
     "docs/performance.md",
     "docs/releasing.md",
@@ -92,6 +96,7 @@ fn the_commands_in_the_documentation_have_valid_arguments() {
             let command = match line.split(' ').next() {
                 Some("mmv-agent") => mmv_agent::cli::command(),
                 Some("mmv-archive") => mmv_archive::command(),
+                Some("mmv-export") => mmv_export::command(),
                 _ => continue,
             };
             let parsed = command.try_get_matches_from(words(line));

@@ -43,7 +43,7 @@ impl Archives {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the directory cannot be listed.
+    /// [`Error::Io`] or [`Error::NotFound`] if the directory cannot be listed.
     pub fn bases(&self) -> Result<Vec<PathBuf>> {
         let mut starts = Vec::new();
         match self {
@@ -65,10 +65,11 @@ impl Archives {
     }
 }
 
-/// The base names in a directory; none in one without archives.
+/// The base names in a directory; none in one without archives, but one that is missing is an
+/// error.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
     match ArchiveSet::bases(&[directory]) {
-        Err(Error::NotFound { .. }) => Ok(Vec::new()),
+        Err(Error::NotFound { .. }) if directory.is_dir() => Ok(Vec::new()),
         bases => bases,
     }
 }

@@ -167,8 +167,6 @@ pub struct Walk {
     due: Option<StepKind>,
     /// The archive that cannot be opened.
     unreadable: Option<PathBuf>,
-    /// The archives could not be listed.
-    is_list_missing: bool,
     records: u64,
     now: Now,
 }
@@ -229,7 +227,6 @@ impl Walk {
             runs: Runs::default(),
             due: None,
             unreadable: None,
-            is_list_missing: false,
             records: 0,
             now: Now { timestamp: 0, kind: StepKind::Record, is_repeated: false },
         })
@@ -274,7 +271,7 @@ impl Walk {
             return Ok(Some(self.step()));
         }
         // In this order: once a later archive exists, this one grows no more.
-        if self.ask(|queue| queue.peek())?.is_none() {
+        if self.queue.peek()?.is_none() {
             return Ok(None);
         }
         if !self.read()? {
@@ -288,9 +285,7 @@ impl Walk {
     /// of a volume were passed by; `None` if there is nothing to pass by, since the archives
     /// cannot be listed: that may be better later.
     pub fn recover(&mut self) -> Option<u64> {
-        if std::mem::take(&mut self.is_list_missing) {
-            return None;
-        }
+        self.queue.peek().ok()?;
         if self.unreadable.take().is_some() {
             return Some(0);
         }
@@ -301,13 +296,6 @@ impl Walk {
         Some(skipped)
     }
 
-    /// What the queue says; a list that cannot be had is noted.
-    fn ask<T>(&mut self, question: impl FnOnce(&mut Queue) -> Result<T>) -> Result<T> {
-        let answer = question(&mut self.queue);
-        self.is_list_missing = answer.is_err();
-        answer
-    }
-
     /// Makes an archive the one that is read; false if there is none yet.
     fn open(&mut self) -> Result<bool> {
         if self.follower.is_some() {
@@ -315,7 +303,7 @@ impl Walk {
         }
         let base = match self.unreadable.take() {
             Some(base) => base,
-            None => match self.ask(Queue::take)? {
+            None => match self.queue.take()? {
                 Some(base) => base,
                 None => return Ok(false),
             },

@@ -28,6 +28,15 @@ pub(crate) fn program(engine: &str, name: &str) -> Option<PathBuf> {
     None
 }
 
+/// A block of a page of `docs/engines`, of those in a language.
+pub(crate) fn block(page: &str, language: &str, place: usize) -> String {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/engines");
+    let text = fs::read_to_string(pages.join(page)).expect("the page");
+    let fence = format!("```{language}\n");
+    let mut blocks = text.split(&fence).skip(1);
+    blocks.nth(place).and_then(|rest| rest.split("```").next()).expect("a block").to_owned()
+}
+
 /// The suites whose version of a package there is here; the first one has to be.
 pub(crate) fn suites(package: &str) -> Vec<String> {
     let all = ["sid", "trixie", "bookworm"].map(|suite| format!("{package}@{suite}"));

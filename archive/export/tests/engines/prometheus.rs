@@ -9,13 +9,12 @@ use pcp_archive::Timestamp;
 use crate::archives::{
     START, Shop, at, begin, counter, declare_events, event, shop, single, write,
 };
-use crate::engine::{Engine, program, suites};
+use crate::engine::{Engine, block, program, suites};
 use crate::server::Server;
 
-/// What is needed of a configuration.
+/// The lines of the page for a configuration, with the address of a server.
 fn configuration(server: &Server) -> String {
-    let address = server.address;
-    format!("remote_read:\n  - url: http://{address}/api/v1/read\n    read_recent: true\n")
+    block("prometheus.md", "yaml", 0).replace("127.0.0.1:9465", &server.address.to_string())
 }
 
 #[test]
@@ -178,11 +177,9 @@ fn scrapes_give_the_newest_values_with_their_times() {
     write(&mut writer, at(-20), shop.values(5));
     write(&mut writer, at(-10), shop.values(15));
     let server = Server::start(&place.path().join("tree"), &[]);
-    let scrape = format!(
-        "scrape_configs:\n  - job_name: mmv\n    scrape_interval: 1s\n    static_configs:\n      \
-         - targets: [\"{}\"]\n",
-        server.address
-    );
+    let scrape = block("prometheus.md", "yaml", 1);
+    let scrape = scrape.replace("127.0.0.1:9465", &server.address.to_string());
+    let scrape = format!("global: {{ scrape_interval: 1s }}\n{scrape}");
     let prometheus = Engine::prometheus(&program, &place.path().join("prometheus"), &scrape);
     let find = |query: &str, expected: f64| {
         let until = Instant::now() + Duration::from_secs(30);

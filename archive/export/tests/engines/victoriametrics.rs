@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::archives::{START, shop};
-use crate::engine::{Engine, encoded, program, suites};
+use crate::engine::{Engine, block, encoded, program, suites};
 use crate::server::{Server, get};
 
 #[test]
@@ -18,14 +18,16 @@ fn vmctl_copies_an_archive_into_victoriametrics() {
             shop(&place.path().join("tree/web1/a"), 3);
             let server = Server::start(&place.path().join("tree"), &[]);
             let victoria = Engine::victoria_metrics(&program, &place.path().join("victoria"));
+            let page = block("victoriametrics.md", "sh", 0).replace("\\\n", " ");
+            let line = page.lines().find_map(|line| line.strip_prefix("vmctl ")).unwrap();
+            let line = line
+                .replace("127.0.0.1:9465", &server.address.to_string())
+                .replace("127.0.0.1:8428", &victoria.address.to_string())
+                .replace("stream=true", &format!("stream={stream}"))
+                .replace("2026-11-01T00:00:00Z", "2023-11-14T22:00:00Z")
+                .replace("2026-11-24T00:00:00Z", "2023-11-14T23:59:00Z");
             let output = Command::new(program.with_file_name("vmctl"))
-                .args(["remote-read", "-s", "--disable-progress-bar=true"])
-                .arg(format!("--remote-read-src-addr=http://{}", server.address))
-                .arg(format!("--remote-read-use-stream={stream}"))
-                .args(["--remote-read-step-interval=hour"])
-                .args(["--remote-read-filter-time-start=2023-11-14T22:00:00Z"])
-                .args(["--remote-read-filter-time-end=2023-11-14T23:59:00Z"])
-                .arg(format!("--vm-addr=http://{}", victoria.address))
+                .args(line.split_whitespace())
                 .stdin(Stdio::null())
                 .output()
                 .unwrap();
