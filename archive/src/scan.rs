@@ -113,6 +113,8 @@ pub struct Columns<'a> {
     records: Records<'a>,
     last: Bound<Timestamp>,
     limits: ChunkLimits,
+    /// By how much a chunk may have more rows than the one before.
+    growth: usize,
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
@@ -176,7 +178,8 @@ impl<'a> Columns<'a> {
             }
         };
         let last = span.end_bound().cloned();
-        Ok(Self { source, records, last, limits: ChunkLimits::CHUNK, chunk, rest: Rest::Records })
+        let (limits, rest) = (ChunkLimits::CHUNK, Rest::Records);
+        Ok(Self { source, records, last, limits, growth: 1, chunk, rest })
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -194,6 +197,8 @@ impl<'a> Columns<'a> {
             Rest::Records => {}
         }
         let filled = self.chunk.fill(self.source, &mut self.records, self.last, self.limits);
+        self.limits.rows =
+            self.limits.rows.saturating_mul(self.growth).min(ChunkLimits::CHUNK.rows);
         self.rest = match filled {
             Ok(true) => Rest::Records,
             Ok(false) => Rest::Nothing,
@@ -201,6 +206,13 @@ impl<'a> Columns<'a> {
             Err(error) => Rest::Error(error),
         };
         Ok(Some(&self.chunk).filter(|chunk| !chunk.timestamps().is_empty()))
+    }
+
+    /// The same with a first chunk of a few rows, and each by as much larger, up to the usual
+    /// size.
+    pub(crate) fn growing(mut self, rows: usize, factor: usize) -> Self {
+        (self.limits.rows, self.growth) = (rows, factor);
+        self
     }
 
     /// The same with chunks of another size.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use hashbrown::{HashMap, HashSet};
 
 use super::GoOn;
-use super::grid::{Grid, Moment};
+use super::grid::{Grid, Moment, seconds};
 use super::plan::Plan;
 use super::track::{Rows, Track};
 use crate::scan::segments::by_time;
@@ -15,8 +15,10 @@ use crate::{InstanceId, Result, Timestamp};
 
 /// By how much a span before the window grows that has not all that is looked for.
 const GROWTH: i128 = 4;
-/// The length of the first such span: at least a minute.
-const LEAST: i128 = 60_000_000_000;
+/// The length of the first such span.
+const LEAST: i128 = 10_000_000_000;
+/// After the window so many rows are read at first, and then by as much more.
+const FEW_ROWS: usize = 16;
 
 /// The metrics in a span of time.
 #[derive(Debug)]
@@ -100,7 +102,12 @@ impl Segment {
         walls.set(chunk);
         let timestamps = chunk.timestamps();
         let moments: Vec<Moment> = timestamps.iter().map(|at| plan.grid.moment(*at)).collect();
-        let rows = Rows { grid: plan.grid, timestamps, moments: &moments };
+        let between = moments.windows(2).map(|pair| match pair {
+            [before, after] => seconds(after.offset - before.offset),
+            _ => 0.0,
+        });
+        let seconds: Vec<f64> = std::iter::once(0.0).chain(between).collect();
+        let rows = Rows { grid: plan.grid, timestamps, moments: &moments, seconds: &seconds };
         let metrics = self.metrics.iter_mut().zip(&plan.scope.metrics);
         for (place, (tracks, metric)) in metrics.enumerate() {
             let own = walls.of(&metric.name, metric.desc.pmid);
@@ -173,9 +180,9 @@ impl Segment {
         window: &Self,
         go_on: GoOn<'_>,
     ) -> Result<Option<Self>> {
-        let (start, end) = plan.grid.window().into_inner();
+        let start = *plan.grid.window().start();
         let first = selection.source().start();
-        let mut length = end.nanos_since(start).max(LEAST);
+        let mut length = LEAST;
         if first >= start {
             return Ok(None);
         }
@@ -214,7 +221,8 @@ impl Segment {
         if selection.source().end() <= end || !wants_more(&self) {
             return Ok(self);
         }
-        let mut columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
+        let columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
+        let mut columns = columns.growing(FEW_ROWS, GROWTH as usize);
         let mut after = Self::new(plan.scope.metrics.len());
         after.fill(plan, selection, &mut columns, &mut |after| {
             let mut pairs = self.metrics.iter().zip(&after.metrics);

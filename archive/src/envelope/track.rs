@@ -63,6 +63,8 @@ pub(super) struct Rows<'c> {
     pub(super) grid: &'c Grid,
     pub(super) timestamps: &'c [Timestamp],
     pub(super) moments: &'c [Moment],
+    /// The seconds from the row before to each.
+    pub(super) seconds: &'c [f64],
 }
 
 impl Track {
@@ -152,17 +154,29 @@ impl Track {
 
     fn add_numbers<N: Number>(&mut self, rows: Rows<'_>, column: &Column, walls: &[Wall]) {
         let mut walls = walls.iter().peekable();
-        for (row, &word) in column.rows().iter().zip(column.words()) {
-            while walls.next_if(|wall| wall.row <= row).is_some() {
-                self.meet_wall();
-            }
-            let place = row as usize;
-            let (Some(&at), Some(time)) = (rows.moments.get(place), rows.timestamps.get(place))
-            else {
-                continue;
-            };
-            if self.life == Lifetime::ALWAYS || self.life.contains(*time) {
-                self.observe::<N>(rows.grid, Observed { word, at });
+        let is_always = self.life == Lifetime::ALWAYS;
+        // The row after the one that was observed last.
+        let mut next = None;
+        for (places, first) in column.rows().stretches() {
+            let stretch = first as usize..first as usize + places.len();
+            let words = column.words().get(places).unwrap_or_default();
+            let moments = rows.moments.get(stretch.clone()).unwrap_or_default();
+            let seconds = rows.seconds.get(stretch).unwrap_or_default();
+            for (row, ((&word, &at), &since)) in
+                (first..).zip(words.iter().zip(moments).zip(seconds))
+            {
+                while walls.next_if(|wall| wall.row <= row).is_some() {
+                    self.meet_wall();
+                }
+                let is_alive = || {
+                    rows.timestamps.get(row as usize).is_some_and(|time| self.life.contains(*time))
+                };
+                if is_always || is_alive() {
+                    let since = (next == Some(row)).then_some(since);
+                    if self.observe::<N>(rows.grid, Observed { word, at }, since) {
+                        next = Some(row + 1);
+                    }
+                }
             }
         }
         if walls.next().is_some() {
@@ -170,16 +184,20 @@ impl Track {
         }
     }
 
-    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed) {
+    /// Adds an observation, and the rate from the last one to it; `since` has the seconds from
+    /// one to the other, if they are known. False if it does not count.
+    #[inline]
+    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed, since: Option<f64>) -> bool {
         let number = N::of(now.word);
         if number.is_nan() {
-            return;
+            return false;
         }
         let is_joined = match (self.kind, self.last.filter(|_| !self.is_parted)) {
             // Of two values of a counter at one time the first counts.
-            (Kind::Rate(_), Some(last)) if now.at.offset <= last.at.offset => return,
+            (Kind::Rate(_), Some(last)) if now.at.offset <= last.at.offset => return false,
             (Kind::Rate(unit), Some(last)) => {
-                self.has_rate = self.add_rate::<N>(grid, unit, last, now);
+                let since = since.unwrap_or_else(|| seconds(now.at.offset - last.at.offset));
+                self.has_rate = self.add_rate::<N>(grid, (unit, since), last, now);
                 self.has_rate
             }
             (_, last) => {
@@ -198,24 +216,39 @@ impl Track {
         self.first.get_or_insert(now);
         self.last = Some(now);
         self.is_parted = false;
+        true
     }
 
     /// Adds the rate from one observation to the next, if there is one.
+    #[inline]
     fn add_rate<N: Number>(
         &mut self,
         grid: &Grid,
-        unit: f64,
+        (unit, since): (f64, f64),
         last: Observed,
         now: Observed,
     ) -> bool {
         let Some(growth) = N::of(last.word).growth_to(N::of(now.word), false) else {
             return false;
         };
-        let rate = growth * unit / seconds(now.at.offset - last.at.offset);
+        let rate = growth * unit / since;
         // A quotient of infinities.
         if rate.is_nan() {
             return false;
         }
+        // Nearly all are in the column of the one before.
+        if let Some(column) = now.at.column.filter(|_| now.at.column == last.at.column)
+            && let Some(run) = self.runs.last_mut().filter(|run| run.columns.end > column)
+        {
+            run.cell.merge(&Cell { count: 1, ..Cell::of_rate(rate, since, true) });
+            return true;
+        }
+        self.put_rate(grid, rate, last, now);
+        true
+    }
+
+    /// Adds a rate to the columns of its time.
+    fn put_rate(&mut self, grid: &Grid, rate: f64, last: Observed, now: Observed) {
         if self.runs.is_empty() {
             self.opens = self.first.is_some_and(|first| first.at == last.at);
         }
@@ -232,7 +265,6 @@ impl Track {
         {
             run.cell.count += 1;
         }
-        true
     }
 
     /// Adds what comes after all that was added, in one column or in several that are new.
@@ -267,14 +299,15 @@ impl Track {
                 false
             }
             (Kind::Rate(unit), Some(last)) => {
+                let rate = (unit, seconds(first.at.offset - last.at.offset));
                 self.has_rate = first.at.offset > last.at.offset
                     && match self.value_type {
-                        ValueType::I32 => self.add_rate::<i32>(grid, unit, last, first),
-                        ValueType::U32 => self.add_rate::<u32>(grid, unit, last, first),
-                        ValueType::I64 => self.add_rate::<i64>(grid, unit, last, first),
-                        ValueType::U64 => self.add_rate::<u64>(grid, unit, last, first),
-                        ValueType::Float => self.add_rate::<f32>(grid, unit, last, first),
-                        ValueType::Double => self.add_rate::<f64>(grid, unit, last, first),
+                        ValueType::I32 => self.add_rate::<i32>(grid, rate, last, first),
+                        ValueType::U32 => self.add_rate::<u32>(grid, rate, last, first),
+                        ValueType::I64 => self.add_rate::<i64>(grid, rate, last, first),
+                        ValueType::U64 => self.add_rate::<u64>(grid, rate, last, first),
+                        ValueType::Float => self.add_rate::<f32>(grid, rate, last, first),
+                        ValueType::Double => self.add_rate::<f64>(grid, rate, last, first),
                         _ => false,
                     };
                 self.has_rate

@@ -11,6 +11,9 @@ use pcp_archive::{
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
+/// Bytes of a metric's value in a record: value set and block.
+pub(crate) const VALUE: u64 = 32;
+
 /// When all archives start.
 const START: i64 = 1_700_000_000;
 

@@ -1,6 +1,6 @@
 //! `ci/bench archive` and `ci/bench replay`: the commands of mmv-archive and
 //! Performance Co-Pilot's programs on the same archives in one run. `ci/bench packed`: the
-//! commands on plain archives and on compressed ones.
+//! commands on plain archives and on compressed ones. `ci/bench view`: pictures of 1 GB.
 //!
 //! The archives are made on the spot. Each program is a child process, and
 //! rivals take turns, so that other load on the machine affects all alike; the
@@ -19,6 +19,7 @@ mod packed;
 mod programs;
 mod replay;
 mod speed;
+mod view;
 
 use std::path::PathBuf;
 
@@ -72,13 +73,17 @@ fn run() -> Result<(), String> {
     if what == "write" {
         return write(&args.collect::<Vec<_>>());
     }
+    if what == "draw" {
+        return view::draw(&args.collect::<Vec<_>>());
+    }
     let options = Options::parse(args)?;
     match what.as_str() {
         "archive" if options.large => memory::measure(&options),
         "archive" => speed::measure(&options),
         "replay" => replay::measure(&options),
         "packed" => packed::measure(&options),
-        _ => Err(format!("`{what}` is none of archive, replay and packed")),
+        "view" => view::measure(&options),
+        _ => Err(format!("`{what}` is none of archive, replay, packed and view")),
     }
 }
 

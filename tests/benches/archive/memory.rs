@@ -4,15 +4,12 @@ use std::path::PathBuf;
 
 use crate::Options;
 use crate::child;
-use crate::made::Shape;
+use crate::made::{Shape, VALUE};
 use crate::programs::Programs;
 use crate::speed::remove_archive;
 
 /// Peak resident memory that a command may use, the page cache apart.
 const LIMIT: u64 = 64 << 20;
-
-/// Bytes of a metric's value in a record: value set and block.
-const VALUE: u64 = 32;
 
 /// Measures and prints.
 pub(crate) fn measure(options: &Options) -> Result<(), String> {

@@ -22,6 +22,19 @@ use crate::programs::Programs;
 const KINDS: [(&str, Option<Compression>); 3] =
     [("plain", None), ("xz", Some(Compression::Xz)), ("zstd", Some(Compression::Zstd))];
 
+/// The least records of 1000 metrics that have 300 MB.
+const LARGE: u64 = 9_375;
+
+/// Commands whose peak memory is measured, with the archive after the first word.
+const COMMANDS: [&str; 6] = [
+    "report bench.a -t 60s --format csv",
+    "summary",
+    "plot bench.a -o PLOT.svg",
+    "check",
+    "dump -a",
+    "snapshot -o PAGE.html",
+];
+
 /// Further shapes of about 40 MB: metrics, instances of each, records.
 const SHAPES: [(u32, u32, u64); 4] =
     [(10, 0, 100_000), (1, 10_000, 200), (10, 1_000, 200), (100, 10, 1_500)];
@@ -78,11 +91,12 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     let all = ["bench.a.n0", "-t", &every, "-s", &count, "--format", "csv"];
     bench.row("one metric at 500 times", "report", &all)?;
     bench.row("all metrics", "summary", &[])?;
-    bench.copy()
+    bench.copy()?;
+    bench.memory()
 }
 
 /// The processor time of this process.
-fn processor_time() -> Result<Duration, Box<dyn Error>> {
+pub(crate) fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = |time: TimeVal| time.num_microseconds().unsigned_abs();
     Ok(Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time())))
@@ -166,6 +180,47 @@ impl Bench<'_> {
         let rivals = KINDS.map(|(name, _)| ours(name));
         let medians = hold(&rivals, self.options.rounds)?;
         print(work, &medians.iter().map(|median| median.wall).collect::<Vec<_>>());
+        Ok(())
+    }
+}
+
+impl Bench<'_> {
+    /// The peak memory of commands on 300 MB, plain and packed.
+    fn memory(&self) -> Result<(), String> {
+        println!(
+            "\n| peak memory, 1000 metrics x {LARGE} records | plain | xz | zstd |\n|---|---|---|---|"
+        );
+        let shape = Shape { metrics: 1000, instances: 0, records: LARGE, marks: 0 };
+        let commands = COMMANDS.iter().filter(|command| command.contains(&self.options.only));
+        let commands: Vec<&str> = commands.copied().collect();
+        if commands.is_empty() {
+            return Ok(());
+        }
+        for (kind, compression) in KINDS {
+            let base = self.base(&format!("large-{kind}"));
+            shape.write_prepared(&base).map_err(|error| error.to_string())?;
+            if let Some(method) = compression {
+                let plain = PathBuf::from(format!("{}.0", base.display()));
+                compress_volume(&plain, method, Effort::Least, &mut || true)
+                    .map_err(|error| error.to_string())?;
+            }
+        }
+        for line in commands {
+            let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+            print!("| {line} |");
+            for (kind, _) in KINDS {
+                let base = self.base(&format!("large-{kind}"));
+                let words = rest.split_whitespace().map(|word| match word {
+                    "PLOT.svg" | "PAGE.html" => self.scratch.path().join(word),
+                    word => PathBuf::from(word),
+                });
+                let mut command = self.programs.ours(&[command]);
+                command.arg(base).args(words);
+                let peak = crate::child::run(command, None)?.peak;
+                print!(" {:.0} MB |", peak as f64 / 1e6);
+            }
+            println!();
+        }
         Ok(())
     }
 }

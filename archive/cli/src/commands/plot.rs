@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use clap::Args;
 use pcp_archive::programs::for_each_event;
-use pcp_archive::replay::{self, Replay, Sample};
+use pcp_archive::replay::{self, Replay, Sample, Selection};
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
 
-use crate::columns::Choice;
+use crate::columns::{Choice, cell};
 use crate::image::{Image, ImageError, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
@@ -91,6 +91,9 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
+/// The seconds of a sample by the clock, and its number for each column.
+type Row = (f64, Vec<Option<f64>>);
+
 /// The text of a plot, and its clock.
 struct Caption {
     title: String,
@@ -147,15 +150,23 @@ impl Arguments {
         let zone = self.zone.zone(source.label())?;
         let (start, end) = (source.start(), source.end());
         let window = self.span.window(start, end, zone.time_zone())?;
-        let replay = self.load(source)?;
+        let selection = self.selection(source)?;
+        let step = self.step(&selection, window)?;
+        let mut moments = selection.window(window.start..=window.end, step, step)?;
+        warn_of_losses(moments.replay());
+        let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
-        let mut panels = self.panels(source, &replay, window, &clock)?;
+        let mut panels = self.panels(source, (&mut moments, window.start), step, &clock)?;
+        let replay = moments.replay();
+        if moments.is_whole() && !was_whole {
+            warn_of_losses(replay);
+        }
         panels.iter_mut().for_each(make_printable);
-        let marks = restarts(source, &replay, window, &clock)?;
+        let marks = restarts(source, replay, window, &clock)?;
         let caption = Caption { marks, ..self.caption(source, window, clock) };
         if let Some(path) = &self.output {
             write_image(path, &caption, &panels, size)?;
-            return check_complete(&replay, &archives);
+            return check_complete(replay, &archives);
         }
         let width = self.display.width();
         let mut out = Output::new();
@@ -164,10 +175,10 @@ impl Arguments {
         out.text
             .extend_from_slice(terminal::render(&caption, &panels, width, has_colors()).as_bytes());
         out.finish()?;
-        check_complete(&replay, &archives)
+        check_complete(replay, &archives)
     }
 
-    fn load<'a>(&self, source: Source<'a>) -> Result<Replay<'a>, Failure> {
+    fn selection<'a>(&self, source: Source<'a>) -> Result<Selection<'a>, Failure> {
         let selection = Replay::open(source).gaps(self.gaps.gaps()).read_on();
         let mut selection = select_with_derived(selection, &self.metrics, &self.expressions)?;
         self.quantiles.apply(&mut selection)?;
@@ -177,43 +188,53 @@ impl Arguments {
         if self.quantiles.quantile.is_empty() && self.display.instances.is_empty() {
             selection.quantiles(&QUANTILES);
         }
-        let replay = selection.load()?;
-        warn_of_losses(&replay);
-        Ok(replay)
+        Ok(selection)
     }
 
-    /// The lines, by unit.
+    /// The lines, by unit. The window is read batch by batch.
     fn panels(
         &self,
         source: Source<'_>,
-        replay: &Replay<'_>,
-        window: Window,
+        (window, start): (&mut replay::Window<'_>, Timestamp),
+        step: Duration,
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
         let units = self.display.units()?;
         let (instances, rates) = (self.display.instances.as_slice(), !self.display.no_rate);
         let choice = Choice { instances, rates, units: &units, raw: false };
-        let columns = columns::columns(source.metadata(), replay, &choice);
-        let step = self.step(replay, window)?;
+        let columns = columns::columns(source.metadata(), window.replay(), &choice);
         if self.heatmap {
-            let panels = heat::panels(source, replay, window, step, clock, self.top.unwrap_or(4));
+            let panels = heat::panels(source, (window, start), step, clock, self.top.unwrap_or(4))?;
             if panels.is_empty() {
                 let reason = "the histograms counted nothing at these times";
                 return Err(Failure::NoData(reason.to_owned()));
             }
             return Ok(panels);
         }
-        let samples = replay::times(window.start..=window.end, step).filter_map(|timestamp| {
-            let rates = || replay.rates_at(timestamp, timestamp.saturating_sub(step));
-            if self.display.no_rate {
-                replay.at_since(timestamp, timestamp.saturating_sub(step))
-            } else {
-                rates()
-            }
-        });
-        let samples: Vec<Sample<'_>> = samples.collect();
+        let mut rows = Vec::new();
+        let row = |sample: Sample<'_>| {
+            let number = |column| cell(&sample, column).and_then(|value| value.as_f64());
+            (clock.seconds(sample.timestamp), columns.iter().map(number).collect())
+        };
+        let work = |replay: &Replay<'_>, span| {
+            let samples = replay::times(span, step).filter_map(|timestamp| {
+                let since = timestamp.saturating_sub(step);
+                let sample = if rates {
+                    replay.rates_at(timestamp, since)
+                } else {
+                    replay.at_since(timestamp, since)
+                };
+                sample.map(row)
+            });
+            Ok::<Vec<Row>, Failure>(samples.collect())
+        };
+        window.for_each(work, |more| {
+            rows.extend(more);
+            Ok(())
+        })?;
         let top = self.top.or_else(|| self.output.is_none().then_some(4));
-        let panels = lines::panels(&columns, &samples, clock, top, &|m| replay.histogram_of(m));
+        let histogram = |metric| window.replay().histogram_of(metric);
+        let panels = lines::panels(&columns, &rows, top, &histogram);
         if panels.is_empty() {
             return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
         }
@@ -222,13 +243,13 @@ impl Arguments {
 
     /// The time between samples. Rates over less than the time between two logged
     /// values would show how values in between are rounded.
-    fn step(&self, replay: &Replay<'_>, window: Window) -> Result<Duration, Failure> {
+    fn step(&self, selection: &Selection<'_>, window: Window) -> Result<Duration, Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
         let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };
         let least = Duration::from_nanos((span / most).max(1) as u64);
         let step = match &self.interval {
             Some(text) => parse_interval(text)?,
-            None => replay.typical_interval().map_or(least, |logged| logged.max(least)),
+            None => logged_interval(selection, window, least)?.map_or(least, |all| all.max(least)),
         };
         if step.is_zero() {
             return Err(Failure::Usage("the interval between samples is zero".to_owned()));
@@ -251,6 +272,22 @@ impl Arguments {
         let title = shown(&titles.join(", ")).into_owned();
         Caption { title, subtitle: shown(&subtitle).into_owned(), clock, marks: Vec::new() }
     }
+}
+
+/// The usual time between logged values, where the window begins to have some.
+fn logged_interval(
+    selection: &Selection<'_>,
+    window: Window,
+    step: Duration,
+) -> Result<Option<Duration>, Failure> {
+    let span = window.start..=window.end;
+    let mut moments = selection.clone().window(span, step, Duration::ZERO)?;
+    while moments.next_batch()?.is_some() {
+        if let Some(interval) = moments.replay().typical_interval() {
+            return Ok(Some(interval));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the output has colors: to a terminal, unless `NO_COLOR` is set.

@@ -1,62 +1,83 @@
 //! Makes the panels of heat maps from what histograms counted.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mmv_chart::HeatCell;
-use pcp_archive::replay::{Replay, times};
-use pcp_archive::{InstanceId, Source};
+use pcp_archive::replay::{self, Replay};
+use pcp_archive::{InstanceId, Source, Timestamp};
 
 use super::Clock;
-use crate::columns;
 use crate::image::Panel;
-use crate::time::Window;
+use crate::{Failure, columns};
+
+/// A histogram: the place of its first metric, and the instance.
+type Key = (usize, Option<InstanceId>);
 
 /// A panel for each histogram, those that counted most first, and no more than `top`.
 pub(super) fn panels(
     source: Source<'_>,
-    replay: &Replay<'_>,
-    window: Window,
+    (window, start): (&mut replay::Window<'_>, Timestamp),
     step: Duration,
     clock: &Clock,
     top: usize,
-) -> Vec<Panel> {
+) -> Result<Vec<Panel>, Failure> {
+    let mut maps: BTreeMap<Key, Vec<HeatCell>> = BTreeMap::new();
+    let work = |replay: &Replay<'_>, span| {
+        // What was counted before the window is not in it.
+        let times = replay::times(span, step).filter(|at| at.saturating_sub(step) >= start);
+        Ok::<_, Failure>(cells(replay, times, step, clock))
+    };
+    window.for_each(work, |cells| {
+        for (key, cell) in cells {
+            maps.entry(key).or_default().push(cell);
+        }
+        Ok(())
+    })?;
+    let replay = window.replay();
     let mut panels = Vec::new();
-    for (place, metric) in replay.metrics().enumerate() {
-        let Some(name) = replay.histogram_of(place) else { continue };
+    for ((place, instance), cells) in maps {
+        let (Some(metric), Some(name)) = (replay.metrics().nth(place), replay.histogram_of(place))
+        else {
+            continue;
+        };
         let indom = metric.desc.indom;
         let names = indom.map(|indom| columns::instance_names(source.metadata(), indom));
-        for instance in replay.instances(place) {
-            let cells = cells(replay, (place, instance), window, step, clock);
-            let counted: f64 = cells.iter().map(|cell| cell.count).sum();
-            let label = names.as_ref().zip(instance).and_then(|(names, id)| names.get(&id));
-            let label = label.map(|label| format!("[{label}]")).unwrap_or_default();
-            let unit = format!("{name}{label}: {}, {} values", metric.desc.units, counted.round());
-            let panel = Panel { unit, lines: Vec::new(), is_histogram: true, heat: cells };
-            panels.extend((counted > 0.0).then_some((counted, panel)));
-        }
+        let counted: f64 = cells.iter().map(|cell| cell.count).sum();
+        let label = names.as_ref().zip(instance).and_then(|(names, id)| names.get(&id));
+        let label = label.map(|label| format!("[{label}]")).unwrap_or_default();
+        let unit = format!("{name}{label}: {}, {} values", metric.desc.units, counted.round());
+        let panel = Panel { unit, lines: Vec::new(), is_histogram: true, heat: cells };
+        panels.extend((counted > 0.0).then_some((counted, panel)));
     }
     panels.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    panels.into_iter().take(top).map(|(_, panel)| panel).collect()
+    Ok(panels.into_iter().take(top).map(|(_, panel)| panel).collect())
 }
 
-/// What a histogram counted in each interval of the window.
+/// What the histograms counted in the intervals that end at some times.
 fn cells(
     replay: &Replay<'_>,
-    (place, instance): (usize, Option<InstanceId>),
-    window: Window,
+    times: impl Iterator<Item = Timestamp>,
     step: Duration,
     clock: &Clock,
-) -> Vec<HeatCell> {
+) -> Vec<(Key, HeatCell)> {
+    let places: Vec<usize> =
+        (0..replay.metrics().len()).filter(|place| replay.histogram_of(*place).is_some()).collect();
     let mut cells = Vec::new();
-    for at in times(window.start.saturating_add(step)..=window.end, step) {
+    for at in times {
         let since = at.saturating_sub(step);
-        let counts = replay.bucket_counts(place, since, at);
-        let own = counts.into_iter().filter(|(owner, _)| *owner == instance);
-        cells.extend(own.flat_map(|(_, buckets)| buckets).map(|bucket| HeatCell {
-            time: (clock.seconds(since), clock.seconds(at)),
-            value: (bucket.first, bucket.last + 1.0),
-            count: bucket.count,
-        }));
+        for &place in &places {
+            for (instance, buckets) in replay.bucket_counts(place, since, at) {
+                cells.extend(buckets.into_iter().map(|bucket| {
+                    let cell = HeatCell {
+                        time: (clock.seconds(since), clock.seconds(at)),
+                        value: (bucket.first, bucket.last + 1.0),
+                        count: bucket.count,
+                    };
+                    ((place, instance), cell)
+                }));
+            }
+        }
     }
     cells
 }

@@ -1,10 +1,9 @@
-//! Makes the lines of a plot from columns and samples.
+//! Makes the lines of a plot from columns and the rows of a table.
 
 use mmv_chart::{Line, ranked, top_by_mean};
-use pcp_archive::replay::Sample;
 
-use super::Clock;
-use crate::columns::{Column, cell};
+use super::Row;
+use crate::columns::Column;
 use crate::image::Panel;
 
 /// The number of names that fit in all legends of an image.
@@ -18,33 +17,32 @@ const MAX_SUM_RATIO: f64 = 3.0;
 /// there are as many lines as the legends have room for.
 pub(super) fn panels<'a>(
     columns: &[Column],
-    samples: &[Sample<'_>],
-    clock: &Clock,
+    rows: &[Row],
     top: Option<usize>,
     histogram: &dyn Fn(usize) -> Option<&'a str>,
 ) -> Vec<Panel> {
     type Key<'k> = (&'k str, Option<&'k str>);
-    let mut groups: Vec<(Key<'_>, Vec<&Column>)> = Vec::new();
-    for column in columns {
+    let mut groups: Vec<(Key<'_>, Vec<(usize, &Column)>)> = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
         let key = (column.scale.units.as_str(), histogram(column.metric));
         match groups.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, group)) => group.push(column),
-            None => groups.push((key, vec![column])),
+            Some((_, group)) => group.push((place, column)),
+            None => groups.push((key, vec![(place, column)])),
         }
     }
     let drawn = |top: usize| -> Vec<Panel> {
         let panels = groups.iter().flat_map(|((unit, histogram), group)| {
             let Some(histogram) = histogram else {
                 let unit = heading(unit, group, groups.len());
-                let lines = top_by_mean(lines(group, samples, clock, shared_prefix(group)), top);
+                let lines = top_by_mean(lines(group, rows, shared_prefix(group)), top);
                 return separate_sum(Panel { unit, lines, is_histogram: false, heat: Vec::new() });
             };
             // A sum of quantiles means nothing.
-            let mut lines = lines(group, samples, clock, histogram.len() + 1);
+            let mut lines = lines(group, rows, histogram.len() + 1);
             lines.reverse();
             let mut lines = ranked(lines);
             lines.truncate(top.max(3));
-            let is_histogram = group.iter().all(|column| column.instance.is_none());
+            let is_histogram = group.iter().all(|(_, column)| column.instance.is_none());
             vec![Panel { unit: named(histogram, unit), lines, is_histogram, heat: Vec::new() }]
         });
         panels.filter(|panel| !panel.lines.is_empty()).map(without_repeated_label).collect()
@@ -92,9 +90,9 @@ fn without_repeated_label(mut panel: Panel) -> Panel {
 
 /// The unit, after the name of the metric if that is the only one in this panel but
 /// not in the plot.
-fn heading(unit: &str, group: &[&Column], panels: usize) -> String {
+fn heading(unit: &str, group: &[(usize, &Column)], panels: usize) -> String {
     match group.first() {
-        Some(first) if panels > 1 && is_one_metric(group) => named(&first.name, unit),
+        Some((_, first)) if panels > 1 && is_one_metric(group) => named(&first.name, unit),
         _ => unit.to_owned(),
     }
 }
@@ -105,23 +103,22 @@ fn named(name: &str, unit: &str) -> String {
 }
 
 /// The lines of columns whose names share their first bytes.
-fn lines(group: &[&Column], samples: &[Sample<'_>], clock: &Clock, shared: usize) -> Vec<Line> {
-    let line = |column: &&Column| Line {
+fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
+    let line = |(place, column): &(usize, &Column)| Line {
         label: label(column, is_one_metric(group), shared),
-        points: samples
+        points: rows
             .iter()
-            .map(|sample| {
-                let value = cell(sample, column).and_then(|value| value.as_f64());
-                (clock.seconds(sample.timestamp), value)
-            })
+            .map(|(seconds, numbers)| (*seconds, numbers.get(*place).copied().flatten()))
             .collect(),
         is_sum: false,
     };
     group.iter().map(line).collect()
 }
 
-fn is_one_metric(group: &[&Column]) -> bool {
-    group.windows(2).all(|pair| pair.first().map(|c| c.metric) == pair.last().map(|c| c.metric))
+fn is_one_metric(group: &[(usize, &Column)]) -> bool {
+    let mut metrics = group.iter().map(|(_, column)| column.metric);
+    let first = metrics.next();
+    metrics.all(|metric| Some(metric) == first)
 }
 
 /// The instance if there is only one metric, else the part of the metric's name that
@@ -137,12 +134,12 @@ fn label(column: &Column, is_one_metric: bool, shared: usize) -> String {
 
 /// The length of the leading parts that all names share, with their dots and
 /// without the last part.
-fn shared_prefix(columns: &[&Column]) -> usize {
-    let Some(first) = columns.first() else { return 0 };
+fn shared_prefix(columns: &[(usize, &Column)]) -> usize {
+    let Some((_, first)) = columns.first() else { return 0 };
     let ends = first.name.match_indices('.').map(|(dot, _)| dot + 1);
     let is_shared = |end: &usize| {
         let prefix = first.name.get(..*end).unwrap_or_default();
-        columns.iter().all(|column| column.name.starts_with(prefix))
+        columns.iter().all(|(_, column)| column.name.starts_with(prefix))
     };
     ends.take_while(is_shared).last().unwrap_or(0)
 }
@@ -209,9 +206,9 @@ mod tests {
     #[test]
     fn labels_leave_out_what_all_lines_share() {
         let labels = |columns: &[Column]| -> Vec<String> {
-            let columns: Vec<&Column> = columns.iter().collect();
+            let columns: Vec<(usize, &Column)> = columns.iter().enumerate().collect();
             let (shared, one) = (shared_prefix(&columns), is_one_metric(&columns));
-            columns.iter().map(|column| label(column, one, shared)).collect()
+            columns.iter().map(|(_, column)| label(column, one, shared)).collect()
         };
         let one =
             [column(0, "disk.dev.read", Some("sda")), column(0, "disk.dev.read", Some("sdb"))];
