@@ -1,3 +1,5 @@
 //! The subcommands.
 
 pub(crate) mod mapping;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;

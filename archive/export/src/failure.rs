@@ -26,6 +26,14 @@ pub(crate) enum Failure {
     #[cfg(feature = "serve")]
     #[error("cannot listen: {0}")]
     Serve(#[source] std::io::Error),
+    /// Two directories of hosts have the same name.
+    #[cfg(feature = "parquet")]
+    #[error("two directories are named {0}: folders of tables have names of hosts")]
+    SameName(String),
+    /// A table cannot be written.
+    #[cfg(feature = "parquet")]
+    #[error("cannot write {0}")]
+    Table(#[from] crate::tables::WriteError),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
@@ -45,6 +53,10 @@ impl Failure {
             Self::Hosts { .. } => 65,
             #[cfg(feature = "serve")]
             Self::Serve(_) => 74,
+            #[cfg(feature = "parquet")]
+            Self::SameName(_) => 2,
+            #[cfg(feature = "parquet")]
+            Self::Table(_) => 74,
             Self::Output(_) => 74,
         })
     }

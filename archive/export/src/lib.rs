@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! HOST/archives --> tree --> walk --> samples --> push, serve
-//!                              \--> parquet
+//!                    \--> tables
 //!                    mapping: names, labels, units
 //! ```
 //!
@@ -17,8 +17,9 @@
 //! | [`position`] | a place between two records, to go on from |
 //! | [`walk`] | the values of a host's archives in order |
 //! | [`samples`] | the same as Prometheus has them: milliseconds, doubles, stale markers, histograms |
+//! | [`tables`] | the same as tables: Parquet, CSV, JSON Lines |
 //! | `serve` | `mmv-export serve`: remote read and scrapes |
-//! | `commands`, `options` | the subcommands of `mmv-export` |
+//! | `commands`, `options`, `window` | the subcommands of `mmv-export` |
 //! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
 
 #![forbid(unsafe_code)]
@@ -38,11 +39,15 @@ pub mod position;
 pub mod samples;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "parquet")]
+pub mod tables;
 #[cfg(test)]
 mod test_support;
 mod text;
 pub mod tree;
 pub mod walk;
+#[cfg(feature = "parquet")]
+mod window;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -54,6 +59,8 @@ use clap_complete::Shell;
 use pcp_types::printable;
 
 use commands::mapping as mapping_command;
+#[cfg(feature = "parquet")]
+use commands::parquet as parquet_command;
 use failure::Failure;
 use text::warn;
 
@@ -79,6 +86,9 @@ enum Command {
     /// Answer Prometheus' remote reads and scrapes from archives, until interrupted
     #[cfg(feature = "serve")]
     Serve(serve::Arguments),
+    /// Write tables in Parquet or as text for engines that read files
+    #[cfg(feature = "parquet")]
+    Parquet(parquet_command::Arguments),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -101,6 +111,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Mapping(mapping) => mapping.run(),
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve.run(),
+        #[cfg(feature = "parquet")]
+        Command::Parquet(parquet) => parquet.run(),
         Command::Completions { shell } => text::print(&completions::script(*shell, command())),
     };
     finish(result, ExitCode::SUCCESS)

@@ -22,6 +22,8 @@ pub struct Catalog {
     mapping: Mapping,
     metrics: Vec<Metric>,
     by_pmid: HashMap<Pmid, usize>,
+    /// The place of the metric that was looked up last.
+    last: usize,
     series: SeriesTable,
     /// Free with the next step.
     removed: Vec<SeriesId>,
@@ -99,6 +101,12 @@ impl Catalog {
     pub fn metric(&self, pmid: Pmid) -> Option<(&str, &MetricDesc)> {
         let metric = self.metrics.get(*self.by_pmid.get(&pmid)?)?;
         Some((&metric.name, &metric.desc))
+    }
+
+    /// The names and descriptors of the metrics that are exported.
+    pub fn metrics(&self) -> impl Iterator<Item = (&str, &MetricDesc)> {
+        let exported = self.metrics.iter().filter(|one| !matches!(one.role, Role::LeftOut(_)));
+        exported.map(|metric| (metric.name.as_str(), &metric.desc))
     }
 
     /// Begins with the metadata of an archive: there are no series, and numbers of earlier
@@ -198,9 +206,18 @@ impl Catalog {
         of.map(|metric| metric.desc.pmid).collect()
     }
 
+    /// Where a metric is. Records mostly have metrics in the order of the metadata: the one after
+    /// the last is tried first.
+    fn place(&mut self, pmid: Pmid) -> Option<usize> {
+        let next = self.last + 1;
+        let is_next = self.metrics.get(next).is_some_and(|metric| metric.desc.pmid == pmid);
+        self.last = if is_next { next } else { *self.by_pmid.get(&pmid)? };
+        Some(self.last)
+    }
+
     /// Takes the values of a metric.
     pub(super) fn observe(&mut self, set: &ValueSetView<'_>, at: At<'_>, output: &mut Output) {
-        let Some(place) = self.by_pmid.get(&set.pmid()).copied() else {
+        let Some(place) = self.place(set.pmid()) else {
             output.counts.unknown += set.len() as u64;
             return;
         };

@@ -1,0 +1,103 @@
+//! `mmv-export parquet`: tables for engines that read files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hashbrown::HashSet;
+
+use crate::Failure;
+use crate::options::HostOptions;
+use crate::tables::{Exporter, Format, Options};
+use crate::text::{print, warn};
+use crate::tree::Host;
+use crate::window::WindowOptions;
+
+/// Options of `parquet`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directory of the tables, created if it is missing
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    #[command(flatten)]
+    hosts: HostOptions,
+
+    #[command(flatten)]
+    window: WindowOptions,
+
+    /// Write one table, `metrics`, with a row for each value, in place of a table for the metrics
+    /// of each application and instance domain
+    #[arg(long)]
+    narrow: bool,
+
+    /// Write CSV in place of Parquet
+    #[arg(long)]
+    csv: bool,
+
+    /// Write JSON Lines in place of Parquet
+    #[arg(long, conflicts_with = "csv")]
+    jsonl: bool,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let hosts = self.hosts.hosts()?;
+        check_names(&hosts)?;
+        let mut exporter = Exporter::new(Options {
+            directory: self.directory.clone(),
+            format: match (self.csv, self.jsonl) {
+                (true, _) => Format::Csv,
+                (_, true) => Format::JsonLines,
+                _ => Format::Parquet,
+            },
+            is_narrow: self.narrow,
+            start: self.window.start,
+            finish: self.window.finish,
+        });
+        let mut failed = 0;
+        for host in &hosts {
+            let mut report = |error: &_| warn(&format_args!("{}: {error}", host.name));
+            let is_whole = exporter.write_host(host, &mut report)?;
+            failed += usize::from(!is_whole);
+        }
+        warn_of_left_out(&exporter);
+        for (table, totals) in exporter.totals() {
+            let crate::tables::Totals { files, rows, values, bytes } = totals;
+            print(&format!(
+                "{table}: {files} files, {rows} rows, {values} values, {bytes} bytes\n"
+            ))?;
+        }
+        match failed {
+            0 if exporter.totals().is_empty() => {
+                Err(Failure::NoData("the archives have no numbers in this window".into()))
+            }
+            0 => Ok(()),
+            hosts_failed => Err(Failure::Hosts { hosts: hosts_failed, all: hosts.len() }),
+        }
+    }
+}
+
+/// Folders have names of hosts: two hosts with one name would replace each other's files.
+fn check_names(hosts: &[Host]) -> Result<(), Failure> {
+    let mut names = HashSet::new();
+    match hosts.iter().find(|host| !names.insert(host.name.as_str())) {
+        None => Ok(()),
+        Some(host) => Err(Failure::SameName(host.name.clone())),
+    }
+}
+
+fn warn_of_left_out(exporter: &Exporter) {
+    let left_out = exporter.left_out();
+    for (count, what) in [
+        (left_out.strings, "strings are left out"),
+        (left_out.events, "event arrays are left out"),
+        (left_out.opaque, "opaque values are left out"),
+        (left_out.unknown, "values without a name are left out"),
+        (left_out.damaged, "values cannot be read and are left out"),
+        (exporter.rounded(), "integers beyond 2^53 are rounded to doubles"),
+    ] {
+        if count > 0 {
+            warn(&format_args!("{count} {what}"));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Archives as tables: Parquet, CSV or JSON Lines in folders that other engines read.
+//!
+//! In: the steps of a host's [walk](crate::walk). Out: files
+//! `TABLE/host=HOST/date=YYYY-MM-DD/part-ARCHIVE-N.parquet`, as `docs/engines/parquet.md`
+//! defines them. Memory is bounded by a budget for rows, whatever the length of the archives.
+//!
+//! ```text
+//! step --> host: which table, row and column --> table: rows in memory
+//!                                                   \--> writer: row groups --> file
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | `naming` | names of tables and columns |
+//! | `batch` | columns and keys of rows in memory |
+//! | `table` | the rows of a table, and the file that they go to |
+//! | `host` | from steps to rows |
+//! | `writer` | Parquet |
+//! | `text` | CSV and JSON Lines |
+//! | `file` | files that appear whole |
+
+mod batch;
+mod file;
+mod host;
+mod naming;
+mod table;
+mod text;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use hashbrown::HashMap;
+use pcp_archive::{Error, Result, Timestamp};
+
+use crate::tree::Host;
+use crate::walk::{Counts, Start, Walk};
+use batch::CellType;
+use host::HostTables;
+
+/// What files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Apache Parquet.
+    Parquet,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One JSON object per line.
+    JsonLines,
+}
+
+impl Format {
+    /// What names of files end with.
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::JsonLines => "jsonl",
+        }
+    }
+}
+
+/// What is written, and where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory of the tables, created if it is missing.
+    pub directory: PathBuf,
+    /// What files are.
+    pub format: Format,
+    /// One table with a row for each value, in place of a table for each instance domain.
+    pub is_narrow: bool,
+    /// The first time; `None` for all.
+    pub start: Option<Timestamp>,
+    /// The last time; `None` for all.
+    pub finish: Option<Timestamp>,
+}
+
+/// What a table has got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Files.
+    pub files: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Values that are not null, without the columns of times, instances and labels.
+    pub values: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+}
+
+/// A file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct WriteError {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Why.
+    pub source: std::io::Error,
+}
+
+/// Writes the tables of hosts, one host after the other.
+#[derive(Debug)]
+pub struct Exporter {
+    options: Options,
+    totals: BTreeMap<String, Totals>,
+    /// The type of each column by table and name, the same in the files of all hosts.
+    types: HashMap<(String, String), CellType>,
+    left_out: Counts,
+    rounded: u64,
+}
+
+impl Exporter {
+    /// Nothing is written yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            totals: BTreeMap::new(),
+            types: HashMap::new(),
+            left_out: Counts::default(),
+            rounded: 0,
+        }
+    }
+
+    /// What tables have got, by their names.
+    pub const fn totals(&self) -> &BTreeMap<String, Totals> {
+        &self.totals
+    }
+
+    /// Values that are in no table.
+    pub const fn left_out(&self) -> Counts {
+        self.left_out
+    }
+
+    /// Integers beyond 2^53 that narrow tables have as the nearest double.
+    pub const fn rounded(&self) -> u64 {
+        self.rounded
+    }
+
+    /// Writes all of a host; false if not all of it can be read. `report` gets each reason.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] if a file cannot be written. The files that are complete stay.
+    pub fn write_host(
+        &mut self,
+        host: &Host,
+        report: &mut dyn FnMut(&Error),
+    ) -> std::result::Result<bool, WriteError> {
+        let start = self.options.start.map_or(Start::First, Start::Time);
+        let mut walk = match Walk::new(host.archives.clone(), start) {
+            Ok(walk) => walk,
+            Err(error) => {
+                report(&error);
+                return Ok(false);
+            }
+        };
+        let finish = self.options.finish.map_or(i64::MAX, nanos);
+        let first = self.options.start.map_or(i64::MIN, nanos);
+        let mut tables = HostTables::new(self, &host.name);
+        let mut errors = Errors::default();
+        loop {
+            match walk.next() {
+                Ok(Some(step)) if step.timestamp > finish => break,
+                Ok(Some(step)) => {
+                    errors.in_a_row = 0;
+                    tables.take(&step, first)?;
+                    continue;
+                }
+                Ok(None) => break,
+                Err(error) => report(&error),
+            }
+            if errors.is_too_many(host.archives.bases()) {
+                break;
+            }
+            if walk.recover().is_none() {
+                break;
+            }
+        }
+        tables.finish()?;
+        self.left_out = added(self.left_out, walk.counts());
+        Ok(errors.all == 0)
+    }
+}
+
+/// What a walk failed at.
+#[derive(Debug, Default)]
+struct Errors {
+    all: u64,
+    in_a_row: usize,
+}
+
+impl Errors {
+    /// Counts an error. It is the last one if the archives cannot be listed, or if there are
+    /// more without a record between them than archives to fail at.
+    fn is_too_many(&mut self, bases: Result<Vec<PathBuf>>) -> bool {
+        self.all += 1;
+        self.in_a_row += 1;
+        bases.map_or(true, |bases| self.in_a_row > bases.len() + 1)
+    }
+}
+
+fn added(one: Counts, other: Counts) -> Counts {
+    Counts {
+        strings: one.strings + other.strings,
+        events: one.events + other.events,
+        opaque: one.opaque + other.opaque,
+        unknown: one.unknown + other.unknown,
+        damaged: one.damaged + other.damaged,
+    }
+}
+
+/// Nanoseconds since 1970 UTC; beyond what 64 bits have, the nearest of these.
+fn nanos(timestamp: Timestamp) -> i64 {
+    let nanos = timestamp.as_nanos().clamp(i64::MIN.into(), i64::MAX.into());
+    i64::try_from(nanos).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Rows in memory: keys, and the cells of columns.
+//!
+//! Invariant: a column has at most as many cells as there are rows, and either no levels, if
+//! no cell is null, or as many levels as cells.
+
+use std::sync::Arc;
+
+use crate::walk::Number;
+
+/// The type of a column's cells. Metrics of 32 bits are as wide as those of 64: a metric
+/// that grows from one to the other keeps its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum CellType {
+    I64,
+    U64,
+    F64,
+}
+
+impl CellType {
+    /// As the end of a column's name.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::I64 => "i64",
+            Self::U64 => "u64",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+/// The cells of a column. Those of [`CellType::U64`] are the bits of integers, as in the file.
+#[derive(Debug)]
+pub(super) enum Cells {
+    Integers(Vec<i64>),
+    Doubles(Vec<f64>),
+}
+
+/// A column of metrics.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) cell_type: CellType,
+    /// JSON for the file's metadata: what the metric is.
+    pub(super) about: Arc<str>,
+    pub(super) cells: Cells,
+    /// 1 for a value, 0 for null; empty while there are no nulls.
+    pub(super) levels: Vec<i16>,
+}
+
+impl Column {
+    pub(super) fn new(name: String, cell_type: CellType, about: Arc<str>) -> Self {
+        let cells = match cell_type {
+            CellType::I64 | CellType::U64 => Cells::Integers(Vec::new()),
+            CellType::F64 => Cells::Doubles(Vec::new()),
+        };
+        Self { name, cell_type, about, cells, levels: Vec::new() }
+    }
+
+    /// Sets a cell.
+    #[inline]
+    pub(super) fn set(&mut self, row: usize, number: Number) {
+        match (&mut self.cells, number) {
+            (Cells::Integers(cells), Number::I64(value)) => {
+                put(cells, &mut self.levels, row, value);
+            }
+            (Cells::Integers(cells), Number::U64(value)) => {
+                put(cells, &mut self.levels, row, value.cast_signed());
+            }
+            (Cells::Doubles(cells), number) => put(cells, &mut self.levels, row, number.as_f64()),
+            // A descriptor does not change within an archive.
+            (Cells::Integers(_), Number::F64(_)) => {}
+        }
+    }
+
+    /// The number of cells; all others are null.
+    pub(super) fn len(&self) -> usize {
+        match &self.cells {
+            Cells::Integers(cells) => cells.len(),
+            Cells::Doubles(cells) => cells.len(),
+        }
+    }
+
+    /// Makes the column as long as there are rows, and returns how many values it has.
+    pub(super) fn complete(&mut self, rows: usize) -> usize {
+        let values = if self.levels.is_empty() {
+            self.len()
+        } else {
+            self.levels.iter().filter(|level| **level == 1).count()
+        };
+        if self.len() < rows {
+            match &mut self.cells {
+                Cells::Integers(cells) => pad(cells, &mut self.levels, rows),
+                Cells::Doubles(cells) => pad(cells, &mut self.levels, rows),
+            }
+        }
+        values
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.levels.clear();
+        match &mut self.cells {
+            Cells::Integers(cells) => cells.clear(),
+            Cells::Doubles(cells) => cells.clear(),
+        }
+    }
+
+    /// The value of a row; `None` if it is null.
+    pub(super) fn get(&self, row: usize) -> Option<Number> {
+        if !self.levels.is_empty() && self.levels.get(row) != Some(&1) {
+            return None;
+        }
+        Some(match (&self.cells, self.cell_type) {
+            (Cells::Integers(cells), CellType::U64) => Number::U64(cells.get(row)?.cast_unsigned()),
+            (Cells::Integers(cells), _) => Number::I64(*cells.get(row)?),
+            (Cells::Doubles(cells), _) => Number::F64(*cells.get(row)?),
+        })
+    }
+}
+
+#[inline]
+fn put<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, row: usize, value: T) {
+    if row == cells.len() {
+        if row == cells.capacity() {
+            // Twice as much each time would be twice the memory for thousands of columns.
+            cells.reserve_exact((row / 8).max(64));
+        }
+        cells.push(value);
+        if !levels.is_empty() {
+            levels.push(1);
+        }
+        return;
+    }
+    pad(cells, levels, row + 1);
+    if let (Some(cell), Some(level)) = (cells.get_mut(row), levels.get_mut(row)) {
+        (*cell, *level) = (value, 1);
+    }
+}
+
+/// Appends nulls up to `rows` cells, and has levels from now on.
+fn pad<T: Copy + Default>(cells: &mut Vec<T>, levels: &mut Vec<i16>, rows: usize) {
+    levels.resize(cells.len(), 1);
+    if cells.len() < rows {
+        cells.resize(rows, T::default());
+        levels.resize(rows, 0);
+    }
+}
+
+/// What rows are of, apart from their times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RowKey {
+    pub(super) hostname: Arc<str>,
+    /// The metric, in narrow tables.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) instance: Option<i32>,
+    pub(super) instance_name: Option<Arc<str>>,
+    /// Labels that have no column, as a JSON object; `None` without any.
+    pub(super) labels: Option<Arc<str>>,
+}
+
+/// Which columns a table has beside those of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// The name of the metric.
+    pub(super) has_name: bool,
+    /// Number and name of the instance.
+    pub(super) has_instances: bool,
+}
+
+/// Rows to be written: as many times, `begins` and keys as there are rows.
+#[derive(Debug)]
+pub(super) struct Batch<'t> {
+    pub(super) shape: Shape,
+    /// Nanoseconds since 1970 UTC.
+    pub(super) times: &'t [i64],
+    /// Whether the row is the first one of a series.
+    pub(super) begins: &'t [bool],
+    /// Places in `keys`.
+    pub(super) key_of_row: &'t [u32],
+    pub(super) keys: &'t [RowKey],
+    /// In the order of the file, complete.
+    pub(super) columns: &'t [&'t Column],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_set_in_any_order_and_others_are_null() {
+        let mut column = Column::new("a".into(), CellType::U64, "{}".into());
+        column.set(0, Number::U64(u64::MAX));
+        assert!(column.levels.is_empty());
+        column.set(3, Number::U64(3));
+        column.set(2, Number::U64(2));
+        assert_eq!(column.complete(6), 3);
+        let cells: Vec<_> = (0..6).map(|row| column.get(row)).collect();
+        let value = |value| Some(Number::U64(value));
+        assert_eq!(cells, [value(u64::MAX), None, value(2), value(3), None, None]);
+        assert_eq!(column.levels.len(), column.len());
+    }
+
+    #[test]
+    fn a_column_that_begins_late_has_nulls_before() {
+        let mut column = Column::new("a".into(), CellType::F64, "{}".into());
+        column.set(2, Number::I64(7));
+        assert_eq!(column.complete(3), 1);
+        let cells: Vec<_> = (0..3).map(|row| column.get(row)).collect();
+        assert_eq!(cells, [None, None, Some(Number::F64(7.0))]);
+        column.clear();
+        column.set(0, Number::F64(1.0));
+        assert_eq!((column.complete(1), column.levels.len()), (1, 0));
+    }
+}

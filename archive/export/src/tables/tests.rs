@@ -1,0 +1,373 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::{Field, Row};
+use pcp_archive::{
+    ArchiveWriter, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc,
+    OwnedValue, Pmid, Semantics, Units, ValueSet, ValueType,
+};
+
+use super::*;
+use crate::test_support::{at, begin, counter, of_each, single, write};
+use crate::tree::Archives;
+
+/// A directory of tables, and one of archives.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn base(&self, name: &str) -> PathBuf {
+        let archives = self.directory.path().join("web1");
+        fs::create_dir_all(&archives).unwrap();
+        archives.join(name)
+    }
+
+    fn lake(&self) -> PathBuf {
+        self.directory.path().join("lake")
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            directory: self.lake(),
+            format: Format::Parquet,
+            is_narrow: false,
+            start: None,
+            finish: None,
+        }
+    }
+
+    fn export(&self, options: Options) -> Exporter {
+        let archives = Archives::Directory(self.directory.path().join("web1"));
+        let host = Host { name: "web1".into(), archives };
+        let mut exporter = Exporter::new(options);
+        assert!(exporter.write_host(&host, &mut |error| panic!("{error}")).unwrap());
+        exporter
+    }
+
+    /// All files below the tables, by their paths there.
+    fn files(&self) -> Vec<String> {
+        fn add(directory: &Path, below: &Path, files: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    add(&path, below, files);
+                } else {
+                    files.push(path.strip_prefix(below).unwrap().display().to_string());
+                }
+            }
+        }
+        let mut files = Vec::new();
+        add(&self.lake(), &self.lake(), &mut files);
+        files.sort();
+        files
+    }
+
+    fn rows(&self, file: &str) -> Vec<Row> {
+        let file = fs::File::open(self.lake().join(file)).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+    }
+}
+
+/// The fields of some columns of a row.
+fn fields(row: &Row, columns: &[&str]) -> Vec<Field> {
+    let field = |name: &&str| {
+        let found = row.get_column_iter().find(|(column, _)| column == name);
+        found.unwrap_or_else(|| panic!("no column {name} in {row}")).1.clone()
+    };
+    columns.iter().map(field).collect()
+}
+
+fn text(text: &str) -> Field {
+    Field::Str(text.into())
+}
+
+fn desc(item: u32, value_type: ValueType) -> MetricDesc {
+    MetricDesc { value_type, semantics: Semantics::Instant, units: Units::NONE, ..counter(item) }
+}
+
+const DATE: &str = "host=web1/date=2023-11-14";
+
+#[test]
+fn a_row_has_the_values_of_a_record_as_they_are() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    let values = [
+        (ValueType::I32, OwnedValue::I32(-1), Field::Long(-1)),
+        (ValueType::U32, OwnedValue::U32(u32::MAX), Field::ULong(u32::MAX.into())),
+        (ValueType::I64, OwnedValue::I64(i64::MIN), Field::Long(i64::MIN)),
+        (ValueType::U64, OwnedValue::U64(u64::MAX), Field::ULong(u64::MAX)),
+        (ValueType::Float, OwnedValue::Float(1.5), Field::Double(1.5)),
+        (ValueType::Double, OwnedValue::Double(-0.1), Field::Double(-0.1)),
+    ];
+    let (mut sets, mut columns, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+    for (item, (value_type, value, field)) in (1..).zip(values) {
+        let desc = desc(item, value_type);
+        writer.declare_metric(&desc, &[&format!("mmv.shop.m{item}")]).unwrap();
+        sets.push(ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) });
+        columns.push(format!("mmv_shop_m{item}"));
+        expected.push(field);
+    }
+    write(&mut writer, 0, sets);
+    writer.finish().unwrap();
+    let exporter = place.export(place.options());
+    let file = format!("mmv_shop/{DATE}/part-a-0.parquet");
+    let rows = place.rows(&file);
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    assert_eq!(fields(&rows[0], &columns), expected);
+    let times = fields(&rows[0], &["timestamp", "timestamp_ns", "hostname", "labels"]);
+    let micros = at(0).as_nanos() as i64 / 1_000;
+    let time = Field::TimestampMicros(micros);
+    assert_eq!(times, [time, Field::Long(micros * 1_000), text("web1"), Field::Null]);
+    let bytes = fs::metadata(place.lake().join(file)).unwrap().len();
+    let totals = Totals { files: 1, rows: 1, values: 6, bytes };
+    assert_eq!(exporter.totals()["mmv_shop"], totals);
+}
+
+/// Requests of two paths, and a metric without instances.
+fn with_instances(writer: &mut ArchiveWriter) -> (MetricDesc, MetricDesc) {
+    let indom = InDom::new(70, 2049).unwrap();
+    let requests = MetricDesc { indom: Some(indom), ..counter(1) };
+    let errors = MetricDesc { indom: Some(indom), ..counter(2) };
+    writer.declare_metric(&requests, &["mmv.shop.http.requests"]).unwrap();
+    writer.declare_metric(&errors, &["mmv.shop.http.errors"]).unwrap();
+    let instance =
+        |id, name: &str| Instance { id: InstanceId::new(id).unwrap(), name: name.into() };
+    writer.declare_indom(indom, &[instance(1, "/cart"), instance(2, "/pay")]).unwrap();
+    (requests, errors)
+}
+
+#[test]
+fn instances_are_rows_and_what_a_record_lacks_is_null() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    let (requests, errors) = with_instances(&mut writer);
+    // In another order than the other metric, and with an instance less.
+    write(
+        &mut writer,
+        0,
+        vec![of_each(&requests, &[(1, 10), (2, 20)]), of_each(&errors, &[(2, 1)])],
+    );
+    write(
+        &mut writer,
+        1,
+        vec![of_each(&errors, &[(2, 2), (1, 5)]), of_each(&requests, &[(1, 11)])],
+    );
+    writer.finish().unwrap();
+    place.export(place.options());
+    let rows = place.rows(&format!("mmv_shop_http/{DATE}/part-a-0.parquet"));
+    let columns = ["instid", "instname", "mmv_shop_http_requests", "mmv_shop_http_errors"];
+    let found: Vec<Vec<Field>> = rows.iter().map(|row| fields(row, &columns)).collect();
+    let row = |id, name, requests: Option<u64>, errors: Option<u64>| {
+        let value = |value: Option<u64>| value.map_or(Field::Null, Field::ULong);
+        vec![Field::Int(id), text(name), value(requests), value(errors)]
+    };
+    let expected = [
+        row(1, "/cart", Some(10), None),
+        row(2, "/pay", Some(20), Some(1)),
+        row(2, "/pay", None, Some(2)),
+        row(1, "/cart", Some(11), Some(5)),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn rows_after_a_mark_begin() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
+    for second in [0, 1, 3, 4] {
+        if second == 3 {
+            writer.write_mark(at(2)).unwrap();
+        }
+        write(&mut writer, second, vec![single(&counter(1), 7)]);
+    }
+    writer.finish().unwrap();
+    place.export(place.options());
+    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
+    let begins: Vec<Field> = rows.iter().flat_map(|row| fields(row, &["begins"])).collect();
+    assert_eq!(begins, [true, false, true, false].map(Field::Bool));
+}
+
+#[test]
+fn rows_have_the_labels_that_all_their_metrics_have() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    for (item, name) in [(1, "mmv.shop.orders"), (2, "mmv.shop.errors")] {
+        writer.declare_metric(&counter(item), &[name]).unwrap();
+        let item = item.to_string();
+        let pairs = [("item", item.as_str(), false), ("zone", "\"b\"", false)];
+        let set = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
+        let pmid = Pmid::new(70, 1, item.parse().unwrap()).unwrap();
+        writer.declare_labels(LabelTarget::Item(pmid), &[set]).unwrap();
+    }
+    write(&mut writer, 0, vec![single(&counter(1), 1), single(&counter(2), 2)]);
+    writer.finish().unwrap();
+    place.export(place.options());
+    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
+    assert_eq!(fields(&rows[0], &["labels"]), [text(r#"{"zone":"b"}"#)]);
+    place.export(Options { is_narrow: true, ..place.options() });
+    let rows = place.rows(&format!("metrics/{DATE}/part-a-0.parquet"));
+    let found: Vec<_> = rows.iter().map(|row| fields(row, &["name", "labels", "value"])).collect();
+    let row = |name, labels, value| vec![text(name), text(labels), Field::Double(value)];
+    let expected = [
+        row("mmv.shop.orders", r#"{"item":"1","zone":"b"}"#, 1.0),
+        row("mmv.shop.errors", r#"{"item":"2","zone":"b"}"#, 2.0),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
+    let place = Place::new();
+    for (name, from) in [("a", 6_000), ("b", 7_000)] {
+        let mut writer = begin(&place.base(name));
+        writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
+        // 6 400 s after the start of the tests is midnight.
+        for second in 0..900 {
+            write(&mut writer, from + second, vec![single(&counter(1), second as u64)]);
+        }
+        writer.finish().unwrap();
+    }
+    place.export(place.options());
+    let files = place.files();
+    let expected = [
+        format!("mmv_shop/{DATE}/part-a-0.parquet"),
+        "mmv_shop/host=web1/date=2023-11-15/part-a-0.parquet".into(),
+        "mmv_shop/host=web1/date=2023-11-15/part-b-0.parquet".into(),
+    ];
+    assert_eq!(files, expected);
+    let contents = || files.iter().map(|file| fs::read(place.lake().join(file)).unwrap());
+    let first: Vec<_> = contents().collect();
+    assert_eq!(place.rows(&files[0]).len(), 400);
+    // Of a run that made more of the archive, and of another archive.
+    let stale = place.lake().join("mmv_shop").join(DATE).join("part-a-1.parquet");
+    let other = stale.with_file_name("part-c-1.parquet");
+    fs::write(&stale, b"").unwrap();
+    fs::write(&other, b"").unwrap();
+    place.export(place.options());
+    assert!(contents().eq(first));
+    assert!(!stale.exists() && other.exists());
+}
+
+#[test]
+fn a_window_has_its_first_and_last_time() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
+    for second in 0..10 {
+        write(&mut writer, second, vec![single(&counter(1), second as u64)]);
+    }
+    writer.finish().unwrap();
+    place.export(Options { start: Some(at(3)), finish: Some(at(5)), ..place.options() });
+    let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
+    let values: Vec<Field> =
+        rows.iter().flat_map(|row| fields(row, &["mmv_shop_orders"])).collect();
+    assert_eq!(values, [3, 4, 5].map(Field::ULong));
+}
+
+#[test]
+fn a_metric_of_another_type_gets_a_column_of_its_own() {
+    let place = Place::new();
+    for (name, second, value_type) in [("a", 0, ValueType::U32), ("b", 10, ValueType::Double)] {
+        let mut writer = begin(&place.base(name));
+        let desc = desc(1, value_type);
+        writer.declare_metric(&desc, &["mmv.shop.load"]).unwrap();
+        let value = match value_type {
+            ValueType::U32 => OwnedValue::U32(1),
+            _ => OwnedValue::Double(0.5),
+        };
+        let set = ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
+        write(&mut writer, second, vec![set]);
+        writer.finish().unwrap();
+    }
+    place.export(place.options());
+    let row = |archive| place.rows(&format!("mmv_shop/{DATE}/part-{archive}-0.parquet")).remove(0);
+    assert_eq!(fields(&row("a"), &["mmv_shop_load"]), [Field::ULong(1)]);
+    assert_eq!(fields(&row("b"), &["mmv_shop_load_f64"]), [Field::Double(0.5)]);
+}
+
+#[test]
+fn text_has_the_same_rows() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    let (requests, _) = with_instances(&mut writer);
+    write(&mut writer, 0, vec![of_each(&requests, &[(1, u64::MAX), (2, 20)])]);
+    writer.finish().unwrap();
+    place.export(Options { format: Format::Csv, ..place.options() });
+    place.export(Options { format: Format::JsonLines, ..place.options() });
+    let part = |ending| {
+        let file = format!("mmv_shop_http/{DATE}/part-a-0.{ending}");
+        fs::read_to_string(place.lake().join(file)).unwrap()
+    };
+    let expected = "timestamp,timestamp_ns,begins,hostname,instid,instname,labels,\
+                    mmv_shop_http_requests\n\
+                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,1,/cart,,\
+                    18446744073709551615\n\
+                    2023-11-14T22:13:20.000000Z,1700000000000000000,true,web1,2,/pay,,20\n";
+    assert_eq!(part("csv"), expected);
+    let expected = "{\"timestamp\":\"2023-11-14T22:13:20.000000Z\",\
+                    \"timestamp_ns\":1700000000000000000,\"begins\":true,\"hostname\":\"web1\",\
+                    \"instid\":1,\"instname\":\"/cart\",\
+                    \"mmv_shop_http_requests\":18446744073709551615}";
+    assert_eq!(part("jsonl").lines().next(), Some(expected));
+}
+
+#[test]
+fn columns_say_what_they_are() {
+    let place = Place::new();
+    crate::test_support::small(&place.base("a"), 0);
+    place.export(place.options());
+    let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-0.parquet"));
+    let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    let about = metadata.iter().find(|pair| pair.key == "pcp.column.mmv_shop_orders").unwrap();
+    let about: serde_json::Value = serde_json::from_str(about.value.as_ref().unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "metric": "mmv.shop.orders",
+        "pmid": "70.1.1",
+        "type": "64-bit unsigned int",
+        "semantics": "counter",
+        "units": "count",
+        "indom": null,
+        "help": "The metric mmv.shop.orders of Performance Co-Pilot.",
+    });
+    assert_eq!(about, expected);
+}
+
+/// More rows than the budget has, in a table whose columns become more.
+#[test]
+fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
+    let place = Place::new();
+    let mut writer = begin(&place.base("a"));
+    let descs: Vec<MetricDesc> = (1..=1_001).map(counter).collect();
+    for desc in &descs {
+        writer.declare_metric(desc, &[&format!("mmv.shop.m{}", desc.pmid.item())]).unwrap();
+    }
+    for second in 0..2_600_i64 {
+        let count = if second < 2_560 { 1_000 } else { 1_001 };
+        let sets = descs.iter().take(count).map(|desc| single(desc, second as u64)).collect();
+        write(&mut writer, second, sets);
+    }
+    writer.finish().unwrap();
+    let exporter = place.export(place.options());
+    let totals = exporter.totals()["mmv_shop"];
+    assert_eq!((totals.rows, totals.values), (2_600, 2_600 * 1_000 + 40));
+    assert_eq!(totals.files, 2);
+    let rows = |part| {
+        let path = place.lake().join(format!("mmv_shop/{DATE}/part-a-{part}.parquet"));
+        let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+        let groups = reader.metadata().row_groups();
+        let bytes = groups.iter().map(|group| group.num_rows() as usize * 1_000 * 10).max();
+        assert!(bytes.unwrap() <= super::host::BUDGET + 20_000, "{bytes:?}");
+        groups.iter().map(RowGroupMetaData::num_rows).sum::<i64>()
+    };
+    assert_eq!(rows(0) + rows(1), 2_600);
+}

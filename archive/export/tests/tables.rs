@@ -1,0 +1,443 @@
+//! Tables of `mmv-export parquet`, read by the engines of `ci/columns`.
+//!
+//! The programs of `docs/engines/parquet.md` run as they are there; what they print is what
+//! [`summarize`] says of the same archives.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pcp_archive::replay::Decrease;
+use pcp_archive::scan::Selection;
+use pcp_archive::summary::{MetricSummary, summarize};
+use pcp_archive::{
+    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use serde_json::Value;
+
+/// Records of each host: an odd number, so that the median is one of the values.
+const RECORDS: i64 = 301;
+/// 50 minutes before midnight, UTC.
+const START: i64 = 1_700_003_400;
+
+/// Skips what this machine cannot run; fails if `PCP=require` forbids that.
+fn skip(reason: &str) {
+    let required = std::env::var("PCP").is_ok_and(|value| value == "require");
+    assert!(!required, "{reason} (PCP=require forbids to skip this)");
+    report(&format!("skipped: {reason}"));
+}
+
+/// Prints also in tests that pass: the test runner swallows what `eprintln!` has.
+fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The Python of `ci/columns`, with this package.
+fn python(package: &str) -> Option<PathBuf> {
+    let columns = workspace().join("target/columns");
+    let is_there = columns.join(format!("{package}.complete")).exists();
+    if !is_there {
+        skip(&format!("no {package}: ci/columns {package} fetches it"));
+    }
+    is_there.then(|| columns.join("bin/python"))
+}
+
+/// Runs a program, and returns what it prints.
+fn run(python: &Path, program: &str, directory: &Path) -> String {
+    let file = directory.join("program.py");
+    fs::write(&file, program).unwrap();
+    let output = Command::new(python).arg(&file).current_dir(directory).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}\n{error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn desc(item: u32, value_type: ValueType, semantics: Semantics) -> MetricDesc {
+    let pmid = Pmid::new(70, 1, item).unwrap();
+    MetricDesc { pmid, value_type, indom: None, semantics, units: Units::NONE }
+}
+
+/// The archive of a host: a counter above 2^53 that restarts after a mark, a gauge, an
+/// integer with a sign, and a metric that only one host has.
+fn write_host(directory: &Path, host: &str, factor: i64) -> PathBuf {
+    let base = directory.join(host).join("20231114");
+    fs::create_dir_all(base.parent().unwrap()).unwrap();
+    let label =
+        WriterLabel { pid: 1, hostname: host.into(), timezone: "UTC".into(), zoneinfo: "".into() };
+    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+    let orders = desc(1, ValueType::U64, Semantics::Counter);
+    let load = desc(2, ValueType::Double, Semantics::Instant);
+    let balance = desc(3, ValueType::I32, Semantics::Instant);
+    writer.declare_metric(&orders, &["mmv.shop.orders"]).unwrap();
+    writer.declare_metric(&load, &["mmv.shop.load"]).unwrap();
+    writer.declare_metric(&balance, &["mmv.shop.balance"]).unwrap();
+    let own = desc(4, ValueType::U32, Semantics::Instant);
+    writer.declare_metric(&own, &[&format!("mmv.shop.only.{host}")]).unwrap();
+    for record in 0..RECORDS {
+        let timestamp = Timestamp::new(START + record * 20, 123_456_789).unwrap();
+        let half = RECORDS / 2;
+        if record == half {
+            writer.write_mark(Timestamp::new(START + record * 20 - 10, 0).unwrap()).unwrap();
+        }
+        let first = if record < half { 1 << 60 } else { 0 };
+        let count = first + (record * factor) as u64;
+        let set =
+            |desc: MetricDesc, value| ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
+        let value_sets = vec![
+            set(orders, OwnedValue::U64(count)),
+            set(load, OwnedValue::Double((record * 7 % 101 * factor) as f64 / 4.0)),
+            set(balance, OwnedValue::I32((record - half) as i32)),
+            set(own, OwnedValue::U32(u32::MAX)),
+        ];
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+    }
+    writer.finish().unwrap();
+    base
+}
+
+fn summaries(base: &Path) -> Vec<MetricSummary> {
+    let archive = Archive::open(base).unwrap();
+    let mut selection = Selection::new(&archive);
+    selection.select("");
+    let span = archive.label().start..=archive.end();
+    summarize(&selection, span, Decrease::Reset).unwrap()
+}
+
+/// Two hosts' archives and their tables in `lake`; what engines must say of each.
+fn lake(scratch: &tempfile::TempDir) -> Vec<(&'static str, [f64; 4])> {
+    let mut expected = Vec::new();
+    for (host, factor) in [("web1", 3), ("web2", 5)] {
+        let base = write_host(&scratch.path().join("hosts"), host, factor);
+        let summaries = summaries(&base);
+        let statistics = |name: &str| {
+            let found = summaries.iter().find(|summary| summary.metric.name == name).unwrap();
+            found.instances[0].statistics.clone().unwrap()
+        };
+        let (load, orders) = (statistics("mmv.shop.load"), statistics("mmv.shop.orders"));
+        let mut loads: Vec<i64> = (0..RECORDS).map(|record| record * 7 % 101 * factor).collect();
+        loads.sort_unstable();
+        let median = loads[loads.len() / 2] as f64 / 4.0;
+        expected.push((host, [load.count as f64, load.sum, median, orders.sum]));
+    }
+    export(&["lake", "hosts"], scratch.path());
+    expected
+}
+
+fn export(arguments: &[&str], directory: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+    let output = command.arg("parquet").args(arguments).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn page() -> String {
+    fs::read_to_string(workspace().join("docs/engines/parquet.md")).unwrap()
+}
+
+/// The program of a section.
+fn program(section: &str) -> String {
+    let page = page();
+    let (_, section) = page.split_once(&format!("\n## {section}\n")).expect("a section");
+    let (_, block) = section.split_once("```python\n").expect("a program");
+    block.split_once("```").expect("its end").0.to_owned()
+}
+
+/// The types of the page's table in the column of an engine, by example: a column of the tables
+/// above and its type.
+fn types(engine: &str) -> Vec<(&'static str, String)> {
+    const EXAMPLES: [(&str, &str); 6] = [
+        ("`timestamp`", "timestamp"),
+        ("`timestamp_ns`", "timestamp_ns"),
+        ("`begins`", "begins"),
+        ("metrics of i32, i64", "mmv_shop_balance"),
+        ("metrics of u32, u64", "mmv_shop_orders"),
+        ("metrics of float, double", "mmv_shop_load"),
+    ];
+    let page = page();
+    let (_, table) = page.split_once("\n## Types\n\n").expect("the table of types");
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut lines = table.lines();
+    let header = cells(lines.next().unwrap());
+    let column = header.iter().position(|name| name == engine).expect("the engine's column");
+    let rows: Vec<Vec<String>> =
+        lines.take_while(|line| line.starts_with('|')).map(cells).collect();
+    let of = |(row, example): (&str, &'static str)| {
+        let row = rows.iter().find(|cells| cells[0] == row).expect("a row of the table");
+        (example, row[column].clone())
+    };
+    EXAMPLES.into_iter().map(of).collect()
+}
+
+/// Runs the page's program for an engine, and one that prints a JSON object of types.
+fn check(engine: &str, package: &str, types_program: &str) {
+    let Some(python) = python(package) else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let expected = lake(&scratch);
+    let versions = "from importlib.metadata import version\nprint(version";
+    let version = run(&python, &format!("{versions}('{package}'))\n"), scratch.path());
+    report(&format!("{engine}: version {}", version.trim()));
+    let printed = run(&python, &program(engine), scratch.path());
+    let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), expected.len(), "{printed}");
+    for (line, (host, figures)) in lines.iter().zip(expected) {
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some(host), "{printed}");
+        let found: Vec<f64> = words.map(|word| word.parse().unwrap()).collect();
+        assert_eq!(found, figures, "count, sum, median and growth of {host}: {printed}");
+    }
+    let printed = run(&python, types_program, scratch.path());
+    let found: Value = serde_json::from_str(printed.trim()).unwrap();
+    for (column, expected) in types(engine) {
+        assert_eq!(found[column].as_str(), Some(expected.as_str()), "{engine}: {column}");
+    }
+}
+
+#[test]
+fn duckdb_reads_tables_as_the_page_says() {
+    check(
+        "DuckDB",
+        "duckdb",
+        "import duckdb, json\n\
+         shop = duckdb.sql(\"SELECT * FROM 'lake/mmv_shop/**/*.parquet'\")\n\
+         print(json.dumps(dict(zip(shop.columns, map(str, shop.types)))))\n",
+    );
+}
+
+#[test]
+fn datafusion_reads_tables_as_the_page_says() {
+    check(
+        "DataFusion",
+        "datafusion",
+        "import datafusion, json\n\
+         shop = datafusion.SessionContext().read_parquet('lake/mmv_shop/')\n\
+         print(json.dumps({field.name: str(field.type) for field in shop.schema()}))\n",
+    );
+}
+
+/// Whether the long forms of tests run.
+fn is_long() -> bool {
+    let is_long = std::env::var("MMV_LONG").is_ok();
+    if !is_long {
+        report("skipped: this engine is in ci/long");
+    }
+    is_long
+}
+
+#[test]
+fn clickhouse_reads_tables_as_the_page_says() {
+    if is_long() {
+        check(
+            "ClickHouse",
+            "chdb",
+            "import chdb, json\n\
+             text = str(chdb.query(\"DESCRIBE file('lake/mmv_shop/**/*.parquet', Parquet)\", 'TSV'))\n\
+             rows = [line.replace(chr(92), '').split(chr(9)) for line in text.splitlines()]\n\
+             print(json.dumps({row[0]: row[1] for row in rows}))\n",
+        );
+    }
+}
+
+#[test]
+fn polars_reads_tables_as_the_page_says() {
+    if is_long() {
+        check(
+            "Polars",
+            "polars",
+            "import polars, json\n\
+             shop = polars.scan_parquet('lake/mmv_shop/host=web1/**/*.parquet')\n\
+             types = shop.collect_schema().items()\n\
+             print(json.dumps({name: str(type) for name, type in types}))\n",
+        );
+    }
+}
+
+#[test]
+fn spark_reads_tables_as_the_page_says() {
+    if Command::new("java").arg("-version").output().is_err() {
+        report("skipped: Spark needs Java");
+    } else if is_long() {
+        check(
+            "Spark",
+            "pyspark",
+            "from pyspark.sql import SparkSession\n\
+             import json\n\
+             spark = SparkSession.builder.master('local[1]').getOrCreate()\n\
+             print(json.dumps(dict(spark.read.parquet('lake/mmv_shop').dtypes)))\n",
+        );
+    }
+}
+
+fn parquet(arguments: &[&str], directory: &Path) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+    let output = command.arg("parquet").args(arguments).current_dir(directory).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn damage_costs_only_itself() {
+    let scratch = tempfile::tempdir().unwrap();
+    let hosts = scratch.path().join("hosts");
+    for host in ["web1", "web2", "web3"] {
+        write_host(&hosts, host, 1);
+    }
+    let volume = hosts.join("web1/20231114.0");
+    let mut bytes = fs::read(&volume).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 40].fill(0xff);
+    fs::write(&volume, bytes).unwrap();
+    fs::write(hosts.join("web2/20231114.meta"), [0xff; 2_000]).unwrap();
+    let (status, printed, error) = parquet(&["lake", "hosts"], scratch.path());
+    assert_eq!(status, Some(65), "{error}");
+    assert!(
+        error.contains("mmv-export: web1: ") && error.contains("mmv-export: web2: "),
+        "{error}"
+    );
+    assert!(error.contains("archives of 2 of 3 hosts were not read, or not fully"), "{error}");
+    let rows = printed.split(' ').nth(3).unwrap().parse::<i64>().unwrap();
+    // One of the records is damaged, those after it are found again.
+    assert!((2 * RECORDS - 5..2 * RECORDS).contains(&rows), "{printed}");
+    assert!(scratch.path().join("lake/mmv_shop/host=web3").is_dir());
+    assert!(!scratch.path().join("lake/mmv_shop/host=web2").exists());
+}
+
+#[test]
+fn exit_statuses_are_those_of_the_help() {
+    let scratch = tempfile::tempdir().unwrap();
+    write_host(&scratch.path().join("hosts"), "web1", 1);
+    write_host(&scratch.path().join("others"), "web1", 1);
+    fs::write(scratch.path().join("file"), b"").unwrap();
+    for (arguments, status) in [
+        (&["lake", "hosts"][..], 0),
+        (&["lake", "hosts", "-S", "2030-01-01T00:00:00Z"], 1),
+        (&["lake", "hosts", "others"], 2),
+        (&["lake", "hosts", "-S", "never"], 2),
+        (&["lake", "hosts", "--csv", "--jsonl"], 2),
+        (&["file", "hosts"], 74),
+        (&["lake", "none"], 74),
+    ] {
+        let (found, _, error) = parquet(arguments, scratch.path());
+        assert_eq!(found, Some(status), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_part_of_a_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    write_host(&scratch.path().join("hosts"), "web1", 1);
+    let whole = parquet(&["lake", "hosts"], scratch.path());
+    assert_eq!(whole.0, Some(0));
+    let part = "mmv_shop/host=web1/date=2023-11-14/part-20231114-0.parquet";
+    let expected = fs::read(scratch.path().join("lake").join(part)).unwrap();
+    for micros in (0..20_000).step_by(500) {
+        let lake = format!("lake-{micros}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+        let mut child = command
+            .args(["parquet", &lake, "hosts"])
+            .current_dir(scratch.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(micros));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if let Ok(found) = fs::read(scratch.path().join(&lake).join(part)) {
+            assert!(found == expected, "killed after {micros} us");
+        }
+        assert_eq!(parquet(&[&lake, "hosts"], scratch.path()).0, Some(0));
+        assert!(fs::read(scratch.path().join(&lake).join(part)).unwrap() == expected);
+    }
+}
+
+/// The archives of the corpus, by their names.
+fn corpus() -> Option<Vec<(String, PathBuf)>> {
+    let archives = test_corpus::directory("archives")?;
+    let manifest = fs::read(archives.join("MANIFEST.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let names = manifest.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap());
+    Some(names.map(|name| (name.to_owned(), archives.join(name))).collect())
+}
+
+/// Prints for each column of metrics and each instance: PMID, instance, count, sum, minimum,
+/// maximum.
+const FIGURES: &str = r#"
+import duckdb, json, os
+for table in sorted(os.listdir("lake")):
+    files = f"'lake/{table}/**/*.parquet'"
+    about = duckdb.sql(f"SELECT DISTINCT decode(key), decode(value) FROM parquet_kv_metadata({files})")
+    about = {key[11:]: json.loads(value) for key, value in about.fetchall()
+             if key.startswith("pcp.column.")}
+    rows = f"read_parquet({files}, union_by_name = true)"
+    has_instances = "instid" in duckdb.sql(f"SELECT * FROM {rows}").columns
+    instance = "instid" if has_instances else "NULL::INTEGER"
+    for column, metric in about.items():
+        c = f'"{column}"'
+        figures = duckdb.sql(f"""
+            SELECT {instance} AS i, count({c}), fsum({c}::DOUBLE), min({c})::DOUBLE,
+                   max({c})::DOUBLE
+            FROM {rows} WHERE {c} IS NOT NULL AND NOT isnan({c}::DOUBLE) GROUP BY i""")
+        for figure in figures.fetchall():
+            print(json.dumps([metric["pmid"], *figure]))
+"#;
+
+#[test]
+fn figures_of_the_corpus_in_duckdb_are_those_of_summaries() {
+    let (Some(python), Some(archives)) = (python("duckdb"), corpus()) else { return };
+    let (mut compared, mut differences) = (0, Vec::new());
+    // All of them take a minute.
+    let every = if std::env::var("MMV_LONG").is_ok() { 1 } else { 16 };
+    for (name, base) in archives.iter().step_by(every) {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+        let output =
+            command.args(["parquet", "lake"]).arg(base).current_dir(scratch.path()).output();
+        let output = output.unwrap();
+        if output.status.code() == Some(1) {
+            continue;
+        }
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let printed = run(&python, FIGURES, scratch.path());
+        let rows: Vec<Value> =
+            printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for summary in summaries(base) {
+            if summary.metric.desc.semantics == Semantics::Counter {
+                continue;
+            }
+            for instance in &summary.instances {
+                let Some(expected) = &instance.statistics else { continue };
+                let id = instance.instance.map(pcp_archive::InstanceId::get);
+                let found = rows.iter().find(|row| {
+                    row[0] == summary.metric.desc.pmid.to_string()
+                        && row[1].as_i64() == id.map(i64::from)
+                });
+                compared += 1;
+                let is_equal = found.is_some_and(|row| {
+                    let near = |at: usize, value: f64| {
+                        row[at].as_f64().is_some_and(|found| {
+                            (found - value).abs() <= 1e-9 * value.abs().max(1e-9)
+                        })
+                    };
+                    row[2].as_u64() == Some(expected.count)
+                        && near(3, expected.sum)
+                        && near(4, expected.minimum.value)
+                        && near(5, expected.maximum.value)
+                });
+                if !is_equal {
+                    let metric = &summary.metric.name;
+                    differences.push(format!("{name} {metric} {id:?}: {found:?} {expected:?}"));
+                }
+            }
+        }
+    }
+    assert!(compared > 200, "only {compared} figures compared");
+    let shown = differences.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(differences.is_empty(), "{} of {compared} differ, such as\n{shown}", differences.len());
+}
