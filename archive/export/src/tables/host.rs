@@ -19,7 +19,7 @@ use crate::mapping::{Label, Role};
 use crate::walk::{Catalog, Change, Series, SeriesId, Step, StepKind};
 
 /// Bytes of rows in memory, of all tables.
-pub(super) const BUDGET: usize = 24 << 20;
+pub(super) const BUDGET: usize = 16 << 20;
 /// Rows of a row group.
 const MAX_ROWS: usize = 1 << 17;
 /// Files open at the same time.
