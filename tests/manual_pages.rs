@@ -124,7 +124,9 @@ fn an_installation_has_everything_in_its_place() {
         "usr/bin/mmv-archive",
         "usr/bin/mmv-export",
         "usr/lib/systemd/system/mmv-agent.service",
+        "usr/lib/systemd/system/mmv-export-push.service",
         "usr/lib/systemd/system/mmv-export-serve.service",
+        "usr/share/doc/mmv-export/push.conf",
         "usr/lib/sysusers.d/mmv-agent.conf",
         "usr/lib/tmpfiles.d/mmv-agent.conf",
         "etc/mmv-agent/agent.toml",
@@ -204,9 +206,11 @@ fn systemd_understands_the_units_and_finds_them_safe() {
         return skip("systemd-analyze is not here");
     }
     let programs = binaries::mmv_agent();
-    for (name, program) in
-        [("mmv-agent.service", "mmv-agent"), ("mmv-export-serve.service", "mmv-export")]
-    {
+    for (name, program) in [
+        ("mmv-agent.service", "mmv-agent"),
+        ("mmv-export-push.service", "mmv-export"),
+        ("mmv-export-serve.service", "mmv-export"),
+    ] {
         assert_safe(name, &format!("/usr/bin/{program}"), &programs.with_file_name(program));
     }
 }

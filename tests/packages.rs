@@ -155,6 +155,7 @@ fn a_package_is_installed_upgraded_and_purged_by_dpkg() {
         ("usr/bin/mmv-export", 0o755),
         (CONFIGURATION, 0o644),
         ("usr/lib/systemd/system/mmv-agent.service", 0o644),
+        ("usr/lib/systemd/system/mmv-export-push.service", 0o644),
         ("usr/lib/systemd/system/mmv-export-serve.service", 0o644),
         ("usr/lib/sysusers.d/mmv-agent.conf", 0o644),
         ("usr/lib/tmpfiles.d/mmv-agent.conf", 0o644),

@@ -3,3 +3,5 @@
 pub(crate) mod mapping;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+#[cfg(feature = "push")]
+pub(crate) mod push;

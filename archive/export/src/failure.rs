@@ -34,6 +34,39 @@ pub(crate) enum Failure {
     #[cfg(feature = "parquet")]
     #[error("cannot write {0}")]
     Table(#[from] crate::tables::WriteError),
+    /// Some of what there is has to wait. Each reason was reported.
+    #[cfg(feature = "push")]
+    #[error("archives of {hosts} of {all} hosts are not fully sent; the next run goes on")]
+    Unsent {
+        /// How many.
+        hosts: usize,
+        /// Of how many.
+        all: usize,
+    },
+    /// Requests cannot go to this URL.
+    #[cfg(feature = "push")]
+    #[error("--url: {0}")]
+    Url(String),
+    /// The receiver does not answer, or not now.
+    #[cfg(feature = "push")]
+    #[error("gave up: {0}; the next run goes on")]
+    GaveUp(String),
+    /// What answers is no receiver.
+    #[cfg(feature = "push")]
+    #[error("the receiver takes no such requests: {0}")]
+    NoReceiver(String),
+    /// A signal ended the command. What was sent is stored.
+    #[cfg(feature = "push")]
+    #[error("stopped by a signal; the next run goes on")]
+    Stopped,
+    /// What was sent cannot be read or stored.
+    #[cfg(feature = "push")]
+    #[error("{0}")]
+    State(String),
+    /// A secret or certificate cannot be used.
+    #[cfg(feature = "push")]
+    #[error("{0}")]
+    Secret(String),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] std::io::Error),
@@ -43,7 +76,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1 no data, 2 an impossible request, 65 damaged input, 74 input or output error, with the codes of
+    /// 1 no data, 2 an impossible request, 65 damaged input, 74 input or output error, 75
+    /// something has to wait, 76 no receiver, with the codes of
     /// `<sysexits.h>` where it has one; 0 if the reader closed the output.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
@@ -58,6 +92,14 @@ impl Failure {
             #[cfg(feature = "parquet")]
             Self::Table(_) => 74,
             Self::Output(_) => 74,
+            #[cfg(feature = "push")]
+            Self::Url(_) => 2,
+            #[cfg(feature = "push")]
+            Self::State(_) | Self::Secret(_) => 74,
+            #[cfg(feature = "push")]
+            Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => 75,
+            #[cfg(feature = "push")]
+            Self::NoReceiver(_) => 76,
         })
     }
 }

@@ -19,6 +19,7 @@
 //! | [`samples`] | the same as Prometheus has them: milliseconds, doubles, stale markers, histograms |
 //! | [`tables`] | the same as tables: Parquet, CSV, JSON Lines |
 //! | `serve` | `mmv-export serve`: remote read and scrapes |
+//! | `push` | batches of samples to receivers, none missing, none twice |
 //! | `commands`, `options`, `window` | the subcommands of `mmv-export` |
 //! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
 
@@ -36,6 +37,8 @@ mod failure;
 pub mod mapping;
 mod options;
 pub mod position;
+#[cfg(feature = "push")]
+mod push;
 pub mod samples;
 #[cfg(feature = "serve")]
 mod serve;
@@ -69,7 +72,8 @@ const NOTES: &str = "\
 docs/export-mapping.md explains what metrics, labels and units become.
 
 Exit status: 0 success; 1 no data for the request; 2 invalid command line; 65 damaged archives, all \
-else was done; 74 archives cannot be read or output cannot be written.";
+else was done; 74 archives cannot be read or output cannot be written; 75 some of it was not sent, \
+the next run goes on; 76 the URL is of no receiver.";
 
 /// Export archives of performance metrics (Performance Co-Pilot) to other engines
 #[derive(Debug, Parser)]
@@ -89,6 +93,9 @@ enum Command {
     /// Write tables in Parquet or as text for engines that read files
     #[cfg(feature = "parquet")]
     Parquet(parquet_command::Arguments),
+    /// Send archives to a receiver of Prometheus remote write or OTLP
+    #[cfg(feature = "push")]
+    Push(commands::push::Arguments),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -113,6 +120,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(serve) => serve.run(),
         #[cfg(feature = "parquet")]
         Command::Parquet(parquet) => parquet.run(),
+        #[cfg(feature = "push")]
+        Command::Push(push) => push.run(),
         Command::Completions { shell } => text::print(&completions::script(*shell, command())),
     };
     finish(result, ExitCode::SUCCESS)

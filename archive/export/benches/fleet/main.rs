@@ -5,6 +5,7 @@
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
+mod push;
 mod serve;
 #[path = "../../tests/shared/server.rs"]
 mod server;
@@ -18,7 +19,8 @@ pub(crate) fn row(what: &str, seconds: f64, limit: f64) -> bool {
 }
 
 fn main() {
-    if !serve::measure() {
+    let is_kept = [serve::measure(), push::measure()];
+    if is_kept.contains(&false) {
         std::process::exit(1);
     }
 }

@@ -61,15 +61,37 @@ impl Drop for Engine {
 impl Engine {
     /// Prometheus with these lines in its configuration.
     pub(crate) fn prometheus(program: &Path, place: &Path, configuration: &str) -> Self {
+        Self::prometheus_with(program, place, configuration, &[])
+    }
+
+    /// Prometheus with these lines in its configuration, and options.
+    pub(crate) fn prometheus_with(
+        program: &Path,
+        place: &Path,
+        configuration: &str,
+        options: &[&str],
+    ) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        Self::prometheus_at(program, place, configuration, options, address)
+    }
+
+    /// The same at an address.
+    pub(crate) fn prometheus_at(
+        program: &Path,
+        place: &Path,
+        configuration: &str,
+        options: &[&str],
+        address: SocketAddr,
+    ) -> Self {
         fs::create_dir_all(place).expect("a directory");
         let file = place.join("prometheus.yml");
         fs::write(&file, configuration).expect("write the configuration");
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = Command::new(program);
         command
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", place.join("data").display()))
-            .arg(format!("--web.listen-address={address}"));
+            .arg(format!("--web.listen-address={address}"))
+            .args(options);
         Self::start(command, place, address, "/-/ready")
     }
 

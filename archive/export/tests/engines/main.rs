@@ -1,4 +1,4 @@
-//! `mmv-export serve` in front of real engines: Prometheus and VictoriaMetrics as Debian
+//! `mmv-export serve` and `push` in front of real engines: Prometheus and VictoriaMetrics as Debian
 //! packages them, which `ci/engines` fetches.
 //!
 //! Each test prints the versions that it ran with.
@@ -7,6 +7,11 @@
 mod archives;
 mod engine;
 mod prometheus;
+mod push;
+#[path = "../push/receiver.rs"]
+mod receiver;
+#[path = "../push/sender.rs"]
+mod sender;
 #[path = "../shared/server.rs"]
 mod server;
 mod victoriametrics;

@@ -1,0 +1,70 @@
+//! Archives to receivers of Prometheus remote write and OTLP.
+//!
+//! In: the archives of hosts. Out: requests, in the order of the archive, each of which goes
+//! again byte for byte until its answer is known. The archive is the queue: nothing is stored
+//! here but a [cursor](state) for each host.
+//!
+//! ```text
+//! walk --> samples --> queue: batches between two records --> sender --> client
+//!                        |                                      |
+//!                      state: what was sent, what is being sent  verdict: what an answer means
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`target`] | where requests go, and with which secrets |
+//! | [`client`] | one request, one answer, both bounded |
+//! | [`verdict`] | what an answer means |
+//! | [`series`], [`batch`] | samples between two records, in the order in which they are sent |
+//! | [`labels`], [`remote_write`], [`otlp`] | the bytes of requests |
+//! | [`state`] | the cursor of a host, in a file |
+//! | [`queue`] | the batches of a host |
+//! | [`sender`] | what is done about each verdict |
+//! | [`backoff`], [`counts`] | how long to wait; what became of samples |
+//!
+//! A batch is named by the records before and at its end. Both are stored before its first
+//! request is sent, so that a sender that is killed sends the same requests again, and no
+//! others twice.
+
+mod backoff;
+mod batch;
+pub(crate) mod client;
+mod counts;
+mod labels;
+#[cfg(feature = "otlp")]
+mod otlp;
+pub(crate) mod queue;
+mod remote_write;
+pub(crate) mod sender;
+mod series;
+pub(crate) mod state;
+pub(crate) mod target;
+mod verdict;
+
+pub(crate) use counts::Counts;
+
+/// What requests are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Protocol {
+    /// Prometheus remote write 1.0
+    #[value(name = "1.0")]
+    RemoteWrite1,
+    /// Prometheus remote write 2.0, for receivers that count what they store
+    #[value(name = "2.0")]
+    RemoteWrite2,
+    /// OTLP over HTTP
+    #[cfg(feature = "otlp")]
+    #[value(name = "otlp")]
+    Otlp,
+}
+
+impl Protocol {
+    /// Whether points have the time from which on they count, instead of a zero at it.
+    const fn has_starts(self) -> bool {
+        match self {
+            Self::RemoteWrite1 | Self::RemoteWrite2 => false,
+            #[cfg(feature = "otlp")]
+            Self::Otlp => true,
+        }
+    }
+}

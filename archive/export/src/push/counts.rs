@@ -1,0 +1,66 @@
+//! What became of samples.
+
+use serde::{Deserialize, Serialize};
+
+/// Samples of one host, or of all; with what was left out of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// That the receiver stored.
+    pub(crate) sent: u64,
+    /// Requests that it stored.
+    pub(crate) requests: u64,
+    /// That it had already: a request that went again, since its answer was lost.
+    pub(crate) repeated: u64,
+    /// That it refused alone.
+    pub(crate) refused: u64,
+    /// That it refused as too old, and that were dropped on request.
+    pub(crate) too_old: u64,
+    /// Gaps of archives that retention deleted before they were sent.
+    pub(crate) lost_gaps: u64,
+    /// Records and archives that could not be read.
+    pub(crate) damaged: u64,
+}
+
+impl Counts {
+    /// What was added since an earlier time.
+    pub(crate) const fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            requests: self.requests.saturating_sub(before.requests),
+            repeated: self.repeated.saturating_sub(before.repeated),
+            refused: self.refused.saturating_sub(before.refused),
+            too_old: self.too_old.saturating_sub(before.too_old),
+            lost_gaps: self.lost_gaps.saturating_sub(before.lost_gaps),
+            damaged: self.damaged.saturating_sub(before.damaged),
+        }
+    }
+
+    /// Adds those of another host.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.requests = self.requests.saturating_add(other.requests);
+        self.repeated = self.repeated.saturating_add(other.repeated);
+        self.refused = self.refused.saturating_add(other.refused);
+        self.too_old = self.too_old.saturating_add(other.too_old);
+        self.lost_gaps = self.lost_gaps.saturating_add(other.lost_gaps);
+        self.damaged = self.damaged.saturating_add(other.damaged);
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "sent {} samples in {} requests", self.sent, self.requests)?;
+        for (number, what) in [
+            (self.repeated, "were there already"),
+            (self.refused, "refused"),
+            (self.too_old, "dropped as too old"),
+            (self.lost_gaps, "gaps lost to retention"),
+            (self.damaged, "damaged places passed by"),
+        ] {
+            if number > 0 {
+                write!(f, ", {number} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}

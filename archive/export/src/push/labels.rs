@@ -1,0 +1,27 @@
+//! The labels of a series, as they are in front of its samples in remote write 1.0.
+
+use prost::Message;
+
+/// The label with the name of the metric.
+pub(super) const NAME: &str = "__name__";
+
+#[derive(Clone, PartialEq, Message)]
+struct Label {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+/// The first field of `TimeSeries` of 1.0.
+#[derive(Clone, PartialEq, Message)]
+struct Labels {
+    #[prost(message, repeated, tag = "1")]
+    labels: Vec<Label>,
+}
+
+/// Labels sorted by name, encoded once for all requests.
+pub(super) fn encoded<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>) -> Box<[u8]> {
+    let label = |(name, value): (&str, &str)| Label { name: name.into(), value: value.into() };
+    Labels { labels: labels.map(label).collect() }.encode_to_vec().into()
+}

@@ -1,0 +1,167 @@
+//! The bytes of requests of OTLP over HTTP.
+//!
+//! A family is a metric: counters are monotonic sums, all cumulative; parts of a histogram at
+//! one time are one point. A stale marker is a point without a recorded value.
+
+use hashbrown::HashMap;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, DataPointFlags, Gauge, Histogram, HistogramDataPoint, Metric,
+    NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric::Data, number_data_point,
+};
+use prost::Message as _;
+
+use super::series::{Point, Series, SeriesTable};
+use crate::mapping::{Kind, Label};
+use crate::samples::{Part, stale_value};
+
+/// What the samples of one point of OTLP have in common.
+pub(super) fn key(point: &Point, table: &SeriesTable) -> (i64, u32) {
+    (point.milliseconds, table.get(point.series).map_or(point.series, |series| series.group))
+}
+
+/// A request of samples that are in the order of their keys.
+pub(super) fn encode(points: &[Point], table: &SeriesTable) -> Vec<u8> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for parts in points.chunk_by(|one, other| key(one, table) == key(other, table)) {
+        let Some(series) = parts.first().and_then(|point| table.get(point.series)) else {
+            continue;
+        };
+        let place = *places.entry(&*series.family).or_insert_with(|| {
+            metrics.push(metric(series));
+            metrics.len() - 1
+        });
+        let data = metrics.get_mut(place).and_then(|metric| metric.data.as_mut());
+        match data {
+            Some(Data::Gauge(Gauge { data_points }) | Data::Sum(Sum { data_points, .. })) => {
+                data_points.extend(parts.iter().map(|point| number(point, series)));
+            }
+            Some(Data::Histogram(Histogram { data_points, .. })) => {
+                data_points.extend(histogram(parts, series, table));
+            }
+            _ => {}
+        }
+    }
+    // No scope, whose name receivers would make a label of each series.
+    let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
+    let resource_metrics = vec![ResourceMetrics { scope_metrics, ..ResourceMetrics::default() }];
+    ExportMetricsServiceRequest { resource_metrics }.encode_to_vec()
+}
+
+fn metric(series: &Series) -> Metric {
+    let cumulative = AggregationTemporality::Cumulative.into();
+    let data = match series.kind {
+        Kind::Gauge => Data::Gauge(Gauge::default()),
+        Kind::Counter => Data::Sum(Sum {
+            aggregation_temporality: cumulative,
+            is_monotonic: true,
+            ..Sum::default()
+        }),
+        Kind::Histogram => Data::Histogram(Histogram {
+            aggregation_temporality: cumulative,
+            ..Histogram::default()
+        }),
+    };
+    let name = match series.kind {
+        Kind::Counter => series.of.name.to_string(),
+        Kind::Gauge | Kind::Histogram => series.family.to_string(),
+    };
+    Metric { name, unit: ucum(&series.unit).to_owned(), data: Some(data), ..Metric::default() }
+}
+
+/// The code of a base unit in the Unified Code for Units of Measure, as OTLP has it. Receivers
+/// that add units to names then find that it is there.
+fn ucum(unit: &str) -> &str {
+    match unit {
+        "seconds" => "s",
+        "bytes" => "By",
+        "celsius" => "Cel",
+        "volts" => "V",
+        "amperes" => "A",
+        "watts" => "W",
+        _ => "",
+    }
+}
+
+fn number(point: &Point, series: &Series) -> NumberDataPoint {
+    let is_stale = is_stale(point);
+    NumberDataPoint {
+        attributes: attributes(&series.of.labels),
+        start_time_unix_nano: start(series),
+        time_unix_nano: nanos(point),
+        flags: flags(is_stale),
+        value: (!is_stale).then_some(number_data_point::Value::AsDouble(point.value)),
+        ..NumberDataPoint::default()
+    }
+}
+
+/// The point of a histogram; none without the number of its values, as of a bucket that was
+/// not known at that time.
+fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<HistogramDataPoint> {
+    let (mut buckets, mut sum, mut count) = (Vec::new(), None, None);
+    for point in parts {
+        match table.get(point.series)?.of.part {
+            Part::Bucket(bound) => buckets.push((bound, point.value)),
+            Part::Sum => sum = Some(point),
+            Part::Count => count = Some(point),
+            Part::Value => {}
+        }
+    }
+    let count = count?;
+    let mut made = HistogramDataPoint {
+        attributes: attributes(&series.of.labels),
+        start_time_unix_nano: start(series),
+        time_unix_nano: nanos(count),
+        flags: flags(is_stale(count)),
+        ..HistogramDataPoint::default()
+    };
+    made.attributes.retain(|attribute| attribute.key != "le");
+    if is_stale(count) {
+        return Some(made);
+    }
+    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut below = 0;
+    for (bound, cumulative) in buckets {
+        // A count, and therefore a whole number.
+        let cumulative = cumulative as u64;
+        if bound.is_finite() {
+            made.explicit_bounds.push(bound);
+            made.bucket_counts.push(cumulative.saturating_sub(below));
+            below = cumulative.max(below);
+        }
+    }
+    made.count = count.value as u64;
+    made.bucket_counts.push(made.count.saturating_sub(below));
+    made.sum = sum.map(|sum| sum.value);
+    Some(made)
+}
+
+fn attributes(labels: &[Label]) -> Vec<KeyValue> {
+    let value = |text: &str| AnyValue { value: Some(Value::StringValue(text.to_owned())) };
+    let pair = |label: &Label| KeyValue {
+        key: label.name.to_string(),
+        value: Some(value(&label.value)),
+        ..KeyValue::default()
+    };
+    labels.iter().map(pair).collect()
+}
+
+fn is_stale(point: &Point) -> bool {
+    point.value.to_bits() == stale_value().to_bits()
+}
+
+const fn flags(is_stale: bool) -> u32 {
+    if is_stale { DataPointFlags::NoRecordedValueMask as u32 } else { 0 }
+}
+
+/// 0 where it is not known.
+fn start(series: &Series) -> u64 {
+    series.of.start.and_then(|start| u64::try_from(start).ok()).unwrap_or(0)
+}
+
+/// Times before 1970 are not in OTLP.
+fn nanos(point: &Point) -> u64 {
+    u64::try_from(point.milliseconds).unwrap_or(0).saturating_mul(1_000_000)
+}

@@ -1,0 +1,373 @@
+//! The batches of one host.
+//!
+//! In: the archives of a host and its [cursor](super::state). Out: one batch after the other,
+//! each of whole records, never with a record of the future. A batch stays until it is
+//! [done](HostQueue::done); its end is in the file before any of it is sent.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::batch::Batch;
+use super::series::{Point, SeriesTable};
+use super::state::{Cursor, StateDirectory, StateError, StateFile};
+use super::{Counts, Protocol};
+use crate::position::Position;
+use crate::samples::{Sample, SampleSeriesId, Samples};
+use crate::text::warn;
+use crate::tree::{Archives, Host};
+use crate::walk::{Start, Step, StepKind, Walk};
+
+/// A record may be as much later than the clock of this host, in nanoseconds. Prometheus
+/// refuses everything that is older than the newest sample, which must not be of tomorrow.
+pub(super) const AHEAD: i64 = 300_000_000_000;
+/// Between the archives of a host, in nanoseconds: a longer time is a gap.
+const BETWEEN_ARCHIVES: i64 = 60_000_000_000;
+/// How often archives are listed, to notice when retention deletes them.
+const LIST_EVERY: Duration = Duration::from_secs(30);
+/// How long a cursor may be newer than its file while nothing is sent.
+const WRITE_AFTER: Duration = Duration::from_secs(10);
+/// Errors in a row that nothing can be passed by at, before waiting.
+const ERRORS: u32 = 3;
+
+/// What there is to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// A batch, and perhaps more after it.
+    Batch,
+    /// Nothing yet.
+    Nothing,
+    /// A record of this time, nanoseconds since 1970 UTC, which is later than the clock.
+    Future(i64),
+}
+
+/// A record that was read and is not in the batch.
+#[derive(Debug)]
+struct Waiting {
+    points: Vec<Point>,
+    position: Position,
+    timestamp: i64,
+    ends_archive: bool,
+}
+
+/// The samples of a step, before they have numbers of the table.
+#[derive(Debug, Default)]
+struct Converted {
+    began: Vec<SampleSeriesId>,
+    samples: Vec<Sample>,
+    points: Vec<Point>,
+}
+
+/// What is to be sent of a host.
+#[derive(Debug)]
+pub(crate) struct HostQueue {
+    pub(crate) name: String,
+    archives: Archives,
+    walk: Walk,
+    samples: Samples,
+    pub(super) table: SeriesTable,
+    protocol: Protocol,
+    pub(super) batch: Batch,
+    /// Samples at the start of the batch that were delivered.
+    pub(super) delivered: usize,
+    /// Some of the batch may be stored: an earlier process began to send it.
+    pub(super) is_repeated: bool,
+    waiting: Option<Waiting>,
+    file: StateFile,
+    cursor: Cursor,
+    /// The file was written then; and has less than the cursor.
+    written: Option<Instant>,
+    is_ahead_of_file: bool,
+    scratch: Converted,
+    /// The time from which on records are missing, to be said with the next one.
+    gap_from: Option<i64>,
+    seen: SeenArchives,
+    last_error: String,
+    reported_future: bool,
+}
+
+/// Which archives there were.
+#[derive(Debug, Default)]
+struct SeenArchives {
+    /// Was read, by base name.
+    read: BTreeSet<String>,
+    /// In their order, when they were listed last.
+    listed: Vec<String>,
+    at: Option<Instant>,
+}
+
+impl HostQueue {
+    /// Goes on from the cursor of the host.
+    pub(crate) fn open(
+        host: &Host,
+        state: &StateDirectory,
+        url: &str,
+        protocol: Protocol,
+    ) -> Result<Self, OpenError> {
+        let file = state.file(&host.name, url);
+        let cursor = file.read()?;
+        let start = cursor.sent.clone().map_or(Start::First, Start::Position);
+        let walk = Walk::new(host.archives.clone(), start)?;
+        let mut queue = Self {
+            name: host.name.clone(),
+            archives: host.archives.clone(),
+            samples: Samples::new(),
+            table: SeriesTable::new(protocol),
+            protocol,
+            batch: Batch::default(),
+            delivered: 0,
+            is_repeated: false,
+            waiting: None,
+            file,
+            cursor,
+            written: None,
+            is_ahead_of_file: false,
+            scratch: Converted::default(),
+            gap_from: None,
+            seen: SeenArchives::default(),
+            last_error: String::new(),
+            reported_future: false,
+            walk,
+        };
+        if queue.walk.is_position_lost() {
+            queue.gap_from = queue.cursor.sent.as_ref().map(|position| position.time);
+            queue.cursor.sending = None;
+        }
+        queue.list_archives();
+        Ok(queue)
+    }
+
+    /// What became of samples since the first run.
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.cursor.counts
+    }
+
+    pub(super) const fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.cursor.counts
+    }
+
+    /// The time of the last record that is sent, nanoseconds since 1970 UTC.
+    pub(crate) fn sent_until(&self) -> Option<i64> {
+        self.cursor.sent.as_ref().map(|position| position.time)
+    }
+
+    /// Reads records up to some samples, or to the end of the batch that an earlier process
+    /// began to send; and stores where the batch ends.
+    pub(crate) fn fill(&mut self, limit: usize) -> Result<Filled, StateError> {
+        if self.batch.end.is_some() {
+            return Ok(Filled::Batch);
+        }
+        if self.seen.at.is_none_or(|at| at.elapsed() > LIST_EVERY) {
+            self.list_archives();
+        }
+        let sending = self.cursor.sending.take();
+        let (mut future, mut errors) = (None, 0);
+        loop {
+            if let Some(timestamp) = self.add_waiting() {
+                future = Some(timestamp);
+                break;
+            }
+            let is_full = sending.is_none() && self.batch.points.len() >= limit;
+            if is_full || self.is_complete(sending.as_ref()) {
+                break;
+            }
+            match self.read() {
+                Ok(true) => errors = 0,
+                Ok(false) => break,
+                Err(error) => {
+                    self.report(&error);
+                    errors = if self.walk.recover().is_some() { 0 } else { errors + 1 };
+                    if errors > ERRORS {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.batch.end.is_none() {
+            self.cursor.sending = sending;
+            self.write_if_due()?;
+            return Ok(future.map_or(Filled::Nothing, Filled::Future));
+        }
+        self.is_repeated = sending.is_some();
+        self.batch.order(self.protocol, &self.table);
+        if !self.batch.points.is_empty() {
+            self.cursor.sending.clone_from(&self.batch.end);
+            self.write()?;
+        }
+        Ok(Filled::Batch)
+    }
+
+    /// The batch is stored by the receiver, or counted.
+    pub(crate) fn done(&mut self) {
+        self.cursor.sent = self.batch.end.take();
+        self.cursor.sending = None;
+        self.is_ahead_of_file = true;
+        self.delivered = 0;
+        self.is_repeated = false;
+        if self.batch.ends_archive {
+            self.table.end_archive();
+        }
+        self.batch.clear();
+        if self.waiting.is_none() {
+            self.table.forget();
+        }
+    }
+
+    /// Writes the cursor if its file has an older one.
+    pub(crate) fn close(&mut self) -> Result<(), StateError> {
+        if self.is_ahead_of_file { self.write() } else { Ok(()) }
+    }
+
+    /// Stores what became of the samples of a batch that is not done.
+    pub(crate) fn write(&mut self) -> Result<(), StateError> {
+        self.file.write(&self.cursor)?;
+        self.is_ahead_of_file = false;
+        self.written = Some(Instant::now());
+        Ok(())
+    }
+
+    fn write_if_due(&mut self) -> Result<(), StateError> {
+        let is_due = self.written.is_none_or(|at| at.elapsed() > WRITE_AFTER);
+        if is_due && self.is_ahead_of_file { self.write() } else { Ok(()) }
+    }
+
+    /// Whether the batch ends here: with an archive, or where it ended before.
+    fn is_complete(&self, sending: Option<&Position>) -> bool {
+        let is_before = |end: &Position, sending: &Position| {
+            end.archive == sending.archive && sending.is_after(end.volume, end.offset)
+        };
+        let end = self.batch.end.as_ref();
+        self.batch.ends_archive
+            || end.zip(sending).is_some_and(|(end, sending)| !is_before(end, sending))
+    }
+
+    /// Adds the record that was read to the batch, unless it is of the future: then its time.
+    fn add_waiting(&mut self) -> Option<i64> {
+        let waiting = self.waiting.take()?;
+        if waiting.timestamp > now().saturating_add(AHEAD) {
+            let timestamp = waiting.timestamp;
+            self.waiting = Some(waiting);
+            if !std::mem::replace(&mut self.reported_future, true) {
+                let time = shown(timestamp);
+                warn(&format_args!(
+                    "{}: a record of {time} is later than this host's clock; it and all after it \
+                     wait until then",
+                    self.name
+                ));
+            }
+            return Some(timestamp);
+        }
+        self.reported_future = false;
+        self.batch.add(&waiting.points, &waiting.position);
+        self.batch.ends_archive = waiting.ends_archive;
+        self.scratch.points = waiting.points;
+        None
+    }
+
+    /// Reads a record that was not sent; false if there is none yet.
+    fn read(&mut self) -> pcp_archive::Result<bool> {
+        loop {
+            let Some(step) = self.walk.next()? else { return Ok(false) };
+            let mut scratch = std::mem::take(&mut self.scratch);
+            convert(&step, &mut self.samples, &mut self.table, &mut scratch);
+            let (position, timestamp) = (step.position.clone(), step.timestamp);
+            let ends_archive = step.kind == StepKind::EndOfArchive;
+            let is_repeated = step.is_repeated;
+            self.note_archive(&position.archive, timestamp, is_repeated);
+            let points = std::mem::take(&mut scratch.points);
+            self.scratch = scratch;
+            if is_repeated {
+                self.scratch.points = points;
+                if ends_archive {
+                    self.table.end_archive();
+                }
+                self.table.forget();
+                continue;
+            }
+            self.waiting = Some(Waiting { points, position, timestamp, ends_archive });
+            return Ok(true);
+        }
+    }
+
+    fn report(&mut self, error: &pcp_archive::Error) {
+        let text = error.to_string();
+        if text != self.last_error {
+            warn(&format_args!("{}: {text}", self.name));
+            self.cursor.counts.damaged += 1;
+            self.last_error = text;
+        }
+    }
+
+    fn list_archives(&mut self) {
+        // An error of it is one of the walk, too.
+        if let Ok(bases) = self.archives.bases() {
+            let name = |base: &std::path::PathBuf| Some(base.file_name()?.to_str()?.to_owned());
+            self.seen.listed = bases.iter().filter_map(name).collect();
+        }
+        self.seen.at = Some(Instant::now());
+    }
+
+    /// Notices archives that were there and are passed by: retention deleted them.
+    fn note_archive(&mut self, archive: &str, timestamp: i64, is_repeated: bool) {
+        if !self.seen.read.contains(archive) {
+            let seen = &self.seen;
+            let before = seen.listed.iter().take_while(|name| *name != archive);
+            let is_lost = |name: &&String| !seen.read.contains(*name);
+            let is_listed = seen.listed.iter().any(|name| name == archive);
+            if !seen.read.is_empty() && is_listed && before.filter(is_lost).count() > 0 {
+                self.gap_from = self.gap_from.or_else(|| self.sent_until());
+            }
+            self.seen.read.insert(archive.to_owned());
+        }
+        let Some(from) = self.gap_from.take_if(|_| !is_repeated) else { return };
+        let had_ended = self.cursor.sent.as_ref().is_some_and(|sent| sent.offset == u64::MAX);
+        if had_ended && timestamp.saturating_sub(from) < BETWEEN_ARCHIVES {
+            return;
+        }
+        self.cursor.counts.lost_gaps += 1;
+        warn(&format_args!(
+            "{}: archives from {} to {} were deleted before they were sent",
+            self.name,
+            shown(from),
+            shown(timestamp)
+        ));
+    }
+}
+
+fn convert(
+    step: &Step<'_>,
+    samples: &mut Samples,
+    table: &mut SeriesTable,
+    scratch: &mut Converted,
+) {
+    let converted = samples.convert(step);
+    scratch.began.clear();
+    scratch.began.extend_from_slice(converted.began);
+    scratch.samples.clear();
+    scratch.samples.extend_from_slice(converted.samples);
+    scratch.points.clear();
+    let Converted { began, samples: list, points } = scratch;
+    table.take(began, list, samples, step.catalog, points);
+}
+
+/// Nanoseconds since 1970 UTC.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A time as text.
+pub(crate) fn shown(nanos: i64) -> String {
+    jiff::Timestamp::from_nanosecond(nanos.into())
+        .map_or_else(|_| format!("{nanos} ns"), |time| time.to_string())
+}
+
+/// Why the archives of a host cannot be sent at all.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The cursor.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The archives.
+    #[error(transparent)]
+    Archive(#[from] pcp_archive::Error),
+}

@@ -1,0 +1,128 @@
+//! The bytes of requests of Prometheus remote write, 1.0 and 2.0.
+//!
+//! Source: the specifications "Prometheus Remote-Write 1.0" and "2.0". A series of 1.0 begins
+//! with its labels, which are encoded once; what follows are its samples.
+
+use hashbrown::HashMap;
+use prost::Message;
+use prost::encoding::{WireType, double, encode_key, encode_varint, encoded_len_varint, int64};
+
+use super::series::{Point, Series, SeriesTable};
+use crate::mapping::Kind;
+use crate::samples::Part;
+
+/// `io.prometheus.write.v2.Request`.
+#[derive(Clone, PartialEq, Message)]
+struct Request2 {
+    #[prost(string, repeated, tag = "4")]
+    symbols: Vec<String>,
+    #[prost(message, repeated, tag = "5")]
+    series: Vec<Series2>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Series2 {
+    /// Places in `symbols`: names and values in turn.
+    #[prost(uint32, repeated, tag = "1")]
+    labels: Vec<u32>,
+    #[prost(message, repeated, tag = "2")]
+    samples: Vec<Sample2>,
+    #[prost(message, optional, tag = "5")]
+    metadata: Option<Metadata2>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Sample2 {
+    #[prost(double, tag = "1")]
+    value: f64,
+    #[prost(int64, tag = "2")]
+    milliseconds: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Metadata2 {
+    /// 1 counter, 2 gauge, 3 histogram.
+    #[prost(int32, tag = "1")]
+    kind: i32,
+    #[prost(uint32, tag = "4")]
+    unit: u32,
+}
+
+/// Number of the field with the series of a request of 1.0.
+const REQUEST_SERIES: u32 = 1;
+/// Number of the field with the samples of a series.
+const SERIES_SAMPLES: u32 = 2;
+
+/// Writes the samples of some series, one series at a time, uncompressed.
+pub(super) fn encode_1(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>) {
+    for run in points.chunk_by(|one, other| one.series == other.series) {
+        let series = run.first().and_then(|point| table.get(point.series));
+        let Some(series) = series else { continue };
+        let samples: usize = run.iter().map(|point| framed(sample_len(point))).sum();
+        encode_key(REQUEST_SERIES, WireType::LengthDelimited, out);
+        encode_varint((series.encoded.len() + samples) as u64, out);
+        out.extend_from_slice(&series.encoded);
+        for point in run {
+            encode_key(SERIES_SAMPLES, WireType::LengthDelimited, out);
+            encode_varint(sample_len(point) as u64, out);
+            double::encode(1, &point.value, out);
+            int64::encode(2, &point.milliseconds, out);
+        }
+    }
+}
+
+fn sample_len(point: &Point) -> usize {
+    double::encoded_len(1, &point.value) + int64::encoded_len(2, &point.milliseconds)
+}
+
+/// A field with a key of one byte and its length in front.
+fn framed(length: usize) -> usize {
+    1 + encoded_len_varint(length as u64) + length
+}
+
+/// Writes the same as a request of 2.0, uncompressed.
+pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>) {
+    let mut symbols = Symbols::default();
+    symbols.place("");
+    let mut all = Vec::new();
+    for run in points.chunk_by(|one, other| one.series == other.series) {
+        let series = run.first().and_then(|point| table.get(point.series));
+        let Some(series) = series else { continue };
+        let sample =
+            |point: &Point| Sample2 { value: point.value, milliseconds: point.milliseconds };
+        let labels = series.labels().flat_map(|(name, value)| [name, value]);
+        all.push(Series2 {
+            labels: labels.map(|text| symbols.place(text)).collect(),
+            samples: run.iter().map(sample).collect(),
+            metadata: Some(Metadata2 { kind: kind_2(series), unit: symbols.place(&series.unit) }),
+        });
+    }
+    out.extend(Request2 { symbols: symbols.all, series: all }.encode_to_vec());
+}
+
+const fn kind_2(series: &Series) -> i32 {
+    match (series.kind, series.of.part) {
+        (Kind::Gauge, _) => 2,
+        (Kind::Counter, _) | (_, Part::Value) => 1,
+        (Kind::Histogram, _) => 3,
+    }
+}
+
+/// Each text once; the first is the empty one.
+#[derive(Default)]
+struct Symbols {
+    all: Vec<String>,
+    places: HashMap<String, u32>,
+}
+
+impl Symbols {
+    fn place(&mut self, text: &str) -> u32 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.all.push(text.to_owned());
+        self.places.insert(text.to_owned(), place);
+        place
+    }
+}

@@ -1,0 +1,254 @@
+//! What is done about each verdict.
+//!
+//! | verdict | is done |
+//! |---|---|
+//! | stored | counted; the next request |
+//! | not now | the same bytes again, after a wait |
+//! | too old, of a request that may be stored already | asked once whether the newest samples are there; then it is |
+//! | too old | the host is held, or with `--drop-too-old` halved as below |
+//! | refused | halved; what is refused alone is dropped, counted and said |
+//! | no receiver | all stops |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashSet;
+
+use super::backoff::Backoff;
+use super::batch::{cut, encode};
+use super::client::Client;
+use super::queue::HostQueue;
+use super::series::{Point, SeriesTable};
+use super::verdict::{Verdict, verdict};
+use super::{Counts, Protocol};
+use crate::text::warn;
+
+/// Samples of a batch, up to the end of a record.
+pub(crate) const BATCH: usize = 10_000;
+/// Samples of a request, up to the end of a series.
+const REQUEST: usize = 2 * BATCH;
+/// Dropped samples of a batch that are printed one by one.
+const PRINTED: u64 = 5;
+/// Between two messages about the same failure.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// Why a batch is not delivered. What was delivered of it is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    /// The process was asked to stop.
+    Stopped,
+    /// The receiver did not answer, or not now, for too long.
+    GaveUp(String),
+    /// The receiver takes no samples as old as these.
+    Held(String),
+    /// Nothing can be sent to this receiver.
+    NoReceiver(String),
+}
+
+/// Sends batches.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) client: Client,
+    pub(crate) protocol: Protocol,
+    pub(crate) drops_too_old: bool,
+    /// How long one request is tried.
+    pub(crate) retry_for: Option<Duration>,
+    /// Asks to stop.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// One delivery.
+struct Delivery<'d> {
+    sender: &'d Sender,
+    table: &'d SeriesTable,
+    host: &'d str,
+    /// All of the request.
+    points: &'d [Point],
+    counts: Counts,
+    /// How many drops were printed.
+    printed: u64,
+}
+
+/// Why samples are dropped.
+#[derive(Clone, Copy)]
+enum Drop {
+    Refused,
+    TooOld,
+}
+
+impl Sender {
+    /// Delivers the batch of a host, from where an earlier try of this process ended.
+    pub(crate) fn deliver(&self, queue: &mut HostQueue) -> Result<(), Undelivered> {
+        while queue.delivered < queue.batch.points.len() {
+            let rest = queue.batch.points.get(queue.delivered..).unwrap_or_default();
+            let length = match cut(rest, REQUEST, self.protocol, &queue.table) {
+                Some(length) if rest.len() > REQUEST => length,
+                _ => rest.len(),
+            };
+            let points = rest.get(..length).unwrap_or(rest);
+            let (table, host) = (&queue.table, queue.name.as_str());
+            let mut delivery = Delivery {
+                sender: self,
+                table,
+                host,
+                points,
+                counts: Counts::default(),
+                printed: 0,
+            };
+            let result = delivery.deliver(points, queue.is_repeated);
+            let counts = delivery.finish();
+            queue.counts_mut().add(&counts);
+            result.inspect_err(|_| queue.is_repeated = true)?;
+            queue.delivered += length;
+        }
+        Ok(())
+    }
+
+    /// Waits, and returns whether the process was asked to stop.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.stop.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        true
+    }
+}
+
+impl Delivery<'_> {
+    /// Delivers samples in one request, or in parts where the receiver refuses some.
+    fn deliver(&mut self, points: &[Point], mut may_be_stored: bool) -> Result<(), Undelivered> {
+        match self.answer(points, &mut may_be_stored)? {
+            Verdict::Stored => {
+                self.counts.sent += points.len() as u64;
+                self.counts.requests += 1;
+                Ok(())
+            }
+            Verdict::TooOld(_) | Verdict::TooOldForAll(_)
+                if may_be_stored && self.has_newest(points)? =>
+            {
+                self.counts.repeated += points.len() as u64;
+                Ok(())
+            }
+            Verdict::TooOld(why) | Verdict::TooOldForAll(why) if !self.sender.drops_too_old => {
+                Err(Undelivered::Held(why))
+            }
+            Verdict::TooOldForAll(why) if self.is_all_too_old(points)? => {
+                self.drop(points, Drop::TooOld, &why);
+                Ok(())
+            }
+            Verdict::TooOld(why) | Verdict::TooOldForAll(why) => {
+                self.halve(points, may_be_stored, Drop::TooOld, &why)
+            }
+            Verdict::Refused(why) => self.halve(points, may_be_stored, Drop::Refused, &why),
+            Verdict::NoReceiver(why) => Err(Undelivered::NoReceiver(why)),
+            Verdict::NotNow { why, .. } => Err(Undelivered::GaveUp(why)),
+        }
+    }
+
+    /// Sends a request until the answer is not "not now".
+    fn answer(&self, points: &[Point], may_be_stored: &mut bool) -> Result<Verdict, Undelivered> {
+        let sender = self.sender;
+        let body = encode(points, sender.protocol, self.table);
+        let (mut backoff, began) = (Backoff::default(), Instant::now());
+        let mut said: Option<Instant> = None;
+        loop {
+            if sender.stop.load(Ordering::Relaxed) {
+                return Err(Undelivered::Stopped);
+            }
+            let answer = sender.client.post(&body);
+            let found = verdict(answer, sender.protocol, points.len() as u64);
+            let Verdict::NotNow { after, may_be_stored: maybe, why } = found else {
+                if said.is_some() {
+                    warn(&format_args!("{}: the receiver answers again", self.host));
+                }
+                return Ok(found);
+            };
+            *may_be_stored |= maybe;
+            if sender.retry_for.is_some_and(|longest| began.elapsed() >= longest) {
+                return Err(Undelivered::GaveUp(why));
+            }
+            let wait = backoff.next(after);
+            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+                warn(&format_args!("{}: {why}; trying again", self.host));
+                said = Some(Instant::now());
+            }
+            if sender.wait(wait) {
+                return Err(Undelivered::Stopped);
+            }
+        }
+    }
+
+    /// Whether the receiver takes the newest sample that the request has of each series: it is
+    /// an exact repetition if it was stored with the others, which are older.
+    fn has_newest(&self, points: &[Point]) -> Result<bool, Undelivered> {
+        let series: HashSet<u32> = points.iter().map(|point| point.series).collect();
+        let of = self.points.iter().filter(|point| series.contains(&point.series));
+        let mut newest: Vec<Point> = Vec::new();
+        for point in of {
+            match newest.last_mut().filter(|last| last.series == point.series) {
+                Some(last) => *last = *point,
+                None => newest.push(*point),
+            }
+        }
+        Ok(self.answer(&newest, &mut false)? == Verdict::Stored)
+    }
+
+    /// Whether the newest of some samples is too old, and with it all others.
+    fn is_all_too_old(&self, points: &[Point]) -> Result<bool, Undelivered> {
+        let newest = points.iter().max_by_key(|point| point.milliseconds);
+        let newest: Vec<Point> = newest.into_iter().copied().collect();
+        let answer = self.answer(&newest, &mut false)?;
+        Ok(matches!(answer, Verdict::TooOldForAll(_)))
+    }
+
+    /// Delivers halves; drops what cannot be halved.
+    fn halve(
+        &mut self,
+        points: &[Point],
+        may_be_stored: bool,
+        drop: Drop,
+        why: &str,
+    ) -> Result<(), Undelivered> {
+        match cut(points, points.len() / 2, self.sender.protocol, self.table) {
+            None => {
+                self.drop(points, drop, why);
+                Ok(())
+            }
+            Some(middle) => {
+                let (first, second) = points.split_at_checked(middle).unwrap_or((points, &[]));
+                self.deliver(first, may_be_stored)?;
+                self.deliver(second, may_be_stored)
+            }
+        }
+    }
+
+    fn drop(&mut self, points: &[Point], drop: Drop, why: &str) {
+        match drop {
+            Drop::Refused => self.counts.refused += points.len() as u64,
+            Drop::TooOld => self.counts.too_old += points.len() as u64,
+        }
+        for point in points.iter().take((PRINTED.saturating_sub(self.printed)) as usize) {
+            self.printed += 1;
+            if let Some(series) = self.table.get(point.series) {
+                let nanos = point.milliseconds.saturating_mul(1_000_000);
+                let time = super::queue::shown(nanos);
+                warn(&format_args!("{}: dropped {series} of {time}: {why}", self.host));
+            }
+        }
+    }
+
+    /// What became of the samples.
+    fn finish(self) -> Counts {
+        let dropped = self.counts.refused + self.counts.too_old;
+        if dropped > self.printed {
+            let more = dropped - self.printed;
+            warn(&format_args!("{}: dropped {more} more samples of this request", self.host));
+        }
+        self.counts
+    }
+}

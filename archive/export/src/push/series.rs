@@ -1,0 +1,220 @@
+//! The series of samples that wait to be sent.
+//!
+//! Numbers of [`SampleSeriesId`] become other series while samples of the earlier one still
+//! wait; the numbers of this table do not, until [`forget`](SeriesTable::forget).
+
+use std::sync::Arc;
+
+#[cfg(feature = "otlp")]
+use hashbrown::HashMap;
+
+use super::Protocol;
+use super::labels;
+use crate::mapping::Kind;
+#[cfg(feature = "otlp")]
+use crate::mapping::Label;
+#[cfg(feature = "otlp")]
+use crate::samples::Part;
+use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples};
+use crate::walk::Catalog;
+
+/// A sample that waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    /// Its number in the table.
+    pub(super) series: u32,
+    /// Since 1970 UTC.
+    pub(super) milliseconds: i64,
+    pub(super) value: f64,
+}
+
+/// A series, as requests have it.
+#[derive(Debug, Clone)]
+pub(super) struct Series {
+    pub(super) of: SampleSeries,
+    /// Counter, gauge or histogram.
+    pub(super) kind: Kind,
+    /// The name of its family, without the endings of samples.
+    #[cfg(feature = "otlp")]
+    pub(super) family: Arc<str>,
+    /// The base unit, or empty.
+    pub(super) unit: Arc<str>,
+    /// Its labels as in a request of remote write 1.0.
+    pub(super) encoded: Box<[u8]>,
+    /// The parts of one histogram have one number in common, all others one of their own.
+    #[cfg(feature = "otlp")]
+    pub(super) group: u32,
+}
+
+impl Series {
+    /// All labels, sorted by name, with the one that has the metric's name.
+    pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let at = self.of.labels.partition_point(|label| &*label.name < labels::NAME);
+        let before = self.of.labels.iter().take(at);
+        let after = self.of.labels.iter().skip(at);
+        before
+            .map(|label| (&*label.name, &*label.value))
+            .chain(std::iter::once((labels::NAME, &*self.of.name)))
+            .chain(after.map(|label| (&*label.name, &*label.value)))
+    }
+}
+
+impl std::fmt::Display for Series {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{{", self.of.name)?;
+        for (place, label) in self.of.labels.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            write!(f, "{comma}{}={:?}", label.name, label.value)?;
+        }
+        write!(f, "}}")
+    }
+}
+
+/// All series of a host.
+#[derive(Debug)]
+pub(super) struct SeriesTable {
+    protocol: Protocol,
+    all: Vec<Option<Series>>,
+    free: Vec<u32>,
+    /// By the numbers of [`Samples`].
+    current: Vec<Option<u32>>,
+    /// Are other series now; samples of them may wait.
+    replaced: Vec<u32>,
+    /// The first series of each histogram, by family and labels.
+    #[cfg(feature = "otlp")]
+    histograms: HashMap<(Arc<str>, Vec<Label>), u32>,
+}
+
+impl SeriesTable {
+    pub(super) fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            all: Vec::new(),
+            free: Vec::new(),
+            current: Vec::new(),
+            replaced: Vec::new(),
+            #[cfg(feature = "otlp")]
+            histograms: HashMap::new(),
+        }
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Series> {
+        self.all.get(number as usize)?.as_ref()
+    }
+
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Adds the samples of a step to those that wait.
+    pub(super) fn take(
+        &mut self,
+        began: &[SampleSeriesId],
+        list: &[Sample],
+        samples: &Samples,
+        catalog: &Catalog,
+        points: &mut Vec<Point>,
+    ) {
+        // A number can end one series and begin another in one step.
+        for sample in list.iter().filter(|sample| sample.kind == SampleKind::Stale) {
+            if began.contains(&sample.series) {
+                self.push(sample, points);
+            }
+        }
+        for id in began {
+            self.begin(*id, samples, catalog);
+        }
+        let is_otlp = self.protocol.has_starts();
+        for sample in list {
+            let is_taken = sample.kind == SampleKind::Stale && began.contains(&sample.series);
+            if is_taken || (is_otlp && sample.kind == SampleKind::Zero) {
+                continue;
+            }
+            if is_otlp {
+                self.follow_start(sample.series, samples, catalog);
+            }
+            self.push(sample, points);
+        }
+    }
+
+    fn push(&self, sample: &Sample, points: &mut Vec<Point>) {
+        if let Some(Some(series)) = self.current.get(sample.series.index()) {
+            let (series, milliseconds, value) = (*series, sample.milliseconds, sample.value);
+            points.push(Point { series, milliseconds, value });
+        }
+    }
+
+    /// A program that restarted has the same series with another start.
+    fn follow_start(&mut self, id: SampleSeriesId, samples: &Samples, catalog: &Catalog) {
+        let known = self.current.get(id.index()).copied().flatten().and_then(|one| self.get(one));
+        let now = samples.series(id);
+        if let (Some(known), Some(now)) = (known, now)
+            && known.of.start != now.start
+        {
+            self.begin(id, samples, catalog);
+        }
+    }
+
+    fn begin(&mut self, id: SampleSeriesId, samples: &Samples, catalog: &Catalog) {
+        let Some(series) = samples.series(id) else { return };
+        let Some(family) = catalog.mapping().family(series.family) else { return };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            // More than 2^32 do not fit into memory.
+            u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
+        });
+        let mut made = Series {
+            of: series.clone(),
+            kind: family.kind,
+            #[cfg(feature = "otlp")]
+            family: family.name.as_str().into(),
+            unit: family.unit.as_str().into(),
+            encoded: Box::default(),
+            #[cfg(feature = "otlp")]
+            group: number,
+        };
+        match self.protocol {
+            Protocol::RemoteWrite1 => made.encoded = labels::encoded(made.labels()),
+            Protocol::RemoteWrite2 => {}
+            #[cfg(feature = "otlp")]
+            Protocol::Otlp => made.group = self.group(&made, number),
+        }
+        if let Some(place) = self.all.get_mut(number as usize) {
+            *place = Some(made);
+        }
+        if self.current.len() <= id.index() {
+            self.current.resize(id.index() + 1, None);
+        }
+        if let Some(place) = self.current.get_mut(id.index()) {
+            self.replaced.extend(place.replace(number));
+        }
+    }
+
+    #[cfg(feature = "otlp")]
+    fn group(&mut self, series: &Series, number: u32) -> u32 {
+        if series.of.part == Part::Value {
+            return number;
+        }
+        let is_common = |label: &&Label| &*label.name != "le";
+        let labels = series.of.labels.iter().filter(is_common).cloned().collect();
+        *self.histograms.entry((Arc::clone(&series.family), labels)).or_insert(number)
+    }
+
+    /// No samples wait: numbers of series that were replaced become free.
+    pub(super) fn forget(&mut self) {
+        for number in self.replaced.drain(..) {
+            if let Some(place) = self.all.get_mut(number as usize) {
+                *place = None;
+            }
+            self.free.push(number);
+        }
+    }
+
+    /// An archive ended, and with it the numbers of [`Samples`].
+    pub(super) fn end_archive(&mut self) {
+        self.replaced.extend(self.current.drain(..).flatten());
+        #[cfg(feature = "otlp")]
+        self.histograms.clear();
+    }
+}

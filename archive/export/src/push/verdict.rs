@@ -1,0 +1,145 @@
+//! What an answer means.
+//!
+//! | answer | verdict |
+//! |---|---|
+//! | 2xx | stored; of remote write 2.0 only if it counts all samples as written |
+//! | none, 408, 429, 5xx | not now: the same request again |
+//! | 400, 422 or 500 that speaks of samples that are too old or out of order | too old |
+//! | 400, 413, 422 | refused: some of it, or it is too large |
+//! | any other, also a redirect | no receiver |
+//!
+//! Prometheus rolls a request back as a whole for one sample that it refuses, and answers
+//! "too old" as 500 in version 2.42, as 400 later.
+
+use std::time::Duration;
+
+use pcp_types::printable;
+
+use super::Protocol;
+use super::client::Answer;
+
+/// What an answer means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All of it is stored.
+    Stored,
+    /// The same request is to go again, if the receiver asks for it after a while.
+    NotNow {
+        after: Option<Duration>,
+        /// Some of it may be stored.
+        may_be_stored: bool,
+        why: String,
+    },
+    /// The receiver has newer samples and takes no older ones.
+    TooOld(String),
+    /// The receiver takes no older samples of any series.
+    TooOldForAll(String),
+    /// Something of it is refused.
+    Refused(String),
+    /// This is no receiver of such requests, or it does not want them.
+    NoReceiver(String),
+}
+
+/// Texts of Prometheus about one series, whose last sample is newer.
+const OUT_OF_ORDER: [&str; 1] = ["out of order"];
+/// Texts of Prometheus about a time before which it takes nothing.
+const TOO_OLD: [&str; 2] = ["too old", "out of bounds"];
+
+/// The verdict on a request of some samples.
+pub(super) fn verdict(
+    answer: Result<Answer, ureq::Error>,
+    protocol: Protocol,
+    samples: u64,
+) -> Verdict {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            let why = text(error.to_string().as_bytes());
+            return Verdict::NotNow { after: None, may_be_stored: true, why };
+        }
+    };
+    let said = format!("{} {}", answer.status, text(&answer.text));
+    match answer.status {
+        200..300 => stored(&answer, protocol, samples, &said),
+        400 | 422 | 500 if has_any(&answer.text, &TOO_OLD) => Verdict::TooOldForAll(said),
+        400 | 422 | 500 if has_any(&answer.text, &OUT_OF_ORDER) => Verdict::TooOld(said),
+        400 | 413 | 422 => Verdict::Refused(said),
+        408 | 429 => Verdict::NotNow { after: answer.retry_after, may_be_stored: false, why: said },
+        500..600 => Verdict::NotNow { after: answer.retry_after, may_be_stored: true, why: said },
+        _ => Verdict::NoReceiver(said),
+    }
+}
+
+/// Receivers that know only remote write 1.0 answer 204 to 2.0, and store nothing.
+fn stored(answer: &Answer, protocol: Protocol, samples: u64, said: &str) -> Verdict {
+    if protocol != Protocol::RemoteWrite2 || answer.written == Some(samples) {
+        return Verdict::Stored;
+    }
+    Verdict::NoReceiver(match answer.written {
+        None => format!("{said}: it does not count what it stores, as receivers of 2.0 do"),
+        Some(written) => format!("{said}: it counts {written} of {samples} samples as stored"),
+    })
+}
+
+fn has_any(text: &[u8], words: &[&str]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
+/// The first line of a text, short and printable.
+fn text(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line: String = String::from_utf8_lossy(line).chars().take(200).collect();
+    printable::line(&line).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(status: u16, text: &str) -> Verdict {
+        let answer = Answer { status, text: text.into(), ..Answer::default() };
+        verdict(Ok(answer), Protocol::RemoteWrite1, 3)
+    }
+
+    #[test]
+    fn each_status_has_a_verdict() {
+        assert_eq!(of(204, ""), Verdict::Stored);
+        assert_eq!(of(200, ""), Verdict::Stored);
+        assert!(matches!(of(400, "label name \"a-b\" is invalid"), Verdict::Refused(_)));
+        assert!(matches!(of(400, "duplicate sample for timestamp"), Verdict::Refused(_)));
+        assert!(matches!(of(413, ""), Verdict::Refused(_)));
+        assert!(matches!(of(400, "out of order sample"), Verdict::TooOld(_)));
+        assert!(matches!(of(400, "out of bounds"), Verdict::TooOldForAll(_)));
+        assert!(matches!(of(500, "too old sample"), Verdict::TooOldForAll(_)));
+        for status in [500, 502, 503, 504] {
+            assert!(matches!(of(status, ""), Verdict::NotNow { may_be_stored: true, .. }));
+        }
+        for status in [408, 429] {
+            assert!(matches!(of(status, ""), Verdict::NotNow { may_be_stored: false, .. }));
+        }
+        for status in [301, 302, 307, 401, 403, 404, 405, 415] {
+            assert!(matches!(of(status, ""), Verdict::NoReceiver(_)), "{status}");
+        }
+    }
+
+    #[test]
+    fn without_a_count_of_what_was_written_2_0_is_not_stored() {
+        let of = |written| {
+            let answer = Answer { status: 204, written, ..Answer::default() };
+            verdict(Ok(answer), Protocol::RemoteWrite2, 3)
+        };
+        assert_eq!(of(Some(3)), Verdict::Stored);
+        assert!(matches!(of(None), Verdict::NoReceiver(_)));
+        assert!(matches!(of(Some(2)), Verdict::NoReceiver(_)));
+    }
+
+    #[test]
+    fn what_a_receiver_says_is_one_short_printable_line() {
+        let Verdict::Refused(said) = of(400, &format!("\u{1b}[31m{}\nmore", "x".repeat(999)))
+        else {
+            panic!()
+        };
+        assert!(said.len() < 300 && !said.contains('\u{1b}') && !said.contains("more"), "{said}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A sender, and what it has to send.
+#![allow(dead_code, reason = "each test needs a part of this")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use pcp_archive::{MetricDesc, Pmid, Timestamp};
+
+use crate::archives::{begin, counter, single, write};
+use crate::receiver::{Receiver, Row};
+
+/// Seconds since 1970 of the first record.
+pub(crate) const START: i64 = 1_700_000_000;
+
+/// A host with one archive, and a place for the state.
+pub(crate) struct Sent {
+    pub(crate) place: tempfile::TempDir,
+}
+
+/// The descriptor of a metric of [`Sent`].
+fn metric(number: u32) -> MetricDesc {
+    MetricDesc {
+        pmid: Pmid::new(70, 1 + number / 1_000, number % 1_000).unwrap(),
+        ..counter(0, None)
+    }
+}
+
+impl Sent {
+    /// An archive of some metrics and records, one each ten seconds.
+    pub(crate) fn new(metrics: u32, records: i64) -> Self {
+        Self::since(START, metrics, records)
+    }
+
+    /// The same from another second on.
+    pub(crate) fn since(start: i64, metrics: u32, records: i64) -> Self {
+        let sent = Self { place: tempfile::tempdir().unwrap() };
+        write_archive(&sent.archives().join("a"), metrics, start, records);
+        sent
+    }
+
+    pub(crate) fn archives(&self) -> PathBuf {
+        self.place.path().join("web1")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.place.path().join("state")
+    }
+
+    fn command(&self, url: &str, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
+        command.args(["push", "--url", url, "--state"]).arg(self.state()).args(options);
+        command.arg(self.archives()).stdin(Stdio::null());
+        command
+    }
+
+    /// Sends all.
+    pub(crate) fn push_to(&self, url: &str, options: &[&str]) -> Output {
+        self.command(url, options).output().unwrap()
+    }
+
+    /// Sends all.
+    pub(crate) fn push(&self, receiver: &Receiver, options: &[&str]) -> Output {
+        self.push_to(&receiver.url(), options)
+    }
+
+    /// Begins to send.
+    pub(crate) fn start(&self, url: &str, options: &[&str]) -> Child {
+        let mut command = self.command(url, options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What a receiver has that refuses nothing.
+    pub(crate) fn expected(&self) -> Vec<Row> {
+        let receiver = Receiver::start(|_, _| crate::receiver::Reaction::Store);
+        let state = self.place.path().join("other-state");
+        let _ = std::fs::remove_dir_all(&state);
+        let output = Command::new(env!("CARGO_BIN_EXE_mmv-export"))
+            .args(["push", "--url", &receiver.url(), "--state"])
+            .args([&state, &self.archives()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", messages(&output));
+        let mut rows = receiver.stored();
+        rows.sort();
+        rows
+    }
+}
+
+/// Writes an archive: metric `n` of record `r` has the value `r * 1000 + n`.
+pub(crate) fn write_archive(base: &Path, metrics: u32, start: i64, records: i64) {
+    let mut writer = begin(base, "web1.example.org");
+    for number in 0..metrics {
+        let name = format!("mmv.shop.m{number}");
+        writer.declare_metric(&metric(number), &[name.as_str()]).unwrap();
+    }
+    for record in 0..records {
+        let value =
+            |number: u32| single(&metric(number), (record * 1_000) as u64 + u64::from(number));
+        let at = Timestamp::new(start + record * 10, 0).unwrap();
+        write(&mut writer, at, (0..metrics).map(value).collect());
+    }
+    writer.finish().unwrap();
+}
+
+pub(crate) fn messages(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Rows in an order, each once.
+pub(crate) fn set(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort();
+    rows.dedup();
+    rows
+}
