@@ -162,21 +162,34 @@ impl Track {
             let words = column.words().get(places).unwrap_or_default();
             let moments = rows.moments.get(stretch.clone()).unwrap_or_default();
             let seconds = rows.seconds.get(stretch).unwrap_or_default();
-            for (row, ((&word, &at), &since)) in
-                (first..).zip(words.iter().zip(moments).zip(seconds))
-            {
+            let mut place = 0;
+            while let (Some(&word), Some(&at)) = (words.get(place), moments.get(place)) {
+                let row = first + place as u32;
                 while walls.next_if(|wall| wall.row <= row).is_some() {
                     self.meet_wall();
+                }
+                if is_always && next == Some(row) {
+                    // Up to the next wall there is nothing but observations.
+                    let open = walls.peek().map_or(words.len(), |wall| (wall.row - first) as usize);
+                    let rest = place..open.min(words.len());
+                    let seconds = seconds.get(rest.clone()).unwrap_or_default();
+                    let more = words.get(rest.clone()).unwrap_or_default();
+                    let added =
+                        self.add_alike::<N>(more, moments.get(rest).unwrap_or_default(), seconds);
+                    if added > 0 {
+                        place += added;
+                        next = Some(row + added as u32);
+                        continue;
+                    }
                 }
                 let is_alive = || {
                     rows.timestamps.get(row as usize).is_some_and(|time| self.life.contains(*time))
                 };
-                if is_always || is_alive() {
-                    let since = (next == Some(row)).then_some(since);
-                    if self.observe::<N>(rows.grid, Observed { word, at }, since) {
-                        next = Some(row + 1);
-                    }
+                if (is_always || is_alive()) && self.observe::<N>(rows.grid, Observed { word, at })
+                {
+                    next = Some(row + 1);
                 }
+                place += 1;
             }
         }
         if walls.next().is_some() {
@@ -184,10 +197,52 @@ impl Track {
         }
     }
 
-    /// Adds an observation, and the rate from the last one to it; `since` has the seconds from
-    /// one to the other, if they are known. False if it does not count.
-    #[inline]
-    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed, since: Option<f64>) -> bool {
+    /// Adds those first observations that are in the column of the last one, and that it goes
+    /// on to, with the seconds since the one before. Returns how many these are.
+    fn add_alike<N: Number>(
+        &mut self,
+        words: &[u64],
+        moments: &[Moment],
+        seconds: &[f64],
+    ) -> usize {
+        let Some(mut last) = self.last.filter(|_| !self.is_parted) else { return 0 };
+        let Some(column) = last.at.column else { return 0 };
+        let Some(run) = self.runs.last_mut().filter(|run| run.columns.end > column) else {
+            return 0;
+        };
+        // Copies, which stay in registers.
+        let (mut cell, mut count) = (run.cell, 0usize);
+        for ((&word, at), &since) in words.iter().zip(moments).zip(seconds) {
+            let next = match self.kind {
+                _ if at.column != Some(column) => break,
+                Kind::Rate(unit) if since > 0.0 => {
+                    match N::of(last.word).growth_to(N::of(word), false) {
+                        Some(growth) => {
+                            Cell { count: 1, ..Cell::of_rate(growth * unit / since, since, true) }
+                        }
+                        None => break,
+                    }
+                }
+                Kind::Value => Cell::of_value(N::of(word).value(), true),
+                Kind::Rate(_) | Kind::Nothing => break,
+            };
+            if next.last.is_nan() {
+                break;
+            }
+            cell.merge(&next);
+            last.word = word;
+            count += 1;
+        }
+        if let Some(at) = count.checked_sub(1).and_then(|place| moments.get(place)) {
+            run.cell = cell;
+            self.last = Some(Observed { at: *at, ..last });
+            self.has_rate = self.kind != Kind::Value;
+        }
+        count
+    }
+
+    /// Adds an observation, and the rate from the last one to it. False if it does not count.
+    fn observe<N: Number>(&mut self, grid: &Grid, now: Observed) -> bool {
         let number = N::of(now.word);
         if number.is_nan() {
             return false;
@@ -196,8 +251,7 @@ impl Track {
             // Of two values of a counter at one time the first counts.
             (Kind::Rate(_), Some(last)) if now.at.offset <= last.at.offset => return false,
             (Kind::Rate(unit), Some(last)) => {
-                let since = since.unwrap_or_else(|| seconds(now.at.offset - last.at.offset));
-                self.has_rate = self.add_rate::<N>(grid, (unit, since), last, now);
+                self.has_rate = self.add_rate::<N>(grid, unit, last, now);
                 self.has_rate
             }
             (_, last) => {
@@ -220,28 +274,20 @@ impl Track {
     }
 
     /// Adds the rate from one observation to the next, if there is one.
-    #[inline]
     fn add_rate<N: Number>(
         &mut self,
         grid: &Grid,
-        (unit, since): (f64, f64),
+        unit: f64,
         last: Observed,
         now: Observed,
     ) -> bool {
         let Some(growth) = N::of(last.word).growth_to(N::of(now.word), false) else {
             return false;
         };
-        let rate = growth * unit / since;
+        let rate = growth * unit / seconds(now.at.offset - last.at.offset);
         // A quotient of infinities.
         if rate.is_nan() {
             return false;
-        }
-        // Nearly all are in the column of the one before.
-        if let Some(column) = now.at.column.filter(|_| now.at.column == last.at.column)
-            && let Some(run) = self.runs.last_mut().filter(|run| run.columns.end > column)
-        {
-            run.cell.merge(&Cell { count: 1, ..Cell::of_rate(rate, since, true) });
-            return true;
         }
         self.put_rate(grid, rate, last, now);
         true
@@ -299,15 +345,14 @@ impl Track {
                 false
             }
             (Kind::Rate(unit), Some(last)) => {
-                let rate = (unit, seconds(first.at.offset - last.at.offset));
                 self.has_rate = first.at.offset > last.at.offset
                     && match self.value_type {
-                        ValueType::I32 => self.add_rate::<i32>(grid, rate, last, first),
-                        ValueType::U32 => self.add_rate::<u32>(grid, rate, last, first),
-                        ValueType::I64 => self.add_rate::<i64>(grid, rate, last, first),
-                        ValueType::U64 => self.add_rate::<u64>(grid, rate, last, first),
-                        ValueType::Float => self.add_rate::<f32>(grid, rate, last, first),
-                        ValueType::Double => self.add_rate::<f64>(grid, rate, last, first),
+                        ValueType::I32 => self.add_rate::<i32>(grid, unit, last, first),
+                        ValueType::U32 => self.add_rate::<u32>(grid, unit, last, first),
+                        ValueType::I64 => self.add_rate::<i64>(grid, unit, last, first),
+                        ValueType::U64 => self.add_rate::<u64>(grid, unit, last, first),
+                        ValueType::Float => self.add_rate::<f32>(grid, unit, last, first),
+                        ValueType::Double => self.add_rate::<f64>(grid, unit, last, first),
                         _ => false,
                     };
                 self.has_rate
