@@ -2,7 +2,7 @@
 
 /// The most that each of some users may keep of what they have, so that all together keep at
 /// most `most`.
-pub(crate) fn fair_level(counts: impl Iterator<Item = usize> + Clone, most: usize) -> usize {
+pub(crate) fn fair_level(counts: &(impl Iterator<Item = usize> + Clone), most: usize) -> usize {
     let kept = |level: usize| counts.clone().map(|count| count.min(level)).sum::<usize>();
     let (mut fits, mut highest) = (0, most);
     while fits < highest {
@@ -30,7 +30,7 @@ mod tests {
             (&[7; 100], 250, 2),
             (&[], 10, 10),
         ] {
-            assert_eq!(fair_level(counts.iter().copied(), most), level, "{counts:?} {most}");
+            assert_eq!(fair_level(&counts.iter().copied(), most), level, "{counts:?} {most}");
         }
     }
 }

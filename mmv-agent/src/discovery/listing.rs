@@ -100,7 +100,7 @@ impl Collector {
     fn cut(&mut self) {
         let Self { room, users, count, listing } = self;
         let counted = users.iter().filter(|(user, _)| !room.is_free(**user));
-        let level = fair_level(counted.map(|(_, files)| files.len()), room.all);
+        let level = fair_level(&counted.map(|(_, files)| files.len()), room.all);
         // More files make it lower still: nobody gets what was left out of the others.
         room.of_user = room.of_user.min(level);
         for (_, files) in users.iter_mut().filter(|(user, _)| !room.is_free(**user)) {

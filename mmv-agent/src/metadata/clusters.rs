@@ -428,7 +428,7 @@ impl ClusterAllocator {
         for (cluster, items) in &self.items {
             *counts.entry(self.owners.owner(*cluster)).or_default() += items.gone();
         }
-        let level = fair_level(counts.values().copied(), MOST_GONE_OF_ALL).min(MOST_GONE);
+        let level = fair_level(&counts.values().copied(), MOST_GONE_OF_ALL).min(MOST_GONE);
         counts.retain(|_, count| *count > level);
         if counts.is_empty() {
             return;

@@ -243,7 +243,7 @@ impl<K: Ord + Hash + Clone> Holdings<K> {
         for holding in self.by_key.values().filter(|holding| holding.absent.is_some()) {
             *absent.entry(holding.owner).or_default() += 1;
         }
-        let level = fair_level(absent.values().copied(), MOST_ABSENT_OF_ALL).min(MOST_ABSENT);
+        let level = fair_level(&absent.values().copied(), MOST_ABSENT_OF_ALL).min(MOST_ABSENT);
         for (owner, _) in absent.into_iter().filter(|(_, count)| *count > level) {
             let all = self.by_key.iter().filter(|(_, holding)| holding.owner == owner);
             let absent = all.filter_map(|(key, one)| Some((one.absent_for(now)?, key.clone())));
