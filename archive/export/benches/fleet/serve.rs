@@ -25,7 +25,7 @@ fn hour(base: &Path, instances: i32, step: usize) {
         // Some go on fast, some stand still.
         let value = |id: i32| (id, (second as u64 * (id as u64 % 100)) + id as u64);
         let values: Vec<(i32, u64)> = (0..instances).map(value).collect();
-        write(&mut writer, at(second as i64), vec![of_each(&requests, &values)]);
+        write(&mut writer, at(i64::from(second)), vec![of_each(&requests, &values)]);
     }
     writer.finish().expect("finish the archive");
 }
