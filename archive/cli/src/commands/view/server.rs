@@ -268,8 +268,8 @@ fn page_response() -> Response<Full<Bytes>> {
 
 /// 128 random bits as hexadecimal digits.
 fn random() -> io::Result<String> {
-    let [high, low] = [getrandom::u64()?, getrandom::u64()?];
-    Ok(format!("{high:016x}{low:016x}"))
+    let number = || getrandom::u64().map_err(|error| io::Error::other(error.to_string()));
+    Ok(format!("{:016x}{:016x}", number()?, number()?))
 }
 
 /// Compares in a time that does not depend on where they differ.
