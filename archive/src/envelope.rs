@@ -152,7 +152,7 @@ pub struct Series {
     pub metric: usize,
     /// The instance; `None` in a metric without instances.
     pub instance: Option<InstanceId>,
-    /// The values are rates, in [`SelectedMetric::rate_units`].
+    /// The values are rates, in [`SelectedMetric::rate_units`](crate::scan::SelectedMetric::rate_units).
     pub is_rate: bool,
     /// In the order of the columns, which are in one run each; columns without a value are
     /// in none.
