@@ -302,7 +302,7 @@ impl Tracks {
         if before.has_wall {
             return true;
         }
-        let known: HashSet<_> = before.seen().map(|(instance, _)| instance).collect();
+        let known: HashSet<_> = before.observed().map(|(instance, _)| instance).collect();
         let own: HashMap<_, _> = self.seen().collect();
         let is_known = |instance| known.contains(instance);
         own.iter().all(|(instance, track)| !track.wants_earlier() || is_known(instance))
@@ -314,8 +314,13 @@ impl Tracks {
         if after.has_wall {
             return true;
         }
-        let known: HashMap<_, _> = after.seen().collect();
+        let known: HashMap<_, _> = after.observed().collect();
         self.seen().all(|(instance, track)| !track.wants_later() || known.contains_key(&instance))
+    }
+
+    /// Those of them with an observation: not only NaN, or values outside of a lifetime.
+    fn observed(&self) -> impl Iterator<Item = (Option<InstanceId>, &Track)> {
+        self.seen().filter(|(_, track)| track.is_observed())
     }
 
     /// The instances that have a name.

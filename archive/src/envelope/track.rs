@@ -88,6 +88,11 @@ impl Track {
         }
     }
 
+    /// Whether there is any observation.
+    pub(super) const fn is_observed(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// Whether an observation before this span could be joined to the first one in it.
     pub(super) const fn wants_earlier(&self) -> bool {
         self.first.is_some() && !self.is_walled
