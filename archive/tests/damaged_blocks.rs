@@ -50,7 +50,7 @@ fn offsets(volume: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// The label is a block, and then so many records each.
+/// The label is a block; each further one has the same number of records.
 fn blocks(volume: &[u8]) -> Vec<&[u8]> {
     let offsets = offsets(volume);
     let mut cuts = vec![0];

@@ -1,7 +1,7 @@
 //! One agent per directory of archives.
 //!
-//! The lock is a file that only the agent's user can open: whoever can open a file, even
-//! for reading only, can lock it.
+//! The lock is a file that only the agent's user can open: a process that can open a file,
+//! even for reading only, can lock it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};

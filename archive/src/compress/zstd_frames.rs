@@ -42,7 +42,8 @@ const BLOCK: usize = 128 << 10;
 /// Kinds of blocks.
 const RAW: usize = 0;
 const COMPRESSED: usize = 2;
-/// Every so many frames libzstd is tried as well, and with each that is smaller than a block.
+/// libzstd is also tried on one of this number of frames, and on each that is smaller than a
+/// block.
 const TRIED: u32 = 16;
 
 /// Makes frames.

@@ -125,15 +125,15 @@ impl Envelopes {
         }
     }
 
-    /// Has windows answered from records that have at most so many bytes by the index, 64 MiB
-    /// if nothing is said.
+    /// Sets the size, by the index, up to which windows are answered from records. The default
+    /// is 64 MiB.
     #[must_use]
     pub fn small(self, bytes: u64) -> Self {
         Self { small: bytes, ..self }
     }
 
-    /// Lets the pyramid take so many bytes, 48 MiB if nothing is said. It has as many columns
-    /// as fit, up to 65 536. If not even 64 do, as of a million of instances, there is no
+    /// Sets the most memory of the pyramid, in bytes. The default is 48 MiB. It has as many columns
+    /// as fit, up to 65 536. If not even 64 do, as with a million instances, there is no
     /// pyramid, and every window is answered from records.
     #[must_use]
     pub fn budget(self, bytes: usize) -> Self {

@@ -17,7 +17,7 @@ use crate::{InstanceId, Result, Timestamp};
 const GROWTH: i128 = 4;
 /// The length of the first such span.
 const LEAST: i128 = 10_000_000_000;
-/// After the window so many rows are read at first, and then by as much more.
+/// The rows of the first chunk after the window; later chunks grow by [`GROWTH`].
 const FEW_ROWS: usize = 16;
 
 /// The metrics in a span of time.

@@ -198,7 +198,7 @@ impl Decompressed {
             Ok(true) if self.kept_end() <= self.limit => {}
             Ok(true) => {
                 let text = format!("decompresses to more than {} bytes", self.limit);
-                // Records before that count; an index of so many entries is none.
+                // Records before that count; an index with that many entries is not used.
                 let is_index = self.frames.is_none();
                 let kind = if is_index { TOO_LARGE } else { io::ErrorKind::InvalidData };
                 self.end = End::Damaged(kind, text);

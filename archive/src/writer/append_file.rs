@@ -14,8 +14,7 @@ use crate::{Error, Result, io_error};
 /// Archives are readable by all users.
 const MODE: u32 = 0o644;
 
-/// After so many bytes a file that is written through a buffer goes to disk, while the
-/// next ones are made.
+/// Writeback of a buffered file starts each time that this number of bytes was written.
 const WRITEBACK: u64 = 8 << 20;
 
 /// A file of an archive that is being written.

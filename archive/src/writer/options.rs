@@ -49,7 +49,7 @@ pub struct WriterOptions {
     /// [`switch_volume`](super::ArchiveWriter::switch_volume) begins one.
     pub volume_bytes: Option<u64>,
     /// How many bytes of each file may wait to be written together, for archives that
-    /// nobody reads before they are [finished](super::ArchiveWriter::finish) or
+    /// are not read before they are [finished](super::ArchiveWriter::finish) or
     /// [synced](super::ArchiveWriter::sync). 0: each record is in its file when the call
     /// returns. With more, a limit on the size of files that is not the process's
     /// (`RLIMIT_FSIZE`) is an error; without a buffer the next volume begins there.

@@ -16,7 +16,7 @@ const ROOT: u32 = 0;
 
 /// What one user may always take, as a part of what that user may take at most.
 const LEAST: f64 = 0.1;
-/// How many users are told apart at a time; more share what one may take.
+/// How many users are counted separately; further users share the limit of one.
 const MOST_USERS: usize = 256;
 
 /// Buckets of tokens, one for each user and one for all.

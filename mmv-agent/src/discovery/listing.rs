@@ -25,7 +25,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Room for files that wait, where so many are harvested at most.
+    /// Room for files that wait, given the most files that are harvested.
     pub(crate) const fn for_limit(harvested: usize, agent: u32) -> Self {
         Self { of_user: harvested.saturating_mul(2), all: harvested.saturating_mul(3), agent }
     }

@@ -167,7 +167,7 @@ impl<K: Ord + Hash + Clone> Holdings<K> {
         Ok(())
     }
 
-    /// Gives a thing to a user, whoever has it.
+    /// Gives a thing to a user, also if another has it.
     pub(crate) fn transfer(&mut self, key: K, owner: u32) {
         let absent = None;
         let present = Holding { owner, absent, since: self.now, claimed: true };

@@ -18,7 +18,7 @@ const METRICS: usize = 1000;
 /// Instances of the large one: they take 120 MB when they are read.
 const INSTANCES: usize = 300_000;
 
-/// Measures with samples at `interval`, so many times.
+/// Measures with samples at `interval`, `rounds` times.
 pub(crate) fn run(interval: Duration, rounds: usize) -> Result<(), String> {
     println!(
         "\n| first values of a new file of {METRICS} metrics, samples at {interval:?} | median | most |\n|---|---|---|"

@@ -8,7 +8,7 @@ use crate::archives::{START, at, begin, counter, of_each, write};
 use crate::row;
 use crate::server::{Server, get, request};
 
-/// An hour of a counter with so many instances, a record every `step` seconds.
+/// An hour of a counter with this number of instances, a record every `step` seconds.
 fn hour(base: &Path, instances: i32, step: usize) {
     let mut writer = begin(base, "web1");
     let indom = InDom::new(70, 1).expect("a domain");

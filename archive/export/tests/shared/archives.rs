@@ -48,7 +48,7 @@ pub(crate) struct Shop {
 pub(crate) const BOUNDS: [u64; 6] = [1, 3, 7, 15, 31, 63];
 
 impl Shop {
-    /// Declares them, with so many paths for the requests.
+    /// Declares them, with `paths` instances of the requests.
     pub(crate) fn declare(writer: &mut ArchiveWriter, paths: usize) -> Self {
         let indom = |serial| InDom::new(70, serial).expect("a domain");
         let orders = counter(1, None);

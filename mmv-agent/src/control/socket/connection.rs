@@ -50,7 +50,7 @@ impl Connection {
         Self { stream, user, stage, delayed: now }
     }
 
-    /// What to wait for. That the client has gone is told in any case.
+    /// What to wait for. A hangup of the client is always reported.
     pub(super) fn interest(&self, now: Instant) -> PollFlags {
         match self.stage {
             Stage::Asking(..) => PollFlags::IN,

@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// How long a client may take to read an answer of so many bytes.
+    /// How long a client may take to read an answer of `size` bytes.
     pub(super) fn time_for(&self, size: u64) -> Duration {
         self.answer_time.saturating_add(Duration::from_secs_f64(size as f64 / self.rate))
     }

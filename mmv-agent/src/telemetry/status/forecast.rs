@@ -46,8 +46,8 @@ impl Kept {
         }
     }
 
-    /// The result and the cost of compression for a value, if there are any; of `values`
-    /// that were written in so many bytes.
+    /// The result and the cost of compression for a value, if there are any, given that
+    /// `values` values took `bytes` bytes before compression.
     pub(crate) fn per_value(&self, values: u64, bytes: u64) -> Option<PerValue> {
         let compressed = values as f64 * self.compressed_from as f64 / bytes as f64;
         (compressed > 0.0).then(|| PerValue {

@@ -1,7 +1,7 @@
 //! Answers: all that reads archives.
 //!
-//! Called on a thread that may wait for disks. Reading ends soon after nobody waits for the
-//! answer any more.
+//! Runs on a thread that may block on disk I/O. Reading stops soon after the client
+//! disconnects.
 
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) enum Body {
     Columns(Vec<u8>),
 }
 
-/// An answer; `None` if nobody waits for it any more.
+/// An answer; `None` if the client disconnected first.
 type Answer = Result<Option<Body>, Failure>;
 
 /// Answers a question about the archives; `None` if `go_on` ended it.
@@ -190,7 +190,7 @@ impl<'r> Request<'r> {
     }
 }
 
-/// The columns of so many series that fit into an answer.
+/// How many columns fit into an answer with this number of series, at most `wanted`.
 fn fitting(wanted: u32, series: usize) -> u32 {
     let mut columns = wanted;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {

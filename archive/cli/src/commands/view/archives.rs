@@ -104,7 +104,7 @@ struct HistogramHeader {
     units: String,
 }
 
-/// What the page is told when it asks whether there is more.
+/// The reply to the page's poll for new data.
 #[derive(Debug, Serialize)]
 pub(super) struct Now {
     end: f64,
@@ -127,7 +127,7 @@ impl Archives {
         Ok(Self { zone, gaps, envelopes, small: SMALL, origin, state, looking })
     }
 
-    /// The same, with pyramids of archives of more than so many bytes.
+    /// Sets the size from which archives get a pyramid.
     #[cfg(test)]
     pub(super) fn small(self, bytes: u64) -> Self {
         let envelopes = self.envelopes.into_iter().map(|one| one.small(bytes)).collect();

@@ -23,7 +23,7 @@ impl Background {
 
     /// Has it look whether the archives have grown.
     pub(super) fn wake(&self) {
-        // One that is full has been told to.
+        // If the channel is full, a wake-up is pending already.
         let _ = self.wake.try_send(());
     }
 }

@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time;
 
-/// How long a reader may take.
+/// How long a client may take to read [`PROGRESS`] bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For so many bytes.
+/// The bytes that a client has to read within [`PATIENCE`].
 const PROGRESS: usize = 64 << 10;
 /// The bytes that are read at once.
 const READ: usize = 4096;
