@@ -12,7 +12,7 @@
 //! | `30s`, `+30s` | after the start |
 //! | `-5min` | before the end |
 //! | `2 hours ago`, `now` | before now |
-//! | `18:05`, `18:05:23`, `6:05pm` | the last such time in the archive |
+//! | `18:05`, `18:05:23`, `6:05pm` | the last such time in the archive, else the nearest |
 //! | `yesterday 18:05`, `last monday`, `Nov 22` | as of GNU date, from now |
 
 mod ctime;

@@ -2,7 +2,7 @@
 //!
 //! A time of day is the last one within the frame: of an archive that ends on Friday at
 //! 17:00, `18:05` is on Thursday and `16:30` on Friday. If the frame has none, it is the
-//! next one after its end. Dates are those of GNU date, counted from now; a day of a
+//! nearest one: the last before its start or the first after its end. Dates are those of GNU date, counted from now; a day of a
 //! month, without a year, is not in the future.
 
 use jiff::civil::{self, Time};
@@ -44,7 +44,7 @@ fn time_of_day(text: &str) -> Option<Time> {
     Time::new(hour, time.minute(), time.second(), time.subsec_nanosecond()).ok()
 }
 
-/// The last such time of a day within the frame, or else the next one.
+/// The last such time of a day within the frame, or else the nearest one.
 fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp, TimeError>> {
     let last: civil::Date = to_jiff(frame.end)?.to_zoned(frame.zone.clone()).date();
     let on = |days: i64| {
@@ -57,10 +57,15 @@ fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp,
             _ => {}
         }
     }
-    match on(0)? {
-        Ok(found) if found < frame.start => on(1),
-        found => Some(found),
-    }
+    let (before, after) = match on(0)? {
+        Ok(found) if found < frame.start => (Ok(found), on(1)?),
+        found => (on(-1)?, found),
+    };
+    let is_before = before.as_ref().is_ok_and(|before| {
+        let distance = frame.start.nanos_since(*before);
+        after.as_ref().map_or(true, |after| distance < after.nanos_since(frame.end))
+    });
+    Some(if is_before { before } else { after })
 }
 
 /// A day of a month in the future, without a year, is that of the year before.
@@ -78,6 +83,8 @@ fn not_in_future(found: Zoned, now: &Zoned, text: &str) -> Option<Zoned> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
@@ -106,6 +113,21 @@ mod tests {
         let late = Frame { start, ..frame() };
         let found = parse("17:30", &late).unwrap().unwrap();
         assert_eq!(found.seconds() - late.end.seconds(), 1800, "the next one after the end");
+    }
+
+    #[test]
+    fn a_time_of_day_outside_of_a_short_archive_is_the_nearest_one() {
+        let (start, end) = (frame().end, frame().end.saturating_add(Duration::from_secs(60)));
+        let short = Frame { start, end, ..frame() };
+        let date = |text| {
+            let found = to_jiff(parse(text, &short).unwrap().unwrap()).unwrap();
+            found.to_zoned(TimeZone::UTC).strftime("%a %T").to_string()
+        };
+        assert_eq!(date("16:55"), "Fri 16:55:00");
+        assert_eq!(date("17:05"), "Fri 17:05:00");
+        assert_eq!(date("17:00:30"), "Fri 17:00:30");
+        assert_eq!(date("23:00"), "Fri 23:00:00");
+        assert_eq!(date("09:00"), "Fri 09:00:00");
     }
 
     #[test]
