@@ -13,6 +13,7 @@
 //! | open connections and say nothing | a connection each; the oldest of them goes when there are too many |
 //! | send a header or a body slowly | its own connection, after ten seconds |
 //! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
+//! | be a page of a browser under a name that resolves to this machine | an answer of 403 |
 //! | ask for much | an answer of 413 above `--max-samples` |
 //! | not take its answer | its own connection, after half a minute |
 
@@ -89,7 +90,9 @@ impl Arguments {
             };
             let listener = listener.map_err(Failure::Serve)?;
             let newest = Newest::follow(self.hosts.clone())?;
-            let service = Service::new(self.hosts.clone(), newest, self.max_samples, READERS);
+            let is_tcp = self.socket.is_none();
+            let service =
+                Service::new(self.hosts.clone(), newest, self.max_samples, READERS, is_tcp);
             connections::serve(listener, Arc::new(service)).await;
             Ok(())
         })

@@ -52,6 +52,23 @@ fn paths_and_methods_that_are_not_there_have_their_statuses() {
 }
 
 #[test]
+fn names_that_were_made_to_mean_this_machine_are_refused() {
+    let (_place, server) = served(&[]);
+    let status = |host: &str| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let head = format!("GET /metrics HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    assert_eq!(status("Host: localhost:9465\r\n"), 200);
+    assert_eq!(status(""), 200, "programs of HTTP/1.0");
+    assert_eq!(status("Host: rebound.example:9465\r\n"), 403);
+    assert_eq!(status("Host: localhost\r\nHost: rebound.example\r\n"), 403);
+}
+
+#[test]
 fn a_thousand_half_open_connections_change_nothing_for_others() {
     let (_place, server) = served(&[]);
     let alone = get(server.address, "/metrics", &[]);

@@ -1,5 +1,6 @@
 //! Requests and answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::runtime::Handle;
@@ -40,6 +41,8 @@ pub(super) struct Service {
     newest: Newest,
     max_samples: usize,
     readers: Arc<Semaphore>,
+    /// Browsers can connect: not to a unix socket.
+    is_tcp: bool,
 }
 
 impl Service {
@@ -49,8 +52,9 @@ impl Service {
         newest: Newest,
         max_samples: usize,
         readers: usize,
+        is_tcp: bool,
     ) -> Self {
-        Self { hosts, newest, max_samples, readers: Arc::new(Semaphore::new(readers)) }
+        Self { hosts, newest, max_samples, readers: Arc::new(Semaphore::new(readers)), is_tcp }
     }
 
     /// Answers a request, whatever it is.
@@ -64,7 +68,9 @@ impl Service {
         is_busy: Arc<AtomicBool>,
     ) -> Result<Response<Busy>, Cut> {
         let busy = Guard::new(is_busy);
+        let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
         let answer = match (request.uri().path(), request.method()) {
+            _ if !is_own => plain(StatusCode::FORBIDDEN, "Host is no loopback address\n"),
             ("/metrics", &Method::GET) => self.scrape(&request).await,
             ("/api/v1/read", &Method::POST) => self.read(request).await,
             ("/metrics", _) => not_allowed("GET"),
@@ -164,6 +170,19 @@ impl Service {
     }
 }
 
+/// Whether a `Host` means this machine: a page of a browser whose name was made to resolve to a
+/// loopback address (DNS rebinding) sends its own name.
+fn is_loopback(host: &HeaderValue) -> bool {
+    let Ok(host) = host.to_str() else { return false };
+    let without_port = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = without_port.trim_start_matches('[').trim_end_matches(']').parse();
+    without_port.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
 /// The series of a request.
 fn selected(
     read: &Read,
@@ -209,4 +228,24 @@ fn with_body(status: StatusCode, content_type: &'static str, body: BoxBody<Bytes
 
 fn set(answer: &mut Answer, name: HeaderName, value: &'static str) {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_loopback_addresses_are_served() {
+        let is_loopback = |host| is_loopback(&HeaderValue::from_static(host));
+        for host in
+            ["127.0.0.1:9465", "127.0.0.1", "localhost:1", "LocalHost", "[::1]:9465", "[::1]"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["", "x", "web1.example:9465", "192.0.2.1:9465", "127.0.0.1.example", "[::2]:1", ":80"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 }
