@@ -172,7 +172,7 @@ fn vector<T>(items: &Vec<T>) -> usize {
 fn size_of_catalog(catalog: &Catalog) -> usize {
     /// The two counts in front of shared bytes.
     const COUNTS: usize = 2 * size_of::<usize>();
-    let Catalog { id: _, metrics, indoms, labels, texts, payers: _ } = catalog;
+    let Catalog { id: _, metrics, indoms, labels, texts, payers } = catalog;
     let vectors = vector(metrics) + vector(indoms) + vector(labels) + vector(texts);
     let names = metrics.iter().map(|(_, name)| block(COUNTS + name.len()));
     let of_indom = |instances: &Vec<Instance>| {
@@ -184,6 +184,7 @@ fn size_of_catalog(catalog: &Catalog) -> usize {
         vector(sets) + sets.iter().map(of_set).sum::<usize>()
     };
     vectors
+        + payers.tables().into_iter().map(block).sum::<usize>()
         + names.sum::<usize>()
         + indoms.iter().map(|(_, instances)| of_indom(instances)).sum::<usize>()
         + labels.iter().map(|(_, sets)| of_target(sets)).sum::<usize>()
