@@ -1,7 +1,7 @@
 //! Compressing the data volumes of an archive.
 //!
 //! Metadata and index stay as they are: they are small, and every reader needs
-//! all of them at once. The volumes are compressed in blocks of about 1 MB, each of
+//! all of them at once. The volumes are compressed in blocks of 1 to 4 MB, each of
 //! whole records, that the file lists: xz in its index, zstd in the seek table of the
 //! zstd project's seekable format. A reader that knows the list decompresses the blocks
 //! that it needs; to others the file is one like any other (decision 025).
@@ -25,6 +25,9 @@ use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::parallel::{self, in_order};
 use crate::{Compression, Error, Result, io_error};
 
+/// How many records of zstd are compressed together, if they are not too long. The first one
+/// has to be compressed without the help of another.
+const ZSTD_RECORDS: usize = 128;
 /// How many bytes of two files are compared at a time.
 const COMPARED: usize = 1 << 20;
 
@@ -75,7 +78,7 @@ pub fn compress_volumes(base: &Path, compression: Compression) -> Result<()> {
 /// the compression; the file appears under it when it is on disk, and then the
 /// plain one is removed. Returns the new name.
 ///
-/// `go_on` is called about every 1 MB; if it returns `false`, nothing changes
+/// `go_on` is called after 1 to 4 MB; if it returns `false`, nothing changes
 /// and the result is `None`.
 ///
 /// # Errors
@@ -180,7 +183,10 @@ fn compress_pieces(
     let zstd = || BlockEncoder::zstd(effort.zstd_level());
     match compression {
         Compression::Xz => in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?,
-        Compression::Zstd => in_blocks(zstd, effort, pieces, &mut output, go_on)?,
+        Compression::Zstd => {
+            pieces.gather(ZSTD_RECORDS);
+            in_blocks(zstd, effort, pieces, &mut output, go_on)?;
+        }
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
             each_piece(pieces, go_on, |piece| encoder.write_all(&piece))?;

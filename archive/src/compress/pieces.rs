@@ -7,6 +7,9 @@ use crate::format::frame;
 /// About how many bytes a piece has: the more, the smaller the file; the fewer, the less is
 /// decompressed for one record.
 pub(super) const PIECE: usize = 1 << 20;
+/// The most if it would have few records otherwise: several readers of one file decompress
+/// pieces of this size side by side.
+const MAX_PIECE: usize = 4 << 20;
 /// The longest record that is not cut.
 const MAX_RECORD: usize = 8 << 20;
 
@@ -22,16 +25,30 @@ pub(super) struct Pieces<R> {
     records: Option<u64>,
     /// They end where anything else begins.
     only_records: bool,
+    /// How many records they should have.
+    wanted: usize,
 }
 
 impl<R: Read> Pieces<R> {
     pub(super) const fn of(file: R) -> Self {
-        Self { file, rest: Vec::new(), is_first: true, records: Some(0), only_records: false }
+        let (records, only_records) = (Some(0), false);
+        Self { file, rest: Vec::new(), is_first: true, records, only_records, wanted: 0 }
     }
 
     /// The same up to what is no record: of a small file that can be gigabytes.
     pub(super) fn of_records(file: R) -> Self {
         Self { only_records: true, ..Self::of(file) }
+    }
+
+    /// From now on pieces have about this number of records where they are long: up to 4 MB.
+    pub(super) const fn gather(&mut self, records: usize) {
+        self.wanted = records;
+    }
+
+    /// How many bytes the next piece should have, by the first record of the rest.
+    fn size(&self) -> usize {
+        let first = whole_records(&self.rest, 1).len;
+        first.saturating_mul(self.wanted).clamp(PIECE, MAX_PIECE)
     }
 
     /// How many records the pieces had so far, the label included; `None` if they had
@@ -57,6 +74,10 @@ impl<R: Read> Pieces<R> {
                 return Ok(None);
             }
             let is_end = read < missing;
+            if !is_end && wanted < self.size() {
+                wanted = self.size();
+                continue;
+            }
             let most = if std::mem::take(&mut self.is_first) { 1 } else { usize::MAX };
             let found = whole_records(&self.rest, most);
             let len = match (found.len, found.next) {
@@ -152,6 +173,21 @@ mod tests {
     fn a_long_record_is_a_piece() {
         let bytes = [record(132), record(100), record(3 << 20), record(100)].concat();
         assert_eq!(pieces(&bytes), [132, 100, 3 << 20, 100]);
+    }
+
+    #[test]
+    fn pieces_of_long_records_are_larger_up_to_a_limit() {
+        let of = |len: usize, count: usize, wanted: usize| {
+            let bytes = [record(132), record(len).repeat(count)].concat();
+            let mut pieces = Pieces::of(&bytes[..]);
+            pieces.gather(wanted);
+            let all: Vec<_> = std::iter::from_fn(|| pieces.next().unwrap()).collect();
+            assert!(all.concat() == bytes);
+            all.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(of(30_000, 150, 100), [132, 3_000_000, 1_500_000]);
+        assert_eq!(of(500_000, 12, 100), [132, 4_000_000, 2_000_000]);
+        assert_eq!(of(100, 20_000, 100)[1], 1_048_500);
     }
 
     #[test]

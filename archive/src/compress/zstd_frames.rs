@@ -8,6 +8,7 @@
 //! | | |
 //! |---|---|
 //! | `parse` | records as matches and literals |
+//! | `places` | where matches are that the last record has not |
 //! | `sequences` | matches as codes and bits |
 //! | `literals` | what is in no match, as codes of whole bits |
 //! | `huffman`, `fse`, `bits` | codes of whole bits, of fractions of a bit, and how both are written |
@@ -20,6 +21,7 @@ mod fse;
 mod huffman;
 mod literals;
 mod parse;
+mod places;
 mod sequences;
 
 use std::io;
@@ -31,7 +33,7 @@ use zstd::zstd_safe::CParameter;
 
 use bits::BitWriter;
 use parse::{Parsed, Parser};
-use sequences::Codes;
+use sequences::{Codes, Repeated};
 
 /// A frame begins with these.
 const MAGIC: u32 = 0xfd2f_b528;
@@ -123,18 +125,18 @@ impl BlockEncoder {
         out.push(DESCRIPTOR);
         out.extend(U32::new(len).to_bytes());
         let mut parser = Parser::new(bytes);
-        // What a frame begins with.
-        let mut last = Some(1);
+        let mut repeated = Repeated::default();
         let mut start = 0;
         loop {
             let end = (start + BLOCK).min(bytes.len());
             parser.parse(start..end, &mut self.parsed);
             let is_last = usize::from(end == bytes.len());
-            let own = self.block(&mut last);
+            let before = repeated;
+            let own = self.block(&mut repeated);
             let (kind, block) = match bytes.get(start..end)? {
                 plain if own.len() >= plain.len() => {
                     // A decoder learns no distance from it.
-                    last = None;
+                    repeated = before;
                     (RAW, plain)
                 }
                 _ => (COMPRESSED, own),
@@ -153,11 +155,11 @@ impl BlockEncoder {
     }
 
     /// What was parsed as a block.
-    fn block(&mut self, last: &mut Option<u32>) -> &[u8] {
+    fn block(&mut self, repeated: &mut Repeated) -> &[u8] {
         self.block.clear();
         let Parsed { sequences, literals } = &self.parsed;
         literals::encode(literals, &mut self.bits, &mut self.block);
-        sequences::encode(sequences, last, &mut self.codes, &mut self.bits, &mut self.block);
+        sequences::encode(sequences, repeated, &mut self.codes, &mut self.bits, &mut self.block);
         &self.block
     }
 }

@@ -1,8 +1,9 @@
 //! What of records is as before: found by their layout instead of by a search.
 //!
 //! A record has the layout of the last one of its length, and most of its bytes: all but the
-//! lowest ones of each value. So both are compared byte by byte. Only where no record of that
-//! length came before, matches are searched for.
+//! lowest ones of each value. So both are compared byte by byte; where they differ in more,
+//! two other [places](super::places) are tried. Only where no record of that length came
+//! before, matches are searched for.
 
 use std::ops::Range;
 
@@ -10,6 +11,7 @@ use zerocopy::little_endian::{U32, U64};
 
 use crate::format::frame;
 
+use super::places::{self, OTHERS, Place, SWITCH};
 use super::sequences::{MIN_MATCH, Sequence};
 
 /// How many lengths of records are remembered.
@@ -19,10 +21,10 @@ const HASH_BITS: u32 = 14;
 
 /// A part of some records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    range: Range<usize>,
+pub(super) struct Part {
+    pub(super) range: Range<usize>,
     /// How far before it a record of the same length is.
-    distance: Option<usize>,
+    pub(super) distance: Option<usize>,
 }
 
 /// Finds what is repeated in records.
@@ -31,7 +33,9 @@ pub(super) struct Parser<'b> {
     bytes: &'b [u8],
     parts: Vec<Part>,
     /// For what is searched: where something with this hash was last, plus one.
-    places: Vec<u32>,
+    hashed: Vec<u32>,
+    /// Where matches may be besides the last record.
+    others: [Option<Place>; OTHERS],
 }
 
 /// Bytes as matches, and what is between them.
@@ -47,8 +51,9 @@ impl<'b> Parser<'b> {
     pub(super) fn new(bytes: &'b [u8]) -> Self {
         let parts = parts(bytes);
         let is_searched = parts.iter().any(|part| part.distance.is_none());
-        let places = vec![0; if is_searched { 1 << HASH_BITS } else { 0 }];
-        Self { bytes, parts, places }
+        let hashed = vec![0; if is_searched { 1 << HASH_BITS } else { 0 }];
+        let others = places::choose(bytes, &parts);
+        Self { bytes, parts, hashed, others }
     }
 
     /// The matches within a range; ranges follow each other.
@@ -65,8 +70,12 @@ impl<'b> Parser<'b> {
             }
             let part_range = part.range.start.max(range.start)..part.range.end.min(range.end);
             match part.distance {
-                Some(distance) => compare(self.bytes, part_range, distance, &mut begin, parsed),
-                None => search(self.bytes, part_range, &mut self.places, &mut begin, parsed),
+                Some(distance) => {
+                    // 0 where there is none.
+                    let others = self.others.map(|other| other.map_or(0, |o| o.distance(distance)));
+                    compare(self.bytes, part_range, distance, others, &mut begin, parsed);
+                }
+                None => search(self.bytes, part_range, &mut self.hashed, &mut begin, parsed),
             }
         }
         parsed.literals.extend_from_slice(self.bytes.get(begin..range.end).unwrap_or_default());
@@ -101,24 +110,41 @@ fn parts(bytes: &[u8]) -> Vec<Part> {
     parts
 }
 
-/// Adds what is as `distance` before.
+/// Adds what is as `distance` before, or as at one of the other distances where more is.
 fn compare(
     bytes: &[u8],
     range: Range<usize>,
     distance: usize,
+    others: [usize; OTHERS],
     begin: &mut usize,
     parsed: &mut Parsed,
 ) {
     let Some(now) = bytes.get(range.clone()) else { return };
     let Some(then) = bytes.get(range.start - distance..range.end - distance) else { return };
     let mut at = 0;
+    let mut last = distance;
     while let Some((now, then)) =
         now.get(at..).zip(then.get(at..)).filter(|(now, _)| !now.is_empty())
     {
-        let len = equal(now, then);
+        let from = range.start + at;
+        let mut best = (distance, equal(now, then));
+        for other in others.into_iter().filter(|other| (1..=from).contains(other)) {
+            let then = bytes.get(from - other..from - other + now.len()).unwrap_or_default();
+            let len = equal(now, then);
+            // A distance that is not the last one takes some bits to describe.
+            let least = match best.1.max(MIN_MATCH) {
+                longest if other == last => longest,
+                longest if best.0 == last => longest + SWITCH,
+                longest => longest + 1,
+            };
+            if len >= least {
+                best = (other, len);
+            }
+        }
+        let (used, len) = best;
         if len >= MIN_MATCH {
-            let matched = range.start + at..range.start + at + len;
-            parsed.push(bytes, begin, matched, distance);
+            parsed.push(bytes, begin, from..from + len, used);
+            last = used;
         }
         at += len
             + differing(now.get(len..).unwrap_or_default(), then.get(len..).unwrap_or_default());
@@ -126,7 +152,7 @@ fn compare(
 }
 
 /// How many bytes are the same at the start of two slices of one length.
-fn equal(now: &[u8], then: &[u8]) -> usize {
+pub(super) fn equal(now: &[u8], then: &[u8]) -> usize {
     let (now_words, now_rest) = now.as_chunks::<8>();
     let (then_words, then_rest) = then.as_chunks::<8>();
     for (word, (now, then)) in now_words.iter().zip(then_words).enumerate() {
@@ -140,7 +166,7 @@ fn equal(now: &[u8], then: &[u8]) -> usize {
 }
 
 /// How many bytes there are before the next ones that are the same and make a match.
-fn differing(now: &[u8], then: &[u8]) -> usize {
+pub(super) fn differing(now: &[u8], then: &[u8]) -> usize {
     let mut same = 0;
     for (place, (now, then)) in now.iter().zip(then).enumerate() {
         same = if now == then { same + 1 } else { 0 };
@@ -155,7 +181,7 @@ fn differing(now: &[u8], then: &[u8]) -> usize {
 fn search(
     bytes: &[u8],
     range: Range<usize>,
-    places: &mut [u32],
+    hashed: &mut [u32],
     begin: &mut usize,
     parsed: &mut Parsed,
 ) {
@@ -165,10 +191,10 @@ fn search(
     while let Some(four) = now.get(at..).and_then(<[u8]>::first_chunk) {
         let hash = U32::from_bytes(*four).get().wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
         let place =
-            places.get_mut(hash as usize).map(|place| std::mem::replace(place, at as u32 + 1));
-        let hashed = (at + 1).saturating_sub(place.unwrap_or(0) as usize);
+            hashed.get_mut(hash as usize).map(|place| std::mem::replace(place, at as u32 + 1));
+        let found = (at + 1).saturating_sub(place.unwrap_or(0) as usize);
         // A distance that is not the last one takes some two bytes to describe.
-        let candidates = [(last, MIN_MATCH + 1), (hashed, MIN_MATCH + 3)];
+        let candidates = [(last, MIN_MATCH + 1), (found, MIN_MATCH + 3)];
         let matched = candidates.into_iter().find_map(|(distance, least)| {
             let then = at.checked_sub(distance).filter(|_| distance > 0)?;
             let len = equal(now.get(at..)?, now.get(then..now.len() - distance)?);

@@ -99,11 +99,40 @@ impl Code {
     }
 }
 
-/// Writes sequences; `last` is the distance of the last match before them, if that is known,
-/// and afterwards that of the last one of these.
+/// The distances of the last matches, which have short codes (RFC 8878, section 3.1.1.5).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repeated([u32; 3]);
+
+impl Default for Repeated {
+    /// What a frame begins with.
+    fn default() -> Self {
+        Self([1, 4, 8])
+    }
+}
+
+impl Repeated {
+    /// The number that stands for a distance. It is the last distance afterwards.
+    fn number(&mut self, distance: u32, has_literals: bool) -> u32 {
+        let [first, second, third] = self.0;
+        let place = self.0.iter().position(|known| *known == distance);
+        match place {
+            Some(0) if has_literals => return 1,
+            Some(1) => self.0 = [second, first, third],
+            Some(2) => self.0 = [third, first, second],
+            // Without literals the last match would have been longer: it has no number.
+            _ => {
+                self.0 = [distance, first, second];
+                return distance + 3;
+            }
+        }
+        place.unwrap_or(0) as u32 + u32::from(has_literals)
+    }
+}
+
+/// Writes sequences; `repeated` is of the matches before them, and afterwards of these.
 pub(super) fn encode(
     sequences: &[Sequence],
-    last: &mut Option<u32>,
+    repeated: &mut Repeated,
     codes: &mut Vec<Codes>,
     bits: &mut BitWriter,
     out: &mut Vec<u8>,
@@ -119,9 +148,7 @@ pub(super) fn encode(
     codes.clear();
     let mut counts = [[0_u32; MAX_SYMBOLS]; 3];
     for Sequence { literals, len, distance } in sequences {
-        // 1 is the distance of the last match, if there are literals in between.
-        let again = *last == Some(*distance) && *literals > 0;
-        let distance = if again { 1 } else { *last.insert(*distance) + 3 };
+        let distance = repeated.number(*distance, *literals > 0);
         let code = [
             Code::of(*literals, &LITERALS, 16),
             Code::of_distance(distance),
@@ -209,6 +236,19 @@ fn further([literal, distance, len]: &Codes, bits: &mut BitWriter) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn distances_that_come_again_have_numbers_that_depend_on_literals() {
+        let mut repeated = Repeated::default();
+        assert_eq!(repeated.number(100, true), 103);
+        assert_eq!(repeated.number(100, true), 1);
+        assert_eq!(repeated.number(1, true), 2);
+        assert_eq!(repeated.number(100, false), 1);
+        assert_eq!(repeated.number(4, false), 2);
+        assert_eq!(repeated.0, [4, 100, 1]);
+        assert_eq!(repeated.number(4, false), 7);
+        assert_eq!(repeated.0, [4, 4, 100]);
+    }
 
     #[test]
     fn codes_are_those_of_the_format() {
