@@ -17,11 +17,13 @@
 //! assert_eq!(squares, [1, 4, 9, 16]);
 //! ```
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// More threads than this wait for the one that hands out the jobs.
@@ -30,9 +32,24 @@ const MAX_THREADS: usize = 8;
 /// The size of a thread's stack, in bytes.
 const STACK: usize = 2 << 20;
 
-/// How many threads are worth starting on this machine.
+/// How many threads are worth starting on this machine. It is found out once: the system
+/// has several files to be read for that.
 pub fn threads() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS)
+    static COUNT: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS));
+    *COUNT
+}
+
+thread_local! {
+    /// How many threads there are that this one is of.
+    static WORKERS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many more threads are worth starting, where this one may be of several that work on
+/// jobs.
+#[cfg(feature = "compression")]
+pub(crate) fn idle() -> usize {
+    threads().saturating_sub(WORKERS.get())
 }
 
 /// Jobs that were handed out, and where their results arrive.
@@ -102,8 +119,9 @@ fn with_stacks<S: Send, J: Send, R: Send, T>(
 ) -> T {
     let (queue, jobs) = mpsc::channel::<(J, Sender<R>)>();
     let jobs = Mutex::new(jobs);
+    let workers = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (jobs, work) = (&jobs, &work);
+        let (jobs, work, workers) = (&jobs, &work, &workers);
         let mut left = None;
         for (started, state) in states.into_iter().enumerate() {
             let state = Arc::new(Mutex::new(Some(state)));
@@ -111,6 +129,7 @@ fn with_stacks<S: Send, J: Send, R: Send, T>(
             let run = move || {
                 let Some(mut state) = lock(&own).take() else { return };
                 while let Some((job, done)) = next(jobs) {
+                    WORKERS.set(workers.load(Ordering::Relaxed));
                     // The receiver is gone if feeding has ended early.
                     let _ = done.send(work(&mut state, job));
                 }
@@ -119,6 +138,7 @@ fn with_stacks<S: Send, J: Send, R: Send, T>(
                 left = lock(&state).take().filter(|_| started == 0);
                 break;
             }
+            workers.store(started + 1, Ordering::Relaxed);
         }
         let mut here = left.map(|mut state| move |job| work(&mut state, job));
         let here = here.as_mut().map(|here| here as &mut dyn FnMut(J) -> R);
@@ -153,6 +173,18 @@ mod tests {
             std::iter::from_fn(|| jobs.pop()).collect()
         });
         assert_eq!(found, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    #[cfg(feature = "compression")]
+    fn where_as_many_threads_work_as_there_are_processors_none_is_idle() {
+        let count = threads();
+        let work = |(): &mut (), ()| idle();
+        let found = in_order((0..count).map(|_| ()), work, |jobs| {
+            jobs.push(());
+            jobs.pop()
+        });
+        assert_eq!((found, idle()), (Some(0), count));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | any byte | its block |
 //! | forwards or backwards | one pass; the next blocks are decompressed by other threads meanwhile |
-//! | a block that was read lately | nothing: [`BlockCache`] holds 24 MiB for the whole process |
+//! | a block that was read lately | nothing: [`BlockCache`] holds 16 MiB for the whole process |
 //! | a damaged block | its own bytes, no others |
 //!
 //! A file without such a list, or with one that cannot be right, is decoded as a
@@ -20,6 +20,7 @@ mod frames;
 mod reader;
 mod xz;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -139,14 +140,16 @@ impl Block {
         &self,
         file: &File,
         compression: Compression,
+        decoder: &mut BlockDecoder,
         mut bytes: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
+        let BlockDecoder { packed, zstd } = decoder;
         let stored = match compression {
             Compression::Xz => xz::padded(u64::from(self.size)),
             _ => u64::from(self.size),
         };
-        let mut packed = vec![0; stored as usize];
-        file.read_exact_at(&mut packed, self.at)?;
+        packed.resize(stored as usize, 0);
+        file.read_exact_at(packed, self.at)?;
         let len = self.len as usize;
         if compression == Compression::Xz {
             // A stream of this block alone, so that every sum is compared.
@@ -164,9 +167,28 @@ impl Block {
                 _ => Err(wrong_length(len)),
             };
         }
+        bytes.clear();
         bytes.reserve(len);
-        zstd::bulk::Decompressor::new()?.decompress_to_buffer(&packed, &mut bytes)?;
+        let zstd = match zstd {
+            Some(zstd) => zstd,
+            None => zstd.insert(zstd::bulk::Decompressor::new()?),
+        };
+        zstd.decompress_to_buffer(packed, &mut bytes)?;
         if bytes.len() == len { Ok(bytes) } else { Err(wrong_length(len)) }
+    }
+}
+
+/// What is used for one block after the other.
+#[derive(Default)]
+struct BlockDecoder {
+    /// A block as it is in the file.
+    packed: Vec<u8>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl fmt::Debug for BlockDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockDecoder").field("packed", &self.packed.len()).finish_non_exhaustive()
     }
 }
 

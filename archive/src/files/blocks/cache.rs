@@ -2,14 +2,24 @@
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 
-/// The decompressed bytes that are held, for all files of the process: as many as the
-/// largest block has.
-const CAPACITY: usize = 24 << 20;
+use super::BlockDecoder;
+use super::reader::Packed;
+
+/// The decompressed bytes that are held, for all files of the process. A single block may
+/// have more.
+const CAPACITY: usize = 16 << 20;
 /// The most blocks: a search looks at all of them.
 const MAX_ENTRIES: usize = 512;
+/// The blocks that are held of a file that is read once: two, and as many ahead.
+const FEW: usize = 4;
+/// How many of the blocks that went are kept as memory for others. The system takes as long
+/// to give new memory as a quarter of a decompression.
+const MAX_SPARES: usize = 2;
 
 /// A file that is never written again. One with the same name may be another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +41,8 @@ impl FileId {
     }
 }
 
-/// The blocks that were read last, of all files. It is one for the process, and is
-/// there as long as someone holds it.
+/// The blocks that were read last or will be read next, of all files. It is one for the
+/// process, and is there as long as someone holds it.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Mutex<Entries>,
@@ -51,13 +61,38 @@ struct Entries {
     /// The last read is the last.
     blocks: VecDeque<Entry>,
     bytes: usize,
+    /// The blocks that threads decompress ahead.
+    making: Vec<Making>,
+    /// Memory of blocks that went.
+    spares: Vec<Vec<u8>>,
+    decoders: Vec<BlockDecoder>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    file: FileId,
-    number: usize,
+    key: Key,
     block: Arc<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Making {
+    key: Key,
+    thread: Decompression,
+}
+
+/// A block by its number in a file.
+type Key = (FileId, usize);
+
+/// A thread that decompresses a block.
+pub(super) type Decompression = JoinHandle<io::Result<Arc<Vec<u8>>>>;
+
+/// What is known about a block.
+pub(super) enum Found {
+    /// It is there.
+    Held(Arc<Vec<u8>>),
+    /// A thread is at it, which nobody else waits for.
+    Making(Decompression),
+    Missing,
 }
 
 impl BlockCache {
@@ -74,42 +109,106 @@ impl BlockCache {
 
     /// A cache for a file that is read once, in pieces that may begin in one block and end
     /// in the next.
-    pub(super) fn of_two() -> Self {
-        Self { entries: Mutex::default(), most: 2 }
+    pub(super) fn of_few() -> Self {
+        Self { most: FEW, ..Self::default() }
     }
 
-    /// A block, if it is held; it is then the last that goes.
-    pub(super) fn get(&self, file: FileId, number: usize) -> Option<Arc<Vec<u8>>> {
+    /// A block, if it is held or in the making; it is then the last that goes.
+    pub(super) fn find(&self, file: FileId, number: usize) -> Found {
+        let key = (file, number);
         let mut entries = self.lock();
-        let is_it = |entry: &Entry| entry.number == number && entry.file == file;
-        let at = entries.blocks.iter().rposition(is_it)?;
-        let entry = entries.blocks.remove(at)?;
-        let block = Arc::clone(&entry.block);
-        entries.blocks.push_back(entry);
-        Some(block)
+        if let Some(at) = entries.blocks.iter().rposition(|entry| entry.key == key)
+            && let Some(entry) = entries.blocks.remove(at)
+        {
+            let block = Arc::clone(&entry.block);
+            entries.blocks.push_back(entry);
+            return Found::Held(block);
+        }
+        match entries.making.iter().position(|making| making.key == key) {
+            Some(at) => Found::Making(entries.making.swap_remove(at).thread),
+            None => Found::Missing,
+        }
     }
 
-    /// Whether a block is held.
+    /// Whether a block is held or in the making.
     pub(super) fn has(&self, file: FileId, number: usize) -> bool {
+        let key = (file, number);
         let entries = self.lock();
-        entries.blocks.iter().any(|entry| entry.number == number && entry.file == file)
+        let is_held = entries.blocks.iter().any(|entry| entry.key == key);
+        is_held || entries.making.iter().any(|making| making.key == key)
     }
 
     /// Holds a block, in the place of those that were not read for the longest time.
     pub(super) fn put(&self, file: FileId, number: usize, block: &Arc<Vec<u8>>) {
+        let key = (file, number);
         let mut entries = self.lock();
-        let Entries { blocks, bytes } = &mut *entries;
+        let Entries { blocks, bytes, spares, .. } = &mut *entries;
         blocks.retain(|entry| {
-            let stays = entry.number != number || entry.file != file;
-            *bytes -= if stays { 0 } else { entry.block.len() };
-            stays
+            *bytes -= if entry.key == key { entry.block.len() } else { 0 };
+            entry.key != key
         });
-        blocks.push_back(Entry { file, number, block: Arc::clone(block) });
+        blocks.push_back(Entry { key, block: Arc::clone(block) });
         *bytes += block.len();
-        while *bytes > CAPACITY || blocks.len() > self.most {
+        while *bytes > CAPACITY && blocks.len() > 1 || blocks.len() > self.most {
             let Some(oldest) = blocks.pop_front() else { return };
             *bytes -= oldest.block.len();
+            if let Some(spare) = Arc::into_inner(oldest.block)
+                && spares.len() < MAX_SPARES
+            {
+                spares.push(spare);
+            }
         }
+    }
+
+    /// Has a thread decompress a block that will be read soon, unless there are `most` such
+    /// threads for all readers. Without a thread it is decompressed when it is read.
+    pub(super) fn read_ahead(self: &Arc<Self>, packed: &Arc<Packed>, number: usize, most: usize) {
+        let key = (packed.id, number);
+        if self.has(packed.id, number) {
+            return;
+        }
+        // The thread is at its end only after this is over.
+        let mut entries = self.lock();
+        if entries.making.len() >= most {
+            return;
+        }
+        let (cache, packed) = (Arc::downgrade(self), Arc::clone(packed));
+        let decompress = move || {
+            let cache = cache.upgrade().ok_or(io::ErrorKind::Interrupted)?;
+            let block = cache.decompress(&packed, number);
+            cache.lock().making.retain(|making| making.key != key);
+            block
+        };
+        if let Ok(thread) = thread::Builder::new().spawn(decompress) {
+            entries.making.push(Making { key, thread });
+        }
+    }
+
+    /// Decompresses a block and holds it.
+    ///
+    /// # Errors
+    ///
+    /// The system's, and damage.
+    pub(super) fn decompress(&self, packed: &Packed, number: usize) -> io::Result<Arc<Vec<u8>>> {
+        let mut decoder = self.lock().decoders.pop().unwrap_or_default();
+        let found = packed.decompress(number, &mut decoder, self.room(packed.len(number)));
+        if let Ok(block) = &found {
+            self.put(packed.id, number, block);
+        }
+        let mut entries = self.lock();
+        if entries.decoders.len() < MAX_SPARES {
+            entries.decoders.push(decoder);
+        }
+        found
+    }
+
+    /// Memory for a block of this many bytes. What is in it has no meaning.
+    fn room(&self, len: usize) -> Vec<u8> {
+        let spare = self.lock().spares.pop();
+        // A much larger one would stay so.
+        spare
+            .filter(|spare| (len..=2 * len).contains(&spare.capacity()))
+            .unwrap_or_else(|| Vec::with_capacity(len))
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -131,6 +230,13 @@ mod tests {
         (entries.blocks.len(), entries.bytes)
     }
 
+    fn get(cache: &BlockCache, file: FileId, number: usize) -> Option<Arc<Vec<u8>>> {
+        match cache.find(file, number) {
+            Found::Held(block) => Some(block),
+            _ => None,
+        }
+    }
+
     fn block(len: usize) -> Arc<Vec<u8>> {
         Arc::new(vec![0; len])
     }
@@ -141,15 +247,35 @@ mod tests {
         for number in 0..4 {
             cache.put(id(1), number, &block(CAPACITY / 4));
         }
-        assert!(cache.get(id(1), 0).is_some());
-        assert!(cache.get(id(2), 0).is_none());
+        assert!(get(&cache, id(1), 0).is_some());
+        assert!(get(&cache, id(2), 0).is_none());
         cache.put(id(2), 0, &block(CAPACITY / 4));
         let found: Vec<_> = (0..4).map(|number| cache.has(id(1), number)).collect();
         assert_eq!(found, [true, false, true, true]);
         cache.put(id(2), 0, &block(1));
         assert_eq!(held(&cache), (4, 3 * (CAPACITY / 4) + 1));
         cache.put(id(3), 0, &block(CAPACITY + 1));
-        assert_eq!(held(&cache), (0, 0));
+        assert_eq!(held(&cache), (1, CAPACITY + 1));
+    }
+
+    #[test]
+    fn the_memory_of_blocks_that_went_is_used_again() {
+        let cache = BlockCache::of_few();
+        let first = block(1000);
+        let place = first.as_ptr();
+        cache.put(id(1), 0, &first);
+        drop(first);
+        (1..5).for_each(|number| cache.put(id(1), number, &block(1000)));
+        let rooms = [cache.room(900), cache.room(900)];
+        assert_eq!(rooms.map(|room| room.as_ptr() == place), [true, false]);
+        // One that is in use does not become another.
+        let used = get(&cache, id(1), 4).unwrap();
+        (5..10).for_each(|number| cache.put(id(1), number, &block(1000)));
+        let rooms = [(); 4].map(|()| cache.room(1000));
+        assert!(rooms.iter().all(|room| room.as_ptr() != used.as_ptr()));
+        // Nor does a large one become a small one.
+        (10..15).for_each(|number| cache.put(id(1), number, &block(1000)));
+        assert!(cache.room(10).capacity() < 1000);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! The bytes of a file of blocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
-use super::cache::FileId;
-use super::{BlockCache, BlockTable};
+use super::cache::{FileId, Found};
+use super::{BlockCache, BlockDecoder, BlockTable};
 use crate::parallel;
 
 /// Decompressed bytes that other threads may have in the making for one reader.
@@ -19,8 +18,8 @@ const TRIED: u64 = 64 << 20;
 /// side within bounded memory.
 const SMALL: u64 = 4 << 20;
 
-/// A block in the making.
-type Decompression = JoinHandle<io::Result<Arc<Vec<u8>>>>;
+/// Shorter blocks have nothing but a label.
+const LITTLE: usize = 64 << 10;
 
 /// The decompressed bytes of a file of blocks.
 #[derive(Debug)]
@@ -28,10 +27,12 @@ pub(crate) struct BlockFile {
     pub(super) packed: Arc<Packed>,
     pub(super) cache: Arc<BlockCache>,
     pub(super) current: Option<(usize, Arc<Vec<u8>>)>,
-    /// The blocks after the current one, in the making.
-    pub(super) ahead: VecDeque<(usize, Decompression)>,
     /// Those that cannot be decompressed, and why not.
     damaged: BTreeMap<usize, (io::ErrorKind, String)>,
+    /// How many blocks in a row were each beside the last one.
+    in_row: usize,
+    /// Whether the block after the last one that was sought has been asked for.
+    goes_on: bool,
 }
 
 #[derive(Debug)]
@@ -43,14 +44,19 @@ pub(super) struct Packed {
 
 impl Packed {
     /// A block, in the memory of `bytes`.
-    fn decompress(&self, number: usize, bytes: Vec<u8>) -> io::Result<Arc<Vec<u8>>> {
+    pub(super) fn decompress(
+        &self,
+        number: usize,
+        decoder: &mut BlockDecoder,
+        bytes: Vec<u8>,
+    ) -> io::Result<Arc<Vec<u8>>> {
         let block = self.table.blocks.get(number).ok_or(io::ErrorKind::UnexpectedEof)?;
-        block.decompress(&self.file, self.table.compression, bytes).map(Arc::new)
+        block.decompress(&self.file, self.table.compression, decoder, bytes).map(Arc::new)
     }
 
-    /// Room for a block.
-    fn room(&self, number: usize) -> Vec<u8> {
-        Vec::with_capacity(self.table.blocks.get(number).map_or(0, |block| block.len as usize))
+    /// How many bytes a block has.
+    pub(super) fn len(&self, number: usize) -> usize {
+        self.table.blocks.get(number).map_or(0, |block| block.len as usize)
     }
 }
 
@@ -71,13 +77,13 @@ impl BlockFile {
     ) -> io::Result<Self> {
         let id = FileId::of(&file.metadata()?);
         let packed = Arc::new(Packed { file, id, table });
-        let (ahead, damaged) = (VecDeque::new(), BTreeMap::new());
-        Ok(Self { packed, cache, current: None, ahead, damaged })
+        let (current, damaged) = (None, BTreeMap::new());
+        Ok(Self { packed, cache, current, damaged, in_row: 0, goes_on: true })
     }
 
-    /// From now on the last two blocks are kept, and no others.
+    /// From now on few blocks are kept.
     pub(crate) fn read_once(&mut self) {
-        self.cache = Arc::new(BlockCache::of_two());
+        self.cache = Arc::new(BlockCache::of_few());
     }
 
     /// Whether several readers may work on the file side by side.
@@ -156,22 +162,33 @@ impl BlockFile {
         if let Some((kind, text)) = self.damaged.get(&number) {
             return Err(io::Error::new(*kind, text.clone()));
         }
-        let held = self.cache.get(self.packed.id, number);
-        let ahead = if held.is_none() { self.take_ahead(number) } else { None };
+        let found = self.cache.find(self.packed.id, number);
         // Started before this one is decompressed, so that it is one of several.
+        let is_beside = before.is_some_and(|before| before.abs_diff(number) == 1);
+        self.in_row = if is_beside { self.in_row + 1 } else { 0 };
         match before {
-            Some(before) if before + 1 == number => self.read_ahead(|k| number.checked_add(k)),
-            Some(before) if before == number + 1 => self.read_ahead(|k| number.checked_sub(k)),
-            _ => {}
+            Some(before) if before + 1 == number => {
+                self.goes_on = true;
+                self.read_ahead(self.in_row, |k| number.checked_add(k));
+            }
+            // The first step back may be one from the last record to one that is sought.
+            Some(before) if before == number + 1 => {
+                self.goes_on = true;
+                self.read_ahead(self.in_row - 1, |k| number.checked_sub(k));
+            }
+            _ => self.read_beside(number),
         }
-        let found = match (held, ahead) {
-            (Some(held), _) => Ok(held),
-            (None, Some(block)) => block,
-            (None, None) => self.packed.decompress(number, self.packed.room(number)),
+        let made = match found {
+            Found::Held(held) => Ok(held),
+            // If its thread has failed, once more.
+            Found::Making(thread) => match thread.join() {
+                Ok(made) => made,
+                Err(_) => self.cache.decompress(&self.packed, number),
+            },
+            Found::Missing => self.cache.decompress(&self.packed, number),
         };
-        match found {
+        match made {
             Ok(block) => {
-                self.cache.put(self.packed.id, number, &block);
                 self.current = Some((number, Arc::clone(&block)));
                 Ok(block)
             }
@@ -184,35 +201,30 @@ impl BlockFile {
         }
     }
 
-    /// A block that was in the making; `None` also if its thread has failed.
-    fn take_ahead(&mut self, number: usize) -> Option<io::Result<Arc<Vec<u8>>>> {
-        let at = self.ahead.iter().position(|(ahead, _)| *ahead == number)?;
-        let (_, thread) = self.ahead.remove(at)?;
-        thread.join().ok()
+    /// Has one block beside a block that is sought decompressed by another thread, if the
+    /// one after the last that was sought has been of use.
+    fn read_beside(&mut self, number: usize) {
+        // The label says nothing about what follows.
+        if self.packed.len(number) < LITTLE || !std::mem::take(&mut self.goes_on) {
+            return;
+        }
+        if number + 1 == self.packed.table.blocks.len() {
+            self.read_ahead(1, |k| number.checked_sub(k));
+        } else {
+            self.read_ahead(1, |k| number.checked_add(k));
+        }
     }
 
-    /// Has the next blocks decompressed by other threads: that which is 1 away, 2 and so on.
-    fn read_ahead(&mut self, next: impl Fn(usize) -> Option<usize>) {
-        let threads = parallel::threads();
+    /// Has the next blocks decompressed by other threads, at most `most`: that which is 1
+    /// away, 2 and so on.
+    fn read_ahead(&self, most: usize, next: impl Fn(usize) -> Option<usize>) {
+        let idle = parallel::idle();
         let fit = (AHEAD / self.packed.table.largest.max(1)) as usize;
-        let wanted = if threads > 1 { threads.min(fit) } else { 0 };
-        let wanted: Vec<_> = (1..=wanted).filter_map(next).collect();
-        self.ahead.retain(|(number, _)| wanted.contains(number));
-        for number in wanted {
-            let is_known = number >= self.packed.table.blocks.len()
-                || self.ahead.iter().any(|(ahead, _)| *ahead == number)
-                || self.damaged.contains_key(&number)
-                || self.cache.has(self.packed.id, number);
-            if is_known {
-                continue;
+        let wanted = if parallel::threads() > 1 { idle.min(fit).min(most) } else { 0 };
+        for number in (1..=wanted).filter_map(next) {
+            if number < self.packed.table.blocks.len() && !self.damaged.contains_key(&number) {
+                self.cache.read_ahead(&self.packed, number, idle);
             }
-            let packed = Arc::clone(&self.packed);
-            // Allocated here: memory of threads that have ended is used again only by others.
-            let room = packed.room(number);
-            let thread = thread::Builder::new().spawn(move || packed.decompress(number, room));
-            // Without a thread it is decompressed when it is asked for.
-            let Ok(thread) = thread else { return };
-            self.ahead.push_back((number, thread));
         }
     }
 }

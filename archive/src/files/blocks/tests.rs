@@ -138,15 +138,35 @@ fn the_next_blocks_are_decompressed_ahead_in_both_directions() {
     let bytes = counting(1_000_000);
     let packed = zstd_frames(&bytes, 100_000, false);
     let mut file = open(Compression::Zstd, &packed);
+    let known = |file: &BlockFile| {
+        let has = |number: &usize| file.cache.has(file.packed.id, *number);
+        (0..10).filter(has).collect::<Vec<_>>()
+    };
+    // One beside the first that is sought, and then none until that was of use.
     file.load(2).unwrap();
-    assert!(file.ahead.is_empty());
-    file.load(3).unwrap();
-    assert_eq!(file.ahead.front().unwrap().0, 4);
-    file.load(4).unwrap();
-    assert_eq!(file.ahead.front().unwrap().0, 5);
-    file.load(9).unwrap();
-    file.load(8).unwrap();
-    assert!(file.ahead.iter().any(|(number, _)| *number == 7));
+    assert_eq!(known(&file), [2, 3]);
+    file.load(5).unwrap();
+    assert_eq!(known(&file), [2, 3, 5]);
+    file.load(6).unwrap();
+    assert!(known(&file).contains(&7));
+    file.load(0).unwrap();
+    assert!(known(&file).contains(&1));
+    // The last one is first for a search for the end: a step back may be the only one.
+    let mut back = open(Compression::Zstd, &packed);
+    back.load(9).unwrap();
+    assert_eq!(known(&back), [8, 9]);
+    back.load(8).unwrap();
+    assert_eq!(known(&back), [8, 9]);
+    back.load(7).unwrap();
+    assert!(known(&back).contains(&6));
+    // Another reader of the file waits for what is in the making.
+    let mut one = open(Compression::Zstd, &packed);
+    one.load(3).unwrap();
+    let (table, cache) = (one.packed.table.clone(), Arc::clone(&one.cache));
+    let same = one.packed.file.try_clone().unwrap();
+    let mut other = BlockFile::with_cache(same, table, cache).unwrap();
+    let block = other.load(4).unwrap();
+    assert!(Arc::ptr_eq(&block, &one.load(4).unwrap()));
     assert!(read(&mut file, 0, 1_000_000).unwrap() == bytes);
 }
 
@@ -243,7 +263,11 @@ fn a_block_that_is_a_bomb_has_no_more_bytes_than_listed() {
     let block = super::xz::read_blocks(&file(&packed), packed.len() as u64).unwrap().unwrap()[0];
     let block =
         Block { at: block.at, size: block.size as u32, check: block.check, len: 1000, start: 0 };
-    assert!(block.decompress(&file(&packed), Compression::Xz, Vec::new()).is_err());
+    assert!(
+        block
+            .decompress(&file(&packed), Compression::Xz, &mut BlockDecoder::default(), Vec::new())
+            .is_err()
+    );
 }
 
 #[test]
