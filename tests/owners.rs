@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::facts::number;
-use crate::harness::mmv_file::{image, without_prefix};
+use crate::harness::mmv_file::{image, set, with_first_discrete, without_prefix};
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
@@ -370,6 +370,31 @@ fn with_instances(scratch: &Scratch, prefix: &str) -> Vec<u8> {
     registry.counter::<u64>("count").build().expect("a counter").add(FALSE);
     let published = registry.publish().expect("a file");
     fs::read(published.path()).expect("its bytes")
+}
+
+#[test]
+fn values_that_are_logged_on_change_count_for_their_user() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
+    let limits = "[limits]\ndisk-a-day = \"20kB\"\n\
+                  [[group]]\nmetrics = [\"*\"]\nlog = \"on-change\"\n";
+    let mut agent = limited(&scratch, limits);
+    wait::until_true("history", || agent.data_bytes() > 600);
+    put(&scratch, "swarm", ATTACKER, &with_first_discrete(&image(0, 1, &[("size", 0)])));
+    let file = scratch.mmv_dir().join("swarm");
+    let mut value = 0;
+    while !agent.log().contains("files of user 4002 have logged ") {
+        assert!(value < 3000, "{}", agent.log());
+        value += 1;
+        set(&file, 0, value);
+        sleep(Duration::from_millis(10));
+    }
+    // A change takes less than 100 bytes.
+    assert!(value > 200, "{value}");
+    assert!(agent.terminate().success(), "{}", agent.log());
 }
 
 #[test]

@@ -30,7 +30,6 @@ pub(crate) use items::ItemAllocators;
 pub(crate) use name_owners::NameOwners;
 pub(crate) use names::complete_name;
 pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
-#[cfg(test)]
 pub(crate) use payers::Payers;
 pub(crate) use record_shape::{Place, RecordShape, ValueSetShape};
 pub(crate) use translation::{Translation, indom_serials, items, translate};

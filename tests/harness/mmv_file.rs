@@ -87,6 +87,12 @@ pub(crate) fn with_first_item(image: &[u8], item: u32) -> Vec<u8> {
     patched(image, METRICS_AT + 64, &item.to_ne_bytes())
 }
 
+/// A copy of an image whose first metric is discrete.
+pub(crate) fn with_first_discrete(image: &[u8]) -> Vec<u8> {
+    const PM_SEM_DISCRETE: u32 = 4;
+    patched(image, METRICS_AT + 64 + 8, &PM_SEM_DISCRETE.to_ne_bytes())
+}
+
 /// Changes some bytes of a copy of a file's image.
 pub(crate) fn patched(image: &[u8], at: usize, what: &[u8]) -> Vec<u8> {
     let mut bytes = image.to_vec();

@@ -175,6 +175,7 @@ impl Archiver {
         match written {
             Ok(()) => {
                 self.count_written(sample.timestamp, records);
+                self.charge_changes(sample);
                 self.sync_if_due(sample.timestamp);
                 if let Some(loss) = self.failing.take() {
                     info!(lost = loss.records, "writing again");
@@ -295,8 +296,21 @@ impl Archiver {
     /// Reports for which users metadata was written.
     fn charge(&mut self) {
         if let Some(current) = &mut self.current {
-            self.links.shared.add_metadata(current.writer.take_charges());
+            self.links.shared.add_charges(current.writer.take_charges());
         }
+    }
+
+    /// Reports for which users values were written that had changed. Those of every tick the
+    /// sampler reports.
+    fn charge_changes(&self, sample: &Sample) {
+        let Sample { changes, catalog, .. } = sample;
+        if changes.after.is_empty() {
+            return;
+        }
+        let ratio = self.links.shared.kept().compression();
+        let mut bytes = changes.bytes(&catalog.payers);
+        bytes.values_mut().for_each(|bytes| *bytes = (*bytes as f64 * ratio) as u64);
+        self.links.shared.add_charges(bytes);
     }
 
     /// Ends an archive of which another program has changed a file, if that was last looked

@@ -1,17 +1,22 @@
 //! What the sampler hands to the archive writer for one tick.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pcp_archive::ValueSet;
 use pcp_archive::prepared::RecordBuffer;
+use pcp_archive::{OwnedValue, ValueSet};
 use pcp_types::Timestamp;
 
-use crate::metadata::Catalog;
+use crate::metadata::{Catalog, Payers};
 use crate::telemetry::Events;
 
 /// About how much memory a value that is logged on change takes, and an event.
 const VALUE_BYTES: usize = 64;
 const EVENT_BYTES: usize = 300;
+/// How many bytes of a record a metric takes, and of each value the instance, and the length
+/// and type.
+const METRIC_BYTES: u64 = 12;
+const INSTANCE_BYTES: u64 = 12;
 
 /// The last known values of all metrics that are logged once or on change.
 pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
@@ -23,6 +28,23 @@ pub(crate) struct Changes {
     pub before: Vec<ValueSet>,
     /// Values as they are.
     pub after: Vec<ValueSet>,
+}
+
+impl Changes {
+    /// About how many bytes each user's values take in a record.
+    pub(super) fn bytes(&self, payers: &Payers) -> BTreeMap<u32, u64> {
+        let mut bytes = BTreeMap::new();
+        for set in self.before.iter().chain(&self.after) {
+            let values = set.values.as_deref().unwrap_or_default();
+            let values = values.iter().map(|(_, value)| match value {
+                OwnedValue::String(text) => INSTANCE_BYTES + text.len().next_multiple_of(4) as u64,
+                _ => INSTANCE_BYTES + 8,
+            });
+            *bytes.entry(payers.of_metric(set.pmid)).or_default() +=
+                METRIC_BYTES + values.sum::<u64>();
+        }
+        bytes
+    }
 }
 
 /// The records of one tick and what has to be written before them.

@@ -1,11 +1,11 @@
 //! How much the files of each user may have logged in a day.
 //!
-//! In come the records of groups and the bytes of metadata; out goes whose values are not logged any more until the
-//! day ends. Retention by size deletes the oldest archives with the values of all users, so
+//! In come the records of groups, and the bytes of metadata and of changed values; out goes
+//! whose values are not logged any more until the day ends. Retention by size deletes the oldest archives with the values of all users, so
 //! a user who logs as much as the disk holds would leave the others no history. Nobody is
 //! cut while no other user has a file: there is no one to protect.
 //!
-//! Bytes of records are estimated, and multiplied by the measured ratio of compression; those
+//! Bytes of values are estimated, and multiplied by the measured ratio of compression; those
 //! of metadata are as written, with the index entries that came with it.
 
 use std::collections::BTreeMap;
@@ -138,8 +138,8 @@ impl DiskShares {
         }
     }
 
-    /// Metadata of this many bytes was written for a user, and stays uncompressed.
-    pub(crate) fn charge_metadata(&mut self, user: u32, bytes: u64) {
+    /// Metadata, or values that had changed, of this many bytes were written for a user.
+    pub(crate) fn charge_bytes(&mut self, user: u32, bytes: u64) {
         let limit = self.limit(user);
         self.is_news |= self.users.entry(user).or_default().add(bytes as f64, limit);
     }

@@ -238,8 +238,8 @@ impl Loader {
         for (group, ratio) in records {
             self.disk.charge(*group, *ratio);
         }
-        for (user, bytes) in self.links.shared.take_metadata() {
-            self.disk.charge_metadata(user, bytes);
+        for (user, bytes) in self.links.shared.take_charges() {
+            self.disk.charge_bytes(user, bytes);
         }
         for user in self.disk.cut(|user| self.sources.is_alone(user)) {
             self.reporter.cut(user, self.disk.bytes(user));

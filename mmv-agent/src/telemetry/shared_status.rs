@@ -19,8 +19,8 @@ pub(crate) struct SharedStatus {
     writing: Mutex<Option<(PathBuf, u32)>>,
     written: Mutex<(u64, u64, Option<String>)>,
     bytes: AtomicU64,
-    /// Bytes of metadata by user, since they were charged.
-    metadata: Mutex<BTreeMap<u32, u64>>,
+    /// Bytes of metadata and of changed values by user, since they were charged.
+    charges: Mutex<BTreeMap<u32, u64>>,
     kept: Mutex<Kept>,
     last_error: Mutex<Option<LastError>>,
     /// The agent's own metrics.
@@ -61,20 +61,20 @@ impl SharedStatus {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes of metadata that were written for files of users.
-    pub(crate) fn add_metadata(&self, bytes: BTreeMap<u32, u64>) {
+    /// Counts bytes of metadata and of changed values that were written for files of users.
+    pub(crate) fn add_charges(&self, bytes: BTreeMap<u32, u64>) {
         if bytes.is_empty() {
             return;
         }
-        let mut metadata = lock(&self.metadata);
+        let mut charges = lock(&self.charges);
         for (user, bytes) in bytes {
-            *metadata.entry(user).or_default() += bytes;
+            *charges.entry(user).or_default() += bytes;
         }
     }
 
     /// Those that were counted since the last call.
-    pub(crate) fn take_metadata(&self) -> BTreeMap<u32, u64> {
-        std::mem::take(&mut *lock(&self.metadata))
+    pub(crate) fn take_charges(&self) -> BTreeMap<u32, u64> {
+        std::mem::take(&mut *lock(&self.charges))
     }
 
     /// Bytes written so far.
