@@ -8,7 +8,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::pieces::Pieces;
 use super::{Effort, compress_pieces};
@@ -105,9 +107,12 @@ fn copy_volume(
     let bytes = Plain { file: RecordFile::open(file)?.read_once(), offset: 0, watch };
     let mut pieces = Pieces::of_records(bytes);
     let poured = match compression {
-        _ if Compression::of(file) == compression => {
-            pour(&mut pieces, &mut io::sink()).and_then(|()| pour_file(file, &output))
-        }
+        _ if Compression::of(file) == compression => thread::scope(|scope| {
+            let copy = scope.spawn(|| pour_file(file, &output));
+            let checked = pour(&mut pieces, &mut io::sink());
+            let copied = copy.join().unwrap_or_else(|panic| resume_unwind(panic));
+            checked.and(copied)
+        }),
         Some(compression) => {
             compress_pieces(&mut pieces, &output, compression, effort, &mut || true)
         }

@@ -5,8 +5,7 @@ use clap::{Args, ValueEnum};
 use pcp_archive::compress::compress_volumes;
 use pcp_archive::extract::Extract;
 use pcp_archive::scan::Selection;
-use pcp_archive::staging::Staging;
-use pcp_archive::{ArchiveSet, Compression, Pmid, Source, Summary, member_files};
+use pcp_archive::{ArchiveSet, Compression, Pmid, Source, member_files};
 
 use crate::Failure;
 use crate::left_out::check_whole;
@@ -74,7 +73,10 @@ impl Arguments {
         let archives = self.archive.open()?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
-        if let Some((staging, summary)) = self.recompress(&archives)? {
+        if self.only_compresses(&archives)
+            && let Some((staging, summary)) =
+                self.output.copy(&archives, self.compress.compression())?
+        {
             return self.output.commit(staging, &summary, &zone);
         }
         warn_of_unnamed(source);
@@ -99,22 +101,16 @@ impl Arguments {
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 
-    /// The new archive if nothing but the compression of volumes changes, and all is whole:
-    /// then no record is read.
-    fn recompress(&self, archives: &ArchiveSet) -> Result<Option<(Staging, Summary)>, Failure> {
-        let [archive] = archives.archives() else { return Ok(None) };
+    /// Whether nothing but the compression of volumes changes.
+    fn only_compresses(&self, archives: &ArchiveSet) -> bool {
+        let mut volumes = archives
+            .archives()
+            .iter()
+            .flat_map(|archive| archive.volumes().filter_map(|number| archive.volume_path(number)));
         let compression = self.compress.compression();
-        let mut volumes = archive.volumes().filter_map(|number| archive.volume_path(number));
-        let changes = self.rename.is_empty()
+        self.rename.is_empty()
             && self.pmid.is_empty()
-            && self.output.keeps_records_of(archive)
-            && volumes.any(|volume| Compression::of(volume) != compression);
-        if !changes {
-            return Ok(None);
-        }
-        let staging = self.output.staging(archives)?;
-        let made = self.output.recompress(archive, compression, &staging)?;
-        Ok(made.map(|summary| (staging, summary)))
+            && volumes.any(|volume| Compression::of(volume) != compression)
     }
 }
 

@@ -104,26 +104,26 @@ impl OutputOptions {
         Ok(summary)
     }
 
-    /// Whether a new archive can have the records of an archive in the volumes that they are in.
-    pub(crate) fn keeps_records_of(&self, archive: &Archive) -> bool {
-        self.volume_size.is_none() && self.archive_version == archive.version()
-    }
-
-    /// Copies an archive under the hidden name, with other compression; `None` if its
-    /// records have to be read.
-    pub(crate) fn recompress(
+    /// A copy of a single archive whose records stay as they are, with volumes of this
+    /// compression; `None` if records have to be read.
+    pub(crate) fn copy(
         &self,
-        archive: &Archive,
+        archives: &ArchiveSet,
         compression: Option<Compression>,
-        staging: &Staging,
-    ) -> Result<Option<Summary>, Failure> {
+    ) -> Result<Option<(Staging, Summary)>, Failure> {
+        let [archive] = archives.archives() else { return Ok(None) };
+        if self.volume_size.is_some() || self.archive_version != archive.version() {
+            return Ok(None);
+        }
+        let staging = self.staging(archives)?;
         let (mut done, total) = (0, bytes_of(archive));
         let mut progress = self.progress.start();
         let watch = &mut |bytes| {
             done += bytes;
             progress.show(done.min(total), total);
         };
-        Ok(recompress(archive, staging.hidden(), compression, Effort::Usual, watch)?)
+        let made = recompress(archive, staging.hidden(), compression, Effort::Usual, watch)?;
+        Ok(made.map(|summary| (staging, summary)))
     }
 
     /// Renames the archive to its own name, and prints a summary.
