@@ -309,7 +309,9 @@ impl Archiver {
         }
         let ratio = self.links.shared.kept().compression();
         let mut bytes = changes.bytes(&catalog.payers);
-        bytes.values_mut().for_each(|bytes| *bytes = (*bytes as f64 * ratio) as u64);
+        for bytes in bytes.values_mut() {
+            *bytes = (*bytes as f64 * ratio) as u64;
+        }
         self.links.shared.add_charges(bytes);
     }
 

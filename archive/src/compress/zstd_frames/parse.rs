@@ -122,7 +122,7 @@ fn compare(
     let Some(now) = bytes.get(range.clone()) else { return };
     let Some(then) = bytes.get(range.start - distance..range.end - distance) else { return };
     let mut at = 0;
-    let mut last = distance;
+    let mut used = distance;
     while let Some((now, then)) =
         now.get(at..).zip(then.get(at..)).filter(|(now, _)| !now.is_empty())
     {
@@ -133,18 +133,18 @@ fn compare(
             let len = equal(now, then);
             // A distance that is not the last one takes some bits to describe.
             let least = match best.1.max(MIN_MATCH) {
-                longest if other == last => longest,
-                longest if best.0 == last => longest + SWITCH,
+                longest if other == used => longest,
+                longest if best.0 == used => longest + SWITCH,
                 longest => longest + 1,
             };
             if len >= least {
                 best = (other, len);
             }
         }
-        let (used, len) = best;
+        let (chosen, len) = best;
         if len >= MIN_MATCH {
-            parsed.push(bytes, begin, from..from + len, used);
-            last = used;
+            parsed.push(bytes, begin, from..from + len, chosen);
+            used = chosen;
         }
         at += len
             + differing(now.get(len..).unwrap_or_default(), then.get(len..).unwrap_or_default());
