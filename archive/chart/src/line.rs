@@ -3,12 +3,15 @@
 use crate::Point;
 
 /// One line of a chart.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
     /// The name in the legend.
     pub label: String,
     /// Ordered by time.
     pub points: Vec<Point>,
+    /// Between which values the line was at each point, where a point stands for several;
+    /// empty if none does.
+    pub spreads: Vec<Option<(f64, f64)>>,
     /// The line is the sum of several lines.
     pub is_sum: bool,
 }
@@ -20,13 +23,36 @@ impl Line {
     /// use mmv_chart::Line;
     ///
     /// let points = vec![(0.0, Some(1.0)), (1.0, None), (2.0, Some(4.0))];
-    /// let line = Line { label: "x".to_owned(), points, is_sum: false };
+    /// let line = Line { label: "x".to_owned(), points, ..Line::default() };
     /// assert_eq!(line.mean(), Some(2.5));
     /// ```
     pub fn mean(&self) -> Option<f64> {
         let values = self.points.iter().filter_map(|&(_, value)| value);
         let (sum, count) = values.fold((0.0, 0u32), |(sum, count), v| (sum + v, count + 1));
         (count > 0).then(|| sum / f64::from(count))
+    }
+
+    /// The points to draw a line through, which at each point also goes from its least to its
+    /// greatest value.
+    ///
+    /// ```
+    /// use mmv_chart::Line;
+    ///
+    /// let points = vec![(0.0, Some(1.0)), (1.0, Some(2.0))];
+    /// let line = Line { points, spreads: vec![None, Some((0.0, 9.0))], ..Line::default() };
+    /// let drawn: Vec<f64> = line.drawn().iter().filter_map(|(_, value)| *value).collect();
+    /// assert_eq!(drawn, [1.0, 2.0, 0.0, 9.0, 2.0]);
+    /// ```
+    pub fn drawn(&self) -> Vec<Point> {
+        let spreads = self.spreads.iter().copied().chain(std::iter::repeat(None));
+        let all = self.points.iter().zip(spreads);
+        let drawn = all.flat_map(|(&(time, value), spread)| {
+            let extremes = value.and(spread).map(|(least, greatest)| [least, greatest]);
+            let back = extremes.and(value);
+            let values = extremes.into_iter().flatten().chain(back);
+            std::iter::once((time, value)).chain(values.map(move |value| (time, Some(value))))
+        });
+        drawn.collect()
     }
 }
 
@@ -74,7 +100,12 @@ fn sum(lines: &[Line]) -> Option<Line> {
     for (point, _) in points.iter_mut().zip(has_gap).filter(|(_, has_gap)| *has_gap) {
         point.1 = None;
     }
-    Some(Line { label: format!("{} others, summed", lines.len()), points, is_sum: true })
+    Some(Line {
+        label: format!("{} others, summed", lines.len()),
+        points,
+        is_sum: true,
+        ..Line::default()
+    })
 }
 
 #[cfg(test)]
@@ -83,7 +114,7 @@ mod tests {
 
     fn line(label: &str, values: [Option<f64>; 2]) -> Line {
         let points = values.into_iter().enumerate().map(|(at, value)| (at as f64, value));
-        Line { label: label.to_owned(), points: points.collect(), is_sum: false }
+        Line { label: label.to_owned(), points: points.collect(), ..Line::default() }
     }
 
     #[test]
@@ -107,7 +138,7 @@ mod tests {
     fn a_sum_has_a_gap_where_one_of_its_lines_has_one() {
         let line = |label: &str, values: [Option<f64>; 6]| {
             let points = values.into_iter().enumerate().map(|(at, value)| (at as f64, value));
-            Line { label: label.to_owned(), points: points.collect(), is_sum: false }
+            Line { label: label.to_owned(), points: points.collect(), ..Line::default() }
         };
         let a = line("a", [Some(1.0), Some(1.0), Some(2.0), Some(2.0), Some(1.0), None]);
         let b = line("b", [None, Some(5.0), None, None, Some(6.0), None]);

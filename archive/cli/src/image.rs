@@ -177,7 +177,7 @@ mod tests {
             points: (0..50)
                 .map(|t| (f64::from(t), (t != 20).then_some(n as f64 + f64::from(t).sin())))
                 .collect(),
-            is_sum: false,
+            ..Line::default()
         };
         Panel {
             unit: "Kbyte / sec".to_owned(),
@@ -261,7 +261,7 @@ mod tests {
             [[f64::MAX, f64::MIN], [5e-324, 0.0], [1e300, 1e300], [f64::NAN, f64::INFINITY]]
         {
             let points = vec![(0.0, Some(values[0])), (1e12, Some(values[1]))];
-            let line = Line { label: "x".to_owned(), points, is_sum: false };
+            let line = Line { label: "x".to_owned(), points, ..Line::default() };
             let panels = [Panel {
                 unit: String::new(),
                 lines: vec![line],

@@ -139,3 +139,49 @@ fn what_cannot_be_plotted_is_an_error() {
     assert_eq!(status(&["shop.memory", "--units", "bananas"]), Some(2));
     assert_eq!(status(&["shop.memory", "-o", "/nonexistent/x.svg"]), Some(74));
 }
+
+/// A day at 1 s of a counter that stands still and a gauge, but for one second each.
+fn spikes() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("day");
+    let mut writer =
+        ArchiveWriter::create(&base, archives::label(), WriterOptions::default()).unwrap();
+    let errors = desc(1, Semantics::Counter, Units::count(), None);
+    let queue = desc(2, Semantics::Instant, Units::NONE, None);
+    writer.declare_metric(&errors, &["shop.errors"]).unwrap();
+    writer.declare_metric(&queue, &["shop.queue"]).unwrap();
+    for second in 0..86_400 {
+        let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
+        let counted = if second < 50_021 { 7 } else { 7 + 7_000 };
+        let waiting = if second == 30_013 { 9_000 } else { 3 };
+        let value_sets = vec![
+            archives::single(&errors, OwnedValue::U64(counted)),
+            archives::single(&queue, OwnedValue::U64(waiting)),
+        ];
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+#[test]
+fn a_spike_of_one_second_is_seen_in_a_day() {
+    let (_directory, base) = spikes();
+    // Its column reaches the last line of the chart below its title.
+    for (metric, peak) in [("shop.errors", "7000 ┤"), ("shop.queue", "8k ┤")] {
+        let text = plot(&base, &[metric, "--width", "80"]);
+        assert!(text.status.success(), "{}", String::from_utf8_lossy(&text.stderr));
+        let text = String::from_utf8(text.stdout).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with(peak));
+        let dots = line.unwrap_or_else(|| panic!("{text}")).trim_start().trim_start_matches(peak);
+        assert_eq!(dots.trim().chars().count(), 1, "{text}");
+    }
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spike.svg");
+    let done = plot(&base, &["shop.queue", "-o", image.to_str().unwrap()]);
+    assert!(done.status.success());
+    let image = std::fs::read_to_string(&image).unwrap();
+    assert!(image.contains("<polygon") && image.contains("\n8000\n"), "a band up to the peak");
+    // Where the interval is given, values are those of report at these times.
+    let text = plot(&base, &["shop.queue", "-t", "10min", "--width", "80"]);
+    assert!(!String::from_utf8(text.stdout).unwrap().contains('k'));
+}

@@ -1,8 +1,8 @@
 //! What the agent costs in all when volumes are closed and compressed.
 //!
-//! Volumes have ten records, so that a run of a minute closes some. A compressed volume of
-//! the usual 100 MB costs less: what each one costs whatever its size is spread over more
-//! values.
+//! Volumes have 50 records, so that a run of a minute closes one. A compressed volume of the
+//! usual 100 MB costs a little less: what each one costs whatever its size is spread over
+//! more values.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::shape::{Producer, Shape};
 
 /// Records of a volume.
-const RECORDS: u64 = 10;
+const RECORDS: u64 = 50;
 /// About the bytes of a value in a record.
 const BYTES: u64 = 32;
 /// The delay before a volume is compressed.

@@ -1,5 +1,6 @@
 //! `mmv-archive plot`: metrics over time as lines, in the terminal or an image.
 
+mod extremes;
 mod heat;
 mod lines;
 mod terminal;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pcp_archive::envelope::Options;
 use pcp_archive::programs::for_each_event;
 use pcp_archive::replay::{self, Replay, Sample, Selection};
 use pcp_archive::{Source, Timestamp};
@@ -18,7 +20,9 @@ use pcp_types::parse_interval;
 use crate::columns::{Choice, cell};
 use crate::image::{Image, ImageError, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
-use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
+use crate::selection::{
+    check_complete, is_definition_file, select_metrics, select_with_derived, warn_of_losses,
+};
 use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns};
@@ -62,7 +66,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
 
-    /// Time between samples [default: that between logged values, or more if those are too many]
+    /// Time between samples [default: that between logged values; if those are too many, their
+    /// mean, least and greatest in equal parts of the time are drawn]
     #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 
@@ -91,8 +96,16 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-/// The seconds of a sample by the clock, and its number for each column.
-type Row = (f64, Vec<Option<f64>>);
+/// The seconds of a sample by the clock, and what it has for each column.
+type Row = (f64, Vec<Option<Reading>>);
+
+/// What a line has at a time.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    value: f64,
+    /// The least and the greatest value, where it is the mean of several.
+    spread: Option<(f64, f64)>,
+}
 
 /// The text of a plot, and its clock.
 struct Caption {
@@ -151,12 +164,14 @@ impl Arguments {
         let (start, end) = (source.start(), source.end());
         let window = self.span.window(start, end, zone.time_zone())?;
         let selection = self.selection(source)?;
-        let step = self.step(&selection, window)?;
+        let (step, has_several) = self.step(&selection, window)?;
         let mut moments = selection.window(window.start..=window.end, step, step)?;
         warn_of_losses(moments.replay());
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
-        let mut panels = self.panels(source, (&mut moments, window.start), step, &clock)?;
+        let several = has_several.then_some(window);
+        let moment = (&mut moments, window.start);
+        let mut panels = self.panels(source, moment, (step, several), &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
             warn_of_losses(replay);
@@ -191,12 +206,13 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// The lines, by unit. The window is read batch by batch.
+    /// The lines, by unit. The window is read batch by batch. `several` is all of it if there are
+    /// several logged values in each step.
     fn panels(
         &self,
         source: Source<'_>,
         (window, start): (&mut replay::Window<'_>, Timestamp),
-        step: Duration,
+        (step, several): (Duration, Option<Window>),
         clock: &Clock,
     ) -> Result<Vec<Panel>, Failure> {
         let units = self.display.units()?;
@@ -211,27 +227,19 @@ impl Arguments {
             }
             return Ok(panels);
         }
-        let mut rows = Vec::new();
-        let row = |sample: Sample<'_>| {
-            let number = |column| cell(&sample, column).and_then(|value| value.as_f64());
-            (clock.seconds(sample.timestamp), columns.iter().map(number).collect())
+        let histogram = |metric| window.replay().histogram_of(metric);
+        let is_plain = self.expressions.is_empty()
+            && !window.is_whole()
+            && columns.iter().all(|column| histogram(column.metric).is_none());
+        let rows = match several.filter(|_| is_plain) {
+            Some(whole) => {
+                let selection = select_metrics(source, &self.metrics, &[])?;
+                let columns = (window.replay(), &*columns);
+                let options = Options { rates, gaps: self.gaps.gaps() };
+                extremes::rows(&selection, columns, options, (whole, step), clock)?
+            }
+            None => rows(window, &columns, rates, step, clock)?,
         };
-        let work = |replay: &Replay<'_>, span| {
-            let samples = replay::times(span, step).filter_map(|timestamp| {
-                let since = timestamp.saturating_sub(step);
-                let sample = if rates {
-                    replay.rates_at(timestamp, since)
-                } else {
-                    replay.at_since(timestamp, since)
-                };
-                sample.map(row)
-            });
-            Ok::<Vec<Row>, Failure>(samples.collect())
-        };
-        window.for_each(work, |more| {
-            rows.extend(more);
-            Ok(())
-        })?;
         let top = self.top.or_else(|| self.output.is_none().then_some(4));
         let histogram = |metric| window.replay().histogram_of(metric);
         let panels = lines::panels(&columns, &rows, top, &histogram);
@@ -243,18 +251,22 @@ impl Arguments {
 
     /// The time between samples. Rates over less than the time between two logged
     /// values would show how values in between are rounded.
-    fn step(&self, selection: &Selection<'_>, window: Window) -> Result<Duration, Failure> {
+    /// Also whether it was chosen so that there are several such values in it.
+    fn step(&self, selection: &Selection<'_>, window: Window) -> Result<(Duration, bool), Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
         let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };
         let least = Duration::from_nanos((span / most).max(1) as u64);
-        let step = match &self.interval {
-            Some(text) => parse_interval(text)?,
-            None => logged_interval(selection, window, least)?.map_or(least, |all| all.max(least)),
+        let (step, has_several) = match &self.interval {
+            Some(text) => (parse_interval(text)?, false),
+            None => match logged_interval(selection, window, least)? {
+                Some(logged) => (logged.max(least), logged < least),
+                None => (least, false),
+            },
         };
         if step.is_zero() {
             return Err(Failure::Usage("the interval between samples is zero".to_owned()));
         }
-        Ok(step)
+        Ok((step, has_several))
     }
 
     fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
@@ -272,6 +284,39 @@ impl Arguments {
         let title = shown(&titles.join(", ")).into_owned();
         Caption { title, subtitle: shown(&subtitle).into_owned(), clock, marks: Vec::new() }
     }
+}
+
+/// The values at the times of samples, or the rates before them.
+fn rows(
+    window: &mut replay::Window<'_>,
+    columns: &[columns::Column],
+    rates: bool,
+    step: Duration,
+    clock: &Clock,
+) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let row = |sample: Sample<'_>| {
+        let number = |column| cell(&sample, column).and_then(|value| value.as_f64());
+        let reading = |column| Some(Reading { value: number(column)?, spread: None });
+        (clock.seconds(sample.timestamp), columns.iter().map(reading).collect())
+    };
+    let work = |replay: &Replay<'_>, span| {
+        let samples = replay::times(span, step).filter_map(|timestamp| {
+            let since = timestamp.saturating_sub(step);
+            let sample = if rates {
+                replay.rates_at(timestamp, since)
+            } else {
+                replay.at_since(timestamp, since)
+            };
+            sample.map(row)
+        });
+        Ok::<Vec<Row>, Failure>(samples.collect())
+    };
+    window.for_each(work, |more| {
+        rows.extend(more);
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 /// The usual time between logged values, where the window begins to have some.

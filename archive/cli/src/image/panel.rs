@@ -62,8 +62,8 @@ impl Frame {
 
 /// The range of all values and zero.
 fn range(panel: &Panel) -> (f64, f64) {
-    let points = panel.lines.iter().flat_map(|line| &line.points);
-    let values = points.filter_map(|&(_, value)| value).filter(|value| value.is_finite());
+    let points = panel.lines.iter().flat_map(Line::drawn);
+    let values = points.filter_map(|(_, value)| value).filter(|value| value.is_finite());
     let (low, high) = axis::range(values).unwrap_or((0.0, 1.0));
     (low.min(0.0), high.max(0.0))
 }
@@ -128,6 +128,15 @@ pub(super) fn draw<DB: DrawingBackend>(
     sheet.line(&[(frame.left, zero), (frame.right, zero)], GREY, 0.08)?;
     // The largest lines are drawn last, above the others.
     for (number, line) in panel.lines.iter().enumerate().rev() {
+        for part in spreads(line) {
+            let edge = |value: fn(&(f64, f64)) -> f64| -> Vec<(i32, i32)> {
+                let points = part.iter();
+                points.map(|(time, both)| (frame.x(*time), frame.y(&scale, value(both)))).collect()
+            };
+            sheet.band(&edge(|both| both.1), &edge(|both| both.0), color(line, number))?;
+        }
+    }
+    for (number, line) in panel.lines.iter().enumerate().rev() {
         for part in parts(&line.points) {
             let point = |&(time, value)| (frame.x(time), frame.y(&scale, value));
             let points: Vec<(i32, i32)> = part.iter().map(point).collect();
@@ -173,6 +182,21 @@ fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     let part =
         |part: &[Point]| part.iter().filter_map(|&(time, value)| Some((time, value?))).collect();
     broken.filter(|part| !part.is_empty()).map(part).collect()
+}
+
+/// The parts of a line without gaps, as times with the least and the greatest value; none of a
+/// line that has one value at a time.
+fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
+    if line.spreads.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let of_point = |(&(time, value), spread): (&Point, &Option<(f64, f64)>)| {
+        let value = value.filter(|value| value.is_finite())?;
+        Some((time, spread.unwrap_or((value, value))))
+    };
+    let all: Vec<_> = line.points.iter().zip(&line.spreads).map(of_point).collect();
+    let parts = all.split(Option::is_none).filter(|part| !part.is_empty());
+    parts.map(|part| part.iter().flatten().copied().collect()).collect()
 }
 
 fn color(line: &Line, number: usize) -> RGBColor {

@@ -2,7 +2,7 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Circle, DrawingArea, DrawingAreaErrorKind, DrawingBackend, IntoFont as _, PathElement,
+    Circle, DrawingArea, DrawingAreaErrorKind, DrawingBackend, IntoFont as _, PathElement, Polygon,
     RGBColor, Rectangle, TextStyle,
 };
 use plotters::style::Color as _;
@@ -18,6 +18,9 @@ pub(super) const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 pub(super) const GREY: RGBColor = RGBColor(0x5c, 0x63, 0x6b);
 /// Lines of the grid.
 pub(super) const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
+
+/// How much of its color a band has.
+const LIGHT: f64 = 0.4;
 
 /// A drawing area.
 pub(super) struct Sheet<'a, DB: DrawingBackend> {
@@ -102,6 +105,17 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
     /// Fills a rectangle between two corners.
     pub(super) fn fill(&self, corners: [(i32, i32); 2], color: RGBColor) -> Drawn<DB> {
         self.area.draw(&Rectangle::new(corners, color.filled()))
+    }
+
+    /// Fills what is between two lines through points at the same places, in a light color.
+    pub(super) fn band(
+        &self,
+        above: &[(i32, i32)],
+        below: &[(i32, i32)],
+        color: RGBColor,
+    ) -> Drawn<DB> {
+        let outline: Vec<(i32, i32)> = above.iter().chain(below.iter().rev()).copied().collect();
+        self.area.draw(&Polygon::new(outline, color.mix(LIGHT).filled()))
     }
 
     /// Draws a line through points; a single point is a dot.

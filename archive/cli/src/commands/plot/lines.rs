@@ -2,7 +2,7 @@
 
 use mmv_chart::{Line, ranked, top_by_mean};
 
-use super::Row;
+use super::{Reading, Row};
 use crate::columns::Column;
 use crate::image::Panel;
 
@@ -104,12 +104,14 @@ fn named(name: &str, unit: &str) -> String {
 
 /// The lines of columns whose names share their first bytes.
 fn lines(group: &[(usize, &Column)], rows: &[Row], shared: usize) -> Vec<Line> {
+    let at = |numbers: &[Option<Reading>], place| numbers.get(place).copied().flatten();
     let line = |(place, column): &(usize, &Column)| Line {
         label: label(column, is_one_metric(group), shared),
         points: rows
             .iter()
-            .map(|(seconds, numbers)| (*seconds, numbers.get(*place).copied().flatten()))
+            .map(|(seconds, numbers)| (*seconds, at(numbers, *place).map(|reading| reading.value)))
             .collect(),
+        spreads: rows.iter().map(|(_, numbers)| at(numbers, *place)?.spread).collect(),
         is_sum: false,
     };
     group.iter().map(line).collect()
@@ -159,7 +161,12 @@ mod tests {
     }
 
     fn line(label: &str, value: f64, is_sum: bool) -> Line {
-        Line { label: label.to_owned(), points: vec![(0.0, Some(value)), (1.0, None)], is_sum }
+        Line {
+            label: label.to_owned(),
+            points: vec![(0.0, Some(value)), (1.0, None)],
+            is_sum,
+            ..Line::default()
+        }
     }
 
     #[test]

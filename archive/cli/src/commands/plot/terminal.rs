@@ -48,7 +48,7 @@ fn separate(panel: &Panel, caption: &Caption, (width, height): (usize, usize)) -
             .from_zero(true)
             .marks(&caption.marks)
             .time_labels(|seconds| caption.clock.label(seconds))
-            .render(&line.points)
+            .render(&line.drawn())
     };
     panel.lines.iter().map(chart).collect::<Vec<_>>().join("\n")
 }
