@@ -7,6 +7,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `records` | each with the last one of its length |
 //! | `parse` | records as matches and literals |
 //! | `places` | where matches are that the last record has not |
 //! | `sequences` | matches as codes and bits |
@@ -22,6 +23,7 @@ mod huffman;
 mod literals;
 mod parse;
 mod places;
+mod records;
 mod sequences;
 
 use std::io;

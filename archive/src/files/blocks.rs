@@ -17,6 +17,7 @@
 
 mod cache;
 mod frames;
+mod packed;
 mod reader;
 mod xz;
 

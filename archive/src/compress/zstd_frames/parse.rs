@@ -7,25 +7,14 @@
 
 use std::ops::Range;
 
-use zerocopy::little_endian::{U32, U64};
-
-use crate::format::frame;
+use zerocopy::little_endian::U32;
 
 use super::places::{self, OTHERS, Place, SWITCH};
+use super::records::{Part, differing, equal, parts};
 use super::sequences::{MIN_MATCH, Sequence};
 
-/// How many lengths of records are remembered.
-const LENGTHS: usize = 16;
 /// The table of what is searched for has this many entries, as a power of two.
 const HASH_BITS: u32 = 14;
-
-/// A part of some records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) range: Range<usize>,
-    /// How far before it a record of the same length is.
-    pub(super) distance: Option<usize>,
-}
 
 /// Finds what is repeated in records.
 #[derive(Debug)]
@@ -93,23 +82,6 @@ impl Parsed {
     }
 }
 
-/// The records in some bytes. What is none is one part.
-fn parts(bytes: &[u8]) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let mut known: Vec<(usize, usize)> = Vec::new();
-    let mut start = 0;
-    while let Some(rest) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
-        let len = frame::parse_length(rest).map_or(rest.len(), |len| len as usize).min(rest.len());
-        let before = known.iter().position(|(known, _)| *known == len);
-        let distance = before.map(|place| start - known.swap_remove(place).1);
-        known.truncate(LENGTHS - 1);
-        known.insert(0, (len, start));
-        parts.push(Part { range: start..start + len, distance });
-        start += len;
-    }
-    parts
-}
-
 /// Adds what is as `distance` before, or as at one of the other distances where more is.
 fn compare(
     bytes: &[u8],
@@ -151,32 +123,6 @@ fn compare(
     }
 }
 
-/// How many bytes are the same at the start of two slices of one length.
-pub(super) fn equal(now: &[u8], then: &[u8]) -> usize {
-    let (now_words, now_rest) = now.as_chunks::<8>();
-    let (then_words, then_rest) = then.as_chunks::<8>();
-    for (word, (now, then)) in now_words.iter().zip(then_words).enumerate() {
-        let differ = U64::from_bytes(*now).get() ^ U64::from_bytes(*then).get();
-        if differ != 0 {
-            return 8 * word + differ.trailing_zeros() as usize / 8;
-        }
-    }
-    let rest = now_rest.iter().zip(then_rest).take_while(|(now, then)| now == then);
-    8 * now_words.len() + rest.count()
-}
-
-/// How many bytes there are before the next ones that are the same and make a match.
-pub(super) fn differing(now: &[u8], then: &[u8]) -> usize {
-    let mut same = 0;
-    for (place, (now, then)) in now.iter().zip(then).enumerate() {
-        same = if now == then { same + 1 } else { 0 };
-        if same == MIN_MATCH {
-            return place + 1 - MIN_MATCH;
-        }
-    }
-    now.len()
-}
-
 /// Adds what is as anywhere before: as at the last distance, or where the hash leads.
 fn search(
     bytes: &[u8],
@@ -213,6 +159,7 @@ fn search(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::frame;
 
     /// What matches and literals stand for.
     fn restore(before: &[u8], parsed: &Parsed) -> Vec<u8> {

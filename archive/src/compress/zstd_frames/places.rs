@@ -5,7 +5,7 @@
 //! an earlier record, may be. A match at one of few distances takes little to describe, so
 //! two are chosen for all of a frame, by what they find in a sample of it.
 
-use super::parse::{Part, differing, equal};
+use super::records::{Part, differing, equal};
 use super::sequences::MIN_MATCH;
 
 /// How many places there are besides that in the last record.

@@ -1,14 +1,12 @@
 //! Decompressed blocks that may be asked for again.
 
 use std::collections::VecDeque;
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use super::BlockDecoder;
-use super::reader::Packed;
+use super::packed::{FileId, Packed};
 
 /// The decompressed bytes that are held, for all files of the process. A single block may
 /// have more.
@@ -20,26 +18,6 @@ const FEW: usize = 4;
 /// How many of the blocks that went are kept as memory for others. The system takes as long
 /// to give new memory as a quarter of a decompression.
 const MAX_SPARES: usize = 2;
-
-/// A file that is never written again. One with the same name may be another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-    len: u64,
-    changed: (i64, i64),
-}
-
-impl FileId {
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            len: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
 
 /// The blocks that were read last or will be read next, of all files. It is one for the
 /// process, and is there as long as someone holds it.
@@ -200,6 +178,14 @@ impl BlockCache {
             entries.decoders.push(decoder);
         }
         found
+    }
+
+    /// Waits until no thread decompresses ahead.
+    #[cfg(test)]
+    pub(super) fn settle(&self) {
+        while !self.lock().making.is_empty() {
+            thread::yield_now();
+        }
     }
 
     /// Memory for a block of this many bytes. What is in it has no meaning.

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::cache::{FileId, Found};
-use super::{BlockCache, BlockDecoder, BlockTable};
+use super::cache::Found;
+use super::packed::{FileId, Packed};
+use super::{BlockCache, BlockTable};
 use crate::parallel;
 
 /// Decompressed bytes that other threads may have in the making for one reader.
@@ -33,31 +34,6 @@ pub(crate) struct BlockFile {
     in_row: usize,
     /// Whether the block after the last one that was sought has been asked for.
     goes_on: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Packed {
-    pub(super) file: File,
-    pub(super) id: FileId,
-    pub(super) table: BlockTable,
-}
-
-impl Packed {
-    /// A block, in the memory of `bytes`.
-    pub(super) fn decompress(
-        &self,
-        number: usize,
-        decoder: &mut BlockDecoder,
-        bytes: Vec<u8>,
-    ) -> io::Result<Arc<Vec<u8>>> {
-        let block = self.table.blocks.get(number).ok_or(io::ErrorKind::UnexpectedEof)?;
-        block.decompress(&self.file, self.table.compression, decoder, bytes).map(Arc::new)
-    }
-
-    /// How many bytes a block has.
-    pub(super) fn len(&self, number: usize) -> usize {
-        self.table.blocks.get(number).map_or(0, |block| block.len as usize)
-    }
 }
 
 impl BlockFile {

@@ -142,23 +142,22 @@ fn the_next_blocks_are_decompressed_ahead_in_both_directions() {
         let has = |number: &usize| file.cache.has(file.packed.id, *number);
         (0..10).filter(has).collect::<Vec<_>>()
     };
+    // As many threads as there may be are free at each step.
+    let load = |file: &mut BlockFile, number| {
+        file.cache.settle();
+        file.load(number).unwrap();
+        known(file)
+    };
     // One beside the first that is sought, and then none until that was of use.
-    file.load(2).unwrap();
-    assert_eq!(known(&file), [2, 3]);
-    file.load(5).unwrap();
-    assert_eq!(known(&file), [2, 3, 5]);
-    file.load(6).unwrap();
-    assert!(known(&file).contains(&7));
-    file.load(0).unwrap();
-    assert!(known(&file).contains(&1));
+    assert_eq!(load(&mut file, 2), [2, 3]);
+    assert_eq!(load(&mut file, 5), [2, 3, 5]);
+    assert!(load(&mut file, 6).contains(&7));
+    assert!(load(&mut file, 0).contains(&1));
     // The last one is first for a search for the end: a step back may be the only one.
     let mut back = open(Compression::Zstd, &packed);
-    back.load(9).unwrap();
-    assert_eq!(known(&back), [8, 9]);
-    back.load(8).unwrap();
-    assert_eq!(known(&back), [8, 9]);
-    back.load(7).unwrap();
-    assert!(known(&back).contains(&6));
+    assert_eq!(load(&mut back, 9), [8, 9]);
+    assert_eq!(load(&mut back, 8), [8, 9]);
+    assert!(load(&mut back, 7).contains(&6));
     // Another reader of the file waits for what is in the making.
     let mut one = open(Compression::Zstd, &packed);
     one.load(3).unwrap();

@@ -1,0 +1,54 @@
+//! A file of blocks as it is on disk.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use super::{BlockDecoder, BlockTable};
+
+/// A file that is never written again. One with the same name may be another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) len: u64,
+    pub(super) changed: (i64, i64),
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// The file, and where its blocks are.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) file: File,
+    pub(super) id: FileId,
+    pub(super) table: BlockTable,
+}
+
+impl Packed {
+    /// A block, in the memory of `bytes`.
+    pub(super) fn decompress(
+        &self,
+        number: usize,
+        decoder: &mut BlockDecoder,
+        bytes: Vec<u8>,
+    ) -> io::Result<Arc<Vec<u8>>> {
+        let block = self.table.blocks.get(number).ok_or(io::ErrorKind::UnexpectedEof)?;
+        block.decompress(&self.file, self.table.compression, decoder, bytes).map(Arc::new)
+    }
+
+    /// How many bytes a block has.
+    pub(super) fn len(&self, number: usize) -> usize {
+        self.table.blocks.get(number).map_or(0, |block| block.len as usize)
+    }
+}
