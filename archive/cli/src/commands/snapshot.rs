@@ -3,9 +3,11 @@
 //! The file has the page, its data and no address of anything else. The data is described in
 //! `page::payload`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pcp_archive::Pmid;
 use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::scan::{SelectedMetric, Selection};
 
@@ -13,7 +15,7 @@ use crate::left_out::check_whole;
 use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
 use crate::page::heat::{Histogram, Reading, maps, take_histograms};
-use crate::page::payload::{Payload, Values};
+use crate::page::payload::{Frame, Payload};
 use crate::page::series::Of;
 use crate::page::sides::{Side, Sides};
 use crate::text::warn;
@@ -24,8 +26,12 @@ use crate::{Failure, page};
 const MAX_COLUMNS: u32 = 1 << 14;
 /// The least columns that a small limit of the size leaves.
 const MIN_COLUMNS: u32 = 16;
-/// The most cells of all series together, 56 bytes each.
+/// The most columns of all series together, 6 bytes each.
 const MAX_CELLS: usize = 1 << 21;
+/// The most columns of the series that are read in one pass, 56 bytes each until they are
+/// encoded; a single metric may have more.
+const CELLS_AT_ONCE: usize = 1 << 18;
+
 /// Options of `snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -70,33 +76,57 @@ impl Arguments {
         sides.check_names()?;
         let zone = self.zone.zone(sides.label())?;
         let window = self.span.window(sides.start(), sides.end(), zone.time_zone())?;
-        let payload = self.payload(&sides, (window, &zone))?;
-        if payload.is_empty() {
-            let reason = "the metrics have no numbers at these times";
-            return Err(Failure::NoData(reason.to_owned()));
-        }
-        let (html, columns) = self.fitted(payload)?;
+        let (html, columns) = self.fitted(&sides, (window, &zone))?;
         write(&self.output, html.as_bytes())?;
         self.say(window, &html, columns);
         sides.iter().try_for_each(|side| check_whole(side.archives.archives()))
     }
 
-    fn payload(&self, sides: &Sides, (window, zone): (Window, &Zone)) -> Result<Payload, Failure> {
+    /// The page in the most columns that the limit of the size allows, and how many these
+    /// are at most and in it.
+    fn fitted(
+        &self,
+        sides: &Sides,
+        (window, zone): (Window, &Zone),
+    ) -> Result<(String, [u32; 2]), Failure> {
         let mut selections = sides.selections();
         let mut histograms = Vec::new();
         for selection in &mut selections {
             histograms.push(take_histograms(selection)?);
         }
         let header = Header::new(sides, &selections, (window, zone));
-        let columns = columns_for(&selections);
-        let (mut all_events, mut heats, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        let all = sides.iter().zip(&selections).zip(&histograms);
-        for (place, ((side, selection), histograms)) in all.enumerate() {
+        let (mut all_events, mut heats) = (Vec::new(), Vec::new());
+        for (place, (side, histograms)) in sides.iter().zip(&histograms).enumerate() {
             all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
             heats.extend(self.heats((place, side), histograms, window)?);
-            values.push(self.values((place, side), selection, (window, columns))?);
         }
-        Ok(Payload { header, events: all_events, heats, values })
+        let frame = Frame { header, events: all_events, heats };
+        let most = columns_for(&selections);
+        let mut columns = most;
+        loop {
+            let mut payload = Payload::new(&frame, columns);
+            for (place, (side, selection)) in sides.iter().zip(&selections).enumerate() {
+                self.add_values((place, side), selection, (window, columns), &mut payload)?;
+            }
+            if payload.is_empty() {
+                let reason = "the metrics have no numbers at these times";
+                return Err(Failure::NoData(reason.to_owned()));
+            }
+            let html = page::with_data(&payload.compressed()?);
+            if html.len() as u64 <= self.max_size {
+                return Ok((html, [most, columns]));
+            }
+            if columns <= MIN_COLUMNS {
+                let least = html.len();
+                return Err(Failure::Usage(format!(
+                    "{least} bytes are needed for {columns} columns; choose fewer metrics or \
+                     a larger --max-size"
+                )));
+            }
+            // It is read again in half as many columns, or fewer: each has about the same bytes.
+            let excess = html.len() as u64 / self.max_size;
+            columns = (columns >> excess.max(2).ilog2()).max(MIN_COLUMNS);
+        }
     }
 
     fn heats(
@@ -112,45 +142,30 @@ impl Arguments {
         Ok(maps(place, side, histograms, (window, reading))?.unwrap_or_default())
     }
 
-    /// The values, counters as rates; and the counters as they are.
-    fn values(
+    /// Adds the values, counters as rates; and the counters as they are.
+    fn add_values(
         &self,
         (place, side): (usize, &Side),
         selection: &Selection<'_>,
         (window, columns): (Window, u32),
-    ) -> Result<Values, Failure> {
+        payload: &mut Payload<'_>,
+    ) -> Result<(), Failure> {
         let own = side.own_window(window);
         let grid = Grid::new(own.start..=own.end, columns);
-        let options = |rates| Options { rates, gaps: self.gaps.gaps() };
         let mut counters = selection.clone();
         counters.retain(SelectedMetric::has_rates);
-        let rates = Envelope::read(selection, grid.clone(), options(true))?;
-        let raw = Envelope::read(&counters, grid, options(false))?;
-        let of =
-            [Of::new((place, side), selection, &rates), Of::new((place, side), &counters, &raw)];
-        Ok(Values { rates, raw, of })
-    }
-
-    /// The page in the most columns that the limit of the size allows, and how many these
-    /// are at most and in it.
-    fn fitted(&self, mut payload: Payload) -> Result<(String, [u32; 2]), Failure> {
-        let most = payload.columns();
-        loop {
-            let html = page::with_data(&payload.compressed()?);
-            if html.len() as u64 <= self.max_size {
-                return Ok((html, [most, payload.columns()]));
-            }
-            let excess = html.len() as u64 / self.max_size;
-            for _ in 0..excess.max(1).ilog2().max(1) {
-                if payload.columns() <= MIN_COLUMNS || !payload.halve() {
-                    let (least, columns) = (html.len(), payload.columns());
-                    return Err(Failure::Usage(format!(
-                        "{least} bytes are needed for {columns} columns; choose fewer metrics or \
-                         a larger --max-size"
-                    )));
+        for (rates, selection) in [(true, selection), (false, &counters)] {
+            let options = Options { rates, gaps: self.gaps.gaps() };
+            for (number, group) in groups(selection, columns).iter().enumerate() {
+                let envelope = Envelope::read(group, grid.clone(), options)?;
+                let of = Of::new((place, side), group, &envelope);
+                payload.add(&envelope, &of);
+                if rates && number == 0 {
+                    payload.add_marks(&envelope, &of);
                 }
             }
         }
+        Ok(())
     }
 
     /// Tells the size and the resolution.
@@ -182,6 +197,28 @@ fn columns_for(selections: &[Selection<'_>]) -> u32 {
     columns
 }
 
+/// The metrics of a selection in groups that are read one after the other, so that few columns
+/// are in memory before they are encoded.
+fn groups<'a>(selection: &Selection<'a>, columns: u32) -> Vec<Selection<'a>> {
+    let mut groups: Vec<(usize, HashSet<Pmid>)> = Vec::new();
+    for metric in selection.metrics() {
+        let cells = page::series::count_of(selection, metric).saturating_mul(columns as usize);
+        match groups.last_mut() {
+            Some((have, group)) if *have + cells <= CELLS_AT_ONCE => {
+                *have += cells;
+                group.insert(metric.desc.pmid);
+            }
+            _ => groups.push((cells, HashSet::from([metric.desc.pmid]))),
+        }
+    }
+    let of = |(_, group): (usize, HashSet<Pmid>)| {
+        let mut chosen = selection.clone();
+        chosen.retain(|metric| group.contains(&metric.desc.pmid));
+        chosen
+    };
+    groups.into_iter().map(of).collect()
+}
+
 /// Writes a file under a hidden name first, so that nobody sees a part of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| Failure::Image(format!("{}: {error}", path.display()));
@@ -201,7 +238,53 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use pcp_archive::{
+        Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
+        ValueSet, ValueType, WriterLabel, WriterOptions,
+    };
+
     use super::*;
+
+    #[test]
+    fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("a");
+        let label = WriterLabel {
+            pid: 1,
+            hostname: "host".into(),
+            timezone: "UTC".into(),
+            zoneinfo: "".into(),
+        };
+        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
+        let mut value_sets = Vec::new();
+        for item in 0..300 {
+            let desc = MetricDesc {
+                pmid: Pmid::new(70, 1, item).unwrap(),
+                value_type: ValueType::U32,
+                indom: None,
+                semantics: Semantics::Instant,
+                units: Units::NONE,
+            };
+            writer.declare_metric(&desc, &[&format!("many.m{item}")]).unwrap();
+            let values = Ok(vec![(None, OwnedValue::U32(item))]);
+            value_sets.push(ValueSet { pmid: desc.pmid, values });
+        }
+        let timestamp = Timestamp::new(1, 0).unwrap();
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        writer.finish().unwrap();
+        let archive = Archive::open(&base).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("");
+        let names = |selection: &Selection<'_>| -> Vec<String> {
+            selection.metrics().iter().map(|metric| metric.name.clone()).collect()
+        };
+        let found = groups(&selection, 2048);
+        assert_eq!(found.iter().map(page::series::count).collect::<Vec<_>>(), [128, 128, 44]);
+        assert_eq!(found.iter().flat_map(names).collect::<Vec<_>>(), names(&selection));
+        assert_eq!(groups(&selection, 16).len(), 1);
+        // One metric is never divided.
+        assert_eq!(groups(&selection, 1 << 19).len(), 300);
+    }
 
     #[test]
     fn a_size_has_a_unit() {

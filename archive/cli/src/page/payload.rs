@@ -38,88 +38,76 @@ struct Whole<'p> {
     heats: &'p [Heat],
     columns: u32,
     /// The side and the time.
+    marks: &'p [(usize, f64)],
+    series: &'p [Place],
+}
+
+/// All that a page shows. Envelopes are added one after the other: what is kept of a column has
+/// 6 bytes.
+#[derive(Debug)]
+pub(crate) struct Payload<'f> {
+    frame: &'f Frame,
+    columns: u32,
+    /// The side and the time.
     marks: Vec<(usize, f64)>,
     series: Vec<Place>,
+    numbers: Numbers,
 }
 
-/// The values of an archive: counters as rates, and counters as they are.
+/// What is not in columns.
 #[derive(Debug)]
-pub(crate) struct Values {
-    pub(crate) rates: Envelope,
-    pub(crate) raw: Envelope,
-    /// What the series are of, by the places of metrics in the two envelopes.
-    pub(crate) of: [Of; 2],
-}
-
-/// All that a page shows.
-#[derive(Debug)]
-pub(crate) struct Payload {
+pub(crate) struct Frame {
     pub(crate) header: Header,
     pub(crate) events: Vec<Event>,
     pub(crate) heats: Vec<Heat>,
-    /// Of each side.
-    pub(crate) values: Vec<Values>,
 }
 
 /// The numbers of all series.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Numbers {
     scales: Vec<u8>,
     bounds: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-impl Payload {
+impl<'f> Payload<'f> {
+    /// A page whose series have this many columns.
+    pub(crate) fn new(frame: &'f Frame, columns: u32) -> Self {
+        let (marks, series, numbers) = (Vec::new(), Vec::new(), Numbers::default());
+        Self { frame, columns, marks, series, numbers }
+    }
+
+    /// Adds the series of an envelope.
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) {
+        for series in &envelope.series {
+            let Some(place) = of.place(series) else { continue };
+            self.numbers.add(series, place.first, place.count as usize);
+            self.series.push(place);
+        }
+    }
+
+    /// Adds the marks of an envelope, which are those of all envelopes of its archive.
+    pub(crate) fn add_marks(&mut self, envelope: &Envelope, of: &Of) {
+        self.marks.extend(of.marks(envelope));
+    }
+
     /// Whether there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
-        let has_none = |one: &Values| one.rates.series.is_empty() && one.raw.series.is_empty();
-        self.values.iter().all(has_none) && self.heats.is_empty()
-    }
-
-    pub(crate) fn columns(&self) -> u32 {
-        self.values.first().map_or(0, |first| first.rates.grid.columns())
-    }
-
-    /// Makes one column of every two; false if that is not possible.
-    pub(crate) fn halve(&mut self) -> bool {
-        for values in &mut self.values {
-            let (Some(rates), Some(raw)) = (values.rates.halved(), values.raw.halved()) else {
-                return false;
-            };
-            (values.rates, values.raw) = (rates, raw);
-        }
-        true
+        self.series.is_empty() && self.frame.heats.is_empty()
     }
 
     pub(crate) fn compressed(&self) -> Result<Vec<u8>, Failure> {
-        let failed = |error: std::io::Error| Failure::Output(error);
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        for part in self.encoded()? {
-            encoder.write_all(&part).map_err(failed)?;
-        }
-        encoder.finish().map_err(failed)
-    }
-
-    fn encoded(&self) -> Result<[Vec<u8>; 4], Failure> {
-        let mut all = Numbers::default();
-        let (mut series, mut marks) = (Vec::new(), Vec::new());
-        for values in &self.values {
-            for (envelope, of) in [&values.rates, &values.raw].into_iter().zip(&values.of) {
-                for one in &envelope.series {
-                    let Some(place) = of.place(one) else { continue };
-                    all.add(one, place.first, place.count as usize);
-                    series.push(place);
-                }
-            }
-            marks.extend(values.of[0].marks(&values.rates));
-        }
-        let (header, events, heats) = (&self.header, &self.events[..], &self.heats[..]);
-        let whole = Whole { header, events, heats, columns: self.columns(), marks, series };
+        let Self { frame, columns, marks, series, numbers } = self;
+        let Frame { header, events, heats } = frame;
+        let whole = Whole { header, events, heats, columns: *columns, marks, series };
         let json = serde_json::to_vec(&whole)
             .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
         let head = numbers::head(*b"MMVSNAP1", &json)
             .ok_or_else(|| Failure::Usage("too many metrics for one file".to_owned()))?;
-        Ok([head, all.scales, all.bounds, all.bytes])
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let parts = [&head, &numbers.scales, &numbers.bounds, &numbers.bytes];
+        let written = parts.into_iter().try_for_each(|part| encoder.write_all(part));
+        written.and_then(|()| encoder.finish()).map_err(Failure::Output)
     }
 }
 

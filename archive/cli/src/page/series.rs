@@ -95,10 +95,12 @@ pub(crate) fn is_drawn(cell: &Cell) -> bool {
 
 /// At most how many series a selection has.
 pub(crate) fn count(selection: &Selection<'_>) -> usize {
+    selection.metrics().iter().map(|metric| count_of(selection, metric)).sum()
+}
+
+/// At most how many series a metric of a selection has.
+pub(crate) fn count_of(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
     let metadata = selection.source().metadata();
-    let count = |metric: &SelectedMetric| {
-        let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
-        history.map_or(1, |history| history.union().len())
-    };
-    selection.metrics().iter().map(count).sum()
+    let history = metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
+    history.map_or(1, |history| history.union().len())
 }

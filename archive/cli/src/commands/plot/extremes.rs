@@ -58,7 +58,7 @@ pub(super) fn rows(
 fn of_cell(cell: &Cell, column: &Column) -> Option<Reading> {
     let number = |number| column.scale.apply(Value::Double(number)).as_f64();
     let (least, greatest) = (number(cell.minimum)?, number(cell.maximum)?);
-    let spread = Some((least, greatest)).filter(|(least, greatest)| least != greatest);
+    let spread = Some((least, greatest)).filter(|(least, greatest)| least < greatest);
     let value = number(cell.mean()).filter(|value| value.is_finite())?;
     (least.is_finite() && greatest.is_finite()).then_some(Reading { value, spread })
 }
