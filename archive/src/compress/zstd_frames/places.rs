@@ -19,9 +19,9 @@ pub(super) const SWITCH: usize = 2;
 /// A place back from another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The same in the record that is so many before, of those with the same length.
+    /// The same place in an earlier record: how many before, of those with the same length.
     Records(usize),
-    /// So many bytes before.
+    /// Bytes before it.
     Bytes(usize),
 }
 

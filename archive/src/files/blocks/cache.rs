@@ -68,7 +68,7 @@ pub(super) type Decompression = JoinHandle<io::Result<Arc<Vec<u8>>>>;
 pub(super) enum Found {
     /// It is there.
     Held(Arc<Vec<u8>>),
-    /// A thread is at it, which nobody else waits for.
+    /// A thread decompresses it, for which only the caller waits.
     Making(Decompression),
     Missing,
 }
