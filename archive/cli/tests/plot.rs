@@ -185,3 +185,61 @@ fn a_spike_of_one_second_is_seen_in_a_day() {
     let text = plot(&base, &["shop.queue", "-t", "10min", "--width", "80"]);
     assert!(!String::from_utf8(text.stdout).unwrap().contains('k'));
 }
+
+#[test]
+fn damage_in_a_long_window_is_passed_by_and_reported() {
+    let (_directory, base) = spikes();
+    let volume = base.with_extension("0");
+    let mut bytes = std::fs::read(&volume).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 500].fill(0xff);
+    std::fs::write(&volume, bytes).unwrap();
+    let done = plot(&base, &["shop.queue", "--width", "80"]);
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(errors.contains("bytes are lost"), "{errors}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.contains("21:00"), "the rest of the day is drawn: {text}");
+}
+
+/// How many columns of the chart below this title have dots.
+fn drawn_columns(text: &str, title: &str) -> usize {
+    let (_, chart) = text.split_once(&format!("\n{title}")).unwrap();
+    let lines = chart.lines().skip(1).take_while(|line| !line.contains('└'));
+    let is_dot = |letter: char| ('\u{2801}'..='\u{28ff}').contains(&letter);
+    let columns = lines.flat_map(|line| line.chars().enumerate().filter(|(_, c)| is_dot(*c)));
+    columns.map(|(column, _)| column).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+#[test]
+fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("day");
+    let mut writer =
+        ArchiveWriter::create(&base, archives::label(), WriterOptions::default()).unwrap();
+    let fast = desc(1, Semantics::Instant, Units::NONE, None);
+    let slow = desc(2, Semantics::Instant, Units::kilobytes(), None);
+    writer.declare_metric(&fast, &["shop.queue"]).unwrap();
+    writer.declare_metric(&slow, &["shop.memory"]).unwrap();
+    for second in 0..86_400 {
+        let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
+        if second == 60_000 {
+            writer.write_mark(timestamp).unwrap();
+        }
+        // Nothing is known of three hours.
+        if (60_000..70_800).contains(&second) {
+            continue;
+        }
+        let mut value_sets = vec![archives::single(&fast, OwnedValue::U64(second as u64 % 7))];
+        if second % 1200 == 0 {
+            value_sets.push(archives::single(&slow, OwnedValue::U64(1000 + second as u64 / 100)));
+        }
+        archives::write(&mut writer, timestamp, value_sets);
+    }
+    writer.finish().unwrap();
+    let done = plot(&base, &["shop", "--width", "100"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    let [fast, slow] = ["shop.queue", "shop.memory"].map(|title| drawn_columns(&text, title));
+    // Of 97 columns an eighth is the gap.
+    assert!((80..90).contains(&fast), "{fast}: {text}");
+    assert!((80..90).contains(&slow), "{slow}: {text}");
+}

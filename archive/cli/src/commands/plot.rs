@@ -20,9 +20,7 @@ use pcp_types::parse_interval;
 use crate::columns::{Choice, cell};
 use crate::image::{Image, ImageError, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
-use crate::selection::{
-    check_complete, is_definition_file, select_metrics, select_with_derived, warn_of_losses,
-};
+use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
 use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns};
@@ -67,7 +65,7 @@ pub(crate) struct Arguments {
     top: Option<usize>,
 
     /// Time between samples [default: that between logged values; if those are too many, their
-    /// mean, least and greatest in equal parts of the time are drawn]
+    /// mean, minimum and maximum over equal parts of the window]
     #[arg(short = 't', long, value_name = "INTERVAL")]
     interval: Option<String>,
 
@@ -206,8 +204,7 @@ impl Arguments {
         Ok(selection)
     }
 
-    /// The lines, by unit. The window is read batch by batch. `several` is all of it if there are
-    /// several logged values in each step.
+    /// The lines, by unit. `several` is the window if each step has several logged values.
     fn panels(
         &self,
         source: Source<'_>,
@@ -231,13 +228,14 @@ impl Arguments {
         let is_plain = self.expressions.is_empty()
             && !window.is_whole()
             && columns.iter().all(|column| histogram(column.metric).is_none());
-        let rows = match several.filter(|_| is_plain) {
-            Some(whole) => {
-                let selection = select_metrics(source, &self.metrics, &[])?;
-                let columns = (window.replay(), &*columns);
-                let options = Options { rates, gaps: self.gaps.gaps() };
-                extremes::rows(&selection, columns, options, (whole, step), clock)?
-            }
+        let reduced = several.filter(|_| is_plain).and_then(|whole| {
+            let columns = (window.replay(), &*columns);
+            let options = Options { rates, gaps: self.gaps.gaps() };
+            // The samples pass by damage, and say what is lost.
+            extremes::rows(source, columns, options, (whole, step), clock).ok()
+        });
+        let rows = match reduced {
+            Some(rows) => rows,
             None => rows(window, &columns, rates, step, clock)?,
         };
         let top = self.top.or_else(|| self.output.is_none().then_some(4));
@@ -249,9 +247,9 @@ impl Arguments {
         Ok(panels)
     }
 
-    /// The time between samples. Rates over less than the time between two logged
-    /// values would show how values in between are rounded.
-    /// Also whether it was chosen so that there are several such values in it.
+    /// The time between samples, and whether it was made longer than that between logged
+    /// values. Rates over less than the time between two logged values would show how values in
+    /// between are rounded.
     fn step(&self, selection: &Selection<'_>, window: Window) -> Result<(Duration, bool), Failure> {
         let span = window.end.nanos_since(window.start).unsigned_abs();
         let most = if self.heatmap { MAX_INTERVALS } else { MAX_SAMPLES };

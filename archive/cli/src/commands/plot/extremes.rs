@@ -1,13 +1,13 @@
-//! Rows of which each has the mean, the least and the greatest value of its part of the
-//! window: a line through them shows a spike of a single sample, however long the window is.
+//! Rows that have the mean, the minimum and the maximum of their part of the window: a line
+//! through them shows a spike of a single sample, however long the window is.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use pcp_archive::envelope::{Cell, Envelope, Grid, Options};
+use pcp_archive::envelope::{Cell, Envelope, Grid, Options, Series};
 use pcp_archive::replay::Replay;
 use pcp_archive::scan::Selection;
-use pcp_archive::{InstanceId, Pmid, Result, Value};
+use pcp_archive::{InstanceId, Pmid, Result, Semantics, Source, Value};
 
 use super::{Clock, Reading, Row};
 use crate::columns::Column;
@@ -15,8 +15,12 @@ use crate::time::Window;
 
 /// The rows of these columns, one for about each `step`. Not for histograms, nor for metrics
 /// that are computed.
+///
+/// # Errors
+///
+/// Those of the reader: damage is not passed by.
 pub(super) fn rows(
-    selection: &Selection<'_>,
+    source: Source<'_>,
     (replay, columns): (&Replay<'_>, &[Column]),
     options: Options,
     (window, step): (Window, Duration),
@@ -30,28 +34,52 @@ pub(super) fn rows(
     let time = |column: u32| begin + width * (f64::from(column) + 0.5);
     let mut rows: Vec<Row> =
         (0..grid.columns()).map(|column| (time(column), vec![None; columns.len()])).collect();
-    let envelope = Envelope::read(selection, grid, options)?;
+    let mut selection = Selection::new(source);
     let mut places: HashMap<(Pmid, Option<InstanceId>), Vec<usize>> = HashMap::new();
-    let pmids: Vec<Pmid> = replay.metrics().map(|metric| metric.desc.pmid).collect();
-    for (place, column) in columns.iter().enumerate() {
-        if let Some(pmid) = pmids.get(column.metric) {
-            places.entry((*pmid, column.instance)).or_default().push(place);
+    for (number, metric) in replay.metrics().enumerate() {
+        selection.select(&metric.name);
+        let own = columns.iter().enumerate().filter(|(_, column)| column.metric == number);
+        for (place, column) in own {
+            places.entry((metric.desc.pmid, column.instance)).or_default().push(place);
         }
     }
-    for series in &envelope.series {
-        let metric = selection.metrics().get(series.metric);
-        let key = metric.map(|metric| (metric.desc.pmid, series.instance));
-        for place in key.and_then(|key| places.get(&key)).into_iter().flatten() {
-            let Some(column) = columns.get(*place) else { continue };
-            for (at, cell) in series.cells() {
-                let row = rows.get_mut(at as usize).and_then(|(_, row)| row.get_mut(*place));
-                if let Some(reading) = row {
-                    *reading = of_cell(cell, column);
-                }
+    for series in &Envelope::read(&selection, grid, options)?.series {
+        let Some(metric) = selection.metrics().get(series.metric) else { continue };
+        for place in places.get(&(metric.desc.pmid, series.instance)).into_iter().flatten() {
+            if let Some(column) = columns.get(*place) {
+                let is_discrete = metric.desc.semantics == Semantics::Discrete;
+                add(series, (*place, column), is_discrete, &mut rows);
             }
         }
     }
     Ok(rows)
+}
+
+/// Adds a series. Between two observations that belong together, however far apart, a value is
+/// on the line from one to the other, or as before where it is discrete.
+fn add(series: &Series, (place, column): (usize, &Column), is_discrete: bool, rows: &mut [Row]) {
+    let mut last: Option<(usize, f64)> = None;
+    for (at, cell) in series.cells() {
+        let (at, reading) = (at as usize, of_cell(cell, column));
+        let both = last.filter(|_| cell.joined).zip(reading);
+        if let Some(((from, before), Reading { value, .. })) = both {
+            let rise = if is_discrete { 0.0 } else { (value - before) / (at - from) as f64 };
+            let between = rows.get_mut(from + 1..at).into_iter().flatten();
+            for (count, (_, row)) in (1_u32..).zip(between) {
+                set(row, place, Reading { value: before + rise * f64::from(count), spread: None });
+            }
+        }
+        if let (Some(reading), Some((_, row))) = (reading, rows.get_mut(at)) {
+            set(row, place, reading);
+        }
+        last = reading.map(|reading| (at, reading.value));
+    }
+}
+
+fn set(row: &mut [Option<Reading>], place: usize, reading: Reading) {
+    if let Some(known) = row.get_mut(place) {
+        *known = Some(reading);
+    }
 }
 
 /// The numbers of a cell in the units of a column. Infinity is on no axis.
