@@ -250,19 +250,18 @@ pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
 }
 
 /// Warns of metrics that cannot be selected because they have no name of their
-/// own; whether there are none.
-pub(crate) fn warn_of_unnamed(source: Source<'_>) -> bool {
+/// own.
+pub(crate) fn warn_of_unnamed(source: Source<'_>) {
     let metrics = source.metadata().metrics().iter();
     let nameless = metrics.filter(|metric| metric.names.is_empty()).map(|metric| metric.desc.pmid);
     let nameless: Vec<String> = nameless.map(|pmid| pmid.to_string()).collect();
     let (listed, more) = nameless.split_at(nameless.len().min(MAX_LISTED));
     if listed.is_empty() {
-        return true;
+        return;
     }
     let listed = listed.join(", ");
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     warn(&format_args!("metrics without a name of their own are skipped: {listed}{more}"));
-    false
 }
 
 #[cfg(test)]

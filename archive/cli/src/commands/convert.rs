@@ -73,12 +73,6 @@ impl Arguments {
         let archives = self.archive.open()?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
-        if self.only_compresses(&archives)
-            && let Some((staging, summary)) =
-                self.output.copy(&archives, self.compress.compression())?
-        {
-            return self.output.commit(staging, &summary, &zone);
-        }
         warn_of_unnamed(source);
         let mut everything = Selection::new(source);
         everything.select("");
@@ -90,6 +84,13 @@ impl Arguments {
             extract = extract.renumber(name, *pmid);
         }
         let is_whole = warn_of_unnameable(&extract)?;
+        if is_whole
+            && self.only_compresses(&archives)
+            && let Some((staging, summary)) =
+                self.output.copy(&archives, self.compress.compression())?
+        {
+            return self.output.commit(staging, &summary, &zone);
+        }
         let staging = self.output.staging(&archives)?;
         let mut summary = self.output.write(&extract, &archives, &staging)?;
         if let Some(compression) = self.compress.compression() {

@@ -42,7 +42,9 @@ impl Arguments {
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;
-        let is_named = !self.metrics.is_empty() || warn_of_unnamed(source);
+        if self.metrics.is_empty() {
+            warn_of_unnamed(source);
+        }
         let extract = Extract::new(select_metrics(source, &self.metrics, &self.instances)?);
         let extract = extract.window(window.origin.max(window.start)..=window.end);
         let is_whole = warn_of_unnameable(&extract)?;
@@ -50,7 +52,6 @@ impl Arguments {
         let is_all = self.metrics.is_empty() && self.instances.is_empty();
         if is_all
             && is_whole
-            && is_named
             && window.origin.max(window.start) <= source.start()
             && window.end >= source.end()
             && let Some((staging, summary)) = self.output.copy(&archives, None)?

@@ -105,14 +105,16 @@ impl OutputOptions {
     }
 
     /// A copy of a single archive whose records stay as they are, with volumes of this
-    /// compression; `None` if records have to be read.
+    /// compression; `None` if records have to be read, also where metrics without a name are
+    /// left out.
     pub(crate) fn copy(
         &self,
         archives: &ArchiveSet,
         compression: Option<Compression>,
     ) -> Result<Option<(Staging, Summary)>, Failure> {
         let [archive] = archives.archives() else { return Ok(None) };
-        if self.volume_size.is_some() || self.archive_version != archive.version() {
+        let has_names = archive.metadata().metrics().iter().all(|metric| !metric.names.is_empty());
+        if self.volume_size.is_some() || self.archive_version != archive.version() || !has_names {
             return Ok(None);
         }
         let staging = self.staging(archives)?;
