@@ -300,8 +300,8 @@ impl Archiver {
         }
     }
 
-    /// Reports for which users values were written that had changed. Those of every tick the
-    /// sampler reports.
+    /// Charges users for values that were written because they had changed. The sampler charges
+    /// for those of every tick.
     fn charge_changes(&self, sample: &Sample) {
         let Sample { changes, catalog, .. } = sample;
         if changes.after.is_empty() {
@@ -310,7 +310,8 @@ impl Archiver {
         let ratio = self.links.shared.kept().compression();
         let mut bytes = changes.bytes(&catalog.payers);
         for bytes in bytes.values_mut() {
-            *bytes = (*bytes as f64 * ratio) as u64;
+            // A few bytes at a time must not round to none.
+            *bytes = (*bytes as f64 * ratio).ceil() as u64;
         }
         self.links.shared.add_charges(bytes);
     }

@@ -1,9 +1,10 @@
 //! How much the files of each user may have logged in a day.
 //!
 //! In come the records of groups, and the bytes of metadata and of changed values; out goes
-//! whose values are not logged any more until the day ends. Retention by size deletes the oldest archives with the values of all users, so
-//! a user who logs as much as the disk holds would leave the others no history. Nobody is
-//! cut while no other user has a file: there is no one to protect.
+//! whose values are not logged any more until the day ends. Retention by size deletes the
+//! oldest archives with the values of all users, so a user who logs as much as the disk holds
+//! would leave the others no history. Nobody is cut while no other user has a file: there is
+//! no one to protect.
 //!
 //! Bytes of values are estimated, and multiplied by the measured ratio of compression; those
 //! of metadata are as written, with the index entries that came with it.
