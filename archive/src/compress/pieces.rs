@@ -40,12 +40,12 @@ impl<R: Read> Pieces<R> {
         Self { only_records: true, ..Self::of(file) }
     }
 
-    /// From now on pieces have about this number of records where they are long: up to 4 MB.
+    /// From now on a piece of long records has about this number of them, up to 4 MB.
     pub(super) const fn gather(&mut self, records: usize) {
         self.wanted = records;
     }
 
-    /// How many bytes the next piece should have, by the first record of the rest.
+    /// The target size of the next piece in bytes, from the length of its first record.
     fn size(&self) -> usize {
         let first = whole_records(&self.rest, 1).len;
         first.saturating_mul(self.wanted).clamp(PIECE, MAX_PIECE)

@@ -46,6 +46,13 @@ struct Entries {
     decoders: Vec<BlockDecoder>,
 }
 
+impl Entries {
+    fn has(&self, key: Key) -> bool {
+        let is_held = self.blocks.iter().any(|entry| entry.key == key);
+        is_held || self.making.iter().any(|making| making.key == key)
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     key: Key,
@@ -109,11 +116,9 @@ impl BlockCache {
     }
 
     /// Whether a block is held or in the making.
+    #[cfg(test)]
     pub(super) fn has(&self, file: FileId, number: usize) -> bool {
-        let key = (file, number);
-        let entries = self.lock();
-        let is_held = entries.blocks.iter().any(|entry| entry.key == key);
-        is_held || entries.making.iter().any(|making| making.key == key)
+        self.lock().has((file, number))
     }
 
     /// Holds a block, in the place of those that were not read for the longest time.
@@ -142,12 +147,9 @@ impl BlockCache {
     /// threads for all readers. Without a thread it is decompressed when it is read.
     pub(super) fn read_ahead(self: &Arc<Self>, packed: &Arc<Packed>, number: usize, most: usize) {
         let key = (packed.id, number);
-        if self.has(packed.id, number) {
-            return;
-        }
-        // The thread is at its end only after this is over.
+        // Locked until the thread is known, which takes itself from those that are.
         let mut entries = self.lock();
-        if entries.making.len() >= most {
+        if entries.has(key) || entries.making.len() >= most {
             return;
         }
         let (cache, packed) = (Arc::downgrade(self), Arc::clone(packed));
