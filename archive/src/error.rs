@@ -345,6 +345,13 @@ pub enum Error {
     EmptyRecord { timestamp: Timestamp },
 }
 
+impl Error {
+    /// Whether bytes of a file are no record, after which there may be others.
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Decompress { .. })
+    }
+}
+
 /// The error of a failed operation on a file, for `map_err`.
 pub(crate) fn io_error(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { file: file.to_owned(), operation, source }

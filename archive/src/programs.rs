@@ -203,11 +203,12 @@ pub fn events_name(source: Source<'_>) -> Option<String> {
 }
 
 /// Calls a function with each event of the records in a span, in their order; there are none
-/// in an archive without [`events_metric`].
+/// in an archive without [`events_metric`]. Damage is skipped: it is reported where the values
+/// beside the events are read.
 ///
 /// # Errors
 ///
-/// Those of the [scan](Columns::next_chunk).
+/// [`Error::Io`], and others than damage from the [scan](Columns::next_chunk).
 pub fn for_each_event(
     source: Source<'_>,
     span: RangeInclusive<Timestamp>,
@@ -217,12 +218,18 @@ pub fn for_each_event(
     let mut selection = Selection::new(source);
     selection.select(&name);
     let mut columns = Columns::open(&selection, span)?;
-    while let Some(chunk) = columns.next_chunk()? {
-        for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
-            ProgramEvent::all(value).iter().for_each(&mut take);
+    loop {
+        match columns.next_chunk() {
+            Ok(Some(chunk)) => {
+                for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
+                    ProgramEvent::all(value).iter().for_each(&mut take);
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(error) if error.is_damage() => columns.skip_damage()?,
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -208,6 +208,13 @@ impl<'a> Columns<'a> {
         Ok(Some(&self.chunk).filter(|chunk| !chunk.timestamps().is_empty()))
     }
 
+    /// Moves past the damage at which [`next_chunk`](Self::next_chunk) failed.
+    pub(crate) fn skip_damage(&mut self) -> Result<()> {
+        self.records.skip_damage()?;
+        self.rest = Rest::Records;
+        Ok(())
+    }
+
     /// The same with a first chunk of a few rows, and each by as much larger, up to the usual
     /// size.
     pub(crate) fn growing(mut self, rows: usize, factor: usize) -> Self {

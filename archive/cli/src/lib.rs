@@ -42,6 +42,7 @@ mod page;
 mod selection;
 mod text;
 mod time;
+mod walk;
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -3,6 +3,8 @@
 
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
+#[path = "../../tests/shared/programs.rs"]
+mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -242,4 +244,34 @@ fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
     // Of 97 columns an eighth is the gap.
     assert!((80..90).contains(&fast), "{fast}: {text}");
     assert!((80..90).contains(&slow), "{slow}: {text}");
+}
+
+#[test]
+fn events_on_both_sides_of_damage_are_shown() {
+    let (_directory, base) = programs::shop(true);
+    let archive = pcp_archive::Archive::open(&base).unwrap();
+    let mut records = archive.records().unwrap();
+    while let Some(record) = records.next().unwrap() {
+        if record.timestamp() < archives::at(20) {
+            continue;
+        }
+        let volume = base.with_extension("0");
+        let mut bytes = std::fs::read(&volume).unwrap();
+        let at = record.offset() as usize;
+        bytes[at..at + 30].fill(0xff);
+        std::fs::write(&volume, bytes).unwrap();
+        break;
+    }
+    let text = String::from_utf8(plot(&base, &["mmv.shop.queue"]).stdout).unwrap();
+    assert!(text.contains("a program began"), "{text}");
+    let run = |command: &str, arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = program.arg(command).arg(&base).args(arguments).output().unwrap();
+        assert!(String::from_utf8(output.stderr).unwrap().contains("bytes"), "{command}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = run("report", &["mmv.shop.queue", "--events", "-t", "10s"]);
+    assert_eq!(table.matches("shop appeared").count(), 2, "{table}");
+    let events = run("events", &[]);
+    assert_eq!(events.matches("appeared").count(), 2, "{events}");
 }

@@ -27,7 +27,7 @@ impl Selection<'_> {
 
     /// Whether an error is damage that reading may skip.
     pub(super) const fn reads_on_behind(&self, error: &Error) -> bool {
-        self.reads_on && matches!(error, Error::Corrupt { .. } | Error::Decompress { .. })
+        self.reads_on && error.is_damage()
     }
 
     /// Reads records into a chunk up to the limits; returns whether there may

@@ -13,7 +13,6 @@ mod json;
 mod metadata;
 mod on_disk;
 mod records;
-mod walk;
 
 use std::borrow::Cow;
 

@@ -20,6 +20,7 @@ use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
 use crate::text::{EventJson, Output, push_plain, shown, warn};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
+use crate::walk::Walk;
 
 /// Options of `events`.
 #[derive(Debug, Args)]
@@ -75,11 +76,16 @@ impl Arguments {
             json: self.json,
         };
         let mut count = 0;
-        let mut records = source.records_from(window.start)?;
-        while let Some(record) = records.next()? {
-            if record.timestamp() > window.end {
-                break;
-            }
+        let mut records = Walk::new(source, Some(window), false)?;
+        loop {
+            let record = match records.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(failure) => {
+                    records.pass_by(failure)?;
+                    continue;
+                }
+            };
             for set in record.value_sets() {
                 let Some(name) = names.get(&set.pmid()) else { continue };
                 let Some(desc) = source.metadata().metric(set.pmid()) else { continue };
@@ -91,11 +97,14 @@ impl Arguments {
                 }
             }
         }
+        let passed = records.finish();
         if count == 0 {
+            passed?;
             return Err(Failure::NoData("nothing happened at these times".to_owned()));
         }
         printer.out.finish()?;
-        check_whole(archives.archives())
+        check_whole(archives.archives())?;
+        passed
     }
 }
 

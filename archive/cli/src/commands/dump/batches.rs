@@ -8,9 +8,9 @@ use pcp_archive::parallel::{self, Jobs};
 
 use super::Dump;
 use super::records::{Cache, Options, print_record, print_reversed};
-use super::walk::Walk;
 use crate::Failure;
 use crate::text::Output;
+use crate::walk::Walk;
 
 /// Bytes of a full batch.
 const BATCH: usize = 128 * 1024;

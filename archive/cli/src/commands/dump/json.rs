@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::Dump;
 use super::records::Options;
-use super::walk::Walk;
 use crate::Failure;
 use crate::text::{Json, json_time};
+use crate::walk::Walk;
 
 /// One record.
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
-//! The records of a window of time, in either direction.
+//! The records of a window of time, in either direction, past damage.
 
-use pcp_archive::{Archive, Error, Record, Records};
+use pcp_archive::{Error, Record, Records, Source, Timestamp};
 
 use crate::Failure;
 use crate::text::warn;
@@ -14,7 +14,7 @@ const MAX_WARNINGS: u64 = 10;
 /// Without a window it returns all records, including those with decreasing
 /// timestamps.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     records: Records<'a>,
     window: Option<Window>,
     reverse: bool,
@@ -28,17 +28,18 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Archive::records_from`].
-    pub(super) fn new(
-        archive: &'a Archive,
+    /// Those of [`Source::records_from`].
+    pub(crate) fn new(
+        source: impl Into<Source<'a>>,
         window: Option<Window>,
         reverse: bool,
     ) -> Result<Self, Failure> {
+        let source = source.into();
         let records = match (&window, reverse) {
-            (None, false) => archive.records()?,
-            (None, true) => archive.records_back_from(pcp_archive::Timestamp::MAX)?,
-            (Some(window), false) => archive.records_from(window.start)?,
-            (Some(window), true) => archive.records_back_from(window.end)?,
+            (None, false) => source.records()?,
+            (None, true) => source.records_back_from(Timestamp::MAX)?,
+            (Some(window), false) => source.records_from(window.start)?,
+            (Some(window), true) => source.records_back_from(window.end)?,
         };
         Ok(Self { records, window, reverse, damaged: 0 })
     }
@@ -48,7 +49,7 @@ impl<'a> Walk<'a> {
     /// # Errors
     ///
     /// Those of [`Records::next`].
-    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
         let record = if self.reverse { self.records.previous() } else { self.records.next() };
         Ok(record?.filter(|record| match &self.window {
             None => true,
@@ -63,7 +64,7 @@ impl<'a> Walk<'a> {
     ///
     /// The failure itself if it is not that of a record, and on the way backwards, where
     /// nothing says how long the damage is.
-    pub(super) fn pass_by(&mut self, failure: Failure) -> Result<(), Failure> {
+    pub(crate) fn pass_by(&mut self, failure: Failure) -> Result<(), Failure> {
         let Failure::Archive(error @ Error::Corrupt { .. }) = &failure else { return Err(failure) };
         if self.reverse {
             return Err(failure);
@@ -82,7 +83,7 @@ impl<'a> Walk<'a> {
     /// # Errors
     ///
     /// [`Failure::Lost`] if damaged records were passed by.
-    pub(super) fn finish(&self) -> Result<(), Failure> {
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
         if let Some(more) = self.damaged.checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
             warn(&format_args!("{more} more damaged records are passed by; see check"));
         }
