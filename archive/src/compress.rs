@@ -25,8 +25,8 @@ use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::parallel::{self, in_order};
 use crate::{Compression, Error, Result, io_error};
 
-/// How many records of zstd are compressed together, if they are not too long. The first one
-/// has to be compressed without the help of another.
+/// Records per zstd frame, unless they are too long. The first record of a frame has no other
+/// to refer to, and takes three times the bytes.
 const ZSTD_RECORDS: usize = 128;
 /// How many bytes of two files are compared at a time.
 const COMPARED: usize = 1 << 20;

@@ -32,8 +32,8 @@ const MAX_THREADS: usize = 8;
 /// The size of a thread's stack, in bytes.
 const STACK: usize = 2 << 20;
 
-/// How many threads are worth starting on this machine. It is found out once: the system
-/// has several files to be read for that.
+/// How many threads are worth starting on this machine. Determined once: the standard library
+/// reads several cgroup files for it.
 pub fn threads() -> usize {
     static COUNT: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS));
@@ -41,12 +41,11 @@ pub fn threads() -> usize {
 }
 
 thread_local! {
-    /// How many threads there are that this one is of.
+    /// The number of threads in the pool of this thread; 0 outside of pools.
     static WORKERS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many more threads are worth starting, where this one may be of several that work on
-/// jobs.
+/// How many threads are worth starting besides the pool of this thread.
 #[cfg(feature = "compression")]
 pub(crate) fn idle() -> usize {
     threads().saturating_sub(WORKERS.get())

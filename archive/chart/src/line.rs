@@ -9,8 +9,7 @@ pub struct Line {
     pub label: String,
     /// Ordered by time.
     pub points: Vec<Point>,
-    /// Between which values the line was at each point, where a point stands for several;
-    /// empty if none does.
+    /// Minimum and maximum at each point that stands for several values; empty if none does.
     pub spreads: Vec<Option<(f64, f64)>>,
     /// The line is the sum of several lines.
     pub is_sum: bool,
@@ -32,8 +31,7 @@ impl Line {
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    /// The points to draw a line through, which at each point also goes from its least to its
-    /// greatest value.
+    /// The points to draw the line through: at each spread it also visits minimum and maximum.
     ///
     /// ```
     /// use mmv_chart::Line;

@@ -7,8 +7,8 @@ use crate::format::frame;
 /// About how many bytes a piece has: the more, the smaller the file; the fewer, the less is
 /// decompressed for one record.
 pub(super) const PIECE: usize = 1 << 20;
-/// The most if it would have few records otherwise: several readers of one file decompress
-/// pieces of this size side by side.
+/// The largest piece, for long records. Several readers of a file decompress pieces of this
+/// size at the same time.
 const MAX_PIECE: usize = 4 << 20;
 /// The longest record that is not cut.
 const MAX_RECORD: usize = 8 << 20;
@@ -25,7 +25,7 @@ pub(super) struct Pieces<R> {
     records: Option<u64>,
     /// They end where anything else begins.
     only_records: bool,
-    /// How many records they should have.
+    /// The wanted number of records per piece.
     wanted: usize,
 }
 

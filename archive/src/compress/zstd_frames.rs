@@ -7,9 +7,9 @@
 //!
 //! | | |
 //! |---|---|
-//! | `records` | each with the last one of its length |
+//! | `records` | splits bytes into records, and finds the previous one of the same length |
 //! | `parse` | records as matches and literals |
-//! | `places` | where matches are that the last record has not |
+//! | `places` | where else than in the previous record to look for matches |
 //! | `sequences` | matches as codes and bits |
 //! | `literals` | what is in no match, as codes of whole bits |
 //! | `huffman`, `fse`, `bits` | codes of whole bits, of fractions of a bit, and how both are written |

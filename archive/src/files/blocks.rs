@@ -179,10 +179,10 @@ impl Block {
     }
 }
 
-/// What is used for one block after the other.
+/// Buffers and contexts that are reused from block to block.
 #[derive(Default)]
 struct BlockDecoder {
-    /// A block as it is in the file.
+    /// A compressed block.
     packed: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }

@@ -13,8 +13,8 @@ use crate::telemetry::Events;
 /// About how much memory a value that is logged on change takes, and an event.
 const VALUE_BYTES: usize = 64;
 const EVENT_BYTES: usize = 300;
-/// How many bytes of a record a metric takes, and of each value the instance, and the length
-/// and type.
+/// Bytes of a record that a metric takes, and that each of its values takes for the instance,
+/// the length and the type.
 const METRIC_BYTES: u64 = 12;
 const INSTANCE_BYTES: u64 = 12;
 

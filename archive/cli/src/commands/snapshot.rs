@@ -28,8 +28,8 @@ const MAX_COLUMNS: u32 = 1 << 14;
 const MIN_COLUMNS: u32 = 16;
 /// The most columns of all series together, 6 bytes each.
 const MAX_CELLS: usize = 1 << 21;
-/// The most columns of the series that are read in one pass, 56 bytes each until they are
-/// encoded; a single metric may have more.
+/// The most columns that are read in one pass, unless a single metric has more: each takes 56
+/// bytes until it is encoded.
 const CELLS_AT_ONCE: usize = 1 << 18;
 
 /// Options of `snapshot`.
@@ -123,7 +123,7 @@ impl Arguments {
                      a larger --max-size"
                 )));
             }
-            // It is read again in half as many columns, or fewer: each has about the same bytes.
+            // The size is about proportional to the columns.
             let excess = html.len() as u64 / self.max_size;
             columns = (columns >> excess.max(2).ilog2()).max(MIN_COLUMNS);
         }
@@ -197,8 +197,8 @@ fn columns_for(selections: &[Selection<'_>]) -> u32 {
     columns
 }
 
-/// The metrics of a selection in groups that are read one after the other, so that few columns
-/// are in memory before they are encoded.
+/// Splits the metrics of a selection into groups, which are read one after the other to keep
+/// few unencoded columns in memory.
 fn groups<'a>(selection: &Selection<'a>, columns: u32) -> Vec<Selection<'a>> {
     let mut groups: Vec<(usize, HashSet<Pmid>)> = Vec::new();
     for metric in selection.metrics() {

@@ -184,8 +184,8 @@ fn parts(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     broken.filter(|part| !part.is_empty()).map(part).collect()
 }
 
-/// The parts of a line without gaps, as times with the least and the greatest value; none of a
-/// line that has one value at a time.
+/// Minimum and maximum by time, for each part of a line without gaps; empty for lines without
+/// spreads.
 fn spreads(line: &Line) -> Vec<Vec<(f64, (f64, f64))>> {
     if line.spreads.iter().all(Option::is_none) {
         return Vec::new();

@@ -107,7 +107,7 @@ impl<DB: DrawingBackend> Sheet<'_, DB> {
         self.area.draw(&Rectangle::new(corners, color.filled()))
     }
 
-    /// Fills what is between two lines through points at the same places, in a light color.
+    /// Fills the area between two lines in a light color.
     pub(super) fn band(
         &self,
         above: &[(i32, i32)],

@@ -42,8 +42,7 @@ struct Whole<'p> {
     series: &'p [Place],
 }
 
-/// All that a page shows. Envelopes are added one after the other: what is kept of a column has
-/// 6 bytes.
+/// The contents of a page. Envelopes are added one at a time, and kept in 6 bytes per column.
 #[derive(Debug)]
 pub(crate) struct Payload<'f> {
     frame: &'f Frame,
@@ -86,7 +85,7 @@ impl<'f> Payload<'f> {
         }
     }
 
-    /// Adds the marks of an envelope, which are those of all envelopes of its archive.
+    /// Adds the marks of an envelope. All envelopes of an archive have the same.
     pub(crate) fn add_marks(&mut self, envelope: &Envelope, of: &Of) {
         self.marks.extend(of.marks(envelope));
     }

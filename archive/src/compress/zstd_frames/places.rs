@@ -1,34 +1,33 @@
-//! Where a value may be found again that is not what it was in the last record.
+//! Where else than in the previous record to look for matches.
 //!
-//! The high bytes of a value that rises and falls around zero are now all ones and now all
-//! zeros. Those of its last record are then of no use, but those of a value beside it, or of
-//! an earlier record, may be. A match at one of few distances takes little to describe, so
-//! two are chosen for all of a frame, by what they find in a sample of it.
+//! The high bytes of a value that crosses zero flip between all ones and all zeros. The
+//! previous record does not match then, but a neighboring value or an earlier record may.
+//! Repeated distances are cheap to encode, so two are chosen for each frame, from a sample.
 
 use super::records::{Part, differing, equal};
 use super::sequences::MIN_MATCH;
 
-/// How many places there are besides that in the last record.
+/// The number of places besides the previous record.
 pub(super) const OTHERS: usize = 2;
-/// How many samples are taken, and how many matches are in each.
+/// The number of samples, and of matches in each.
 const SAMPLES: usize = 16;
 const MATCHES: usize = 16;
-/// A match at another place than the last one has to be longer by this.
+/// By how many bytes a match must be longer to be worth another distance than the last one.
 pub(super) const SWITCH: usize = 2;
 
-/// A place back from another one.
+/// A place before the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The same place in an earlier record: how many before, of those with the same length.
+    /// The same place this many records earlier, counting those of the same length.
     Records(usize),
-    /// Bytes before it.
+    /// This many bytes earlier.
     Bytes(usize),
 }
 
 use Place::{Bytes, Records};
 
-/// What is tried. A value has 4 or 8 bytes, alone, with its instance, with its length and
-/// type, or with its metric; beside it may be one of another type.
+/// The candidates. Values of 4 or 8 bytes are 8 to 20 bytes apart, depending on their layout,
+/// or twice that where types alternate.
 const TRIED: [Place; 13] = [
     Records(2),
     Records(3),
@@ -45,11 +44,11 @@ const TRIED: [Place; 13] = [
     Bytes(40),
 ];
 
-/// The lengths of matches at one point: in the last record, and in each of [`TRIED`].
+/// The lengths of matches at one point: in the previous record, and at each of [`TRIED`].
 type Lengths = (usize, [usize; TRIED.len()]);
 
 impl Place {
-    /// The distance to it, where the last record is `distance` before.
+    /// The distance in bytes, if the previous record is `distance` bytes earlier.
     pub(super) const fn distance(self, distance: usize) -> usize {
         match self {
             Records(count) => count * distance,
@@ -58,7 +57,7 @@ impl Place {
     }
 }
 
-/// The places that together add most to what the last record has, the best first.
+/// The places that together add most to what the previous record matches, best first.
 pub(super) fn choose(bytes: &[u8], parts: &[Part]) -> [Option<Place>; OTHERS] {
     let sample = sample(bytes, parts);
     let mut have: Vec<usize> = sample.iter().map(|(last, _)| *last).collect();
@@ -68,7 +67,7 @@ pub(super) fn choose(bytes: &[u8], parts: &[Part]) -> [Option<Place>; OTHERS] {
             found.zip(&have).map(|(found, have)| found.saturating_sub(have + SWITCH)).sum::<usize>()
         };
         let rated = TRIED.into_iter().enumerate().map(|(number, place)| {
-            // The first records have none that are so far before them.
+            // The first records of a frame have no record that far back.
             let after = match place {
                 Records(count) => parts.len().saturating_sub(count),
                 Bytes(_) => parts.len(),
@@ -84,7 +83,7 @@ pub(super) fn choose(bytes: &[u8], parts: &[Part]) -> [Option<Place>; OTHERS] {
     })
 }
 
-/// The lengths of matches all over the second half.
+/// The lengths of matches, sampled across the second half.
 fn sample(bytes: &[u8], parts: &[Part]) -> Vec<Lengths> {
     let mut lengths = Vec::with_capacity(SAMPLES * MATCHES);
     let (from, half) = (bytes.len() / 2, bytes.len().div_ceil(2));
@@ -98,7 +97,7 @@ fn sample(bytes: &[u8], parts: &[Part]) -> Vec<Lengths> {
             let then = at.checked_sub(distance).and_then(|at| bytes.get(at..end - distance));
             bytes.get(at..end).zip(then).map(|(now, then)| (now, then, equal(now, then)))
         };
-        // The first match is one that has begun before.
+        // The first match began before the sample.
         for counted in 0..=MATCHES {
             let Some((now, then, same)) = after(at, distance).filter(|_| at < end) else { break };
             if counted > 0 {

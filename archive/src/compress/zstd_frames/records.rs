@@ -1,5 +1,5 @@
-//! Records in some bytes, each with the one before it that has its length, and how two byte
-//! strings are alike.
+//! Splits bytes into records, finds for each the previous one of the same length, and compares
+//! byte strings.
 
 use std::ops::Range;
 

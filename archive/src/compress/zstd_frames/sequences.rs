@@ -111,7 +111,7 @@ impl Default for Repeated {
 }
 
 impl Repeated {
-    /// The number that stands for a distance. It is the last distance afterwards.
+    /// The number that encodes a distance, which becomes the last one.
     fn number(&mut self, distance: u32, has_literals: bool) -> u32 {
         let [first, second, third] = self.0;
         let place = self.0.iter().position(|known| *known == distance);
@@ -119,7 +119,7 @@ impl Repeated {
             Some(0) if has_literals => return 1,
             Some(1) => self.0 = [second, first, third],
             Some(2) => self.0 = [third, first, second],
-            // Without literals the last match would have been longer: it has no number.
+            // Without literals the last distance has no number: its match would have gone on.
             _ => {
                 self.0 = [distance, first, second];
                 return distance + 3;
@@ -129,7 +129,7 @@ impl Repeated {
     }
 }
 
-/// Writes sequences; `repeated` is of the matches before them, and afterwards of these.
+/// Writes sequences, and updates the repeated distances.
 pub(super) fn encode(
     sequences: &[Sequence],
     repeated: &mut Repeated,

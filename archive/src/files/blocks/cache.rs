@@ -8,19 +8,18 @@ use std::thread::{self, JoinHandle};
 use super::BlockDecoder;
 use super::packed::{FileId, Packed};
 
-/// The decompressed bytes that are held, for all files of the process. A single block may
-/// have more.
+/// The decompressed bytes held for all files of the process; a single block may exceed it.
 const CAPACITY: usize = 16 << 20;
 /// The most blocks: a search looks at all of them.
 const MAX_ENTRIES: usize = 512;
-/// The blocks that are held of a file that is read once: two, and as many ahead.
+/// The blocks held of a file that is read once: two, and two read ahead.
 const FEW: usize = 4;
-/// How many of the blocks that went are kept as memory for others. The system takes as long
-/// to give new memory as a quarter of a decompression.
+/// Buffers of evicted blocks that are kept for reuse. The page faults of a new buffer cost a
+/// quarter of a decompression.
 const MAX_SPARES: usize = 2;
 
-/// The blocks that were read last or will be read next, of all files. It is one for the
-/// process, and is there as long as someone holds it.
+/// The most recently used blocks of all files, and those being read ahead. The process has
+/// one, which lives as long as someone holds it.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Mutex<Entries>,
@@ -36,12 +35,12 @@ impl Default for BlockCache {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// The last read is the last.
+    /// The most recently used one last.
     blocks: VecDeque<Entry>,
     bytes: usize,
-    /// The blocks that threads decompress ahead.
+    /// Blocks that threads are decompressing ahead.
     making: Vec<Making>,
-    /// Memory of blocks that went.
+    /// Buffers of evicted blocks.
     spares: Vec<Vec<u8>>,
     decoders: Vec<BlockDecoder>,
 }
@@ -98,7 +97,7 @@ impl BlockCache {
         Self { most: FEW, ..Self::default() }
     }
 
-    /// A block, if it is held or in the making; it is then the last that goes.
+    /// Looks a block up, and makes it the most recently used.
     pub(super) fn find(&self, file: FileId, number: usize) -> Found {
         let key = (file, number);
         let mut entries = self.lock();
@@ -143,11 +142,11 @@ impl BlockCache {
         }
     }
 
-    /// Has a thread decompress a block that will be read soon, unless there are `most` such
-    /// threads for all readers. Without a thread it is decompressed when it is read.
+    /// Starts a thread that decompresses a block, unless all readers together have `most` of
+    /// them. If no thread can be started, the block is decompressed when it is read.
     pub(super) fn read_ahead(self: &Arc<Self>, packed: &Arc<Packed>, number: usize, most: usize) {
         let key = (packed.id, number);
-        // Locked until the thread is known, which takes itself from those that are.
+        // Locked until the thread is listed: it removes itself from the list at its end.
         let mut entries = self.lock();
         if entries.has(key) || entries.making.len() >= most {
             return;
@@ -190,10 +189,10 @@ impl BlockCache {
         }
     }
 
-    /// Memory for a block of this many bytes. What is in it has no meaning.
+    /// A buffer for a block of this many bytes, with arbitrary contents.
     fn room(&self, len: usize) -> Vec<u8> {
         let spare = self.lock().spares.pop();
-        // A much larger one would stay so.
+        // A much larger buffer would waste its rest for good.
         spare
             .filter(|spare| (len..=2 * len).contains(&spare.capacity()))
             .unwrap_or_else(|| Vec::with_capacity(len))

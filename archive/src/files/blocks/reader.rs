@@ -30,7 +30,7 @@ pub(crate) struct BlockFile {
     pub(super) current: Option<(usize, Arc<Vec<u8>>)>,
     /// Those that cannot be decompressed, and why not.
     damaged: BTreeMap<usize, (io::ErrorKind, String)>,
-    /// How many blocks in a row were each beside the last one.
+    /// The number of successive blocks that were each adjacent to the one before.
     in_row: usize,
     /// Whether the block after the last one that was sought has been asked for.
     goes_on: bool,
@@ -57,7 +57,7 @@ impl BlockFile {
         Ok(Self { packed, cache, current, damaged, in_row: 0, goes_on: true })
     }
 
-    /// From now on few blocks are kept.
+    /// Keeps few blocks from now on.
     pub(crate) fn read_once(&mut self) {
         self.cache = Arc::new(BlockCache::of_few());
     }
@@ -147,7 +147,7 @@ impl BlockFile {
                 self.goes_on = true;
                 self.read_ahead(self.in_row, |k| number.checked_add(k));
             }
-            // The first step back may be one from the last record to one that is sought.
+            // The first step back is often that from the end of the file to a sought record.
             Some(before) if before == number + 1 => {
                 self.goes_on = true;
                 self.read_ahead(self.in_row - 1, |k| number.checked_sub(k));
@@ -177,10 +177,9 @@ impl BlockFile {
         }
     }
 
-    /// Has one block beside a block that is sought decompressed by another thread, if the
-    /// one after the last that was sought has been of use.
+    /// Reads one block next to a sought one ahead, if that was of use after the last seek.
     fn read_beside(&mut self, number: usize) {
-        // The label says nothing about what follows.
+        // A read of the label predicts nothing.
         if self.packed.len(number) < LITTLE || !std::mem::take(&mut self.goes_on) {
             return;
         }
@@ -191,8 +190,7 @@ impl BlockFile {
         }
     }
 
-    /// Has the next blocks decompressed by other threads, at most `most`: that which is 1
-    /// away, 2 and so on.
+    /// Reads up to `most` blocks ahead: the one 1 away, 2 away and so on.
     fn read_ahead(&self, most: usize, next: impl Fn(usize) -> Option<usize>) {
         let idle = parallel::idle();
         let fit = (AHEAD / self.packed.table.largest.max(1)) as usize;
