@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pcp_archive::Archive;
 
-use crate::pipeline::{log, own_binary, scratch, write};
+use crate::pipeline::{log, scratch, write};
 use crate::process::Process;
 use crate::shape::{Producer, Shape};
 
@@ -33,25 +33,21 @@ struct Run {
     bytes: f64,
 }
 
-/// Measures the agent at `program`, or the one of this build, until it has closed the volumes
+/// Measures the agent at `program` until it has closed the volumes
 /// of this number of records.
 pub(crate) fn run(
     shape: &Shape,
     interval: Duration,
     records: u64,
-    program: Option<&Path>,
+    program: &Path,
 ) -> Result<(), String> {
-    let program = match program {
-        Some(program) => program.to_owned(),
-        None => own_binary("mmv-agent")?,
-    };
     let producer = Producer::publish(shape, interval)?;
     println!(
         "\n{}, volumes of {RECORDS} records\n\n| compression | CPU a value, all of the agent | bytes a value |\n|---|---|---|",
         shape.title
     );
     for method in METHODS {
-        let run = measure(&program, producer.directory(), shape, interval, records, method)?;
+        let run = measure(program, producer.directory(), shape, interval, records, method)?;
         println!("| {method} | {:.0} ns | {:.2} |", run.nanos, run.bytes);
     }
     Ok(())

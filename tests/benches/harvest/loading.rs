@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use mmv_writer::{Counter, Published, Registry};
 
-use crate::pipeline::{log, own_binary, scratch};
+use crate::pipeline::{log, scratch};
 use crate::process::Process;
 use crate::progress::volume;
 
@@ -19,13 +19,13 @@ const METRICS: usize = 1000;
 const INSTANCES: usize = 300_000;
 
 /// Measures with samples at `interval`, `rounds` times.
-pub(crate) fn run(interval: Duration, rounds: usize) -> Result<(), String> {
+pub(crate) fn run(interval: Duration, rounds: usize, program: &Path) -> Result<(), String> {
     println!(
         "\n| first values of a new file of {METRICS} metrics, samples at {interval:?} | median | most |\n|---|---|---|"
     );
     for (what, large) in [("alone", false), ("beside a file of 300 000 instances", true)] {
         let times: Result<Vec<Duration>, String> =
-            (0..rounds.max(1)).map(|_| measure(interval, large)).collect();
+            (0..rounds.max(1)).map(|_| measure(program, interval, large)).collect();
         let mut times = times?;
         times.sort_unstable();
         let millis = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
@@ -35,13 +35,13 @@ pub(crate) fn run(interval: Duration, rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn measure(interval: Duration, large: bool) -> Result<Duration, String> {
+fn measure(program: &Path, interval: Duration, large: bool) -> Result<Duration, String> {
     let scratch = scratch()?;
     let mmv = scratch.path().join("mmv");
     fs::create_dir(&mmv).map_err(|error| format!("{}: {error}", mmv.display()))?;
     let _steady = publish(&mmv, "steady", 1).map_err(|error| error.to_string())?;
     let base = scratch.path().join("archive");
-    let mut command = Command::new(own_binary("mmv-agent")?);
+    let mut command = Command::new(program);
     command.arg("run").arg("--mmv-dir").arg(&mmv).arg("--output").arg(&base);
     command.arg("--interval").arg(format!("{}ms", interval.as_millis()));
     command.args(["--own-metrics", "false", "--events", "false"]);

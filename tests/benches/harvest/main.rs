@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cost::{Cost, median, quantile};
-use pipeline::{Agent, Limit, Pcp, Pipeline};
+use pipeline::{Agent, Limit, Pcp, Pipeline, own_binary};
 use shape::{Producer, SHAPES, Shape};
 
 /// What the agent may take in addition to its queue and 128 bytes a value.
@@ -39,8 +39,8 @@ struct Options {
     interval: Duration,
     rounds: usize,
     shape: Option<String>,
-    /// Another build of the agent, for the shape `closing`.
-    agent: Option<PathBuf>,
+    /// The agent that is measured.
+    agent: PathBuf,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -50,7 +50,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let interval = Duration::from_secs(1);
-    let mut options = Options { records: 60, interval, rounds: 5, shape: None, agent: None };
+    let mut options =
+        Options { records: 60, interval, rounds: 5, shape: None, agent: own_binary("mmv-agent")? };
     while let Some(arg) = args.next() {
         let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
         match arg.as_str() {
@@ -58,7 +59,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--rounds" => options.rounds = value.parse().map_err(|e| format!("{arg}: {e}"))?,
             "--interval" => options.interval = seconds(&value)?,
             "--shape" => options.shape = Some(value),
-            "--agent" => options.agent = Some(value.into()),
+            "--agent" => options.agent = value.into(),
             _ => return Err(format!("unknown option {arg}")),
         }
     }
@@ -82,7 +83,7 @@ impl Costs {
         };
         let mut costs = Self { pcp: None, ours: Vec::new(), limit: Vec::new() };
         for _ in 0..options.rounds.max(1) {
-            costs.ours.push(measure(&Agent)?);
+            costs.ours.push(measure(&Agent { program: options.agent.clone() })?);
             costs.limit.push(measure(&Limit)?);
         }
         if shape.with_pcp {
@@ -170,10 +171,10 @@ fn run() -> Result<(), String> {
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "closing") {
         let shape = SHAPES.iter().find(|shape| shape.word == "10x1000").ok_or("no such shape")?;
-        closing::run(shape, options.interval, options.records, options.agent.as_deref())?;
+        closing::run(shape, options.interval, options.records, &options.agent)?;
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "loading") {
-        loading::run(options.interval, options.rounds)?;
+        loading::run(options.interval, options.rounds, &options.agent)?;
     }
     Ok(())
 }

@@ -22,7 +22,10 @@ pub(crate) trait Pipeline {
 pub(crate) struct Pcp;
 
 /// Ours.
-pub(crate) struct Agent;
+pub(crate) struct Agent {
+    /// The build that is measured.
+    pub(crate) program: PathBuf,
+}
 
 /// The bare loop of [`limit`](crate::limit).
 pub(crate) struct Limit;
@@ -46,7 +49,7 @@ impl Pipeline for Agent {
     fn start(&self, directory: &Path, interval: Duration) -> Result<Running, String> {
         let scratch = scratch()?;
         let base = scratch.path().join("archive");
-        let mut command = Command::new(own_binary("mmv-agent")?);
+        let mut command = Command::new(&self.program);
         command.arg("run").arg("--mmv-dir").arg(directory).arg("--output").arg(&base);
         command.arg("--interval").arg(format!("{}ms", interval.as_millis()));
         // The others have the values of the files and no others.
