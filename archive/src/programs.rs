@@ -208,7 +208,7 @@ pub fn events_name(source: Source<'_>) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`Error::Io`], and others than damage from the [scan](Columns::next_chunk).
+/// [`crate::Error::Io`], and others than damage from the [scan](Columns::next_chunk).
 pub fn for_each_event(
     source: Source<'_>,
     span: RangeInclusive<Timestamp>,
