@@ -19,6 +19,8 @@ const TRIED: u64 = 64 << 20;
 /// side within bounded memory.
 const SMALL: u64 = 4 << 20;
 
+/// Bytes before the last block that questions about the end of an archive often need too.
+const BEFORE_END: u64 = 2 << 20;
 /// Shorter blocks have nothing but a label.
 const LITTLE: usize = 64 << 10;
 
@@ -177,14 +179,16 @@ impl BlockFile {
         }
     }
 
-    /// Reads one block next to a sought one ahead, if that was of use after the last seek.
+    /// Reads what is next to a sought block ahead, if that was of use after the last seek: one
+    /// block, or before the last one as many as a minute of values may have.
     fn read_beside(&mut self, number: usize) {
         // A read of the label predicts nothing.
         if self.packed.len(number) < LITTLE || !std::mem::take(&mut self.goes_on) {
             return;
         }
         if number + 1 == self.packed.table.blocks.len() {
-            self.read_ahead(1, |k| number.checked_sub(k));
+            let small = (BEFORE_END / self.packed.table.largest.max(1)) as usize;
+            self.read_ahead(small.max(1), |k| number.checked_sub(k));
         } else {
             self.read_ahead(1, |k| number.checked_add(k));
         }
