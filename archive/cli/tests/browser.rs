@@ -155,3 +155,36 @@ fn a_page_follows_an_archive_that_grows() {
         }
     });
 }
+
+#[test]
+fn a_page_goes_on_when_its_archive_is_truncated_and_restored() {
+    let Some(browser) = browser() else { return };
+    let (_directory, base) = pictures::archive();
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    let volume = base.with_extension("0");
+    let bytes = std::fs::read(&volume).unwrap();
+    // The script asks for each by making a file.
+    let [truncate, restore] = ["truncate", "restore"].map(|name| directory().join(name));
+    let forget = || [&truncate, &restore].map(|file| std::fs::remove_file(file).ok());
+    forget();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let wait = |file: &Path| {
+                while !file.exists() && !is_done.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            };
+            wait(&truncate);
+            std::fs::File::options().write(true).open(&volume).unwrap().set_len(20_000).unwrap();
+            wait(&restore);
+            std::fs::write(&volume, &bytes).unwrap();
+        });
+        let driven = std::panic::catch_unwind(|| drive(&browser, server.address(), "truncated"));
+        is_done.store(true, Ordering::Relaxed);
+        if let Err(failed) = driven {
+            std::panic::resume_unwind(failed);
+        }
+    });
+    forget();
+}
