@@ -10,6 +10,7 @@ mod prometheus;
 mod push;
 #[path = "../push/receiver.rs"]
 mod receiver;
+mod rotel;
 #[path = "../push/sender.rs"]
 mod sender;
 #[path = "../shared/server.rs"]

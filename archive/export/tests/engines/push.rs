@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::archives::shop;
+use crate::archives::{START, shop};
 use crate::engine::{Engine, encoded, program, suites};
 use crate::receiver::Row;
+use crate::rotel::{self, Rotel};
 use crate::sender::{Sent, messages, printed, set};
 use crate::server::get;
 
@@ -213,16 +214,20 @@ fn by_place(rows: Vec<Row>) -> ByPlace {
     rows.into_iter().map(of).collect()
 }
 
-/// Sends a shop with restarts, marks and a histogram by a protocol.
-fn shop_by(program: &Path, place: &Path, path: &str, protocol: &str) -> ByPlace {
-    let victoria = Engine::victoria_metrics(program, place);
+/// Sends the tree beside a place, in which the state is.
+fn push(url: &str, protocol: &str, place: &Path) {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_mmv-export"))
-        .args(["push", "--url", &format!("http://{}{path}", victoria.address)])
-        .args(["--protocol", protocol, "--state"])
+        .args(["push", "--url", url, "--protocol", protocol, "--state"])
         .args([place.join("state"), place.join("../tree")])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", messages(&output));
+}
+
+/// Sends a shop with restarts, marks and a histogram by a protocol.
+fn shop_by(program: &Path, place: &Path, path: &str, protocol: &str) -> ByPlace {
+    let victoria = Engine::victoria_metrics(program, place);
+    push(&format!("http://{}{path}", victoria.address), protocol, place);
     by_place(in_victoria_metrics(victoria.address))
 }
 
@@ -249,6 +254,33 @@ fn otlp_gives_victoria_metrics_the_samples_of_remote_write() {
             assert!(is_bucket || f64::from_bits(*value) == 0.0, "{labels:?} {time}");
         }
     }
+}
+
+#[test]
+fn rotel_receives_the_points_that_victoria_metrics_has() {
+    let Some(victoria) = program("victoria-metrics@sid", "victoria-metrics") else { return };
+    let Some(program) = rotel::program() else { return };
+    let place = tempfile::tempdir().unwrap();
+    shop(&place.path().join("tree/web1/a"), 3);
+    let stored = shop_by(&victoria, &place.path().join("one"), "/opentelemetry/v1/metrics", "otlp");
+    let rotel = Rotel::start(&program, &place.path().join("two"));
+    push(&format!("http://{}/v1/metrics", rotel.address), "otlp", &place.path().join("two"));
+    let mut points = rotel.points(stored.len());
+    let lost: Vec<_> = stored.keys().filter(|place| !points.values.contains_key(*place)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    // It does not show that a point has no recorded value, as at the mark.
+    let mark = (START + 2_000) * 1_000;
+    points.values.retain(|(_, time), value| *time != mark || *value != 0.0);
+    let more: Vec<_> = points.values.keys().filter(|place| !stored.contains_key(*place)).collect();
+    assert!(more.is_empty(), "{more:?}");
+    for (place, value) in &points.values {
+        // VictoriaMetrics keeps decimal digits.
+        let other = f64::from_bits(stored[place]);
+        assert!((value - other).abs() <= 1e-12 * other.abs(), "{place:?}: {value}, not {other}");
+    }
+    // The shop is restarted 995 s after its first record.
+    let restart = (START + 995) * 1_000_000_000;
+    assert!(points.starts.contains(&restart), "{:?}", points.starts);
 }
 
 /// The commands in the blocks of a page, each in one line.
