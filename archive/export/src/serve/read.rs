@@ -174,6 +174,8 @@ fn frame(response: &ChunkedReadResponse) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::serve::messages::{LabelMatcher, Query};
     use crate::test_support::{begin, counter, single, write};
@@ -251,6 +253,35 @@ mod tests {
             match Read::parse(body) {
                 Ok(read) => assert!(body.is_empty() && read.queries.is_empty(), "{body:?}"),
                 Err(error) => assert!(matches!(error, ReadError::Request(_)), "{error}"),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// forall bytes in a message, or in what it is compressed to: an answer or an error
+        #[test]
+        fn requests_of_any_bytes_are_answered_or_refused(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            more in proptest::collection::vec(any::<u8>(), 0..8),
+            is_inside in any::<bool>(),
+        ) {
+            let mut bytes = request("mmv_shop_.*", 0..=9).encode_to_vec();
+            if !is_inside {
+                bytes = snap::raw::Encoder::new().compress_vec(&bytes).unwrap();
+            }
+            for (place, byte) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            bytes.extend(more);
+            if is_inside {
+                bytes = snap::raw::Encoder::new().compress_vec(&bytes).unwrap();
+            }
+            if let Ok(read) = Read::parse(&bytes) {
+                // Of no hosts: what is selected is looked at by the tests above.
+                prop_assert!(read.select(&[], 10).unwrap().iter().all(Vec::is_empty));
             }
         }
     }

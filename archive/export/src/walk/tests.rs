@@ -195,6 +195,25 @@ proptest! {
         }
     }
 
+    /// forall archives, places that no walk has returned: a walk from there ends, and what it
+    /// has are steps of the whole walk in their order
+    #[test]
+    fn a_walk_from_no_position_of_its_own_ends(
+        records in random(),
+        archive in "a0[0-4][0-9]|[a-z/.]{0,3}",
+        volume in prop_oneof![0..4_u32, any::<u32>()],
+        offset in prop_oneof![0..4_000_u64, any::<u64>()],
+        time in prop_oneof![0..50_i64, any::<i64>()],
+    ) {
+        let directory = written(&records);
+        let mut whole = all(&mut walk(directory.path(), Start::First)).into_iter();
+        let position = Position { archive, volume, offset, time };
+        let mut resumed = walk(directory.path(), Start::Position(position));
+        while let Some(step) = resumed.next().unwrap() {
+            prop_assert!(whole.any(|seen| seen.position == *step.position), "{:?}", step.position);
+        }
+    }
+
     /// forall archives: each series is live exactly from Began to Ended
     #[test]
     fn series_begin_once_and_end_once(records in random()) {
