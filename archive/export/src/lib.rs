@@ -21,6 +21,8 @@
 //! | `serve` | `mmv-export serve`: remote read and scrapes |
 //! | `push` | batches of samples to receivers, none missing, none twice |
 //! | `commands`, `options`, `window` | the subcommands of `mmv-export` |
+//! | `open_files` | how many files may be open |
+//! | `shared_values` | label sets and names that many series have, once in memory |
 //! | `failure`, `text`, `completions` | exit statuses, printable output, scripts of shells |
 
 #![forbid(unsafe_code)]
@@ -35,6 +37,8 @@ mod commands;
 mod completions;
 mod failure;
 pub mod mapping;
+#[cfg(any(feature = "push", feature = "serve"))]
+mod open_files;
 mod options;
 pub mod position;
 #[cfg(feature = "push")]
@@ -42,6 +46,7 @@ mod push;
 pub mod samples;
 #[cfg(feature = "serve")]
 mod serve;
+mod shared_values;
 #[cfg(feature = "parquet")]
 pub mod tables;
 #[cfg(test)]

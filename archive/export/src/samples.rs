@@ -25,6 +25,7 @@ use pcp_archive::{InstanceId, Semantics};
 pub use table::{Part, SampleSeries, SampleSeriesId};
 
 use crate::mapping::{FamilyId, Kind, Label, Role, Scale};
+use crate::shared_values::{SharedValues, fit};
 use crate::walk::{Catalog, Change, Number, SeriesId, Step, StepKind};
 use histogram::Histogram;
 use table::Table;
@@ -99,8 +100,8 @@ enum Target {
 #[derive(Debug, Default)]
 pub struct Samples {
     table: Table,
-    /// By the numbers of the walk's series, with the labels for which they hold.
-    targets: Vec<Option<(Arc<[Label]>, Target)>>,
+    /// By the numbers of the walk's series, with the generation for which they hold.
+    targets: Vec<Option<(u64, Target)>>,
     histograms: Vec<Histogram>,
     by_instance: HashMap<(FamilyId, Option<InstanceId>), usize>,
     /// Series that ended in this step, and when.
@@ -108,6 +109,7 @@ pub struct Samples {
     /// An archive ended with the last step.
     is_over: bool,
     rounded: u64,
+    names: SharedValues<str>,
 }
 
 impl Samples {
@@ -129,6 +131,13 @@ impl Samples {
     /// Values that were dropped, since their time is not after that of the one before.
     pub const fn dropped(&self) -> u64 {
         self.table.dropped
+    }
+
+    /// Gives memory back that is only needed while steps are converted.
+    pub fn rest(&mut self) {
+        self.table.rest();
+        fit(&mut self.targets);
+        self.ended = Vec::new();
     }
 
     /// Converts a step.
@@ -196,7 +205,7 @@ impl Samples {
     ) {
         let Some(series) = catalog.series(id) else { return };
         let target = match self.targets.get(id.index()).and_then(Option::as_ref) {
-            Some((labels, target)) if Arc::ptr_eq(labels, &series.labels) => *target,
+            Some((generation, target)) if *generation == series.generation => *target,
             earlier => {
                 if let Some((_, Target::Single { series, .. })) = earlier {
                     let series = *series;
@@ -209,7 +218,7 @@ impl Samples {
                     self.targets.resize_with(id.index() + 1, || None);
                 }
                 if let Some(place) = self.targets.get_mut(id.index()) {
-                    *place = Some((Arc::clone(&series.labels), target));
+                    *place = Some((series.generation, target));
                 }
                 target
             }
@@ -300,7 +309,7 @@ impl Samples {
                 let is_counter = family.kind == Kind::Counter;
                 let desc = catalog.metric(series.pmid).map(|(_, desc)| desc);
                 let series = self.table.add(SampleSeries {
-                    name: family.sample_name().into(),
+                    name: self.names.share(family.sample_name().into()),
                     labels: Arc::clone(&series.labels),
                     family: id,
                     part: Part::Value,

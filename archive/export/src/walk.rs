@@ -245,6 +245,13 @@ impl Walk {
         self.is_position_lost
     }
 
+    /// Gives memory back that is only needed while records are read.
+    pub fn rest(&mut self) {
+        self.output.observations = Vec::new();
+        self.output.changes = Vec::new();
+        self.catalog.fit();
+    }
+
     /// What was left out so far.
     pub const fn counts(&self) -> Counts {
         self.output.counts

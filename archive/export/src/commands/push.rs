@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::Failure;
+use crate::open_files;
 use crate::options::HostOptions;
 use crate::push::client::{Client, ClientOptions};
 use crate::push::queue::{Filled, HostQueue, OpenError, now, shown};
@@ -87,6 +88,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// Open files at most, which is what the kernel permits by default.
+const OPEN_FILES: u64 = 1 << 20;
 
 /// A host that is followed.
 struct Followed {
@@ -174,6 +178,8 @@ impl Arguments {
 
     /// Sends what is logged, until a signal.
     fn follow(&self, sender: &Sender, state: &StateDirectory) -> Result<(), Failure> {
+        // Each host takes some.
+        open_files::permit(OPEN_FILES);
         let mut hosts: BTreeMap<String, Followed> = BTreeMap::new();
         let mut looked: Option<Instant> = None;
         let mut said = Counts::default();

@@ -185,6 +185,7 @@ impl HostQueue {
         if self.batch.end.is_none() {
             self.cursor.sending = sending;
             self.write_if_due()?;
+            self.rest();
             return Ok(future.map_or(Filled::Nothing, Filled::Future));
         }
         self.is_repeated = sending.is_some();
@@ -210,6 +211,16 @@ impl HostQueue {
         if self.waiting.is_none() {
             self.table.forget();
         }
+    }
+
+    /// Gives memory back that is not needed until there are records again: a process may follow
+    /// many hosts.
+    fn rest(&mut self) {
+        self.walk.rest();
+        self.samples.rest();
+        self.table.fit();
+        self.batch = Batch::default();
+        self.scratch = Converted::default();
     }
 
     /// Writes the cursor if its file has an older one.

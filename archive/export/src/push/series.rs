@@ -16,6 +16,7 @@ use crate::mapping::Label;
 #[cfg(feature = "otlp")]
 use crate::samples::Part;
 use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples};
+use crate::shared_values::{SharedValues, fit};
 use crate::walk::Catalog;
 
 /// A sample that waits.
@@ -80,6 +81,8 @@ pub(super) struct SeriesTable {
     current: Vec<Option<u32>>,
     /// Are other series now; samples of them may wait.
     replaced: Vec<u32>,
+    /// Of families and units.
+    names: SharedValues<str>,
     /// The first series of each histogram, by family and labels.
     #[cfg(feature = "otlp")]
     histograms: HashMap<(Arc<str>, Vec<Label>), u32>,
@@ -93,6 +96,7 @@ impl SeriesTable {
             free: Vec::new(),
             current: Vec::new(),
             replaced: Vec::new(),
+            names: SharedValues::default(),
             #[cfg(feature = "otlp")]
             histograms: HashMap::new(),
         }
@@ -168,8 +172,8 @@ impl SeriesTable {
             of: series.clone(),
             kind: family.kind,
             #[cfg(feature = "otlp")]
-            family: family.name.as_str().into(),
-            unit: family.unit.as_str().into(),
+            family: self.names.share(family.name.as_str().into()),
+            unit: self.names.share(family.unit.as_str().into()),
             encoded: Box::default(),
             #[cfg(feature = "otlp")]
             group: number,
@@ -209,6 +213,12 @@ impl SeriesTable {
             }
             self.free.push(number);
         }
+    }
+
+    /// Gives memory back that it does not need.
+    pub(super) fn fit(&mut self) {
+        fit(&mut self.all);
+        fit(&mut self.current);
     }
 
     /// An archive ended, and with it the numbers of [`Samples`].

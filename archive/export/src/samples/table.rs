@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::mapping::{FamilyId, Label};
+use crate::shared_values::fit;
 
 use super::{Sample, SampleKind};
 
@@ -104,6 +105,13 @@ impl Table {
 
     fn entry(&mut self, id: SampleSeriesId) -> Option<&mut Entry> {
         self.entries.get_mut(id.index())?.as_mut()
+    }
+
+    /// Gives memory back that is only needed within a step.
+    pub(super) fn rest(&mut self) {
+        fit(&mut self.entries);
+        self.samples = Vec::new();
+        self.began = Vec::new();
     }
 
     /// All series are void; later samples are after those so far.

@@ -79,6 +79,27 @@ fn a_mark_and_the_end_of_an_archive_are_stale_markers() {
 }
 
 #[test]
+fn a_number_that_is_used_again_is_another_series_also_with_the_same_labels() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = begin(&directory.path().join("a"));
+    let indom = InDom::new(70, 1).unwrap();
+    let instance = Instance { id: InstanceId::new(1).unwrap(), name: "one".into() };
+    writer.declare_indom(indom, &[instance]).unwrap();
+    let [first, second] = [1, 2].map(|item| MetricDesc { indom: Some(indom), ..counter(item) });
+    writer.declare_metric(&first, &["a.first"]).unwrap();
+    writer.declare_metric(&second, &["a.second"]).unwrap();
+    write(&mut writer, 1, vec![of_each(&first, &[(1, 10)])]);
+    // The instance goes, and with it the series.
+    write(&mut writer, 2, vec![of_each(&first, &[])]);
+    write(&mut writer, 3, vec![of_each(&second, &[(1, 20)])]);
+    writer.finish().unwrap();
+    let name = |metric| format!("a_{metric}_total instid=1 instname=one");
+    let first = [(1_000, Some(10.0)), (2_000, None)];
+    assert_eq!(of(directory.path(), &name("first")), first);
+    assert_eq!(of(directory.path(), &name("second")), [(3_000, Some(20.0))]);
+}
+
+#[test]
 fn records_within_a_millisecond_are_a_millisecond_apart() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = begin(&directory.path().join("a"));

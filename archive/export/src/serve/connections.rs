@@ -17,13 +17,13 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::service::Service;
+use crate::open_files;
 use crate::text::warn;
 
 /// The most connections, where the system permits as many open files.
@@ -139,13 +139,7 @@ where
 
 /// How many connections there can be, after as many open files as possible are permitted.
 fn most_connections() -> usize {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let wanted = CONNECTIONS as u64 + OTHER_FILES;
-    let files = maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let limit = Rlimit { current: Some(files), maximum };
-    if setrlimit(Resource::Nofile, limit).is_err() {
-        let current = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
-        return usize::try_from(current.saturating_sub(OTHER_FILES)).unwrap_or(1).max(1);
-    }
-    usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(CONNECTIONS).max(1)
+    let files = open_files::permit(CONNECTIONS as u64 + OTHER_FILES);
+    let connections = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(CONNECTIONS);
+    connections.clamp(1, CONNECTIONS)
 }

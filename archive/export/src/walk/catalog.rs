@@ -167,6 +167,11 @@ impl Catalog {
         self.label_times.dedup();
     }
 
+    /// Gives memory back that is not needed between steps.
+    pub(super) fn fit(&mut self) {
+        self.series.fit();
+    }
+
     /// Frees what the last step removed, and moves to the time of a record.
     pub(super) fn move_to(&mut self, timestamp: Timestamp) {
         for id in self.removed.drain(..) {
@@ -374,6 +379,7 @@ impl<'m> Source<'m> {
             instance_name: name.map(Arc::from),
             labels: self.labels.of(instance.map(|id| (id, name))),
             start: self.start,
+            generation: 0,
         }
     }
 

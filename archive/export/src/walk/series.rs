@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pcp_archive::{InstanceId, Pmid};
 
 use crate::mapping::{Label, Role};
+use crate::shared_values::{SharedValues, fit};
 
 /// A series while it lasts. Numbers are used again for later series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +35,8 @@ pub struct Series {
     /// When the program of the metric began to count from 0, nanoseconds since 1970 UTC, if
     /// the archive says so.
     pub start: Option<i64>,
+    /// Distinguishes the series that have the same [`SeriesId`] one after the other.
+    pub generation: u64,
 }
 
 /// The series there are, by number.
@@ -41,10 +44,18 @@ pub struct Series {
 pub(super) struct SeriesTable {
     all: Vec<Option<Series>>,
     free: Vec<SeriesId>,
+    /// Of the series that was added last.
+    generation: u64,
+    labels: SharedValues<[Label]>,
+    names: SharedValues<str>,
 }
 
 impl SeriesTable {
-    pub(super) fn add(&mut self, series: Series) -> SeriesId {
+    pub(super) fn add(&mut self, mut series: Series) -> SeriesId {
+        self.generation += 1;
+        series.generation = self.generation;
+        series.labels = self.labels.share(series.labels);
+        series.instance_name = series.instance_name.map(|name| self.names.share(name));
         let id = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             // More than 2^32 of them do not fit into memory.
@@ -75,5 +86,10 @@ impl SeriesTable {
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.free.clear();
+    }
+
+    /// Gives memory back that it does not need.
+    pub(super) fn fit(&mut self) {
+        fit(&mut self.all);
     }
 }
