@@ -1,4 +1,5 @@
 //! The engines that `ci/engines` fetches.
+#![allow(dead_code, reason = "tests and benchmarks need a part of this each")]
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -95,7 +96,7 @@ impl Engine {
         Self::start(command, place, address, "/-/ready")
     }
 
-    /// VictoriaMetrics.
+    /// `VictoriaMetrics`.
     pub(crate) fn victoria_metrics(program: &Path, place: &Path) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = Command::new(program);
@@ -122,6 +123,18 @@ impl Engine {
             assert!(Instant::now() < until, "the engine does not start: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it when it has brought all to disk.
+    pub(crate) fn stop(mut self) {
+        let status = Command::new("kill").args(["-INT", &self.id().to_string()]).status();
+        assert!(status.expect("run kill").success(), "the engine has ended");
+        self.child.wait().expect("its end");
     }
 
     /// The result of a PromQL query at a time, seconds since 1970: labels and values.

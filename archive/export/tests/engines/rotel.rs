@@ -126,7 +126,7 @@ fn parsed(text: &str) -> Points {
         let Some((key, value)) = line.split_once(": ") else { continue };
         let number = || value.parse::<f64>().expect(line);
         match key.trim_start_matches([' ', '-', '>']) {
-            "Name" => lines.name = value.to_owned(),
+            "Name" => value.clone_into(&mut lines.name),
             "StartTimestamp" => drop(points.starts.insert(value.parse().expect(line))),
             "Timestamp" => {
                 let (name, labels) = (lines.name, lines.labels);

@@ -45,12 +45,16 @@ impl Server {
 
     /// Processor time that it has used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        let stat = stat.expect("its times");
-        let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split(' ').collect();
-        let ticks: f64 = fields[12].parse::<f64>().unwrap() + fields[13].parse::<f64>().unwrap();
-        ticks / 100.0
+        processor_seconds(self.child.id())
     }
+}
+
+/// Processor time that a process has used, in seconds.
+pub(crate) fn processor_seconds(id: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("its times");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split(' ').collect();
+    let ticks: f64 = fields[12].parse::<f64>().unwrap() + fields[13].parse::<f64>().unwrap();
+    ticks / 100.0
 }
 
 impl Drop for Server {
@@ -58,6 +62,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Memory of a process by a line of `/proc/PID/status`, in bytes; `None` after its end.
+pub(crate) fn memory(id: u32, line: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let value = status.lines().find_map(|one| one.strip_prefix(line))?;
+    Some(value.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10)
 }
 
 /// An answer of HTTP.

@@ -1,0 +1,87 @@
+//! What a host costs, and the sizes that follow.
+
+use crate::Usage;
+use crate::generated::{Fleet, INTERVAL};
+use crate::receiver::Received;
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// Costs of a sample, and memory of a host.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    /// Processor time of the sender and of the receiver, in seconds.
+    pub(crate) sender: f64,
+    pub(crate) receiver: f64,
+    /// Memory in bytes a host.
+    pub(crate) sender_memory: f64,
+    pub(crate) receiver_memory: f64,
+    /// Bytes of the receiver's files.
+    pub(crate) receiver_disk: f64,
+    /// Processor time in seconds, and bytes.
+    pub(crate) tables_cpu: f64,
+    pub(crate) tables_disk: f64,
+}
+
+/// Prints what pushing this number of samples took.
+pub(crate) fn print_push(
+    what: &str,
+    fleet: &Fleet,
+    samples: u64,
+    sent: Usage,
+    received: &Received,
+) {
+    let samples = samples as f64;
+    let rate = |seconds: f64| samples / seconds / 1e6;
+    println!("{what}, {:.1} M samples", samples / 1e6);
+    println!("    {:<40} {:>10.2} M samples/s", "both, wall-clock time", rate(sent.wall));
+    println!("    {:<40} {:>10.2} M samples/s of CPU", "senders", rate(sent.cpu));
+    println!("    {:<40} {:>10.2} ms of CPU", "senders, a host", 1e3 * sent.cpu / fleet.hosts());
+    println!("    {:<40} {:>10.1} MB", "each sender, at most", sent.peak as f64 / 1e6);
+    println!("    {:<40} {:>10.2} M samples/s of CPU", "VictoriaMetrics", rate(received.cpu));
+    println!("    {:<40} {:>10.1} MB", "its memory", received.memory as f64 / 1e6);
+}
+
+/// Prints what the tables of all archives took.
+pub(crate) fn print_tables(fleet: &Fleet, usage: Usage, bytes: u64) {
+    let values = fleet.samples() as f64;
+    println!("Parquet, {:.1} M values", values / 1e6);
+    println!("    {:<40} {:>10.2} M values/s of CPU", "export", values / usage.cpu / 1e6);
+    println!("    {:<40} {:>10.2} ms of CPU", "export, a host", 1e3 * usage.cpu / fleet.hosts());
+    println!("    {:<40} {:>10.1} MB", "each process, at most", usage.peak as f64 / 1e6);
+    println!("    {:<40} {:>10.2} bytes", "a value", bytes as f64 / values);
+}
+
+/// Prints the sizes of fleets, with a record of each series in each [`INTERVAL`].
+pub(crate) fn print(costs: &Costs, series: u32) {
+    println!("fleets of hosts with {series} series at {INTERVAL} s");
+    println!(
+        "    {:>7} {:>12} {:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>11}",
+        "hosts",
+        "samples/s",
+        "senders,",
+        "memory,",
+        "receiver,",
+        "memory,",
+        "its disk,",
+        "tables,",
+        "disk,"
+    );
+    println!(
+        "    {:>7} {:>12} {:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>11}",
+        "", "", "CPUs", "GB", "CPUs", "GB", "GB a day", "CPU h a day", "GB a day"
+    );
+    for hosts in [10.0, 1_000.0, 10_000.0] {
+        let rate = hosts * f64::from(series) / INTERVAL as f64;
+        println!(
+            "    {hosts:>7} {rate:>12.0} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>11.1} {:>11.2} {:>11.1}",
+            rate * costs.sender,
+            hosts * costs.sender_memory / 1e9,
+            rate * costs.receiver,
+            hosts * costs.receiver_memory / 1e9,
+            rate * DAY * costs.receiver_disk / 1e9,
+            rate * DAY * costs.tables_cpu / 3_600.0,
+            rate * DAY * costs.tables_disk / 1e9,
+        );
+    }
+}
