@@ -1,6 +1,9 @@
 //! `ci/bench fleet`: archives as tables. Prints CPU time and peak memory of `mmv-export parquet`, and
 //! bytes a value, for archives that are made on the spot.
 //!
+//! With `MMV_ORACLE`, the file `env` of `ci/oracle`, also PCP's `pcp2csv` beside `--csv`, of the same
+//! archive.
+//!
 //! Options: `--records N` (5000), `--rounds N` (3, the least CPU time is shown), `--large`
 //! (31250 records, which are 1 GB).
 
@@ -66,6 +69,39 @@ fn main() {
             );
         }
     }
+    if let Ok(oracle) = std::env::var("MMV_ORACLE") {
+        compare_with_pcp(&program, &oracle);
+    }
+}
+
+/// Records of the archive that `pcp2csv` reads.
+const PEER_RECORDS: i64 = 500;
+
+/// Prints the CPU time of `pcp2csv`, and how often ours is in it.
+fn compare_with_pcp(program: &Path, oracle: &str) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let base = scratch.path().join("web1").join("a");
+    write(&base, SHAPES[0], PEER_RECORDS);
+    let ours = measure(program, scratch.path(), &["--csv"]);
+    let lines = scratch.path().join("peer.csv");
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        ". \"$0\"; exec pcp2csv -a \"$1\" -S @2000-01-01 -t \"$2\" mmv >\"$3\"",
+        oracle,
+    ]);
+    command.arg(&base).arg(format!("{INTERVAL}s")).arg(&lines);
+    let mut child = command.stderr(Stdio::null()).spawn().expect("start pcp2csv");
+    let used = child.wait4().expect("its end");
+    let rows = std::fs::read_to_string(&lines).expect("its output").lines().count() as i64;
+    assert!(used.status.success() && rows >= PEER_RECORDS, "{} {rows} lines", used.status);
+    let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64();
+    println!(
+        "{} x {PEER_RECORDS} records as CSV: pcp2csv {cpu:.2} s, ours {:.3} s of CPU: {:.0} x",
+        SHAPES[0].name,
+        ours.cpu,
+        cpu / ours.cpu
+    );
 }
 
 /// The command, built beside this program.

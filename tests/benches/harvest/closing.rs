@@ -33,12 +33,13 @@ struct Run {
     bytes: f64,
 }
 
-/// Measures the agent at `program` until it has closed the volumes
-/// of this number of records.
+/// Measures the agent at `program` until it has closed the volumes of this number of records, with
+/// each method in each round.
 pub(crate) fn run(
     shape: &Shape,
     interval: Duration,
     records: u64,
+    rounds: usize,
     program: &Path,
 ) -> Result<(), String> {
     let producer = Producer::publish(shape, interval)?;
@@ -46,9 +47,20 @@ pub(crate) fn run(
         "\n{}, volumes of {RECORDS} records\n\n| compression | CPU a value, all of the agent | bytes a value |\n|---|---|---|",
         shape.title
     );
-    for method in METHODS {
-        let run = measure(program, producer.directory(), shape, interval, records, method)?;
-        println!("| {method} | {:.0} ns | {:.2} |", run.nanos, run.bytes);
+    let mut runs = METHODS.map(|_| Vec::new());
+    for _ in 0..rounds {
+        for (method, runs) in METHODS.iter().zip(&mut runs) {
+            runs.push(measure(program, producer.directory(), shape, interval, records, method)?);
+        }
+    }
+    for (method, mut runs) in METHODS.iter().zip(runs) {
+        runs.sort_by(|one, other| one.nanos.total_cmp(&other.nanos));
+        let [least, median, most] = [0, runs.len() / 2, runs.len() - 1].map(|at| runs.get(at));
+        let Some(((least, median), most)) = least.zip(median).zip(most) else { continue };
+        println!(
+            "| {method} | {:.0} ns ({:.0} to {:.0}) | {:.2} |",
+            median.nanos, least.nanos, most.nanos, median.bytes
+        );
     }
     Ok(())
 }

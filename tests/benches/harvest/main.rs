@@ -171,7 +171,7 @@ fn run() -> Result<(), String> {
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "closing") {
         let shape = SHAPES.iter().find(|shape| shape.word == "10x1000").ok_or("no such shape")?;
-        closing::run(shape, options.interval, options.records, &options.agent)?;
+        closing::run(shape, options.interval, options.records, options.rounds, &options.agent)?;
     }
     if options.shape.as_ref().is_none_or(|wanted| wanted == "loading") {
         loading::run(options.interval, options.rounds, &options.agent)?;
