@@ -11,7 +11,7 @@
 //! | `watch` | the agent's memory and ticks while it runs |
 //! | `verdict` | whether each value of the honest programs is a true one |
 //!
-//! Needs root, to be several users. `MMV_STORM_SECONDS` (45); with `MMV_LONG`,
+//! Needs root, to be several users. `MMV_STORM_SECONDS` (75, a fifth of it calm); with `MMV_LONG`,
 //! `MMV_SOAK_MINUTES` (60). `MMV_STORM` names the attacks to run, with commas between;
 //! `MMV_SEED` repeats their decisions.
 
@@ -76,7 +76,7 @@ impl Plan {
         };
         let seed = number("MMV_SEED").unwrap_or_else(honest::micros);
         let seconds = match std::env::var_os("MMV_LONG") {
-            None => number("MMV_STORM_SECONDS").unwrap_or(45),
+            None => number("MMV_STORM_SECONDS").unwrap_or(75),
             Some(_) => 60 * number("MMV_SOAK_MINUTES").unwrap_or(60),
         };
         let [calm, storm] = [seconds / 5, seconds - seconds / 5].map(Duration::from_secs);
