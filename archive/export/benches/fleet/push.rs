@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use pcp_archive::{MetricDesc, Pmid, Timestamp};
 
 use crate::archives::{begin, counter, single, write};
+use crate::server;
 
 /// Metrics of each archive.
 const METRICS: u32 = 1_000;
@@ -75,10 +76,11 @@ fn push(address: SocketAddr, protocol: &str, state: &Path, base: &Path) -> (f64,
         .stdout(Stdio::null())
         .spawn()
         .expect("start mmv-export");
+    let peak = server::peak_memory(child.id());
     let used = wait4::Wait4::wait4(&mut child).expect("its end");
     assert!(used.status.success(), "{:?}", used.status);
     let seconds = (used.rusage.utime + used.rusage.stime).as_secs_f64();
-    (seconds, used.rusage.maxrss as f64 / f64::from(1 << 20))
+    (seconds, peak.join().expect("its memory") as f64 / f64::from(1 << 20))
 }
 
 /// Answers each request as a receiver that stored it all.

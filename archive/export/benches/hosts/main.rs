@@ -23,7 +23,7 @@ mod sizing;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wait4::Wait4 as _;
 
@@ -113,7 +113,7 @@ impl Processes {
     fn usage(self) -> Usage {
         let mut usage = Usage::default();
         let ids: Vec<u32> = self.children.iter().map(Child::id).collect();
-        let looks = ids.into_iter().map(|id| std::thread::spawn(move || peak(id)));
+        let looks = ids.into_iter().map(server::peak_memory);
         let looks: Vec<_> = looks.collect();
         for mut child in self.children {
             let used = child.wait4().expect("its end");
@@ -124,17 +124,6 @@ impl Processes {
         usage.peak = peaks.max().unwrap_or_default();
         Usage { wall: self.start.elapsed().as_secs_f64(), ..usage }
     }
-}
-
-/// The most memory that a process had up to its end, in bytes. What `wait4` has is at least the
-/// memory of this program, which is more.
-fn peak(id: u32) -> u64 {
-    let mut peak = 0;
-    while let Some(now) = server::memory(id, "VmHWM:") {
-        peak = now;
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    peak
 }
 
 fn main() {
@@ -187,8 +176,9 @@ fn main() {
     let follow = Usage { wall, cpu, ..followers.usage() };
     sizing::print_push("--follow, one sample a series a request", &fleet, live, follow, &known);
     receiver.assert_has(&fleet);
-    let stored = receiver.stop() as f64 / fleet.samples() as f64;
-    println!("    {:<40} {stored:>10.2} bytes", "a sample in the files of VictoriaMetrics");
+    // Samples are few, so it is mostly the index.
+    let stored = receiver.stop() as f64 / (fleet.hosts() * fleet.series() as f64);
+    println!("    {:<40} {stored:>10.0} bytes", "its files, a series");
 
     let tree = scratch.path().join("lake");
     let tables = Processes::start(&parts, scratch.path(), |command, _, hosts| {
@@ -204,7 +194,6 @@ fn main() {
         receiver: known.cpu / live as f64,
         sender_memory: follow.peak as f64 * options.senders as f64 / f64::from(options.hosts),
         receiver_memory: known.memory as f64 / f64::from(options.hosts),
-        receiver_disk: stored,
         tables_cpu: tables.cpu / fleet.samples() as f64,
         tables_disk: bytes as f64 / fleet.samples() as f64,
     };

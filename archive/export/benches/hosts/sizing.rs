@@ -16,8 +16,6 @@ pub(crate) struct Costs {
     /// Memory in bytes a host.
     pub(crate) sender_memory: f64,
     pub(crate) receiver_memory: f64,
-    /// Bytes of the receiver's files.
-    pub(crate) receiver_disk: f64,
     /// Processor time in seconds, and bytes.
     pub(crate) tables_cpu: f64,
     pub(crate) tables_disk: f64,
@@ -55,33 +53,28 @@ pub(crate) fn print_tables(fleet: &Fleet, usage: Usage, bytes: u64) {
 /// Prints the sizes of fleets, with a record of each series in each [`INTERVAL`].
 pub(crate) fn print(costs: &Costs, series: u32) {
     println!("fleets of hosts with {series} series at {INTERVAL} s");
-    println!(
-        "    {:>7} {:>12} {:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>11}",
-        "hosts",
-        "samples/s",
-        "senders,",
-        "memory,",
-        "receiver,",
-        "memory,",
-        "its disk,",
-        "tables,",
-        "disk,"
-    );
-    println!(
-        "    {:>7} {:>12} {:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>11}",
-        "", "", "CPUs", "GB", "CPUs", "GB", "GB a day", "CPU h a day", "GB a day"
-    );
+    let line = |cells: [String; 8]| {
+        let [hosts, rate, sender, memory, receiver, its_memory, cpu, disk] = cells;
+        println!(
+            "    {hosts:>7} {rate:>12} {sender:>10} {memory:>8} {receiver:>11} {its_memory:>9} \
+             {cpu:>12} {disk:>9}"
+        );
+    };
+    let names =
+        ["hosts", "samples/s", "senders,", "memory,", "receiver,", "memory,", "tables,", "disk,"];
+    line(names.map(str::to_owned));
+    line(["", "", "CPUs", "GB", "CPUs", "GB", "CPU h a day", "GB a day"].map(str::to_owned));
     for hosts in [10.0, 1_000.0, 10_000.0] {
         let rate = hosts * f64::from(series) / INTERVAL as f64;
-        println!(
-            "    {hosts:>7} {rate:>12.0} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>11.1} {:>11.2} {:>11.1}",
-            rate * costs.sender,
-            hosts * costs.sender_memory / 1e9,
-            rate * costs.receiver,
-            hosts * costs.receiver_memory / 1e9,
-            rate * DAY * costs.receiver_disk / 1e9,
-            rate * DAY * costs.tables_cpu / 3_600.0,
-            rate * DAY * costs.tables_disk / 1e9,
-        );
+        line([
+            format!("{hosts}"),
+            format!("{rate:.0}"),
+            format!("{:.3}", rate * costs.sender),
+            format!("{:.2}", hosts * costs.sender_memory / 1e9),
+            format!("{:.2}", rate * costs.receiver),
+            format!("{:.2}", hosts * costs.receiver_memory / 1e9),
+            format!("{:.2}", rate * DAY * costs.tables_cpu / 3_600.0),
+            format!("{:.1}", rate * DAY * costs.tables_disk / 1e9),
+        ]);
     }
 }

@@ -71,6 +71,19 @@ pub(crate) fn memory(id: u32, line: &str) -> Option<u64> {
     Some(value.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10)
 }
 
+/// The most memory that a process has had at its end, in bytes. What `wait4` says is at least
+/// the memory of the process that started it.
+pub(crate) fn peak_memory(id: u32) -> std::thread::JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut peak = 0;
+        while let Some(now) = memory(id, "VmHWM:") {
+            peak = now;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        peak
+    })
+}
+
 /// An answer of HTTP.
 #[derive(Debug)]
 pub(crate) struct Answer {
