@@ -4,7 +4,9 @@
 //! one time are one point. A stale marker is a point without a recorded value.
 
 use hashbrown::HashMap;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, DataPointFlags, Gauge, Histogram, HistogramDataPoint, Metric,
@@ -15,6 +17,15 @@ use prost::Message as _;
 use super::series::{Point, Series, SeriesTable};
 use crate::mapping::{Kind, Label};
 use crate::samples::{Part, stale_value};
+
+/// How many points an answer says that the receiver refused, and why; `None` if it stored all.
+pub(super) fn refused(answer: &[u8]) -> Option<(u64, String)> {
+    // Some answer with no such message, or with text.
+    let partial = ExportMetricsServiceResponse::decode(answer).ok()?.partial_success?;
+    let refused =
+        u64::try_from(partial.rejected_data_points).ok().filter(|refused| *refused > 0)?;
+    Some((refused, partial.error_message))
+}
 
 /// What the samples of one point of OTLP have in common.
 pub(super) fn key(point: &Point, table: &SeriesTable) -> (i64, u32) {

@@ -3,6 +3,7 @@
 //! | verdict | is done |
 //! |---|---|
 //! | stored | counted; the next request |
+//! | stored in part | the same, with what is refused counted and said |
 //! | not now | the same bytes again, after a wait |
 //! | too old, of a request that may be stored already | asked once whether the newest samples are there; then it is |
 //! | too old | the host is held, or with `--drop-too-old` halved as below |
@@ -126,6 +127,16 @@ impl Delivery<'_> {
             Verdict::Stored => {
                 self.counts.sent += points.len() as u64;
                 self.counts.requests += 1;
+                Ok(())
+            }
+            #[cfg(feature = "otlp")]
+            Verdict::StoredInPart { refused, why } => {
+                self.counts.sent += points.len() as u64 - refused;
+                self.counts.refused += refused;
+                self.counts.requests += 1;
+                self.printed += refused;
+                let host = self.host;
+                warn(&format_args!("{host}: the receiver refused {refused} points: {why}"));
                 Ok(())
             }
             Verdict::TooOld(_) | Verdict::TooOldForAll(_)

@@ -3,6 +3,7 @@
 //! | answer | verdict |
 //! |---|---|
 //! | 2xx | stored; of remote write 2.0 only if it counts all samples as written |
+//! | 2xx of OTLP that speaks of refused points | stored but these |
 //! | none, 408, 429, 5xx | not now: the same request again |
 //! | 400, 422 or 500 that speaks of samples that are too old or out of order | too old |
 //! | 400, 413, 422 | refused: some of it, or it is too large |
@@ -17,12 +18,17 @@ use pcp_types::printable;
 
 use super::Protocol;
 use super::client::Answer;
+#[cfg(feature = "otlp")]
+use super::otlp;
 
 /// What an answer means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// All of it is stored.
     Stored,
+    /// Some points are refused, and all others stored: it is not to go again.
+    #[cfg(feature = "otlp")]
+    StoredInPart { refused: u64, why: String },
     /// The same request is to go again, if the receiver asks for it after a while.
     NotNow {
         after: Option<Duration>,
@@ -72,6 +78,12 @@ pub(super) fn verdict(
 
 /// Receivers that know only remote write 1.0 answer 204 to 2.0, and store nothing.
 fn stored(answer: &Answer, protocol: Protocol, samples: u64, said: &str) -> Verdict {
+    #[cfg(feature = "otlp")]
+    if protocol == Protocol::Otlp
+        && let Some((refused, why)) = otlp::refused(&answer.text)
+    {
+        return Verdict::StoredInPart { refused: refused.min(samples), why: text(why.as_bytes()) };
+    }
     if protocol != Protocol::RemoteWrite2 || answer.written == Some(samples) {
         return Verdict::Stored;
     }
@@ -132,6 +144,24 @@ mod tests {
         assert_eq!(of(Some(3)), Verdict::Stored);
         assert!(matches!(of(None), Verdict::NoReceiver(_)));
         assert!(matches!(of(Some(2)), Verdict::NoReceiver(_)));
+    }
+
+    #[test]
+    #[cfg(feature = "otlp")]
+    fn what_a_receiver_of_otlp_refuses_is_what_its_answer_says() {
+        let of = |text: &[u8]| {
+            let answer = Answer { status: 200, text: text.to_vec(), ..Answer::default() };
+            verdict(Ok(answer), Protocol::Otlp, 3)
+        };
+        let refused = |refused, why: &str| Verdict::StoredInPart { refused, why: why.to_owned() };
+        for whole in [&b""[..], b"\x0a\x00", b"\x0a\x03\x12\x01x", b"{}", b"OK"] {
+            assert_eq!(of(whole), Verdict::Stored, "{whole:?}");
+        }
+        assert_eq!(of(b"\x0a\x05\x08\x02\x12\x01x"), refused(2, "x"));
+        assert_eq!(of(b"\x0a\x02\x08\x09"), refused(3, ""), "no more than were sent");
+        // A negative number makes no sense.
+        let negative = [&b"\x0a\x0b\x08"[..], &[0xff; 9], &[1]].concat();
+        assert_eq!(of(&negative), Verdict::Stored);
     }
 
     #[test]

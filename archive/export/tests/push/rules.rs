@@ -140,6 +140,20 @@ fn of_a_refused_request_only_what_is_refused_alone_is_dropped() {
 }
 
 #[test]
+fn points_that_a_receiver_of_otlp_refused_are_counted_and_do_not_go_again() {
+    let sent = Sent::new(10, 10);
+    // `partial_success`: `rejected_data_points` 3, `error_message` "no".
+    let answer = "\n\u{6}\u{8}\u{3}\u{12}\u{2}no";
+    let receiver = Receiver::start(move |_, _| Reaction::Answer(200, "", answer));
+    let output = sent.push(&receiver, &["--protocol", "otlp"]);
+    assert!(output.status.success(), "{}", messages(&output));
+    assert_eq!(printed(&output).trim(), "sent 97 samples in 1 requests, 3 refused");
+    assert!(messages(&output).contains("web1: the receiver refused 3 points: no"));
+    let output = sent.push(&receiver, &["--protocol", "otlp"]);
+    assert!(printed(&output).starts_with("sent 0 samples"), "{}", printed(&output));
+}
+
+#[test]
 fn samples_that_are_too_old_are_held_until_the_receiver_takes_them() {
     for (status, text) in
         [(400, "out of bounds"), (500, "too old sample"), (400, "out of order sample")]
