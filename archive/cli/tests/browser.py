@@ -405,7 +405,7 @@ def measure(browser):
         )
         print(f"{part}: values of the first picture after {first:.0f} ms")
         page.set_viewport_size({"width": 1200, "height": 2600})
-        search(page, "bench.n1")
+        search(page, "bench.a.n1")
         page.evaluate("page.view.shown.length = 10; page.rebuild()")
         press(page, "0", "+", "+")
         frames(page)
