@@ -346,8 +346,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether bytes of a file are no record, after which there may be others.
-    pub(crate) const fn is_damage(&self) -> bool {
+    /// Whether bytes of a file are no record, or cannot be decompressed to any, after which
+    /// there may be others: [`Records::skip_damage`](crate::Records::skip_damage) moves on.
+    pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::Decompress { .. })
     }
 }

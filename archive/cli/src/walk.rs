@@ -1,6 +1,6 @@
 //! The records of a window of time, in either direction, past damage.
 
-use pcp_archive::{Error, Record, Records, Source, Timestamp};
+use pcp_archive::{Record, Records, Source, Timestamp};
 
 use crate::Failure;
 use crate::text::warn;
@@ -65,10 +65,10 @@ impl<'a> Walk<'a> {
     /// The failure itself if it is not that of a record, and on the way backwards, where
     /// nothing says how long the damage is.
     pub(crate) fn pass_by(&mut self, failure: Failure) -> Result<(), Failure> {
-        let Failure::Archive(error @ Error::Corrupt { .. }) = &failure else { return Err(failure) };
-        if self.reverse {
-            return Err(failure);
-        }
+        let error = match &failure {
+            Failure::Archive(error) if error.is_damage() && !self.reverse => error,
+            _ => return Err(failure),
+        };
         let (bytes, next) = self.records.skip_damage()?;
         if bytes == 0 && next.is_some() {
             return Err(failure);

@@ -267,3 +267,39 @@ fn a_damaged_record_costs_itself_alone() {
         .unwrap();
     assert_eq!((lines(&json), json.status.code()), (2, Some(65)));
 }
+
+#[test]
+fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
+    let (directory, base, mut writer) = archives::begin("packed", WriterOptions::default());
+    let text = archives::desc(1, ValueType::String);
+    writer.declare_metric(&text, &["packed.text"]).unwrap();
+    for second in 0..400 {
+        let value = OwnedValue::String(vec![b'x'; 10_000]);
+        let sets = vec![ValueSet { pmid: text.pmid, values: Ok(vec![(None, value)]) }];
+        archives::write(&mut writer, archives::at(second), sets);
+    }
+    writer.finish().unwrap();
+    // Four blocks of a megabyte.
+    let packed = directory.path().join("xz");
+    let convert = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .args(["convert", "--compress", "xz", "-o"])
+        .args([&packed, &base])
+        .output()
+        .unwrap();
+    assert!(convert.status.success(), "{convert:?}");
+    let volume = directory.path().join("xz.0.xz");
+    let mut bytes = fs::read(&volume).unwrap();
+    let middle = bytes.len() / 3;
+    bytes[middle..middle + 8].fill(0xff);
+    fs::write(&volume, bytes).unwrap();
+    let output = run("dump", &packed);
+    assert_eq!(output.status.code(), Some(65));
+    let said = self::text(&output.stderr);
+    assert!(
+        said.contains("cannot be decompressed") && said.contains(" bytes passed by\n"),
+        "{said}"
+    );
+    let printed = self::text(&output.stdout);
+    let records = printed.lines().filter(|line| line.contains("1 metric")).count();
+    assert!((250..400).contains(&records), "{records}");
+}
