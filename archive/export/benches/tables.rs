@@ -7,6 +7,9 @@
 //! Options: `--records N` (5000), `--rounds N` (3, the least CPU time is shown), `--large`
 //! (31250 records, which are 1 GB).
 
+#[path = "../tests/shared/server.rs"]
+mod server;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -124,10 +127,11 @@ fn measure(program: &Path, scratch: &Path, options: &[&str]) -> Run {
     let mut command = Command::new(program);
     command.arg("parquet").arg(&lake).arg(scratch.join("web1")).args(options);
     let mut child = command.stdout(Stdio::null()).spawn().expect("start mmv-export");
+    let peak = server::peak_memory(child.id());
     let used = child.wait4().expect("its end");
     assert!(used.status.success(), "{}", used.status);
     let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64();
-    Run { cpu, peak: used.rusage.maxrss, bytes: size(&lake) }
+    Run { cpu, peak: peak.join().expect("its memory"), bytes: size(&lake) }
 }
 
 fn size(directory: &Path) -> u64 {
