@@ -1,76 +1,114 @@
 //! The metadata of several archives of one host, as one.
 
-use hashbrown::hash_map::Entry;
+use hashbrown::{HashMap, HashSet};
 
-use crate::{Archive, Error, Metadata, Metric, Result};
+use crate::{Archive, ByteText, Error, Metadata, Metric, Pmid};
 
-/// The metadata of archives in the order of time. A metric must have the same
-/// descriptor in all of them, and a name the same metric.
-pub(super) fn merge(archives: &[Archive]) -> Result<Metadata> {
-    let mut merged = Metadata::default();
+/// What archives in the order of time have in common.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// A metric has the same descriptor in all archives, and a name the same metric.
+    pub(super) metadata: Metadata,
+    /// [`Error::DescDiffers`] once for each metric that is left out because its descriptors
+    /// differ; [`Error::PmidDiffers`] once for each name that earlier archives have for
+    /// another metric than the last one that has it.
+    pub(super) left_out: Vec<Error>,
+    contradicted: HashSet<Pmid>,
+    moved: HashSet<ByteText>,
+}
+
+/// The metadata of all archives, which are in the order of time.
+pub(super) fn merge(archives: &[Archive]) -> Merged {
+    let mut merged = Merged::default();
     for (at, archive) in archives.iter().enumerate() {
         let before = archives.get(..at).unwrap_or_default();
         for metric in archive.metadata().metrics() {
-            add_metric(&mut merged, metric, archive, before)?;
+            merged.add_metric(metric, archive, before);
         }
-        let later = archive.metadata();
+        let (metadata, later) = (&mut merged.metadata, archive.metadata());
         for (indom, history) in &later.indoms {
-            merged.indoms.entry(*indom).or_default().extend(history);
+            metadata.indoms.entry(*indom).or_default().extend(history);
         }
         for (target, history) in &later.labels {
-            merged.labels.entry(*target).or_default().extend(history);
+            metadata.labels.entry(*target).or_default().extend(history);
         }
         let texts = later.texts.iter().map(|(key, text)| (*key, text.clone()));
-        merged.texts.extend(texts);
+        metadata.texts.extend(texts);
     }
-    Ok(merged)
+    if !merged.contradicted.is_empty() {
+        merged.remove_contradicted();
+    }
+    merged
 }
 
-/// `before` are the archives that `merged` is from.
-fn add_metric(
-    merged: &mut Metadata,
-    metric: &Metric,
-    archive: &Archive,
-    before: &[Archive],
-) -> Result<()> {
-    let pmid = metric.desc.pmid;
-    let at = match merged.by_pmid.entry(pmid) {
-        Entry::Occupied(known) => *known.get(),
-        Entry::Vacant(new) => {
-            merged.metrics.push(Metric { desc: metric.desc, names: Vec::new() });
-            *new.insert(merged.metrics.len() - 1)
+impl Merged {
+    /// `before` are the archives that were added.
+    fn add_metric(&mut self, metric: &Metric, archive: &Archive, before: &[Archive]) {
+        let (metadata, pmid) = (&mut self.metadata, metric.desc.pmid);
+        let at = *metadata.by_pmid.entry(pmid).or_insert_with(|| {
+            metadata.metrics.push(Metric { desc: metric.desc, names: Vec::new() });
+            metadata.metrics.len() - 1
+        });
+        let known = metadata.metrics.get(at).map(|metric| metric.desc);
+        let field = known.and_then(|known| known.difference(&metric.desc));
+        if let Some(field) = field
+            && self.contradicted.insert(pmid)
+        {
+            let (file, name) = (archive.base().to_owned(), metric.display_name());
+            let has = |archive: &&Archive| archive.metadata().metric(pmid).is_some();
+            let other = before.iter().find(has).unwrap_or(archive).base().to_owned();
+            self.left_out.push(Error::DescDiffers { file, name, pmid, other, field });
         }
-    };
-    let Some(known) = merged.metrics.get_mut(at) else { return Ok(()) };
-    let file = || archive.base().to_owned();
-    let first = |has: &dyn Fn(&Metadata) -> bool| {
-        let first = before.iter().find(|archive| has(archive.metadata()));
-        first.unwrap_or(archive).base().to_owned()
-    };
-    if let Some(field) = known.desc.difference(&metric.desc) {
-        let other = first(&|metadata| metadata.metric(pmid).is_some());
-        let name = metric.display_name();
-        return Err(Error::DescDiffers { file: file(), name, pmid, other, field });
-    }
-    for name in &metric.names {
-        match merged.by_name.get(name) {
-            None => {
-                known.names.push(name.clone());
-                merged.by_name.insert(name.clone(), at);
-            }
-            Some(owner) if *owner == at => {}
-            Some(_) => {
-                let of = |metadata: &Metadata| Some(metadata.metric_by_name(name)?.desc.pmid);
-                let expected = before.iter().find_map(|archive| of(archive.metadata()));
-                return Err(Error::PmidDiffers {
-                    file: file(),
-                    name: name.to_string(),
-                    pmid,
-                    other: first(&|metadata| of(metadata).is_some()),
-                    expected: expected.unwrap_or(pmid),
-                });
-            }
+        for name in &metric.names {
+            self.add_name(name, at, archive, before);
         }
     }
-    Ok(())
+
+    /// The last archive that has a name decides whose it is.
+    fn add_name(&mut self, name: &ByteText, at: usize, archive: &Archive, before: &[Archive]) {
+        let (metadata, pmid) = (&mut self.metadata, |archive: &Archive| {
+            Some(archive.metadata().metric_by_name(name)?.desc.pmid)
+        });
+        let owner = metadata.by_name.insert(name.clone(), at);
+        if owner == Some(at) {
+            return;
+        }
+        if let Some(metric) = metadata.metrics.get_mut(at) {
+            metric.names.push(name.clone());
+        }
+        let Some(former) = owner.and_then(|former| metadata.metrics.get_mut(former)) else {
+            return;
+        };
+        former.names.retain(|other| other != name);
+        let expected = former.desc.pmid;
+        if self.moved.insert(name.clone()) {
+            let last = before.iter().rev().find(|archive| pmid(archive) == Some(expected));
+            self.left_out.push(Error::PmidDiffers {
+                file: archive.base().to_owned(),
+                name: name.to_string(),
+                pmid: pmid(archive).unwrap_or(expected),
+                other: last.unwrap_or(archive).base().to_owned(),
+                expected,
+            });
+        }
+    }
+
+    /// Removes the metrics whose descriptors differ.
+    fn remove_contradicted(&mut self) {
+        let metadata = &mut self.metadata;
+        let mut places = HashMap::new();
+        let mut kept = Vec::with_capacity(metadata.metrics.len());
+        for (at, metric) in std::mem::take(&mut metadata.metrics).into_iter().enumerate() {
+            if !self.contradicted.contains(&metric.desc.pmid) {
+                places.insert(at, kept.len());
+                kept.push(metric);
+            }
+        }
+        metadata.metrics = kept;
+        metadata.by_pmid.retain(|pmid, _| !self.contradicted.contains(pmid));
+        metadata.by_name.retain(|_, at| places.contains_key(at));
+        for at in metadata.by_pmid.values_mut().chain(metadata.by_name.values_mut()) {
+            *at = places.get(at).copied().unwrap_or(*at);
+        }
+    }
 }

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::merge;
+use super::merge::{Merged, merge};
 use crate::{Archive, Error, Metadata, Result, files};
 
 /// Archives of one host that follow each other, opened for reading.
 ///
 /// They are read through a [`Source`](super::Source), as one archive is. Their
-/// metadata is one: descriptors must agree, instance domains and labels go on
-/// from one archive to the next.
+/// metadata is one: instance domains and labels go on from one archive to the next, and a
+/// metric has one descriptor. One that has several is [left out](Self::left_out): of another
+/// program's metrics it says nothing.
 ///
 /// ```no_run
 /// use pcp_archive::{ArchiveSet, Source};
@@ -27,6 +28,8 @@ pub struct ArchiveSet {
     merged: Option<Metadata>,
     /// Why archives of directories were passed by.
     passed_by: Vec<Error>,
+    /// What the archives contradict each other about.
+    left_out: Vec<Error>,
 }
 
 impl ArchiveSet {
@@ -39,9 +42,7 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// Those of [`Archive::open`]; [`Error::HostDiffers`] and
-    /// [`Error::Overlap`] for archives that are no timeline;
-    /// [`Error::PmidDiffers`] and [`Error::DescDiffers`] if a metric is not the
-    /// same in all of them.
+    /// [`Error::Overlap`] for archives that are no timeline.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         Self::open_with(paths, |base| Archive::open(base))
     }
@@ -113,12 +114,15 @@ impl ArchiveSet {
                 check_pair(before, after)?;
             }
         }
-        let merged = match archives.as_slice() {
+        let (merged, left_out) = match archives.as_slice() {
             [] => return Err(Error::NotFound { path: PathBuf::new() }),
-            [_] => None,
-            several => Some(merge::merge(several)?),
+            [_] => (None, Vec::new()),
+            several => {
+                let Merged { metadata, left_out, .. } = merge(several);
+                (Some(metadata), left_out)
+            }
         };
-        Ok(Self { archives, merged, passed_by: Vec::new() })
+        Ok(Self { archives, merged, passed_by: Vec::new(), left_out })
     }
 
     /// The archives in the order of time, at least one.
@@ -130,6 +134,23 @@ impl ArchiveSet {
     /// reports them.
     pub fn passed_by(&self) -> &[Error] {
         &self.passed_by
+    }
+
+    /// What the archives contradict each other about, and is not part of the timeline:
+    /// [`Error::DescDiffers`] for a metric that has several descriptors, which is left out;
+    /// [`Error::PmidDiffers`] for a name that earlier archives have for another metric than
+    /// the last one that has it, which keeps it. Each archive alone has them.
+    pub fn left_out(&self) -> &[Error] {
+        &self.left_out
+    }
+
+    /// The set, if nothing is left out of it: for copies, which would lack it.
+    ///
+    /// # Errors
+    ///
+    /// The first of [`left_out`](Self::left_out).
+    pub fn without_contradictions(mut self) -> Result<Self> {
+        if self.left_out.is_empty() { Ok(self) } else { Err(self.left_out.swap_remove(0)) }
     }
 
     /// Metrics, instance domains, labels and help text of all archives.

@@ -32,8 +32,13 @@ pub(crate) fn scratch() -> TempDir {
 pub(crate) fn begin(name: &str, options: WriterOptions) -> (TempDir, PathBuf, ArchiveWriter) {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join(name);
-    let writer = ArchiveWriter::create(&base, label(), options).unwrap();
+    let writer = begin_in(directory.path(), name, options);
     (directory, base, writer)
+}
+
+/// A writer of an archive in a directory that is there.
+pub(crate) fn begin_in(directory: &Path, name: &str, options: WriterOptions) -> ArchiveWriter {
+    ArchiveWriter::create(&directory.join(name), label(), options).unwrap()
 }
 
 /// A metric without instances and without units, that has a value at an

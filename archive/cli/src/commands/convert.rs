@@ -70,7 +70,7 @@ impl Compress {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
+        let archives = self.archive.open_without_contradictions()?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         warn_of_unnamed(source);

@@ -38,7 +38,11 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
+        let archives = if self.metrics.is_empty() {
+            self.archive.open_without_contradictions()?
+        } else {
+            self.archive.open()?
+        };
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;

@@ -50,6 +50,19 @@ impl ArchiveArgument {
         let set = ArchiveSet::open_tolerant(&self.paths()?)?;
         set.passed_by().iter().for_each(warn_of_half_made);
         set.archives().iter().for_each(warn_of_defects);
+        warn_of_contradictions(&set);
+        Ok(set)
+    }
+
+    /// As [`open`](Self::open), for a copy of all metrics.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open) and of [`ArchiveSet::without_contradictions`].
+    pub(crate) fn open_without_contradictions(&self) -> Result<ArchiveSet, Failure> {
+        let set = self.open_quietly()?.without_contradictions()?;
+        set.passed_by().iter().for_each(warn_of_half_made);
+        set.archives().iter().for_each(warn_of_defects);
         Ok(set)
     }
 
@@ -276,6 +289,21 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
 /// Warns of an archive of a directory that is passed by.
 fn warn_of_half_made(reason: &pcp_archive::Error) {
     warn(&format_args!("{reason}; its writer ended while it made the archive, passed by"));
+}
+
+/// Warns of the metrics about which archives contradict each other.
+fn warn_of_contradictions(set: &ArchiveSet) {
+    for error in set.left_out().iter().take(MAX_WARNINGS) {
+        match error {
+            pcp_archive::Error::PmidDiffers { pmid, .. } => {
+                warn(&format_args!("{error}; only {pmid} has the name here"));
+            }
+            _ => warn(&format_args!("{error}; the metric is left out")),
+        }
+    }
+    if let Some(more) = set.left_out().len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+        warn(&format_args!("{more} more metrics are not the same in all archives"));
+    }
 }
 
 /// Warns of the parts of an archive that are not used.

@@ -223,19 +223,69 @@ fn archives_that_overlap_are_refused_with_both_times() {
     assert!(same_start.contains("begins at"), "{same_start}");
 }
 
+/// What two archives contradict each other about, and the names of the metrics that are left.
+#[track_caller]
+fn contradictions(first: &Plan<'_>, second: &Plan<'_>) -> (Vec<String>, Vec<(String, Pmid)>) {
+    let directory = tempfile::tempdir().unwrap();
+    let bases = [write(&directory, first), write(&directory, second)];
+    let set = ArchiveSet::open(&bases).unwrap();
+    let path = format!("{}/", directory.path().display());
+    let left_out = set.left_out().iter().map(|error| error.to_string().replace(&path, ""));
+    let metrics = set.metadata().select("");
+    let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric.desc.pmid)).collect();
+    let mut records = Source::from(&set).records().unwrap();
+    let mut count = 0;
+    while records.next().unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, first.times.len() + second.times.len() + 1, "with the mark between");
+    (left_out.collect(), metrics)
+}
+
 #[test]
-fn a_metric_that_changed_is_refused_and_the_way_out_named() {
+fn a_metric_that_changed_is_left_out_and_the_way_out_named() {
     let a = Plan { times: &[1000], ..plan() };
     let changed = MetricDesc { semantics: Semantics::Counter, ..desc(1) };
-    let message =
-        refused(&a, &Plan { name: "b", metric: ("m", changed), times: &[2000], ..plan() });
+    let b = Plan { name: "b", metric: ("m", changed), times: &[2000], ..plan() };
     let expected = "b: metric m (70.1.1) has another semantics than in a: \
                     make them two metrics first, with convert --rename and --pmid";
-    assert_eq!(message, expected);
+    assert_eq!(contradictions(&a, &b), (vec![expected.to_owned()], Vec::new()));
+}
+
+#[test]
+fn a_name_that_moved_is_that_of_the_later_metric() {
+    let a = Plan { times: &[1000], ..plan() };
     let moved = Plan { name: "b", metric: ("m", desc(2)), times: &[2000], ..plan() };
     let expected = "b: metric m is 70.1.2, but 70.1.1 in a: if they are the same, use \
                     convert --pmid m=70.1.1 first, else convert --rename";
-    assert_eq!(refused(&a, &moved), expected);
+    let left = vec![("m".to_owned(), desc(2).pmid)];
+    assert_eq!(contradictions(&a, &moved), (vec![expected.to_owned()], left));
+}
+
+#[test]
+fn metrics_that_did_not_change_are_read_beside_one_that_did() {
+    let directory = tempfile::tempdir().unwrap();
+    let bases = ["a", "b", "c"].map(|name| directory.path().join(name));
+    let changed = MetricDesc { value_type: ValueType::Double, ..desc(1) };
+    for (number, (base, first)) in bases.iter().zip([desc(1), changed, desc(1)]).enumerate() {
+        let label = test_support::label();
+        let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
+        for (name, desc) in [("hostile", first), ("kept", desc(2)), ("other", desc(3))] {
+            writer.declare_metric(&desc, &[name]).unwrap();
+        }
+        let id = Some(InstanceId::new(1).unwrap());
+        let values = Ok(vec![(id, OwnedValue::U32(number as u32))]);
+        let value_sets = vec![ValueSet { pmid: desc(2).pmid, values }];
+        let timestamp = at(1000 * (number as i64 + 1));
+        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        writer.finish().unwrap();
+    }
+    let set = ArchiveSet::open(&[directory.path()]).unwrap();
+    assert_eq!(set.left_out().len(), 1, "once: {:?}", set.left_out());
+    let names: Vec<&str> = set.metadata().select("").map(|(name, _)| name).collect();
+    assert_eq!(names, ["kept", "other"]);
+    assert!(set.metadata().metric(desc(1).pmid).is_none());
+    assert_eq!(set.metadata().metric(desc(3).pmid).unwrap().names, ["other"]);
 }
 
 #[test]
