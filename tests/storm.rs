@@ -12,8 +12,8 @@
 //! | `verdict` | whether each value of the honest programs is a true one |
 //!
 //! Needs root, to be several users. `MMV_STORM_SECONDS` (75, a fifth of it calm); with `MMV_LONG`,
-//! `MMV_SOAK_MINUTES` (60). `MMV_STORM` names the attacks to run, with commas between;
-//! `MMV_SEED` repeats their decisions.
+//! `MMV_SOAK_MINUTES` (60). Each attack alone takes `MMV_ATTACK_SECONDS` (20). `MMV_STORM` names the
+//! attacks to run, with commas between; `MMV_SEED` repeats their decisions.
 
 mod attacks;
 mod files;
@@ -22,6 +22,7 @@ pub(crate) mod users;
 mod verdict;
 mod watch;
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
@@ -49,9 +50,10 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const CONFIG: &str = "interval = \"5ms\"\ncapture-group = \"*\"\n\
                       [hindsight]\n\
                       [limits]\nfiles = 1000\nvalues = 20000\n";
-/// How many ticks more may be missed than beside programs that only compute. An agent with
-/// debug assertions takes most of an interval for a tick.
-const MOST_MISSED: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.01 };
+/// The largest share of ticks that may be missed, and of those that may begin late, beyond what an
+/// agent without files misses and has late at the same time: that is the machine's share. An agent
+/// with debug assertions takes most of an interval for a tick.
+const MOST_LATE: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.01 };
 /// The most memory of the agent, in KiB.
 const MOST_MEMORY: u64 = 256 << 10;
 
@@ -63,6 +65,8 @@ struct Plan {
     /// Beside programs that compute, to compare with.
     calm: Duration,
     storm: Duration,
+    /// For one attack.
+    alone: Duration,
 }
 
 impl Plan {
@@ -79,70 +83,105 @@ impl Plan {
             None => number("MMV_STORM_SECONDS").unwrap_or(75),
             Some(_) => 60 * number("MMV_SOAK_MINUTES").unwrap_or(60),
         };
-        let [calm, storm] = [seconds / 5, seconds - seconds / 5].map(Duration::from_secs);
-        Self { seed, attacks, calm, storm }
+        let alone = number("MMV_ATTACK_SECONDS").unwrap_or(20);
+        let [calm, storm, alone] =
+            [seconds / 5, seconds - seconds / 5, alone].map(Duration::from_secs);
+        Self { seed, attacks, calm, storm, alone }
     }
 }
 
 #[test]
 #[ignore = "takes both processors, which would disturb other tests: ci/test runs it alone"]
 fn no_attack_of_other_users_costs_an_honest_program_anything() {
+    let Some(plan) = plan() else { return };
+    let calm = run(plan.seed, plan.calm, &[attacks::COMPUTE].repeat(plan.attacks.len().max(1)));
+    println!("beside programs that compute: {calm}");
+    let storm = run(plan.seed, plan.storm, &plan.attacks);
+    println!("in the storm: {storm}");
+    let mut complaints = calm.complaints;
+    complaints.extend(storm.all_complaints());
+    assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
+}
+
+#[test]
+#[ignore = "takes both processors for minutes: ci/long runs it alone"]
+fn no_attack_alone_costs_an_honest_program_anything() {
+    let Some(plan) = plan() else { return };
+    let mut complaints = Vec::new();
+    for attack in &plan.attacks {
+        let outcome = run(plan.seed, plan.alone, &[*attack]);
+        println!("{:>12}: {outcome}", attack.name());
+        let all = outcome.all_complaints().into_iter();
+        complaints.extend(all.map(|text| format!("{}: {text}", attack.name())));
+    }
+    assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
+}
+
+/// The plan, printed, where the test is possible.
+fn plan() -> Option<Plan> {
     if !users::are_possible() {
         skip::report("the storm: only root can be several users");
-        return;
+        return None;
     }
     let plan = Plan::of_environment();
     println!("MMV_SEED={}: {plan:?}", plan.seed);
-    let calm = run(&plan, plan.calm, &[attacks::COMPUTE].repeat(plan.attacks.len().max(1)));
-    println!("beside programs that compute: {calm:?}");
-    let storm = run(&plan, plan.storm, &plan.attacks);
-    println!("in the storm: {storm:?}");
-    let mut complaints = calm.complaints;
-    complaints.extend(storm.complaints);
-    let missed = storm.ticks.missed_share() - calm.ticks.missed_share();
-    if missed > MOST_MISSED {
-        complaints.push(format!("{:.1} % of the ticks are missed", 100.0 * missed));
-    }
-    if storm.memory > MOST_MEMORY {
-        complaints.push(format!("{} MiB of memory", storm.memory >> 10));
-    }
-    assert!(complaints.is_empty(), "MMV_SEED={}:\n{}", plan.seed, complaints.join("\n"));
+    Some(plan)
 }
 
 /// What a run showed.
 #[derive(Debug)]
 struct Outcome {
     ticks: Ticks,
+    /// Those of an agent without files.
+    machine: Ticks,
     /// The most memory of the agent, in KiB.
     memory: u64,
     complaints: Vec<String>,
 }
 
+impl Outcome {
+    /// The complaints about values, and about the limits.
+    fn all_complaints(self) -> Vec<String> {
+        let mut complaints = self.complaints;
+        for (what, share) in [
+            ("missed", self.ticks.missed_share() - self.machine.missed_share()),
+            ("late", self.ticks.late_share() - self.machine.late_share()),
+        ] {
+            if share > MOST_LATE {
+                let share = 100.0 * share;
+                complaints.push(format!(
+                    "{share:.1} % of the ticks {what} beyond those of an agent without files"
+                ));
+            }
+        }
+        if self.memory > MOST_MEMORY {
+            complaints.push(format!("{} MiB of memory", self.memory >> 10));
+        }
+        complaints
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { ticks, machine, memory, complaints } = self;
+        let (memory, complaints) = (memory >> 10, complaints.len());
+        write!(f, "{ticks}; {memory} MiB; {complaints} complaints; without files {machine}")
+    }
+}
+
 /// An agent, the honest programs and these attackers for a while.
-fn run(plan: &Plan, span: Duration, attackers: &[Attack]) -> Outcome {
-    let scratch = Scratch::new();
-    open_to_all(&scratch);
-    let program = scratch.path().join("mmv-agent");
-    fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
-    let config = scratch.path().join("agent.toml");
-    fs::write(&config, CONFIG).expect("write the configuration");
-    let mut honest = Honest::start(&scratch, plan.seed);
-    // As a service it may sample with real-time scheduling (here by a capability, since not
-    // every container may raise RLIMIT_RTPRIO), and has a control group of its own: attackers
-    // do not share its part of the processors.
-    let mut command = Command::new("nice");
-    let ids = [format!("--reuid={AGENT}"), format!("--regid={AGENT}")];
-    command
-        .args(["-n-10", "setpriv", "--inh-caps=+sys_nice", "--ambient-caps=+sys_nice"])
-        .args(ids)
-        .arg("--clear-groups")
-        .arg(&program);
-    let mut agent = Agent::spawn(command, &scratch, &["--config", config.to_str().expect("UTF-8")]);
+fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
+    let (scratch, quiet) = (Scratch::new(), Scratch::new());
+    [&scratch, &quiet].into_iter().for_each(open_to_all);
+    let mut honest = Honest::start(&scratch, seed);
+    let mut agent = start_agent(&scratch);
+    let mut without_files = start_agent(&quiet);
     wait::until_true("the first records", || agent.data_bytes() > 10_000);
     let mut watch = Watch::begin(&agent, &scratch.archives());
+    let machine = Watch::begin(&without_files, &quiet.archives());
     let mut running: Vec<Process> = Vec::new();
     for (number, attack) in attackers.iter().enumerate() {
-        running.push(attack.start(&scratch, plan.seed.wrapping_add(number as u64)));
+        running.push(attack.start(&scratch, seed.wrapping_add(number as u64)));
     }
     let end = Instant::now() + span;
     let mut round = 0_u64;
@@ -158,7 +197,9 @@ fn run(plan: &Plan, span: Duration, attackers: &[Attack]) -> Outcome {
         }
     }
     let (ticks, memory) = watch.finish(&agent, INTERVAL);
+    let (machine, _) = machine.finish(&without_files, INTERVAL);
     drop(running);
+    without_files.terminate();
     let status = agent.terminate();
     let mut complaints = Vec::new();
     if !status.success() {
@@ -178,7 +219,25 @@ fn run(plan: &Plan, span: Duration, attackers: &[Attack]) -> Outcome {
         let last: Vec<&str> = log.lines().rev().take(30).collect();
         println!("the agent's last lines, newest first:\n{}", last.join("\n"));
     }
-    Outcome { ticks, memory, complaints }
+    Outcome { ticks, machine, memory, complaints }
+}
+
+/// An agent as a service of its own user. As such it may sample with real-time scheduling (here
+/// by a capability, since not every container may raise `RLIMIT_RTPRIO`), and has a control group
+/// of its own: attackers do not share its part of the processors.
+fn start_agent(scratch: &Scratch) -> Agent {
+    let program = scratch.path().join("mmv-agent");
+    fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
+    let config = scratch.path().join("agent.toml");
+    fs::write(&config, CONFIG).expect("write the configuration");
+    let mut command = Command::new("nice");
+    let ids = [format!("--reuid={AGENT}"), format!("--regid={AGENT}")];
+    command
+        .args(["-n-10", "setpriv", "--inh-caps=+sys_nice", "--ambient-caps=+sys_nice"])
+        .args(ids)
+        .arg("--clear-groups")
+        .arg(&program);
+    Agent::spawn(command, scratch, &["--config", config.to_str().expect("UTF-8")])
 }
 
 /// Directories as on a machine with several users: anybody may put files into that of MMV

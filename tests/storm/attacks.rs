@@ -90,6 +90,10 @@ pub(super) fn named(name: &str) -> Attack {
 }
 
 impl Attack {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Starts a process that attacks the agent of a scratch directory.
     pub(super) fn start(&self, scratch: &Scratch, seed: u64) -> Process {
         let text = |path: PathBuf| path.into_os_string().into_string().expect("UTF-8");

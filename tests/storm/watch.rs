@@ -1,5 +1,6 @@
 //! The agent from outside while it runs: its memory, and its ticks by its status.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +13,9 @@ use crate::harness::binaries;
 
 /// The ticks of a run.
 #[derive(Debug, Clone, Copy)]
-#[expect(dead_code, reason = "printed for people")]
 pub(super) struct Ticks {
     /// How many fit into the time.
-    pub(super) all: u64,
+    all: u64,
     /// Skipped, because an earlier one took too long.
     missed: u64,
     /// Begun more than a tenth of the interval late.
@@ -31,6 +31,23 @@ pub(super) struct Ticks {
 impl Ticks {
     pub(super) fn missed_share(&self) -> f64 {
         self.missed as f64 / self.all.max(1) as f64
+    }
+
+    pub(super) fn late_share(&self) -> f64 {
+        self.late as f64 / self.all.max(1) as f64
+    }
+}
+
+impl Display for Ticks {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (missed, late) = (100.0 * self.missed_share(), 100.0 * self.late_share());
+        write!(f, "{} ticks, {missed:.2} % missed, {late:.2} % late, ", self.all)?;
+        write!(f, "the latest by {:.1} ms, ", 1000.0 * self.max)?;
+        write!(
+            f,
+            "status after {:.0?} at most, {} times none",
+            self.slowest_answer, self.unanswered
+        )
     }
 }
 
