@@ -351,6 +351,7 @@ fn who_logs_too_much_is_cut_and_the_history_of_others_is_kept() {
     assert!(agent.terminate().success(), "{}", agent.log());
     let archives = agent.archives();
     assert!(archives.contains(&history), "{archives:?}");
+    println!("cut after {bytes} bytes of the 8000000 that are kept");
     assert!(bytes < 8_000_000, "{bytes}");
     let values = series(&archives, "mmv.shop.orders");
     assert!(values.iter().all(Option::is_some), "nothing is missing of the others");

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use pcp_archive::Archive;
@@ -70,7 +71,9 @@ fn a_file_that_is_removed_replaced_or_cut_ends_the_archive_and_counts_what_is_lo
         let (mut agent, base) = start(&scratch, &[]);
         let file = member(&base, suffix);
         change(&file);
+        let begun = Instant::now();
         let other = wait_for_another(&agent, &base);
+        println!("{suffix} {word}: another archive after {:.1?}", begun.elapsed());
         let status = status_json(&scratch).expect("an answer");
         let what = status["last-error"]["what"].as_str().unwrap_or_default();
         assert_eq!(what, format!("{}: {word} by another program", file.display()), "{status}");
