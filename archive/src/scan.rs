@@ -86,14 +86,16 @@
 //! ```
 
 mod chunk;
+mod damage;
 mod instances;
 mod router;
 pub(crate) mod segments;
 mod selection;
 mod selector;
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
+use crate::salvage::Lost;
 use crate::{Error, Records, Result, Source, Timestamp};
 use chunk::Extent;
 pub(crate) use chunk::{ChunkLimits, ChunkRows};
@@ -118,6 +120,8 @@ pub struct Columns<'a> {
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
+    /// The damage that was skipped, if it may be.
+    lost: Option<Vec<Lost>>,
 }
 
 #[derive(Debug)]
@@ -179,7 +183,30 @@ impl<'a> Columns<'a> {
         };
         let last = span.end_bound().cloned();
         let (limits, rest) = (ChunkLimits::CHUNK, Rest::Records);
-        Ok(Self { source, records, last, limits, growth: 1, chunk, rest })
+        Ok(Self { source, records, last, limits, growth: 1, chunk, rest, lost: None })
+    }
+
+    /// As [`open`](Self::open), past damage, in whose place is a mark.
+    pub(crate) fn open_past_damage(
+        selection: &Selection<'a>,
+        span: &RangeInclusive<Timestamp>,
+    ) -> Result<Self> {
+        let mut lost = Vec::new();
+        let columns = match Self::open(selection, span.clone()) {
+            // The way to the first record is damaged.
+            Err(error) if error.is_damage() => {
+                let mut columns = Self::open(selection, ..=*span.end())?;
+                damage::skip_until(&mut columns.records, *span.start(), &mut lost)?;
+                columns
+            }
+            opened => opened?,
+        };
+        Ok(Self { lost: Some(lost), ..columns })
+    }
+
+    /// The damage that was skipped.
+    pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
+        self.lost.take().unwrap_or_default()
     }
 
     /// The next chunk, with at least one row; `None` when all were returned.
@@ -196,7 +223,7 @@ impl<'a> Columns<'a> {
             Rest::Error(error) => return Err(error),
             Rest::Records => {}
         }
-        let filled = self.chunk.fill(self.source, &mut self.records, self.last, self.limits);
+        let filled = self.fill();
         self.limits.rows =
             self.limits.rows.saturating_mul(self.growth).min(ChunkLimits::CHUNK.rows);
         self.rest = match filled {
@@ -206,6 +233,14 @@ impl<'a> Columns<'a> {
             Err(error) => Rest::Error(error),
         };
         Ok(Some(&self.chunk).filter(|chunk| !chunk.timestamps().is_empty()))
+    }
+
+    fn fill(&mut self) -> Result<bool> {
+        let Self { source, records, last, limits, chunk, lost, .. } = self;
+        match lost {
+            None => chunk.fill(*source, records, *last, *limits),
+            Some(lost) => chunk.fill_past_damage(*source, records, *last, *limits, lost),
+        }
     }
 
     /// Moves past the damage at which [`next_chunk`](Self::next_chunk) failed.

@@ -52,7 +52,8 @@ use std::ops::RangeInclusive;
 use hashbrown::HashMap;
 
 use crate::replay::{Decrease, Gaps};
-use crate::scan::segments::by_time;
+use crate::salvage::Lost;
+use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Columns, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp, Units, programs};
 use tally::Tally;
@@ -177,6 +178,31 @@ pub fn summarize_with(
     decrease: Decrease,
     gaps: Gaps,
 ) -> Result<Vec<MetricSummary>> {
+    let selection = with_events(selection, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
+    let segments = by_time(&selection, &span, summarize)?;
+    Ok(Segment::joined(segments, &span))
+}
+
+/// As [`summarize_with`], past damage, in whose place is a mark: with what was lost.
+///
+/// # Errors
+///
+/// As [`summarize`], except [damage](crate::Error::is_damage).
+pub fn summarize_past_damage(
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+    decrease: Decrease,
+    gaps: Gaps,
+) -> Result<(Vec<MetricSummary>, Vec<Lost>)> {
+    let selection = with_events(selection, gaps);
+    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
+    let (segments, lost) = by_time_past_damage(&selection, &span, summarize)?;
+    Ok((Segment::joined(segments, &span), lost))
+}
+
+/// The numbers of a selection, and the events of programs where these make gaps.
+fn with_events<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
     let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
@@ -186,10 +212,7 @@ pub fn summarize_with(
     {
         selection.select(&events);
     }
-    let summarize = |columns: &mut Columns<'_>| Segment::of(&selection, columns, decrease);
-    let segments = by_time(&selection, &span, summarize)?;
-    let whole = segments.into_iter().reduce(Segment::join);
-    Ok(whole.map_or(Vec::new(), |whole| whole.summaries(*span.end())))
+    selection
 }
 
 /// The metrics in a span of time.
@@ -219,6 +242,12 @@ impl<'s> Segment<'s> {
             segment.walls.pass();
         }
         Ok(segment)
+    }
+
+    /// The summaries of segments that follow each other in a span.
+    fn joined(segments: Vec<Self>, span: &RangeInclusive<Timestamp>) -> Vec<MetricSummary> {
+        let whole = segments.into_iter().reduce(Self::join);
+        whole.map_or(Vec::new(), |whole| whole.summaries(*span.end()))
     }
 
     /// This span of time and the next one.

@@ -7,6 +7,7 @@ use std::path::Path;
 use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
+use pcp_archive::salvage::Lost;
 use pcp_archive::scan::{MetricLabels, Selection, Selector, SelectorError, select_instances};
 use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
@@ -236,17 +237,20 @@ pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
         let count = replay.backward_records();
         warn(&format_args!("{count} records with decreasing timestamps are ignored"));
     }
-    for lost in replay.lost() {
-        let between = match (lost.after, lost.before) {
-            (Some(after), Some(before)) => format!(" between {after} and {before}"),
-            (Some(after), None) => format!(" after {after}"),
-            (None, Some(before)) => format!(" before {before}"),
-            (None, None) => String::new(),
-        };
-        let (file, offset, reason) = (shown_path(&lost.file), lost.offset, &lost.reason);
-        let bytes = lost.bytes;
-        warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
-    }
+    replay.lost().iter().for_each(warn_of_loss);
+}
+
+/// Warns of a part of a file that has no usable records.
+pub(crate) fn warn_of_loss(lost: &Lost) {
+    let between = match (lost.after, lost.before) {
+        (Some(after), Some(before)) => format!(" between {after} and {before}"),
+        (Some(after), None) => format!(" after {after}"),
+        (None, Some(before)) => format!(" before {before}"),
+        (None, None) => String::new(),
+    };
+    let (file, offset, reason) = (shown_path(&lost.file), lost.offset, &lost.reason);
+    let bytes = lost.bytes;
+    warn(&format_args!("{file}: offset {offset}: {reason}; {bytes} bytes are lost{between}"));
 }
 
 /// Warns of metrics that cannot be selected because they have no name of their

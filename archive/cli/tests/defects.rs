@@ -272,10 +272,13 @@ fn a_damaged_record_costs_itself_alone() {
 fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
     let (directory, base, mut writer) = archives::begin("packed", WriterOptions::default());
     let text = archives::desc(1, ValueType::String);
+    let number = archives::desc(2, ValueType::U64);
     writer.declare_metric(&text, &["packed.text"]).unwrap();
+    writer.declare_metric(&number, &["packed.number"]).unwrap();
     for second in 0..400 {
         let value = OwnedValue::String(vec![b'x'; 10_000]);
-        let sets = vec![ValueSet { pmid: text.pmid, values: Ok(vec![(None, value)]) }];
+        let sets =
+            vec![archives::single(&text, value), archives::single(&number, OwnedValue::U64(5))];
         archives::write(&mut writer, archives::at(second), sets);
     }
     writer.finish().unwrap();
@@ -300,6 +303,18 @@ fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
         "{said}"
     );
     let printed = self::text(&output.stdout);
-    let records = printed.lines().filter(|line| line.contains("1 metric")).count();
+    let records = printed.lines().filter(|line| line.contains("2 metrics")).count();
     assert!((250..400).contains(&records), "{records}");
+    // The same records are summarized, also in a window whose first one is lost.
+    let summary = |arguments: &[&str]| {
+        let arguments = [&["summary", "--format", "jsonl", "packed.number"], arguments].concat();
+        let output = run_in(&packed, &arguments);
+        assert_eq!(output.status.code(), Some(65), "{arguments:?}: {output:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}: it says so");
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        line["count"].as_u64().unwrap() as usize
+    };
+    assert_eq!(summary(&[]), records);
+    let (first, last) = (summary(&["-T", "130s"]), summary(&["-S", "150s"]));
+    assert!(first > 50 && last > 190 && first + last == records, "{first}, {last} of {records}");
 }

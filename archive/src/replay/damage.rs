@@ -13,9 +13,6 @@ use crate::{Error, Records, Result};
 
 use super::{Replay, Selection};
 
-/// The most gaps that are listed one by one; later losses are added to the last.
-const MAX_LOST: usize = 1000;
-
 impl Selection<'_> {
     /// Continues reading after damaged records: they become gaps, like marks, and
     /// [`Replay::lost`] lists them.
@@ -40,19 +37,10 @@ impl Selection<'_> {
         all: &mut Vec<Lost>,
     ) -> Result<bool> {
         let source = self.chosen.source();
-        loop {
-            let error = match chunk.fill(source, records, Bound::Unbounded, limits) {
-                Ok(more) => return Ok(more),
-                Err(error) if !self.reads_on_behind(&error) => return Err(error),
-                Err(error) => error,
-            };
-            // The position is after the record at least, or in the next volume.
-            let (bytes, before) = records.skip_damage()?;
-            let Some(lost) = lost(error, bytes) else { continue };
-            push(all, Lost { after: chunk.newest(), before, ..lost });
-            if let Some(next) = before {
-                chunk.add_gap(next);
-            }
+        if self.reads_on {
+            chunk.fill_past_damage(source, records, Bound::Unbounded, limits, all)
+        } else {
+            chunk.fill(source, records, Bound::Unbounded, limits)
         }
     }
 }
@@ -62,28 +50,6 @@ impl Replay<'_> {
     /// selection [reads on](Selection::read_on).
     pub fn lost(&self) -> &[Lost] {
         &self.lost
-    }
-}
-
-/// The loss that an error describes.
-fn lost(error: Error, bytes: u64) -> Option<Lost> {
-    let (file, offset, reason) = match error {
-        Error::Corrupt { file, offset, source } => (file, offset, source.to_string()),
-        Error::Decompress { file, source } => (file, 0, source.to_string()),
-        _ => return None,
-    };
-    Some(Lost { file, offset, bytes, reason, after: None, before: None })
-}
-
-/// Adds a gap, or the loss to the newest one if there are too many.
-fn push(all: &mut Vec<Lost>, more: Lost) {
-    let is_full = all.len() >= MAX_LOST;
-    match all.last_mut().filter(|_| is_full) {
-        Some(newest) => {
-            newest.bytes += more.bytes;
-            newest.before = more.before;
-        }
-        None => all.push(more),
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::{Bound, RangeInclusive};
 
 use super::chunk::Extent;
 use super::{Columns, Selection};
+use crate::salvage::Lost;
 use crate::{Result, Timestamp, parallel};
 
 /// How many segments there are of a span that is read as a whole. More would read faster
@@ -33,6 +34,27 @@ pub(crate) fn by_time<'a, T: Send>(
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     by_time_on(parallel::threads(), selection, span, work)
+}
+
+/// As [`by_time`], past damage: with what was lost.
+///
+/// # Errors
+///
+/// Those of `work`.
+pub(crate) fn by_time_past_damage<'a, T: Send>(
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Result<(Vec<T>, Vec<Lost>)> {
+    match by_time(selection, span, &work) {
+        Ok(done) => Ok((done, Vec::new())),
+        Err(error) if !error.is_damage() => Err(error),
+        Err(_) => {
+            let mut columns = Columns::open_past_damage(selection, span)?;
+            let done = work(&mut columns)?;
+            Ok((vec![done], columns.take_lost()))
+        }
+    }
 }
 
 fn by_time_on<'a, T: Send>(

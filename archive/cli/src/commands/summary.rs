@@ -9,14 +9,16 @@ use clap::{Args, ValueEnum};
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Replay};
 use pcp_archive::scan::Selection;
-use pcp_archive::summary::{Extreme, InstanceSummary, MetricSummary, Statistics, summarize_with};
+use pcp_archive::summary::{
+    Extreme, InstanceSummary, MetricSummary, Statistics, summarize_past_damage,
+};
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Value};
 use serde::Serialize;
 
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole;
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
-use crate::selection::select_metrics;
+use crate::selection::{select_metrics, warn_of_loss};
 use crate::text::{Grid, Json, Output, json_time, push_plain, shown, terminal_width};
 use crate::time::{WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
@@ -161,15 +163,21 @@ impl Arguments {
         let span = window.origin..=window.end;
         let quantiles = self.quantiles(&mut selection, &span)?;
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
-        let summaries = summarize_with(&selection, span, decrease, self.gaps.gaps())?;
+        let (summaries, lost) =
+            summarize_past_damage(&selection, span, decrease, self.gaps.gaps())?;
+        lost.iter().for_each(warn_of_loss);
         let mut lines = lines(source.metadata(), &summaries);
         quantiles.add_to(source.metadata(), &mut lines);
         if let Some(sort) = self.sort.or(self.top.map(|_| Sort::Average)) {
             sort.sort(&mut lines);
         }
         lines.truncate(self.top.unwrap_or(usize::MAX));
+        let check = || match check_whole(archives.archives()) {
+            Ok(()) if !lost.is_empty() => Err(Failure::Lost),
+            checked => checked,
+        };
         if lines.is_empty() {
-            check_whole(archives.archives())?;
+            check()?;
             let reason = "the metrics have no numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
         }
@@ -183,7 +191,7 @@ impl Arguments {
             Format::Jsonl => write_json(&mut out, &lines)?,
         }
         out.finish()?;
-        check_whole(archives.archives())
+        check()
     }
 
     /// The quantiles of the histograms in a selection, which they leave.
