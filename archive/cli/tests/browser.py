@@ -53,7 +53,7 @@ def settled(page):
     """Waits until what was asked for is drawn."""
     frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
     page.evaluate(frames)
-    until(page, "(({feed, waiting}) => !feed || !(feed.job || feed.steps || waiting))(globalThis.page)")
+    until(page, "(({feed, waiting, writing}) => !writing && (!feed || !(feed.job || feed.steps || waiting)))(globalThis.page)")
     page.evaluate(frames)
     return page.evaluate(
         "(({from, to, cursor, raw, top, query, current, shown}) =>"
@@ -282,7 +282,7 @@ def frames(page):
           }
         }"""
     )
-    drawn = page.evaluate("page.figures.filter((one) => one.isVisible()).flatMap((one) => one.lines).length")
+    drawn = page.evaluate("page.figures.filter((one) => one.isVisible).flatMap((one) => one.lines).length")
     print(f"{part}: {(spent() - before) * 1000 / 200:.1f} ms of script for a frame of {drawn} bands")
 
 

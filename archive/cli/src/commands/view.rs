@@ -5,7 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `archives` | the archives as they are now, opened again when they have grown |
-//! | `background` | pyramids of large archives, read after the first picture |
+//! | `background` | pyramids of large archives |
 //! | `question` | what a page asks for, checked |
 //! | `answers` | what it gets; all that reads archives |
 //! | `stream` | a connection whose reader has to go on reading |

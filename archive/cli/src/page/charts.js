@@ -11,6 +11,8 @@ class Figure {
   constructor(page, chart) {
     this.page = page;
     this.chart = chart;
+    this.isVisible = false;
+    this.size = { width: 0, height: 0 };
     this.element = element('figure');
     const caption = element('figcaption');
     caption.append(element('b', {}, chart.name), (this.units = element('span', { class: 'units' })));
@@ -42,20 +44,24 @@ class Figure {
   }
 
   box() {
-    return { left: LEFT, right: this.canvas.clientWidth - RIGHT, top: TOP, bottom: this.canvas.clientHeight - BOTTOM };
+    const { width, height } = this.size;
+    return { left: LEFT, right: width - RIGHT, top: TOP, bottom: height - BOTTOM };
   }
 
-  isVisible() {
+  // Reads what the browser has laid out.
+  measure() {
     const place = this.element.getBoundingClientRect();
-    return place.bottom > -200 && place.top < innerHeight + 200;
+    this.isVisible = place.bottom > -200 && place.top < innerHeight + 200;
+    this.size = sizeOf(this.canvas);
   }
 
   draw() {
     const { page, chart } = this, { data, view } = page;
-    const { context } = surface(this.canvas);
+    const context = surface(this.canvas, this.size);
     const box = this.box();
     const { metric } = chart;
-    this.units.textContent = this.isRate ? metric.rate_units : metric.units;
+    const units = this.isRate ? metric.rate_units : metric.units;
+    if (this.units.textContent !== units) this.units.textContent = units;
     context.save();
     if (chart.histogram && !chart.heat) {
       this.drawNothing(context, box, chart.isAsked ? 'nothing was counted at these times' : 'reading\u2026');

@@ -20,10 +20,13 @@ const css = (name) => {
 };
 dark.addEventListener('change', () => known.clear());
 
+// The size of a canvas in pixels of the page. Read before anything is written: each read after
+// a write makes the browser lay out.
+const sizeOf = (canvas) => ({ width: canvas.clientWidth, height: canvas.clientHeight });
+
 // The canvas in the pixels of the screen; drawing is in those of the page.
-function surface(canvas) {
+function surface(canvas, { width, height }) {
   const ratio = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth, height = canvas.clientHeight;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -32,7 +35,7 @@ function surface(canvas) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   context.font = '11px system-ui, sans-serif';
-  return { context, width, height };
+  return context;
 }
 
 // -- Numbers -------------------------------------------------------------------------------

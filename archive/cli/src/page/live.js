@@ -100,7 +100,7 @@ class Feed {
   }
 
   visible(isWanted) {
-    const figures = this.page.figures.filter((figure) => isWanted(figure.chart) && figure.isVisible());
+    const figures = this.page.figures.filter((figure) => isWanted(figure.chart) && figure.isVisible);
     return [...new Set(figures.map((figure) => figure.chart.base ?? figure.chart))];
   }
 
@@ -131,7 +131,7 @@ class Feed {
     const { page } = this, { view, data } = page, figure = page.figures[view.current];
     if (!figure || figure.chart.histogram) return null;
     const chart = figure.chart.base ?? figure.chart, { raw } = view;
-    const pixels = Math.max(16, Math.floor(byId('overview').clientWidth));
+    const pixels = Math.max(16, Math.floor(page.overviewSize.width));
     const known = chart.tile(raw, true), span = { from: 0, to: data.span };
     if (known && known.to >= data.span - known.asked) return null;
     const isUseful = () => {

@@ -13,7 +13,7 @@ const KEYS = [
   ['r', 'rates of counters, or their values'],
   ['?', 'this help'],
 ];
-const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000;
+const AT_FIRST = 6, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000, ADDRESS_AFTER = 100;
 // The events after which no value of a program continues.
 const BOUNDARIES = ['appeared', 'restarted', 'recovered', 'ended', 'vanished', 'removed', 'quarantined', 'waiting'];
 const byId = (id) => document.getElementById(id);
@@ -106,6 +106,7 @@ class Page {
 
   writeAddress() {
     const { data, view } = this;
+    this.writing = null;
     const address = new URLSearchParams();
     const time = (at) => (data.start + at).toFixed(6).replace(/\.?0+$/, '');
     address.set('from', time(view.from));
@@ -234,6 +235,8 @@ class Page {
 
   draw() {
     const { data, view } = this;
+    this.figures.forEach((figure) => figure.measure());
+    this.overviewSize = sizeOf(byId('overview'));
     const digits = view.to - view.from < 10 ? 3 : 0;
     const zone = zoneAt(data, data.start + view.to)[2];
     byId('window').textContent = timeText(data, data.start + view.from, digits, true) + ' to ' + timeText(data, data.start + view.to, digits, true) + ' ' + zone;
@@ -243,10 +246,12 @@ class Page {
     if (document.activeElement !== byId('search')) byId('search').value = view.query;
     this.figures.forEach((figure, place) => {
       figure.element.classList.toggle('current', place === view.current);
-      if (figure.isVisible()) figure.draw();
+      if (figure.isVisible) figure.draw();
     });
     this.drawOverview();
-    this.writeAddress();
+    // Browsers limit how often an address may change.
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.writeAddress(), ADDRESS_AFTER);
     this.feed?.want();
   }
 
@@ -267,7 +272,7 @@ class Page {
 
   drawOverview() {
     const { data, view } = this, canvas = byId('overview');
-    const { context, width, height } = surface(canvas);
+    const { width, height } = this.overviewSize, context = surface(canvas, this.overviewSize);
     const figure = this.figures[view.current];
     const pixels = Math.max(1, Math.floor(width));
     const tile = figure && !figure.chart.histogram ? figure.chart.tile(view.raw, true) : null;
@@ -394,6 +399,7 @@ class Page {
     addEventListener('resize', () => this.changed());
     addEventListener('hashchange', () => {
       if (location.hash === this.address) return;
+      clearTimeout(this.writing);
       this.readAddress();
       this.rebuild();
     });

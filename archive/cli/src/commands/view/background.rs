@@ -1,8 +1,11 @@
-//! Reads large archives once more, after the first picture, so that wide windows take no time.
+//! Reads large archives from the start of the server on, so that wide windows take no time.
+//! Questions go first, within limits.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use super::archives::{Archives, Opened};
 
@@ -10,15 +13,42 @@ use super::archives::{Archives, Opened};
 #[derive(Debug)]
 pub(super) struct Background {
     wake: SyncSender<()>,
+    questions: Arc<AtomicUsize>,
 }
+
+/// A question that is being answered.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<AtomicUsize>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How long each thread that reads waits at a time while questions are answered, and how often
+/// for one reading: enough for a first picture. Then it goes on, or it would never end while
+/// something is dragged.
+const PAUSE: Duration = Duration::from_millis(2);
+const PAUSES: usize = 500;
 
 impl Background {
     /// Where the thread cannot be started all windows are read each time.
     pub(super) fn new(archives: Arc<Archives>) -> Self {
         let (wake, woken) = sync_channel(1);
+        let questions = Arc::<AtomicUsize>::default();
+        let asked = Arc::clone(&questions);
         // It ends with the sender, or with the process.
-        let _ = thread::Builder::new().spawn(move || extend(&archives, &woken));
-        Self { wake }
+        let _ = thread::Builder::new().spawn(move || extend(&archives, &woken, &asked));
+        let background = Self { wake, questions };
+        background.wake();
+        background
+    }
+
+    /// Has it wait until what is returned is dropped.
+    pub(super) fn give_way(&self) -> Busy {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(&self.questions))
     }
 
     /// Has it look whether the archives have grown.
@@ -28,14 +58,23 @@ impl Background {
     }
 }
 
-fn extend(archives: &Archives, woken: &Receiver<()>) {
+fn extend(archives: &Archives, woken: &Receiver<()>, questions: &AtomicUsize) {
     let mut known = Weak::<Opened>::new();
     while woken.recv().is_ok() {
         let opened = Arc::downgrade(&archives.opened());
         if !opened.ptr_eq(&known) {
             known = opened;
+            let pauses = AtomicUsize::new(0);
+            let go_on = || {
+                while questions.load(Ordering::Relaxed) > 0
+                    && pauses.fetch_add(1, Ordering::Relaxed) < PAUSES
+                {
+                    thread::sleep(PAUSE);
+                }
+                true
+            };
             // A damaged record is an error of the answers, too, which say so.
-            let _ = archives.extend(&|| true);
+            let _ = archives.extend(&go_on);
         }
     }
 }

@@ -198,6 +198,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let answered = task::spawn_blocking(move || {
             let _permit = permit;
+            let _busy = shared.background.give_way();
             let answered = answer(&archives, &question, &|| !flag.load(Ordering::Relaxed));
             if matches!(question, Question::Columns { .. }) {
                 shared.background.wake();
