@@ -54,7 +54,7 @@ struct Line<'a> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
+        let archives = self.archive.open(&self.metrics)?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.span.window(source.start(), source.end(), zone.time_zone())?;

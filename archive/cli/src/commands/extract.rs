@@ -41,7 +41,7 @@ impl Arguments {
         let archives = if self.metrics.is_empty() {
             self.archive.open_without_contradictions()?
         } else {
-            self.archive.open()?
+            self.archive.open(&self.metrics)?
         };
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;

@@ -156,7 +156,9 @@ impl Clock {
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let size = size(&self.size)?;
-        let archives = self.archive.open()?;
+        // Expressions may use any metric.
+        let asked = self.expressions.is_empty().then_some(&*self.metrics);
+        let archives = self.archive.open(asked.unwrap_or_default())?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let (start, end) = (source.start(), source.end());

@@ -131,7 +131,9 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
+        // Expressions may use any metric.
+        let asked = self.expressions.is_empty().then_some(&*self.metrics);
+        let archives = self.archive.open(asked.unwrap_or_default())?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let frame = Frame {

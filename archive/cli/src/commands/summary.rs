@@ -155,7 +155,7 @@ struct Line<'s> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let archives = self.archive.open()?;
+        let archives = self.archive.open(&self.metrics)?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window.window(source.start(), source.end(), zone.time_zone())?;

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
-use pcp_archive::{Archive, ArchiveSet, IndexDefect, Result, half_made, member_files};
+use pcp_archive::scan::Selector;
+use pcp_archive::{Archive, ArchiveSet, Error, IndexDefect, Result, half_made, member_files};
+use pcp_types::names::selects;
 use serde::Serialize;
 
 use super::agent_archives;
@@ -43,14 +45,17 @@ impl ArchiveArgument {
     /// All archives as one timeline. Metadata records that cannot be used are passed by,
     /// with a warning; [`check_whole`] makes them a failure when all else is done.
     ///
+    /// Metrics about which the archives contradict each other are warned of if they are among
+    /// those that are asked for, by name, branch, pattern or selector. None are all.
+    ///
     /// # Errors
     ///
     /// Those of [`ArchiveSet::open_tolerant`].
-    pub(crate) fn open(&self) -> Result<ArchiveSet, Failure> {
+    pub(crate) fn open(&self, asked: &[String]) -> Result<ArchiveSet, Failure> {
         let set = ArchiveSet::open_tolerant(&self.paths()?)?;
         set.passed_by().iter().for_each(warn_of_half_made);
         set.archives().iter().for_each(warn_of_defects);
-        warn_of_contradictions(&set);
+        warn_of_contradictions(&set, asked);
         Ok(set)
     }
 
@@ -287,21 +292,37 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
 }
 
 /// Warns of an archive of a directory that is passed by.
-fn warn_of_half_made(reason: &pcp_archive::Error) {
+fn warn_of_half_made(reason: &Error) {
     warn(&format_args!("{reason}; its writer ended while it made the archive, passed by"));
 }
 
-/// Warns of the metrics about which archives contradict each other.
-fn warn_of_contradictions(set: &ArchiveSet) {
-    for error in set.left_out().iter().take(MAX_WARNINGS) {
+/// Warns of the metrics about which archives contradict each other, if they are asked for.
+fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
+    let is_asked = |name: &str| {
+        asked.is_empty()
+            || asked.iter().any(|text| match text.parse::<Selector>() {
+                Ok(selector) => selects(selector.name(), name),
+                Err(_) => text == name,
+            })
+    };
+    let mut more = 0_usize;
+    for error in set.left_out() {
+        let (Error::DescDiffers { name, .. } | Error::PmidDiffers { name, .. }) = error else {
+            continue;
+        };
+        if !is_asked(name) {
+            continue;
+        }
+        more += 1;
         match error {
-            pcp_archive::Error::PmidDiffers { pmid, .. } => {
+            _ if more > MAX_WARNINGS => {}
+            Error::PmidDiffers { pmid, .. } => {
                 warn(&format_args!("{error}; only {pmid} has the name here"));
             }
             _ => warn(&format_args!("{error}; the metric is left out")),
         }
     }
-    if let Some(more) = set.left_out().len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+    if let Some(more) = more.checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{more} more metrics are not the same in all archives"));
     }
 }

@@ -75,7 +75,7 @@ impl Sides {
     pub(crate) fn open(argument: &SidesArgument) -> Result<Self, Failure> {
         let Parts { first, others, metrics } = argument.parts()?;
         let open = |(name, argument): (String, ArchiveArgument)| -> Result<Side, Failure> {
-            let archives = argument.open()?;
+            let archives = argument.open(&metrics)?;
             Ok(Side { name, argument, archives, shift: 0 })
         };
         let first = open(first)?;
