@@ -1,8 +1,8 @@
 //! `ci/bench fleet`: archives as tables. Prints CPU time and peak memory of `mmv-export parquet`, and
 //! bytes a value, for archives that are made on the spot.
 //!
-//! With `MMV_ORACLE`, the file `env` of `ci/oracle`, also PCP's `pcp2csv` beside `--csv`, of the same
-//! archive.
+//! With `MMV_ORACLE`, the file `env` of `ci/oracle`, also PCP's `pcp2csv` and `pcp2json` beside
+//! `--csv` and `--jsonl`, of the same archive.
 //!
 //! Options: `--records N` (5000), `--rounds N` (3, the least CPU time is shown), `--large`
 //! (31250 records, which are 1 GB).
@@ -77,34 +77,41 @@ fn main() {
     }
 }
 
-/// Records of the archive that `pcp2csv` reads.
+/// Records of the archive that PCP's exporters read.
 const PEER_RECORDS: i64 = 500;
 
-/// Prints the CPU time of `pcp2csv`, and how often ours is in it.
+/// PCP's exporters, and our option for the same format.
+const PEERS: [(&str, &str); 2] = [("pcp2csv", "--csv"), ("pcp2json", "--jsonl")];
+
+/// Prints the CPU time of PCP's exporters, and how often ours is in it.
 fn compare_with_pcp(program: &Path, oracle: &str) {
     let scratch = tempfile::tempdir().expect("a directory");
     let base = scratch.path().join("web1").join("a");
     write(&base, SHAPES[0], PEER_RECORDS);
-    let ours = measure(program, scratch.path(), &["--csv"]);
-    let lines = scratch.path().join("peer.csv");
-    let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        ". \"$0\"; exec pcp2csv -a \"$1\" -S @2000-01-01 -t \"$2\" mmv >\"$3\"",
-        oracle,
-    ]);
-    command.arg(&base).arg(format!("{INTERVAL}s")).arg(&lines);
-    let mut child = command.stderr(Stdio::null()).spawn().expect("start pcp2csv");
-    let used = child.wait4().expect("its end");
-    let rows = std::fs::read_to_string(&lines).expect("its output").lines().count() as i64;
-    assert!(used.status.success() && rows >= PEER_RECORDS, "{} {rows} lines", used.status);
-    let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64();
-    println!(
-        "{} x {PEER_RECORDS} records as CSV: pcp2csv {cpu:.2} s, ours {:.3} s of CPU: {:.0} x",
-        SHAPES[0].name,
-        ours.cpu,
-        cpu / ours.cpu
-    );
+    for (peer, option) in PEERS {
+        let ours = measure(program, scratch.path(), &[option]);
+        let printed = scratch.path().join("peer");
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            ". \"$0\"; exec \"$1\" -a \"$2\" -S @2000-01-01 -t \"$3\" mmv >\"$4\"",
+            oracle,
+            peer,
+        ]);
+        command.arg(&base).arg(format!("{INTERVAL}s")).arg(&printed);
+        let mut child = command.stderr(Stdio::null()).spawn().expect("start a shell");
+        let used = child.wait4().expect("its end");
+        let lines = std::fs::read_to_string(&printed).expect("its output").lines().count() as i64;
+        let is_whole = used.status.success() && lines >= PEER_RECORDS;
+        assert!(is_whole, "{peer}: {} {lines} lines", used.status);
+        let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64();
+        println!(
+            "{} x {PEER_RECORDS} records: {peer} {cpu:.2} s, ours with {option} {:.3} s of CPU: {:.0} x",
+            SHAPES[0].name,
+            ours.cpu,
+            cpu / ours.cpu
+        );
+    }
 }
 
 /// The command, built beside this program.
