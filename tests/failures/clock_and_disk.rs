@@ -48,11 +48,15 @@ impl Clock {
     }
 }
 
-/// An agent with a clock of its own.
+/// An agent with a clock of its own. It compresses nothing: files have the times of the real clock,
+/// so before noon they would be hours old for it.
 fn start(shim: &Path, scratch: &Scratch, clock: &Clock) -> Agent {
     let mut command = Command::new(binaries::mmv_agent());
     command.env("LD_PRELOAD", shim).env("SHIM_CLOCK", &clock.file);
-    Agent::spawn(command, scratch, &["--interval", "50ms"])
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[compression]\nmethod = \"none\"\n";
+    fs::write(&config, text).expect("write the configuration");
+    Agent::spawn(command, scratch, &["--config", config.to_str().expect("UTF-8")])
 }
 
 /// Waits for this many archives, and for more samples than before in the newest.
