@@ -51,7 +51,7 @@ const CONFIG: &str = "interval = \"5ms\"\ncapture-group = \"*\"\n\
                       [hindsight]\n\
                       [limits]\nfiles = 1000\nvalues = 20000\n";
 /// The largest shares of ticks that may be missed, and that may begin late, beyond those of an
-/// agent without files at the same time: that is the machine's share. An agent with debug assertions
+/// agent without files at the same time, which the machine causes. An agent with debug assertions
 /// takes most of an interval for a tick.
 const MOST_MISSED: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.01 };
 const MOST_LATE: f64 = if cfg!(debug_assertions) { 0.08 } else { 0.01 };

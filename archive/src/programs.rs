@@ -217,19 +217,13 @@ pub fn for_each_event(
     let Some(name) = events_name(source) else { return Ok(()) };
     let mut selection = Selection::new(source);
     selection.select(&name);
-    let mut columns = Columns::open(&selection, span)?;
-    loop {
-        match columns.next_chunk() {
-            Ok(Some(chunk)) => {
-                for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
-                    ProgramEvent::all(value).iter().for_each(&mut take);
-                }
-            }
-            Ok(None) => return Ok(()),
-            Err(error) if error.is_damage() => columns.skip_damage()?,
-            Err(error) => return Err(error),
+    let mut columns = Columns::open_past_damage(&selection, &span)?;
+    while let Some(chunk) = columns.next_chunk()? {
+        for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
+            ProgramEvent::all(value).iter().for_each(&mut take);
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

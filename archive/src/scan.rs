@@ -120,7 +120,7 @@ pub struct Columns<'a> {
     chunk: Chunk,
     /// What comes after the chunk that was returned.
     rest: Rest,
-    /// The damage that was skipped, if it may be.
+    /// The damage that was skipped; `None` if damage is an error.
     lost: Option<Vec<Lost>>,
 }
 
@@ -241,13 +241,6 @@ impl<'a> Columns<'a> {
             None => chunk.fill(*source, records, *last, *limits),
             Some(lost) => chunk.fill_past_damage(*source, records, *last, *limits, lost),
         }
-    }
-
-    /// Moves past the damage at which [`next_chunk`](Self::next_chunk) failed.
-    pub(crate) fn skip_damage(&mut self) -> Result<()> {
-        self.records.skip_damage()?;
-        self.rest = Rest::Records;
-        Ok(())
     }
 
     /// The same with a first chunk of a few rows, and each by as much larger, up to the usual

@@ -9,8 +9,8 @@ use crate::{Archive, Error, Metadata, Result, files};
 ///
 /// They are read through a [`Source`](super::Source), as one archive is. Their
 /// metadata is one: instance domains and labels go on from one archive to the next, and a
-/// metric has one descriptor. One that has several is [left out](Self::left_out): of another
-/// program's metrics it says nothing.
+/// metric has one descriptor. A metric with several is [left out](Self::left_out); the
+/// others are not affected.
 ///
 /// ```no_run
 /// use pcp_archive::{ArchiveSet, Source};
@@ -144,7 +144,7 @@ impl ArchiveSet {
         &self.left_out
     }
 
-    /// The set, if nothing is left out of it: for copies, which would lack it.
+    /// The set, if nothing is left out of it. For copies, which would otherwise lose values.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ impl Chunk {
 }
 
 /// Moves to the first record that is not before a time, past damage. What was lost between
-/// the two is added to `all`.
+/// that time and the record is added to `all`.
 pub(super) fn skip_until(
     records: &mut Records<'_>,
     start: Timestamp,

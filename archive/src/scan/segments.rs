@@ -46,15 +46,12 @@ pub(crate) fn by_time_past_damage<'a, T: Send>(
     span: &RangeInclusive<Timestamp>,
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, Vec<Lost>)> {
-    match by_time(selection, span, &work) {
-        Ok(done) => Ok((done, Vec::new())),
-        Err(error) if !error.is_damage() => Err(error),
-        Err(_) => {
-            let mut columns = Columns::open_past_damage(selection, span)?;
-            let done = work(&mut columns)?;
-            Ok((vec![done], columns.take_lost()))
-        }
+    if let Some(done) = side_by_side(parallel::threads(), selection, span, &work) {
+        return Ok((done, Vec::new()));
     }
+    let mut columns = Columns::open_past_damage(selection, span)?;
+    let done = work(&mut columns)?;
+    Ok((vec![done], columns.take_lost()))
 }
 
 fn by_time_on<'a, T: Send>(
@@ -63,13 +60,25 @@ fn by_time_on<'a, T: Send>(
     span: &RangeInclusive<Timestamp>,
     work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let segments = segments(selection, span, SEGMENTS);
-    if segments.len() > 1
-        && let Some(done) = in_segments(threads, selection, &segments, &work)
-    {
-        return Ok(done);
+    match side_by_side(threads, selection, span, &work) {
+        Some(done) => Ok(done),
+        None => Ok(vec![work(&mut Columns::open(selection, span.clone())?)?]),
     }
-    Ok(vec![work(&mut Columns::open(selection, span.clone())?)?])
+}
+
+/// `None` if the span cannot be cut, a segment failed, or they do not follow each other.
+fn side_by_side<'a, T: Send>(
+    threads: usize,
+    selection: &Selection<'a>,
+    span: &RangeInclusive<Timestamp>,
+    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
+    let segments = segments(selection, span, SEGMENTS);
+    if segments.len() < 2 {
+        return None;
+    }
+    let mut all = Vec::new();
+    each(threads, selection, &segments, work, |made| all.push(made)).then_some(all)
 }
 
 type Segment = (Bound<Timestamp>, Bound<Timestamp>);
@@ -95,17 +104,6 @@ fn segments(
     let starts = iter::once(*span.start()).chain(cuts.iter().copied()).map(Bound::Included);
     let ends = cuts.iter().copied().map(Bound::Excluded).chain([Bound::Included(*span.end())]);
     starts.zip(ends).collect()
-}
-
-/// `None` if a segment failed, or if the segments do not follow each other.
-fn in_segments<'a, T: Send>(
-    threads: usize,
-    selection: &Selection<'a>,
-    segments: &[Segment],
-    work: impl Fn(&mut Columns<'a>) -> Result<T> + Sync,
-) -> Option<Vec<T>> {
-    let mut all = Vec::new();
-    each(threads, selection, segments, work, |made| all.push(made)).then_some(all)
 }
 
 /// Hands what `work` makes of each of about `count` segments to `take`, in the order of time

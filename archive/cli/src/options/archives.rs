@@ -45,8 +45,8 @@ impl ArchiveArgument {
     /// All archives as one timeline. Metadata records that cannot be used are passed by,
     /// with a warning; [`check_whole`] makes them a failure when all else is done.
     ///
-    /// Metrics about which the archives contradict each other are warned of if they are among
-    /// those that are asked for, by name, branch, pattern or selector. None are all.
+    /// There is a warning for each metric about which the archives contradict each other, if
+    /// `asked` selects it by a name, branch, pattern or selector; an empty list selects all.
     ///
     /// # Errors
     ///
@@ -296,7 +296,7 @@ fn warn_of_half_made(reason: &Error) {
     warn(&format_args!("{reason}; its writer ended while it made the archive, passed by"));
 }
 
-/// Warns of the metrics about which archives contradict each other, if they are asked for.
+/// Warns of the metrics about which archives contradict each other, if `asked` selects them.
 fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
     let is_asked = |name: &str| {
         asked.is_empty()
@@ -305,24 +305,20 @@ fn warn_of_contradictions(set: &ArchiveSet, asked: &[String]) {
                 Err(_) => text == name,
             })
     };
-    let mut more = 0_usize;
-    for error in set.left_out() {
-        let (Error::DescDiffers { name, .. } | Error::PmidDiffers { name, .. }) = error else {
-            continue;
-        };
-        if !is_asked(name) {
-            continue;
-        }
-        more += 1;
+    let is_relevant = |error: &&Error| match error {
+        Error::DescDiffers { name, .. } | Error::PmidDiffers { name, .. } => is_asked(name),
+        _ => true,
+    };
+    let relevant: Vec<&Error> = set.left_out().iter().filter(is_relevant).collect();
+    for error in relevant.iter().take(MAX_WARNINGS) {
         match error {
-            _ if more > MAX_WARNINGS => {}
             Error::PmidDiffers { pmid, .. } => {
                 warn(&format_args!("{error}; only {pmid} has the name here"));
             }
             _ => warn(&format_args!("{error}; the metric is left out")),
         }
     }
-    if let Some(more) = more.checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+    if let Some(more) = relevant.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{more} more metrics are not the same in all archives"));
     }
 }

@@ -45,7 +45,7 @@ impl Background {
         background
     }
 
-    /// Has it wait until what is returned is dropped.
+    /// Makes the thread wait until the returned value is dropped.
     pub(super) fn give_way(&self) -> Busy {
         self.questions.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(&self.questions))
