@@ -34,6 +34,9 @@ use crate::format::value_block::HEADER;
 use crate::format::{EventArray, ResultBuilder, WORD, padded, value_block};
 use crate::{EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueType, Version};
 
+/// What most values are before they are put.
+const ZEROS: [u8; 256] = [0; 256];
+
 /// Numbers templates, so that a buffer names the one it belongs to.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
@@ -78,6 +81,12 @@ impl TemplateBuilder {
         Self { version, ..Self::default() }
     }
 
+    /// Forgets what was laid out, as after an error.
+    pub fn clear(&mut self) {
+        self.record.clear();
+        self.shapes.clear();
+    }
+
     /// Starts the values of a metric; the calls of [`value`](Self::value)
     /// that follow belong to it. Without any it is an empty set.
     pub fn begin_set(&mut self, pmid: Pmid, value_type: ValueType) {
@@ -107,9 +116,14 @@ impl TemplateBuilder {
         }
         // A payload beyond the limit is not worth allocating to be refused.
         value_block::header(value_type, payload)?;
-        let zeros = vec![0; value_type.fixed_size().unwrap_or(payload).max(least_size(value_type))];
+        let len = value_type.fixed_size().unwrap_or(payload).max(least_size(value_type));
         let nul: &[u8] = if value_type == ValueType::String { &[0] } else { &[] };
-        self.record.put_block(instance, value_type, &zeros, nul).map(PendingSlot)
+        let mut put = |zeros: &[u8]| self.record.put_block(instance, value_type, zeros, nul);
+        let place = match ZEROS.get(..len) {
+            Some(zeros) => put(zeros),
+            None => put(&vec![0; len]),
+        };
+        place.map(PendingSlot)
     }
 
     /// Adds a metric that has no values now, for a reason.
@@ -127,21 +141,28 @@ impl TemplateBuilder {
         self.shapes.push(SetShape { pmid, value_type: None, values: 0, with_instance: 0 });
     }
 
-    /// The finished layout.
+    /// The finished layout. Then the builder is empty, and has memory for the next one.
     ///
     /// # Errors
     ///
     /// [`EncodeError::TooLarge`] for a record of 2 GiB,
     /// [`EncodeError::NoSet`] for one without sets, which would be a mark.
-    pub fn finish(mut self) -> Result<Template, EncodeError> {
+    pub fn finish(&mut self) -> Result<Template, EncodeError> {
+        let layout = self.lay_out();
+        self.clear();
+        layout.map(|layout| Template(Arc::new(layout)))
+    }
+
+    fn lay_out(&mut self) -> Result<Layout, EncodeError> {
         if self.shapes.is_empty() {
             return Err(EncodeError::NoSet);
         }
-        let (version, mut bytes) = (self.version, Vec::new());
+        let (version, shapes) = (self.version, self.shapes.clone());
+        let mut bytes = Vec::with_capacity(self.record.len(version));
         self.record.encode(version, Timestamp::EPOCH, &mut bytes)?;
         let blocks = self.record.offset(version, Place::Blocks(0));
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Template(Arc::new(Layout { id, version, blocks, bytes, shapes: self.shapes })))
+        Ok(Layout { id, version, blocks, bytes, shapes })
     }
 }
 

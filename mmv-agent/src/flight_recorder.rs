@@ -91,7 +91,25 @@ pub(crate) fn choose(
     let sets = record_shape.iter().zip(&catalog.metrics).filter(|(_, (_, name))| {
         patterns.is_empty() || patterns.iter().any(|pattern| names::selects(pattern, name))
     });
-    sets.map(|(set, _)| set.clone()).collect()
+    sets.map(|(set, _)| set).collect()
+}
+
+/// What is sampled, made before it is: that takes as long as there are metrics.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    shape: Shape,
+    gathers: Vec<Gather>,
+}
+
+impl Layout {
+    /// Samples of these values. Metrics that are not in the catalog (no group logs them) are
+    /// left out.
+    pub(crate) fn new(mut record_shape: RecordShape, catalog: &Arc<Catalog>) -> Self {
+        let logged: HashSet<Pmid> = catalog.metrics.iter().map(|(desc, _)| desc.pmid).collect();
+        record_shape.retain(|set| logged.contains(&set.pmid));
+        let (shape, gathers) = Shape::new(&record_shape, Arc::clone(catalog));
+        Self { shape, gathers }
+    }
 }
 
 impl FlightRecorder {
@@ -105,18 +123,11 @@ impl FlightRecorder {
         self.settings = settings;
     }
 
-    /// Sets what is sampled from now on, of this many sources. Metrics that are not in the
-    /// catalog (no group logs them) are left out.
-    pub(crate) fn lay_out(
-        &mut self,
-        mut record_shape: RecordShape,
-        catalog: &Arc<Catalog>,
-        sources: usize,
-    ) {
-        let logged: HashSet<Pmid> = catalog.metrics.iter().map(|(desc, _)| desc.pmid).collect();
-        record_shape.retain(|set| logged.contains(&set.pmid));
-        let (shape, gathers) = Shape::new(&record_shape, Arc::clone(catalog));
-        self.gathers = gathers;
+    /// Sets what is sampled from now on, of this many sources. Returns what is of no use any
+    /// more, to be freed elsewhere.
+    pub(crate) fn lay_out(&mut self, layout: Layout, sources: usize) -> impl Send + use<> {
+        let Layout { shape, gathers } = layout;
+        let before = std::mem::replace(&mut self.gathers, gathers);
         self.sources = vec![false; sources];
         for gather in &self.gathers {
             if let Some(wanted) = self.sources.get_mut(gather.source) {
@@ -124,10 +135,11 @@ impl FlightRecorder {
             }
         }
         if self.shape.as_ref().is_some_and(|known| known.is_like(&shape)) {
-            return;
+            return (before, Some(shape));
         }
         self.close();
         self.shape = Some(self.ring.shared(shape)).filter(|shape| !shape.sets.is_empty());
+        (before, None)
     }
 
     /// Whether it records values of source number `source`.

@@ -207,6 +207,11 @@ impl ResultBuilder {
         result.value_sets.iter().try_for_each(|set| self.put_set(set, type_of(set.pmid)))
     }
 
+    /// Bytes of the finished record, framing included.
+    pub(crate) fn len(&self, version: Version) -> usize {
+        head_size(version) + self.sets.len() + self.blocks.len() + WORD
+    }
+
     /// Where in the finished record a place is.
     pub(crate) fn offset(&self, version: Version, place: Place) -> usize {
         match place {

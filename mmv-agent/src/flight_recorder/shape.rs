@@ -46,12 +46,12 @@ impl Shape {
     /// The shape of the values of `layout`, and where they come from.
     pub(crate) fn new(layout: &RecordShape, catalog: Arc<Catalog>) -> (Self, Vec<Gather>) {
         let mut gathers = BTreeMap::new();
-        for set in layout {
-            for &source in &set.owners {
+        for set in layout.iter() {
+            for &source in set.owners {
                 let new = || Gather { source, ..Gather::default() };
                 gathers.entry(source).or_insert_with(new);
             }
-            for place in &set.places {
+            for place in set.places {
                 let Some(gather) = gathers.get_mut(&place.source) else { continue };
                 let index = place.value as u32;
                 match set.value_type.fixed_size() {
@@ -62,7 +62,7 @@ impl Shape {
         }
         let numbers: BTreeMap<usize, u32> = gathers.keys().copied().zip(0..).collect();
         let number = |source: usize| numbers.get(&source).copied().unwrap_or(u32::MAX);
-        let set = |set: &ValueSetShape| {
+        let set = |set: ValueSetShape<'_>| {
             let instance = |place: &Place| place.instance.map_or(NO_INSTANCE, InstanceId::get);
             let alone = set.owners.len() == 1;
             let sources = set.places.iter().filter(|_| !alone);
@@ -100,7 +100,7 @@ impl Shape {
     /// if the sets make no sense: this may come from elsewhere.
     pub(crate) fn unfold(&self) -> Option<(RecordShape, Vec<Values>)> {
         let mut sources: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
-        let mut layout = RecordShape::new();
+        let mut sets = Vec::with_capacity(self.sets.len());
         for set in &self.sets {
             let pmid = Pmid::from_raw(set.pmid);
             let value_type = self.value_type(pmid)?;
@@ -122,18 +122,23 @@ impl Shape {
                 places.push(Place { instance, source: *source as usize, value: *count });
                 *count += 1;
             }
-            let owners = set.owners.iter().map(|owner| *owner as usize).collect();
-            layout.push(ValueSetShape { pmid, value_type, owners, places });
+            let owners: Vec<_> = set.owners.iter().map(|owner| *owner as usize).collect();
+            sets.push((pmid, value_type, owners, places));
         }
         // Sources are numbered through, so that there are no more than are named.
         if !sources.keys().copied().eq(0..sources.len() as u32) {
             return None;
         }
         // A source's strings follow all of its numbers.
-        for set in layout.iter_mut().filter(|set| set.value_type.fixed_size().is_none()) {
-            for place in &mut set.places {
-                place.value += sources.get(&(place.source as u32))?.0;
+        let mut layout = RecordShape::default();
+        for (pmid, value_type, owners, mut places) in sets {
+            if value_type.fixed_size().is_none() {
+                for place in &mut places {
+                    place.value += sources.get(&(place.source as u32))?.0;
+                }
             }
+            let (owners, places) = (&*owners, &*places);
+            layout.push(ValueSetShape { pmid, value_type, owners, places });
         }
         let values = sources.into_values().map(|(words, texts)| Values::blank(words, texts));
         Some((layout, values.collect()))
@@ -209,13 +214,14 @@ mod tests {
             (2, ValueType::String, vec![7], vec![place(None, 7, 9)]),
             (3, ValueType::U32, vec![7], vec![place(None, 7, 0)]),
         ];
-        let (mut layout, mut catalog) = (RecordShape::new(), Catalog::default());
+        let (mut layout, mut catalog) = (RecordShape::default(), Catalog::default());
         for (item, value_type, owners, places) in sets {
             let pmid = Pmid::new(70, 1, item).unwrap();
             let indom = (item == 1).then(|| InDom::new(70, 1).unwrap());
             let (semantics, units) = (Semantics::Instant, Units::NONE);
             let desc = MetricDesc { pmid, value_type, indom, semantics, units };
             catalog.metrics.push((desc, format!("mmv.m{item}").into()));
+            let (owners, places) = (&*owners, &*places);
             layout.push(ValueSetShape { pmid, value_type, owners, places });
         }
         (layout, Arc::new(catalog))
@@ -231,14 +237,14 @@ mod tests {
         let second = Gather { source: 7, cells: vec![wide(2), narrow], texts: vec![9] };
         assert_eq!(gathers, [first, second]);
         let (unfolded, values) = shape.unfold().unwrap();
-        let places: Vec<_> = unfolded.iter().flat_map(|set| &set.places).collect();
+        let places: Vec<_> = unfolded.iter().flat_map(|set| set.places).collect();
         let numbers: Vec<_> = places.iter().map(|place| (place.source, place.value)).collect();
         assert_eq!(numbers, [(0, 0), (1, 0), (1, 2), (1, 1)]);
         let instances: Vec<_> = places.iter().map(|place| place.instance).collect();
         let expected: Vec<_> =
-            layout.iter().flat_map(|set| &set.places).map(|place| place.instance).collect();
+            layout.iter().flat_map(|set| set.places).map(|place| place.instance).collect();
         assert_eq!(instances, expected);
-        assert_eq!(unfolded[0].owners, [0, 1]);
+        assert_eq!(unfolded.iter().next().unwrap().owners, [0, 1]);
         let sizes: Vec<_> = values.iter().map(|values| (values.len(), values.texts())).collect();
         assert_eq!(sizes, [(1, 0), (3, 1)]);
     }
@@ -286,11 +292,15 @@ mod tests {
 
     #[test]
     fn only_what_is_all_the_same_is_alike() {
-        let (mut layout, catalog) = layout();
+        let (layout, catalog) = layout();
         let shape = |layout: &RecordShape| Shape::new(layout, Arc::clone(&catalog)).0;
         assert!(shape(&layout).is_like(&shape(&layout)));
         let before = shape(&layout);
-        layout[0].places[1].instance = Some(InstanceId::new(6).unwrap());
+        let mut sets: Vec<_> = layout.iter().collect();
+        let mut places = sets[0].places.to_vec();
+        places[1].instance = Some(InstanceId::new(6).unwrap());
+        sets[0].places = &places;
+        let layout = sets.into_iter().collect();
         assert!(!before.is_like(&shape(&layout)));
     }
 }

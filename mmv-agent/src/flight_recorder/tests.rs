@@ -14,7 +14,7 @@ fn at(millis: u64) -> Timestamp {
 
 /// The counters `mmv.m0` and so on of source 0, and `mmv.other` of source 1.
 fn layout(id: u64, counters: u32) -> (RecordShape, Arc<Catalog>) {
-    let (mut layout, mut catalog) = (RecordShape::new(), Catalog { id, ..Catalog::default() });
+    let (mut layout, mut catalog) = (RecordShape::default(), Catalog { id, ..Catalog::default() });
     for item in 0..=counters {
         let pmid = Pmid::new(70, 1, item).unwrap();
         let (value_type, semantics, units) = (ValueType::U64, Semantics::Counter, Units::NONE);
@@ -25,8 +25,8 @@ fn layout(id: u64, counters: u32) -> (RecordShape, Arc<Catalog>) {
             (0, item as usize, format!("mmv.m{item}"))
         };
         catalog.metrics.push((desc, name.into()));
-        let places = vec![Place { instance: None, source, value }];
-        layout.push(ValueSetShape { pmid, value_type, owners: vec![source], places });
+        let places = &[Place { instance: None, source, value }];
+        layout.push(ValueSetShape { pmid, value_type, owners: &[source], places });
     }
     (layout, Arc::new(catalog))
 }
@@ -38,7 +38,7 @@ fn flight_recorder(span: Duration, memory: usize, counters: u32) -> FlightRecord
         FlightRecorder::new(FlightRecorderSettings { interval, span, memory, metrics: Vec::new() });
     let (layout, catalog) = layout(1, counters);
     let chosen = choose(&flight_recorder.settings.metrics, &layout, &catalog);
-    flight_recorder.lay_out(chosen, &catalog, 2);
+    flight_recorder.lay_out(Layout::new(chosen, &catalog), 2);
     flight_recorder
 }
 
@@ -108,7 +108,7 @@ fn other_metadata_at_each_sample_stays_within_the_memory() {
     let mut flight_recorder = flight_recorder(Duration::from_secs(3600), MEMORY, 100);
     for number in 0..1000 {
         let (layout, catalog) = layout(number + 2, 100 + number as u32 % 50);
-        flight_recorder.lay_out(layout, &catalog, 2);
+        flight_recorder.lay_out(Layout::new(layout, &catalog), 2);
         sample(&mut flight_recorder, 149, number..number + 1);
         assert!(flight_recorder.status().bytes <= MEMORY as u64);
     }
@@ -124,7 +124,7 @@ fn metadata_that_comes_back_is_kept_once() {
     for number in 1..41 {
         let counters = if number % 2 == 1 { 50 } else { 100 };
         let (layout, catalog) = layout(1 + number, counters);
-        flight_recorder.lay_out(layout, &catalog, 2);
+        flight_recorder.lay_out(Layout::new(layout, &catalog), 2);
         sample(&mut flight_recorder, counters.into(), 1 + number..2 + number);
     }
     let samples = 41 * (2 * 100 + 400);
@@ -136,7 +136,7 @@ fn metadata_that_comes_back_is_kept_once() {
     assert_eq!(flight_recorder.held(at(0), None).chunks.len(), 41);
     // Nothing is begun for an equal catalog.
     let (layout, catalog) = layout(99, 100);
-    flight_recorder.lay_out(layout, &catalog, 2);
+    flight_recorder.lay_out(Layout::new(layout, &catalog), 2);
     sample(&mut flight_recorder, 100, 42..43);
     assert_eq!(flight_recorder.held(at(0), None).chunks.len(), 41);
 }
@@ -178,7 +178,7 @@ fn only_what_is_wanted_is_read_and_kept() {
     let mut flight_recorder = FlightRecorder::new(settings);
     let (layout, catalog) = layout(1, 5);
     let chosen = choose(&flight_recorder.settings.metrics, &layout, &catalog);
-    flight_recorder.lay_out(chosen, &catalog, 2);
+    flight_recorder.lay_out(Layout::new(chosen, &catalog), 2);
     assert_eq!((flight_recorder.needs(0), flight_recorder.needs(1)), (false, true));
     sample(&mut flight_recorder, 5, 1..4);
     assert_eq!(flight_recorder.status().values, 1);
@@ -190,7 +190,7 @@ fn what_no_group_logs_is_not_kept() {
     let mut flight_recorder = FlightRecorder::new(FlightRecorderSettings::default());
     let (layout, _) = layout(1, 5);
     let (_, fewer) = self::layout(2, 3);
-    flight_recorder.lay_out(layout, &fewer, 2);
+    flight_recorder.lay_out(Layout::new(layout, &fewer), 2);
     sample(&mut flight_recorder, 5, 1..2);
     assert_eq!(flight_recorder.status().values, 4);
 }
@@ -206,7 +206,7 @@ fn what_does_not_fit_is_dropped_until_it_changes() {
         flight_recorder.status()
     );
     let (layout, catalog) = layout(2, 5);
-    flight_recorder.lay_out(layout, &catalog, 2);
+    flight_recorder.lay_out(Layout::new(layout, &catalog), 2);
     sample(&mut flight_recorder, 5, 10..12);
     assert_eq!(played(&flight_recorder, 1100, None).len(), 2);
 }
@@ -215,10 +215,12 @@ fn what_does_not_fit_is_dropped_until_it_changes() {
 fn a_new_instance_is_another_shape() {
     let mut flight_recorder = flight_recorder(Duration::from_secs(60), MEMORY, 1);
     sample(&mut flight_recorder, 1, 1..3);
-    let (mut layout, catalog) = layout(2, 1);
+    let (before, catalog) = layout(2, 1);
     let instance = Some(InstanceId::new(4).unwrap());
-    layout[1].places.push(Place { instance, source: 1, value: 1 });
-    flight_recorder.lay_out(layout, &catalog, 2);
+    let mut sets: Vec<_> = before.iter().collect();
+    let places = [sets[1].places, &[Place { instance, source: 1, value: 1 }]].concat();
+    sets[1].places = &places;
+    flight_recorder.lay_out(Layout::new(sets.into_iter().collect(), &catalog), 2);
     let (values, other) = (Values::of_words(&[1]), Values::of_words(&[3, 77]));
     flight_recorder.take(at(300), &[Some(&values), Some(&other)]);
     assert_eq!(played(&flight_recorder, 300, None), [(100, 1), (200, 2), (300, 77)]);

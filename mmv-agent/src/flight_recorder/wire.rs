@@ -392,10 +392,12 @@ mod tests {
             ],
             payers: Payers::default(),
         };
-        let places = vec![Place { instance: Some(id), source: 0, value: 0 }];
+        let places = [Place { instance: Some(id), source: 0, value: 0 }];
         let value_type = ValueType::Double;
         let layout: RecordShape =
-            vec![ValueSetShape { pmid: one.pmid, value_type, owners: vec![0], places }];
+            [ValueSetShape { pmid: one.pmid, value_type, owners: &[0], places: &places }]
+                .into_iter()
+                .collect();
         Shape::new(&layout, Arc::new(catalog)).0
     }
 

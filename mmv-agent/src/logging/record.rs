@@ -1,10 +1,13 @@
 //! The record of a tick: a prepared template into which values are patched.
 //!
 //! A [`RecordShape`] maps each value of each source to its place; it changes when
-//! the sources do. A [`Recorder`] is made from it for the values that are
-//! present and the lengths that strings have; value sets, instances and block
+//! the sources do. A [`Recorder`] is made from it by a [`RecorderBuilder`] for the values
+//! that are present and the lengths that strings have; value sets, instances and block
 //! headers are constant bytes from then on, and a tick writes the timestamp and
 //! the values.
+//!
+//! A recorder is made within a tick, and anew whenever a source comes, goes or is being
+//! written: fresh memory for it would take longer than the work, so the builder keeps its.
 
 use pcp_archive::prepared::{PendingSlot, RecordBuffer, Slot, Template, TemplateBuilder};
 use pcp_archive::{EncodeError, Version};
@@ -12,6 +15,10 @@ use pcp_types::{Timestamp, ValueType};
 
 use crate::metadata::{Place, RecordShape, ValueSetShape};
 use crate::source::{Values, low_half};
+
+/// The values of the largest record for which a builder keeps its memory, which is some
+/// hundred bytes for each.
+const KEPT: usize = 1 << 15;
 
 #[derive(Debug, Default)]
 struct SourceSlots {
@@ -29,36 +36,59 @@ pub(crate) struct Recorder {
     values: usize,
 }
 
-impl Recorder {
-    /// A recorder for what is present now, for archives of a version. `sources[n]` are the values of
-    /// source `n`, or `None` to leave it out. A metric whose sources are there
-    /// but have no value now gets a set without values. `None` if there is no
-    /// metric to record.
+/// Makes the recorders of one group, one after the other.
+#[derive(Debug)]
+pub(crate) struct RecorderBuilder {
+    version: Version,
+    template: TemplateBuilder,
+    laid: Vec<Laid>,
+}
+
+/// A value's place, its type, and where it will be in the record.
+type Laid = (Place, ValueType, PendingSlot);
+
+impl RecorderBuilder {
+    /// A builder of records for archives of a version.
+    pub(crate) fn new(version: Version) -> Self {
+        Self { version, template: TemplateBuilder::of_version(version), laid: Vec::new() }
+    }
+
+    /// A recorder for what is present now. `sources[n]` are the values of source `n`, or
+    /// `None` to leave it out. A metric whose sources are there but have no value now gets
+    /// a set without values. `None` if there is no metric to record.
     ///
     /// # Errors
     ///
     /// [`EncodeError`] when the record would be larger than one can be.
-    pub(crate) fn new(
-        record_shape: &RecordShape,
+    pub(crate) fn build(
+        &mut self,
+        shape: &RecordShape,
         sources: &[Option<&Values>],
-        version: Version,
-    ) -> Result<Option<Self>, EncodeError> {
-        let there =
-            |set: &&ValueSetShape| set.owners.iter().any(|owner| of(sources, *owner).is_some());
-        let mut builder = TemplateBuilder::of_version(version);
-        let mut pending = Vec::new();
-        let mut sets = 0;
-        for set in record_shape.iter().filter(there) {
-            sets += 1;
-            lay_out(set, sources, &mut builder, &mut pending)?;
+    ) -> Result<Option<Recorder>, EncodeError> {
+        let recorder = self.lay_out(shape, sources);
+        self.template.clear();
+        self.laid.clear();
+        if shape.values().max(shape.len()) > KEPT {
+            *self = Self::new(self.version);
         }
-        if sets == 0 {
+        recorder
+    }
+
+    fn lay_out(
+        &mut self,
+        shape: &RecordShape,
+        sources: &[Option<&Values>],
+    ) -> Result<Option<Recorder>, EncodeError> {
+        let there =
+            |set: &ValueSetShape<'_>| set.owners.iter().any(|owner| of(sources, *owner).is_some());
+        let mut sets = shape.iter().filter(there).peekable();
+        if sets.peek().is_none() {
             return Ok(None);
         }
-        let template = builder.finish()?;
-        let values = pending.len();
+        sets.try_for_each(|set| self.add(set, sources))?;
+        let template = self.template.finish()?;
         let mut slots: Vec<SourceSlots> = sources.iter().map(|_| SourceSlots::default()).collect();
-        for (place, value_type, pending) in pending {
+        for &(place, value_type, pending) in &self.laid {
             let Some(source) = slots.get_mut(place.source) else { continue };
             let entry = (place.value as u32, template.slot(pending));
             match value_type.fixed_size() {
@@ -68,9 +98,34 @@ impl Recorder {
             }
         }
         let included = sources.iter().map(Option::is_some).collect();
-        Ok(Some(Self { template, sources: slots, included, values }))
+        Ok(Some(Recorder { template, sources: slots, included, values: self.laid.len() }))
     }
 
+    /// Adds the set of one metric with the values that are present.
+    fn add(
+        &mut self,
+        set: ValueSetShape<'_>,
+        sources: &[Option<&Values>],
+    ) -> Result<(), EncodeError> {
+        let Self { template, laid, .. } = self;
+        let before = laid.len();
+        for place in set.places {
+            let values = of(sources, place.source).filter(|values| values.is_present(place.value));
+            let Some(values) = values else { continue };
+            if laid.len() == before {
+                template.begin_set(set.pmid, set.value_type);
+            }
+            let slot = template.value(place.instance, values.text(place.value).len())?;
+            laid.push((*place, set.value_type, slot));
+        }
+        if laid.len() == before {
+            template.empty_set(set.pmid);
+        }
+        Ok(())
+    }
+}
+
+impl Recorder {
     /// How many values a record has.
     pub(crate) fn values(&self) -> usize {
         self.values
@@ -131,32 +186,6 @@ impl Recorder {
     }
 }
 
-/// A value's place, its type, and where it will be in the record.
-type Laid = (Place, ValueType, PendingSlot);
-
-/// Adds the set of one metric with the values that are present.
-fn lay_out(
-    set: &ValueSetShape,
-    sources: &[Option<&Values>],
-    builder: &mut TemplateBuilder,
-    laid: &mut Vec<Laid>,
-) -> Result<(), EncodeError> {
-    let before = laid.len();
-    for place in &set.places {
-        let values = of(sources, place.source).filter(|values| values.is_present(place.value));
-        let Some(values) = values else { continue };
-        if laid.len() == before {
-            builder.begin_set(set.pmid, set.value_type);
-        }
-        let slot = builder.value(place.instance, values.text(place.value).len())?;
-        laid.push((*place, set.value_type, slot));
-    }
-    if laid.len() == before {
-        builder.empty_set(set.pmid);
-    }
-    Ok(())
-}
-
 /// The values of a source that is there.
 fn of<'v>(sources: &[Option<&'v Values>], source: usize) -> Option<&'v Values> {
     sources.get(source).copied().flatten()
@@ -180,24 +209,32 @@ mod tests {
             source,
             value,
         };
-        vec![
+        let sets = [
             ValueSetShape {
                 pmid: pmid(1),
                 value_type: ValueType::U32,
-                owners: vec![0, 1],
-                places: vec![place(0, 0, 0), place(1, 1, 0)],
+                owners: &[0, 1],
+                places: &[place(0, 0, 0), place(1, 1, 0)],
             },
             ValueSetShape {
                 pmid: pmid(2),
                 value_type: ValueType::Double,
-                owners: vec![1],
-                places: vec![place(0, 1, 1)],
+                owners: &[1],
+                places: &[place(0, 1, 1)],
             },
-        ]
+        ];
+        sets.into_iter().collect()
     }
 
     fn values(words: &[u64]) -> Values {
         Values::of_words(words)
+    }
+
+    fn build(
+        shape: &RecordShape,
+        sources: &[Option<&Values>],
+    ) -> Result<Option<Recorder>, EncodeError> {
+        RecorderBuilder::new(Version::V3).build(shape, sources)
     }
 
     /// Bytes of a record with this many sets, in-place values and blocks of 8.
@@ -209,7 +246,7 @@ mod tests {
     fn a_record_has_the_values_of_all_sources_that_are_there() {
         let (first, second) = (values(&[7]), values(&[8, 0]));
         let all = [Some(&first), Some(&second)];
-        let recorder = Recorder::new(&record_shape(), &all, Version::V3).unwrap().unwrap();
+        let recorder = build(&record_shape(), &all).unwrap().unwrap();
         assert_eq!(recorder.values(), 3);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(2, 3, 1));
 
@@ -217,7 +254,7 @@ mod tests {
         let every = |_| true;
         assert!(recorder.is_for(&all, every) && !recorder.is_for(&some, every));
         assert!(recorder.is_for(&some, |source| source == 0));
-        let recorder = Recorder::new(&record_shape(), &some, Version::V3).unwrap().unwrap();
+        let recorder = build(&record_shape(), &some).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0));
     }
@@ -225,8 +262,7 @@ mod tests {
     #[test]
     fn values_are_big_endian_after_their_instances() {
         let first = values(&[0x0102_0304]);
-        let recorder =
-            Recorder::new(&record_shape(), &[Some(&first), None], Version::V3).unwrap().unwrap();
+        let recorder = build(&record_shape(), &[Some(&first), None]).unwrap().unwrap();
         let mut buffer = recorder.new_buffer();
         let timestamp = Timestamp::new(1_700_000_000, 5).unwrap();
         assert!(recorder.record(timestamp, &[Some(&first), None], &mut buffer));
@@ -238,17 +274,55 @@ mod tests {
     #[test]
     fn a_metric_without_values_has_a_set_without_values() {
         let first = values(&[7]);
-        let mut record_shape = record_shape();
-        record_shape[1].owners.push(0);
-        let recorder =
-            Recorder::new(&record_shape, &[Some(&first), None], Version::V3).unwrap().unwrap();
+        let owned = |set| ValueSetShape { owners: &[1, 0], ..set };
+        let record_shape: RecordShape = record_shape().iter().map(owned).collect();
+        let recorder = build(&record_shape, &[Some(&first), None]).unwrap().unwrap();
         assert_eq!(recorder.values(), 1);
         assert_eq!(recorder.new_buffer().as_bytes().len(), size(1, 1, 0) + 8);
     }
 
     #[test]
     fn without_a_source_there_is_no_recorder() {
-        assert!(Recorder::new(&record_shape(), &[None, None], Version::V3).unwrap().is_none());
-        assert!(Recorder::new(&RecordShape::new(), &[], Version::V3).unwrap().is_none());
+        assert!(build(&record_shape(), &[None, None]).unwrap().is_none());
+        assert!(build(&RecordShape::default(), &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_builder_keeps_nothing_but_memory_from_one_recorder_to_the_next() {
+        let (first, second) = (values(&[7]), values(&[8, 9]));
+        let all = [Some(&first), Some(&second)];
+        let record = |recorder: &Recorder, sources: &[Option<&Values>]| {
+            let mut buffer = recorder.new_buffer();
+            assert!(recorder.record(Timestamp::EPOCH, sources, &mut buffer));
+            buffer.as_bytes().to_vec()
+        };
+        let mut builder = RecorderBuilder::new(Version::V3);
+        for sources in [all, [Some(&first), None], [None, None], [None, Some(&second)], all] {
+            let found = builder.build(&record_shape(), &sources).unwrap();
+            let fresh = build(&record_shape(), &sources).unwrap();
+            let bytes = |built: Option<Recorder>| built.map(|built| record(&built, &sources));
+            assert_eq!(bytes(found), bytes(fresh));
+        }
+    }
+
+    #[test]
+    fn a_builder_gives_back_the_memory_of_a_large_record() {
+        let value_type = ValueType::U64;
+        let places: Vec<_> = (0..=KEPT)
+            .map(|value| Place {
+                instance: Some(InstanceId::new(value as i32).unwrap()),
+                source: 0,
+                value,
+            })
+            .collect();
+        let set = |places| ValueSetShape { pmid: pmid(1), value_type, owners: &[0], places };
+        let many = values(&vec![0; places.len()]);
+        let mut builder = RecorderBuilder::new(Version::V3);
+        for (places, kept) in [(&places[1..], true), (&places[..], false)] {
+            let shape = [set(places)].into_iter().collect();
+            let recorder = builder.build(&shape, &[Some(&many)]).unwrap().unwrap();
+            assert_eq!(recorder.values(), places.len());
+            assert_eq!(builder.laid.capacity() > 0, kept);
+        }
     }
 }

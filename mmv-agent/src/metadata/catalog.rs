@@ -191,7 +191,7 @@ pub(crate) struct Merged {
 impl Merged {
     /// Removes the metrics of all sources but some.
     pub(crate) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
-        let is_out = |set: &&ValueSetShape| set.owners.iter().any(|source| !stays(*source));
+        let is_out = |set: &ValueSetShape<'_>| set.owners.iter().any(|source| !stays(*source));
         let out: HashSet<Pmid> = self.shape.iter().filter(is_out).map(|set| set.pmid).collect();
         if !out.is_empty() {
             self.shape.retain(|set| !out.contains(&set.pmid));
@@ -478,7 +478,6 @@ impl Merger {
                 merged.catalog.indoms.push((indom, instances));
             }
         }
-        merged.shape.reserve_exact(self.metrics.len());
         merged.catalog.metrics.reserve_exact(self.metrics.len());
         for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
@@ -487,6 +486,7 @@ impl Merger {
             places.sort_by_key(|place| place.instance);
             places.dedup_by_key(|place| place.instance);
             let value_type = desc.value_type;
+            let (owners, places) = (&*owners, &*places);
             merged.shape.push(ValueSetShape { pmid, value_type, owners, places });
             merged.catalog.metrics.push((desc, name));
         }

@@ -151,8 +151,8 @@ mod tests {
             merged.shape.push(ValueSetShape {
                 pmid: desc.pmid,
                 value_type: desc.value_type,
-                owners: vec![usize::from(*item == 9)],
-                places: Vec::new(),
+                owners: &[usize::from(*item == 9)],
+                places: &[],
             });
         }
         merged

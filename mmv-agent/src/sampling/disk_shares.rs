@@ -175,7 +175,7 @@ fn limit_of(user: u32, limits: &BTreeMap<u32, u64>, others: u64) -> u64 {
 }
 
 fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u32, u64>) {
-    for set in shape {
+    for set in shape.iter() {
         let value = match set.value_type {
             ValueType::String => TEXT_BYTES,
             _ => NUMBER_BYTES,
@@ -183,7 +183,7 @@ fn add(shape: &RecordShape, user: impl Fn(usize) -> u32, bytes: &mut BTreeMap<u3
         if let Some(first) = set.owners.first() {
             *bytes.entry(user(*first)).or_default() += METRIC_BYTES;
         }
-        for place in &set.places {
+        for place in set.places {
             *bytes.entry(user(place.source)).or_default() += value;
         }
     }
@@ -218,13 +218,16 @@ mod tests {
         sources: usize,
         earlier: LoggedToday,
     ) -> DiskShares {
-        let set = |source| ValueSetShape {
-            pmid: Pmid::new(70, 1, source as u32).unwrap(),
-            value_type: ValueType::U64,
-            owners: vec![source],
-            places: [1, 2].map(|value| Place { instance: None, source, value }).to_vec(),
-        };
-        let share = Share { every: (0..sources).map(set).collect(), ..Share::default() };
+        let mut every = RecordShape::default();
+        for source in 0..sources {
+            every.push(ValueSetShape {
+                pmid: Pmid::new(70, 1, source as u32).unwrap(),
+                value_type: ValueType::U64,
+                owners: &[source],
+                places: &[1, 2].map(|value| Place { instance: None, source, value }),
+            });
+        }
+        let share = Share { every, ..Share::default() };
         let mut disk = DiskShares::new(settings, earlier);
         disk.lay_out(&Shares::from([(GROUP, share)]), &[1_000, 1_001]);
         disk.begin(1);

@@ -14,7 +14,7 @@ use super::partition::{GroupId, Share};
 use super::schedule::Timer;
 use super::update::Retired;
 use crate::config::{Group, LogMode};
-use crate::logging::{QueueSender, Recorder};
+use crate::logging::{QueueSender, Recorder, RecorderBuilder};
 use crate::metadata::RecordShape;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
@@ -30,9 +30,8 @@ pub(crate) struct GroupState {
     pub timer: Timer,
     /// What it logs once or on change.
     pub on_change: OnChange,
-    /// The version of the archives that its records are for.
-    version: Version,
     shape: RecordShape,
+    builder: RecorderBuilder,
     recorder: Option<Recorder>,
     /// Values and bytes of the last record.
     size: (usize, usize),
@@ -50,8 +49,8 @@ impl GroupState {
             config,
             timer,
             on_change: OnChange::default(),
-            version,
             shape: RecordShape::default(),
+            builder: RecorderBuilder::new(version),
             recorder: None,
             size: (0, 0),
             estimated: false,
@@ -68,7 +67,7 @@ impl GroupState {
         retired: &mut Retired,
     ) -> bool {
         self.sources = vec![false; sources];
-        for owner in share.every.iter().chain(&share.on_change).flat_map(|set| &set.owners) {
+        for owner in share.every.owners().iter().chain(share.on_change.owners()) {
             if let Some(owned) = self.sources.get_mut(*owner) {
                 *owned = true;
             }
@@ -140,7 +139,7 @@ impl GroupState {
         let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
         let recorder = match kept {
             Some(recorder) => recorder,
-            None => match Recorder::new(&self.shape, values, self.version) {
+            None => match self.builder.build(&self.shape, values) {
                 Ok(recorder) => recorder?,
                 Err(error) => {
                     error!(%error, "this sample cannot be recorded");

@@ -20,7 +20,7 @@ use super::sources::Sources;
 use super::update::{News, Plan, Retired, Update};
 use crate::config::{Group, Settings};
 use crate::discovery::RemovalOutcome;
-use crate::flight_recorder;
+use crate::flight_recorder::{self, Layout};
 use crate::host::Host;
 use crate::housekeeping::{Memory, Task};
 use crate::moment::Moment;
@@ -228,8 +228,9 @@ impl Loader {
         let shares = partition(shape, &mut catalog, &groups);
         self.disk.lay_out(&shares, &users);
         let catalog = self.catalogs.set(catalog, self.reporter.events.logged);
+        let recorded = chosen.map(|shape| Layout::new(shape, &catalog));
         let sources = self.sources.hand_over();
-        Some(Plan { sources, catalog, shares, recorded: chosen, settings: self.settings.take() })
+        Some(Plan { sources, catalog, shares, recorded, settings: self.settings.take() })
     }
 
     /// Charges users for what was logged. Those who have logged too much today are cut

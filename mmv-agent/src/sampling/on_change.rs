@@ -31,11 +31,11 @@ impl OnChange {
     /// those that stay as they are are kept; true if one is dropped.
     pub(crate) fn set_shape(&mut self, shape: RecordShape, once: bool) -> bool {
         let before = self.last_known.len();
-        let kind = |set: &ValueSetShape| {
+        let kind = |set: &ValueSetShape<'_>| {
             let singular = set.places.first().map(|place| place.instance.is_none());
             (set.pmid, set.value_type, singular)
         };
-        let stays: HashSet<_> = shape.iter().map(kind).collect();
+        let stays: HashSet<_> = shape.iter().map(|set| kind(&set)).collect();
         for set in self.shape.iter().filter(|set| !stays.contains(&kind(set))) {
             self.last_known.remove(&set.pmid);
         }
@@ -47,8 +47,8 @@ impl OnChange {
     /// true if any last-known value differs.
     pub(crate) fn observe(&mut self, sources: &[Option<&Values>], changes: &mut Changes) -> bool {
         let mut different = false;
-        for set in &self.shape {
-            let Some(now) = values_of(set, sources) else {
+        for set in self.shape.iter() {
+            let Some(now) = values_of(&set, sources) else {
                 different |= self.last_known.remove(&set.pmid).is_some();
                 continue;
             };
@@ -80,7 +80,7 @@ impl OnChange {
 }
 
 /// The values of a metric; `None` if none of its sources is there.
-fn values_of(set: &ValueSetShape, sources: &[Option<&Values>]) -> Option<ValueSet> {
+fn values_of(set: &ValueSetShape<'_>, sources: &[Option<&Values>]) -> Option<ValueSet> {
     let of = |source: usize| sources.get(source).copied().flatten();
     set.owners.iter().find_map(|owner| of(*owner))?;
     let values = set.places.iter().filter_map(|place| {
@@ -139,9 +139,9 @@ mod tests {
     fn on_change(once: bool) -> OnChange {
         let place = Place { instance: None, source: 0, value: 0 };
         let value_type = ValueType::I32;
-        let set = ValueSetShape { pmid: pmid(), value_type, owners: vec![0], places: vec![place] };
+        let set = ValueSetShape { pmid: pmid(), value_type, owners: &[0], places: &[place] };
         let mut on_change = OnChange::default();
-        on_change.set_shape(vec![set], once);
+        on_change.set_shape([set].into_iter().collect(), once);
         on_change
     }
 
@@ -201,8 +201,8 @@ mod tests {
         let shape = on_change.shape.clone();
         assert!(!on_change.set_shape(shape.clone(), false), "nothing differs");
         assert_eq!(on_change.last_known().count(), 1);
-        let double = ValueSetShape { value_type: ValueType::Double, ..shape[0].clone() };
-        assert!(on_change.set_shape(vec![double], false));
+        let double = |set| ValueSetShape { value_type: ValueType::Double, ..set };
+        assert!(on_change.set_shape(shape.iter().map(double).collect(), false));
         assert_eq!(on_change.last_known().count(), 0);
     }
 

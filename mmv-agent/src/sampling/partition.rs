@@ -6,6 +6,7 @@
 //! Invariant: each value belongs to one group: the first of the configuration that
 //! takes it, those of the agent's own metrics, or the default group.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
@@ -52,14 +53,15 @@ pub(crate) fn partition(
     let mut names = InstanceNames::default();
     let mut unlogged = HashSet::new();
     // Both are in the order of the PMIDs.
-    for (set, (desc, name)) in shape.into_iter().zip(&catalog.metrics) {
+    for (set, (desc, name)) in shape.iter().zip(&catalog.metrics) {
         let takes =
             |(_, group): &&(GroupId, &Group)| group.metrics.iter().any(|p| names::selects(p, name));
         let candidates: Vec<(GroupId, &Group)> = groups.iter().filter(takes).copied().collect();
         let parts = split(set, &candidates, |id| names.get(catalog, desc.indom, id));
         let discrete = desc.semantics == Semantics::Discrete;
         let mut logged = false;
-        for (id, part) in parts {
+        for (id, places) in parts {
+            let part = ValueSetShape { places: &places, ..set };
             let group = candidates.iter().find(|(candidate, _)| *candidate == id);
             let mode = group.map_or(LogMode::Every, |(_, group)| group.log);
             if mode == LogMode::Never {
@@ -85,21 +87,22 @@ pub(crate) fn partition(
 
 /// The parts of a metric's values by group. A metric without values goes, with its
 /// sources, to the first group that would have any.
-fn split(
-    set: ValueSetShape,
+fn split<'s>(
+    set: ValueSetShape<'s>,
     candidates: &[(GroupId, &Group)],
     mut name: impl FnMut(InstanceId) -> Option<ByteText>,
-) -> Vec<(GroupId, ValueSetShape)> {
+) -> Vec<(GroupId, Cow<'s, [Place]>)> {
     let first = |takes: &mut dyn FnMut(&Group) -> bool| {
         let group = candidates.iter().find(|(_, group)| takes(group));
         group.map_or(GroupId::Default, |(id, _)| *id)
     };
     let all_instances = |group: &Group| group.instances.is_empty();
     if set.places.is_empty() || candidates.first().is_none_or(|(_, group)| all_instances(group)) {
-        return vec![(first(&mut |group| all_instances(group)), set)];
+        let whole = Cow::Borrowed(set.places);
+        return vec![(first(&mut |group| all_instances(group)), whole)];
     }
     let mut places: BTreeMap<GroupId, Vec<Place>> = BTreeMap::new();
-    for place in &set.places {
+    for place in set.places {
         let instance = place.instance.and_then(|id| Some((id, name(id)?)));
         let id = first(&mut |group| {
             let matches = |(id, name): &(InstanceId, ByteText)| {
@@ -109,8 +112,7 @@ fn split(
         });
         places.entry(id).or_default().push(*place);
     }
-    let parts = places.into_iter();
-    parts.map(|(id, places)| (id, ValueSetShape { places, ..set.clone() })).collect()
+    places.into_iter().map(|(id, places)| (id, Cow::Owned(places))).collect()
 }
 
 /// The names of a domain's instances, made when they are first asked for.
@@ -153,7 +155,7 @@ mod tests {
             ("mmv.a.version", Semantics::Discrete, None),
             ("mmv.b.size", Semantics::Instant, Some(indom)),
         ];
-        let mut shape = RecordShape::new();
+        let mut shape = RecordShape::default();
         let mut catalog = Catalog::default();
         for (item, (name, semantics, indom)) in metrics.into_iter().enumerate() {
             let pmid = Pmid::new(70, 1, item as u32).unwrap();
@@ -166,7 +168,7 @@ mod tests {
                 Some(_) => (0..3).map(|number| place(Some(id(number)))).collect(),
                 None => vec![place(None)],
             };
-            shape.push(ValueSetShape { pmid, value_type, owners: vec![0], places });
+            shape.push(ValueSetShape { pmid, value_type, owners: &[0], places: &places });
         }
         let instances = ["sda", "sdb", "tmp"].into_iter().enumerate();
         let instance =
@@ -257,8 +259,13 @@ mod tests {
 
     #[test]
     fn a_metric_without_values_goes_to_a_group_that_would_have_all() {
-        let (mut shape, mut catalog) = catalog();
-        shape[2].places.clear();
+        let (shape, mut catalog) = catalog();
+        let last = shape.iter().last().unwrap().pmid;
+        let some = shape.iter().map(|set| {
+            let places = if set.pmid == last { &[] } else { set.places };
+            ValueSetShape { places, ..set }
+        });
+        let shape = some.collect();
         let groups =
             [group(&["mmv"], &["sd*"], LogMode::Every), group(&["mmv"], &[], LogMode::Every)];
         let shares = partition_among(&groups, shape, &mut catalog);

@@ -246,8 +246,8 @@ impl Sampler {
         let sources = plan.sources.len();
         self.harvest.replace(plan.sources, &mut retired);
         self.groups.set_shares(plan.shares, sources, &mut retired);
-        if let (Some(flight_recorder), Some(shape)) = (&mut self.flight_recorder, plan.recorded) {
-            flight_recorder.lay_out(shape, &plan.catalog, sources);
+        if let (Some(flight_recorder), Some(layout)) = (&mut self.flight_recorder, plan.recorded) {
+            retired.push(flight_recorder.lay_out(layout, sources));
         }
         retired.push(std::mem::replace(&mut self.catalog, plan.catalog));
         self.loading.ask(Request::Free(retired));

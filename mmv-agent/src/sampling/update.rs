@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::active_source::{ActiveSource, Ticket};
 use super::partition::Shares;
 use crate::config::Settings;
-use crate::metadata::{Catalog, RecordShape};
+use crate::flight_recorder::Layout;
+use crate::metadata::Catalog;
 use crate::telemetry::{Events, Kind};
 
 /// All sources in the order of their numbers in shapes, and what is logged of them.
@@ -22,8 +23,8 @@ pub(super) struct Plan {
     pub catalog: Arc<Catalog>,
     /// The values of each group.
     pub shares: Shares,
-    /// The values that the flight recorder keeps, if it is configured.
-    pub recorded: Option<RecordShape>,
+    /// What the flight recorder samples, if it is configured.
+    pub recorded: Option<Layout>,
     /// The settings that it was made for, if they are new.
     pub settings: Option<Box<Settings>>,
 }

@@ -10,7 +10,7 @@ use pcp_archive::{ArchiveWriter, EncodeError, Timestamp, Version, WriterLabel, W
 use super::Captured;
 use crate::flight_recorder::{Chunk, Damaged, Hello, Reader, Shape};
 use crate::housekeeping::Server;
-use crate::logging::{Recorder, mark_timestamp, prologue};
+use crate::logging::{Recorder, RecorderBuilder, mark_timestamp, prologue};
 use crate::metadata::{Declared, RecordShape, needs_new_archive};
 use crate::source::Values;
 
@@ -58,6 +58,7 @@ struct Archive {
 struct Player {
     record_shape: RecordShape,
     values: Vec<Values>,
+    builder: RecorderBuilder,
     recorder: Option<(Recorder, RecordBuffer)>,
 }
 
@@ -188,7 +189,8 @@ impl Replay {
 impl Player {
     fn new(shape: &Shape) -> Result<Self, Damaged> {
         let (record_shape, values) = shape.unfold().ok_or(Damaged)?;
-        Ok(Self { record_shape, values, recorder: None })
+        let builder = RecorderBuilder::new(Version::V3);
+        Ok(Self { record_shape, values, builder, recorder: None })
     }
 
     /// Goes on to the next sample.
@@ -211,7 +213,7 @@ impl Player {
         let values = values.map(|(number, values)| is_there(number).then_some(values));
         let values: Vec<Option<&Values>> = values.collect();
         if self.recorder.is_none() {
-            let Some(recorder) = Recorder::new(&self.record_shape, &values, Version::V3)? else {
+            let Some(recorder) = self.builder.build(&self.record_shape, &values)? else {
                 return Ok(None);
             };
             let buffer = recorder.new_buffer();

@@ -23,8 +23,9 @@ fn chunk(name: &str, value_type: ValueType, first: i64, values: &[u64]) -> Chunk
     let (semantics, units) = (Semantics::Counter, Units::NONE);
     let desc = MetricDesc { pmid, value_type, indom: None, semantics, units };
     let catalog = Catalog { metrics: vec![(desc, name.into())], ..Catalog::default() };
-    let places = vec![Place { instance: None, source: 0, value: 0 }];
-    let record_shape = vec![ValueSetShape { pmid, value_type, owners: vec![0], places }];
+    let places = &[Place { instance: None, source: 0, value: 0 }];
+    let set = ValueSetShape { pmid, value_type, owners: &[0], places };
+    let record_shape = [set].into_iter().collect();
     let (shape, gathers) = Shape::new(&record_shape, Arc::new(catalog));
     let (mut known, mut bytes) = (vec![Values::blank(1, 0)], Vec::new());
     for (number, value) in values.iter().enumerate() {
