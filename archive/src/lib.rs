@@ -97,6 +97,7 @@
     deny(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
 )]
 
+mod agent;
 mod byte_text;
 pub mod check;
 mod column;

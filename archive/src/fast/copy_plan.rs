@@ -17,6 +17,8 @@ pub(crate) struct CopyPlan {
     pub(crate) values: usize,
     /// Bytes of all values that are not numbers.
     pub(crate) bytes: usize,
+    /// Where the same values are in excerpts of the records, if these are read faster.
+    pub(crate) in_excerpt: Vec<Step>,
 }
 
 /// A value: where in the record it is and in what form, and where its column
@@ -52,7 +54,8 @@ impl CopyPlan {
         likely_rows: Option<usize>,
     ) {
         let rows = row..row + count as u32;
-        for step in &self.steps {
+        let steps = if run.is_excerpt { &self.in_excerpt } else { &self.steps };
+        for step in steps {
             let column = columns.get_mut(step.metric as usize);
             let Some(column) = column.and_then(|own| own.get_mut(step.place as usize)) else {
                 continue;

@@ -3,8 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use super::MAX_DAMAGE;
 #[cfg(feature = "compression")]
@@ -19,6 +20,12 @@ const CHUNK: usize = 256 * 1024;
 
 /// How much is read at once on the way to a record that is sought.
 const LITTLE: usize = 32 * 1024;
+
+/// How much is announced at once where pieces of records are read.
+const ANNOUNCED: u64 = 4 << 20;
+
+/// A piece in memory takes a tenth of this, one on a disk several times as long.
+const WAIT: Duration = Duration::from_micros(10);
 
 /// How much is read at once of a file that is read as a whole.
 const STEP: usize = 8 << 20;
@@ -35,6 +42,9 @@ pub(crate) struct RecordFile {
     source: Source,
     /// Bytes from here on are ignored.
     end: u64,
+    /// The kernel was asked to bring what is before this into memory; `None` while reads of
+    /// pieces do not wait for the disk.
+    announced: Option<u64>,
 }
 
 /// Where the bytes come from.
@@ -99,7 +109,7 @@ impl RecordFile {
             #[cfg(not(feature = "compression"))]
             Some(_) => return Err(Error::Compressed { file: path.to_owned() }),
         };
-        Ok(Self { path: path.to_owned(), source, end: u64::MAX })
+        Ok(Self { path: path.to_owned(), source, end: u64::MAX, announced: None })
     }
 
     /// The file, to be read once from its start to its end: no blocks are kept for another
@@ -257,6 +267,24 @@ impl RecordFile {
                 let read = blocks.read_at(bytes, offset);
                 read.map_err(|source| self.decompress_error(source))
             }
+        }
+    }
+
+    /// Says how long it took to read a number of pieces of this plain file, and where the next
+    /// ones are. If that was long, the kernel is asked to bring what follows into memory: it
+    /// takes pieces for reads at random places, and waits for the disk at each.
+    pub(crate) fn announce(&mut self, offset: u64, pieces: u32, took: Duration) {
+        if took > WAIT * pieces {
+            self.announced.get_or_insert(offset);
+        }
+        if let (Source::Plain { file, .. }, Some(announced)) = (&self.source, self.announced)
+            && offset + ANNOUNCED / 2 > announced
+        {
+            let start = announced.max(offset);
+            let advice = PosixFadviseAdvice::POSIX_FADV_WILLNEED;
+            // It costs time only if it fails.
+            let _ = posix_fadvise(file, start as i64, ANNOUNCED as i64, advice);
+            self.announced = Some(start + ANNOUNCED);
         }
     }
 

@@ -221,12 +221,16 @@ impl<'a> Record<'a> {
         self.bytes
     }
 
+    /// The version of its archive.
+    pub(crate) fn version(&self) -> Version {
+        let head = self.bytes.len() - frame::LENGTH_WORD - self.sets.len();
+        if head == head_size(Version::V2) { Version::V2 } else { Version::V3 }
+    }
+
     /// What a copy of the bytes needs to be this record again.
     pub(crate) fn place(&self) -> RecordPlace {
-        let head = self.bytes.len() - frame::LENGTH_WORD - self.sets.len();
-        let is_v2 = head == head_size(Version::V2);
         let Self { shape, archive, volume, offset, .. } = *self;
-        let version = if is_v2 { Version::V2 } else { Version::V3 };
+        let version = self.version();
         RecordPlace { version, shape, archive, volume, offset, size: self.bytes.len() }
     }
 
@@ -431,6 +435,12 @@ impl<'a> ValueSetView<'a> {
     /// Whether the values are stored in the value set itself.
     pub(crate) const fn is_in_place(&self) -> bool {
         self.format == IN_PLACE
+    }
+
+    /// Where in the record the set is, without blocks; `None` without values.
+    pub(crate) fn range(&self) -> Option<Range<usize>> {
+        let start = self.pairs_at.checked_sub(size_of::<SetHead>() + WORD)?;
+        Some(start..self.pairs_at + size_of_val(self.pairs))
     }
 
     /// Where in the record each value is, without header and padding, in file

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::fast::{RecordRun, RecordShapes, RunFinder, SeekCache};
+use crate::fast::{Excerpt, RecordRun, RecordShapes, RunFinder, SeekCache};
 use crate::files::{Next, RecordFile, Scanned, Scanner, Window};
 use crate::format::ShapeId;
 use crate::format::frame::LENGTH_WORD;
@@ -122,6 +122,32 @@ impl<'a> ArchiveRecords<'a> {
         let (version, bytes) = (self.archive.version(), self.window.rest(loaded.offset));
         let shapes = &mut self.shapes;
         Ok(self.run.find(version, bytes, loaded.len, shapes, is_wanted, is_over))
+    }
+
+    /// The same by excerpts of at most `count` records, which are of a shape that the archive had
+    /// before; `None` if the next record has none, or is to be read as a whole.
+    pub(super) fn peek_excerpts(
+        &mut self,
+        excerpt: &Excerpt,
+        count: usize,
+        is_over: impl Fn(Timestamp) -> bool,
+    ) -> Result<Option<RecordRun<'_>>> {
+        if excerpt.version != self.archive.version() {
+            return Ok(None);
+        }
+        let Position { volume, offset } = self.position;
+        self.open(volume)?;
+        let Some((_, file)) = &mut self.file else { return Ok(None) };
+        if file.is_compressed() {
+            return Ok(None);
+        }
+        Ok(self.run.find_by_excerpts((file, offset), excerpt, count, is_over))
+    }
+
+    /// The position: the number of its volume, and the offset.
+    pub(super) fn place(&self) -> (u32, u64) {
+        let volume = self.archive.volumes.get(self.position.volume);
+        (volume.map_or(0, |volume| volume.number), self.position.offset)
     }
 
     /// Moves past the first records of the run that was returned last.

@@ -1,7 +1,7 @@
 //! The records of one archive, or of several that follow each other.
 
 use super::archive_records::ArchiveRecords;
-use crate::fast::RecordRun;
+use crate::fast::{Excerpt, RecordRun};
 use crate::format::{ShapeId, encode_mark};
 use crate::{Error, Record, Result, Source, Timestamp, Version};
 
@@ -167,6 +167,27 @@ impl Records<'_> {
         is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<RecordRun<'_>>> {
         self.inside.peek_run(is_wanted, is_over)
+    }
+
+    /// The same by excerpts of at most `count` records; `None` if the next record is to be read
+    /// as a whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub(crate) fn peek_excerpts(
+        &mut self,
+        excerpt: &Excerpt,
+        count: usize,
+        is_over: impl Fn(Timestamp) -> bool,
+    ) -> Result<Option<RecordRun<'_>>> {
+        self.inside.peek_excerpts(excerpt, count, is_over)
+    }
+
+    /// Where the run that was returned last begins: archive, volume, offset.
+    pub(crate) fn place(&self) -> (u32, u32, u64) {
+        let (volume, offset) = self.inside.place();
+        (self.at as u32, volume, offset)
     }
 
     /// Moves past the first records of the run that was returned last.

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::router::{ColumnMap, Router};
 use super::{Column, Selection};
+use crate::fast::RecordRun;
 use crate::{InstanceId, Record, RecordError, Records, Result, Source, Timestamp, ValueSetView};
 
 /// Where a chunk ends.
@@ -100,6 +101,13 @@ impl Chunk {
         }
     }
 
+    /// The same where excerpts of short records are read as well.
+    #[cfg(test)]
+    pub(super) fn by_excerpts(self) -> Self {
+        let router = self.router.with_effort(crate::fast::Effort::NONE);
+        Self { router, ..self }
+    }
+
     /// The timestamps of the rows, in order.
     pub fn timestamps(&self) -> &[Timestamp] {
         &self.timestamps
@@ -170,6 +178,7 @@ impl Chunk {
         self.clear();
         self.backward_records = 0;
         (self.newest, self.first, self.after) = (None, None, None);
+        self.router.restart();
     }
 
     /// Whether most columns have no values.
@@ -288,18 +297,45 @@ impl Chunk {
         last: Bound<Timestamp>,
         limits: ChunkLimits,
     ) -> Result<bool> {
+        let is_over = |timestamp| is_behind(last, timestamp);
+        if let Some((excerpt, most)) = self.router.excerpt() {
+            let run = records.peek_excerpts(excerpt, most, is_over)?;
+            let count = run.map_or(0, |run| self.copy_run(&run, limits));
+            self.pass_run(records, count);
+            self.router.took_excerpts(count);
+            if count > 0 {
+                return Ok(true);
+            }
+        }
         let router = &self.router;
         let is_wanted = |shape| router.plan(shape).is_some();
-        let Some(run) = records.peek_run(is_wanted, |timestamp| is_behind(last, timestamp))? else {
-            return Ok(false);
-        };
-        let (Some(plan), Ok(row)) = (router.plan(run.shape), u32::try_from(self.timestamps.len()))
-        else {
-            return Ok(false);
-        };
+        let Some(run) = records.peek_run(is_wanted, is_over)? else { return Ok(false) };
+        let shape = run.shape;
+        let count = self.copy_run(&run, limits);
+        self.pass_run(records, count);
+        self.router.took_run(shape);
+        Ok(count > 0)
+    }
+
+    /// Moves past the first records of a run, which have been added.
+    fn pass_run(&mut self, records: &mut Records<'_>, count: usize) {
+        if count > 0 {
+            self.first.get_or_insert_with(|| records.place());
+        }
+        records.pass_run(count);
+    }
+
+    /// Adds the first records of a run, up to the limits and to one that goes back in time;
+    /// returns how many.
+    fn copy_run(&mut self, run: &RecordRun<'_>, limits: ChunkLimits) -> usize {
+        let (plan, row) = (self.router.plan(run.shape), u32::try_from(self.timestamps.len()));
+        let (Some(plan), Ok(row)) = (plan, row) else { return 0 };
         for &timestamp in run.timestamps {
             let is_back = self.newest.is_some_and(|newest| timestamp < newest);
-            if !self.has_room(limits) || is_back {
+            let has_room = self.timestamps.len() < limits.rows
+                && self.values < limits.values
+                && self.bytes < limits.bytes;
+            if !has_room || is_back {
                 break;
             }
             self.values += plan.values;
@@ -308,9 +344,8 @@ impl Chunk {
             self.timestamps.push(timestamp);
         }
         let count = self.timestamps.len() - row as usize;
-        plan.copy(row, &run, count, &mut self.columns, limits.rows_of(plan.values));
-        records.pass_run(count);
-        Ok(count > 0)
+        plan.copy(row, run, count, &mut self.columns, limits.rows_of(plan.values));
+        count
     }
 }
 

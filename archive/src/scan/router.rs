@@ -10,9 +10,10 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::{SelectedMetric, Selection};
-use crate::fast::{CopyPlan, Form, Step};
+use crate::agent::events_metric;
+use crate::fast::{CopyPlan, Effort, Excerpt, Form, Step};
 use crate::format::ShapeId;
-use crate::{InstanceId, Pmid, Record, ValueType};
+use crate::{InstanceId, Pmid, Record, ValueSetView, ValueType};
 
 /// As many plans are kept as shapes are known at a time.
 const MAX_PLANS: usize = 8;
@@ -27,7 +28,43 @@ pub(super) struct Router {
     /// mostly have the same metrics in the same order.
     last: Vec<(Pmid, Option<usize>)>,
     /// The newest in front.
-    plans: Vec<(ShapeId, CopyPlan)>,
+    plans: Vec<Plan>,
+    ahead: Ahead,
+    effort: Effort,
+}
+
+/// How records of a shape are read.
+#[derive(Debug)]
+struct Plan {
+    shape: ShapeId,
+    copy: CopyPlan,
+    /// If it is worth it.
+    excerpt: Option<Excerpt>,
+}
+
+/// What the next records are likely to be.
+#[derive(Debug)]
+struct Ahead {
+    /// As the last ones; `None` before there were any.
+    shape: Option<ShapeId>,
+    /// How many of them are likely to be alike.
+    count: usize,
+    /// Runs until excerpts are tried again.
+    pause: u32,
+    /// How often in a row they were not.
+    misses: u32,
+}
+
+impl Ahead {
+    const LEAST: usize = 8;
+    const MOST: usize = 64;
+    const MOST_MISSES: u32 = 6;
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self { shape: None, count: Self::LEAST, pause: 0, misses: 0 }
+    }
 }
 
 /// Where the columns of one metric are.
@@ -50,7 +87,8 @@ impl Router {
         let maps = metrics.map(|(metric, wanted)| ColumnMap::new(metric, wanted)).collect();
         let pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
         let by_pmid = pmids.zip(0..).collect();
-        Self { by_pmid, maps, last: Vec::new(), plans: Vec::new() }
+        let (ahead, effort) = (Ahead::default(), Effort::USUAL);
+        Self { by_pmid, maps, last: Vec::new(), plans: Vec::new(), ahead, effort }
     }
 
     /// The metrics' maps in the order of the selection.
@@ -78,7 +116,47 @@ impl Router {
 
     /// The plan for records of a shape, if one was made.
     pub(super) fn plan(&self, shape: ShapeId) -> Option<&CopyPlan> {
-        self.plans.iter().find(|(id, _)| *id == shape).map(|(_, plan)| plan)
+        self.known(shape).map(|plan| &plan.copy)
+    }
+
+    fn known(&self, shape: ShapeId) -> Option<&Plan> {
+        self.plans.iter().find(|plan| plan.shape == shape)
+    }
+
+    /// What is to be read of the next records, and of how many, if that is likely to be enough.
+    pub(super) fn excerpt(&self) -> Option<(&Excerpt, usize)> {
+        let shape = self.ahead.shape.filter(|_| self.ahead.pause == 0)?;
+        Some((self.known(shape)?.excerpt.as_ref()?, self.ahead.count))
+    }
+
+    /// This many excerpts were of records of the likely shape.
+    pub(super) fn took_excerpts(&mut self, count: usize) {
+        let ahead = &mut self.ahead;
+        let all = count == ahead.count;
+        ahead.count = if all { (2 * count).min(Ahead::MOST) } else { Ahead::LEAST };
+        if count == 0 {
+            ahead.misses = (ahead.misses + 1).min(Ahead::MOST_MISSES);
+            ahead.pause = 1 << ahead.misses;
+        } else {
+            ahead.misses = 0;
+        }
+    }
+
+    /// Whole records of a shape were read.
+    pub(super) fn took_run(&mut self, shape: ShapeId) {
+        self.ahead.shape = Some(shape);
+        self.ahead.pause = self.ahead.pause.saturating_sub(1);
+    }
+
+    /// The same where reading costs another effort.
+    #[cfg(test)]
+    pub(super) fn with_effort(self, effort: Effort) -> Self {
+        Self { effort, ..self }
+    }
+
+    /// Another scan begins.
+    pub(super) fn restart(&mut self) {
+        self.ahead = Ahead::default();
     }
 
     /// Makes the plan for records like one whose values have been read; those that
@@ -88,11 +166,13 @@ impl Router {
             return;
         };
         let mut plan = CopyPlan::default();
+        let mut sets = Vec::new();
         // A value that comes second to a column is not copied.
         let mut seen = HashSet::new();
         for (position, set) in record.value_sets().enumerate() {
             let Some((metric, map)) = self.find(position, set.pmid()) else { continue };
             plan.values += set.len();
+            sets.push(set);
             let values = set.payloads().zip(set.values(map.value_type()));
             for (position, ((instance, payload), value)) in values.enumerate() {
                 if value.is_err() {
@@ -115,8 +195,28 @@ impl Router {
                 }
             }
         }
+        let excerpt = Some(&sets).filter(|sets| self.has_all(sets));
+        let excerpt = excerpt.and_then(|sets| Excerpt::new(record, shape, sets, self.effort));
+        let excerpt = excerpt.and_then(|excerpt| Some((steps_in(&excerpt, &plan.steps)?, excerpt)));
+        let (in_excerpt, excerpt) = excerpt.unzip();
+        plan.in_excerpt = in_excerpt.unwrap_or_default();
         self.plans.truncate(MAX_PLANS - 1);
-        self.plans.insert(0, (shape, plan));
+        self.plans.insert(0, Plan { shape, copy: plan, excerpt });
+    }
+}
+
+/// Where values are in an excerpt; `None` if one is not in it.
+fn steps_in(excerpt: &Excerpt, steps: &[Step]) -> Option<Vec<Step>> {
+    steps.iter().map(|step| Some(Step { at: excerpt.place(step.at)?, ..*step })).collect()
+}
+
+impl Router {
+    /// Whether these sets have values of all metrics that are read, but for those that are in
+    /// records of their own.
+    fn has_all(&self, sets: &[ValueSetView<'_>]) -> bool {
+        let there = sets.iter().filter(|set| !set.is_empty()).map(ValueSetView::pmid);
+        let there: HashSet<Pmid> = there.collect();
+        self.by_pmid.keys().all(|pmid| *pmid == events_metric() || there.contains(pmid))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scans of archives that our writer wrote.
 
+mod excerpts;
+
 use std::os::unix::fs::FileExt as _;
 
 use proptest::collection::vec;
@@ -112,10 +114,16 @@ fn seen(chunk: &Chunk, metrics: usize) -> Seen {
     seen
 }
 
-/// What a scan returns over all chunks, each of at most `limits`.
+/// What a scan returns over all chunks, each of at most `limits`; the same whether it reads whole
+/// records or excerpts.
 fn scan(selection: &Selection<'_>, limits: ChunkLimits) -> (Seen, usize) {
+    let whole = scan_with(Chunk::new(selection), selection, limits);
+    assert_eq!(scan_with(Chunk::new(selection).by_excerpts(), selection, limits), whole);
+    whole
+}
+
+fn scan_with(mut chunk: Chunk, selection: &Selection<'_>, limits: ChunkLimits) -> (Seen, usize) {
     let source = selection.source();
-    let mut chunk = Chunk::new(selection);
     let mut records = source.records().unwrap();
     let (mut all, mut chunks) = (Vec::new(), 0);
     loop {
