@@ -26,6 +26,9 @@ use crate::format::result::{count_offset, head_size};
 use crate::format::value_block::HEADER;
 use crate::{Record, ValueSetView, Version};
 
+/// Excerpts that are read at once are no longer than this together.
+const MAX_SIZE: usize = 256 * 1024;
+
 /// What reading costs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
@@ -121,6 +124,11 @@ impl Excerpt {
             mask: cut(&mask, &pieces),
             pieces,
         })
+    }
+
+    /// How many may be read at once.
+    pub(crate) fn most(&self) -> usize {
+        (MAX_SIZE / self.len.max(1)).max(1)
     }
 
     /// Where a place of the record is in the pieces.

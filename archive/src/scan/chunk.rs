@@ -302,7 +302,7 @@ impl Chunk {
             let run = records.peek_excerpts(excerpt, most, is_over)?;
             let count = run.map_or(0, |run| self.copy_run(&run, limits));
             self.pass_run(records, count);
-            self.router.took_excerpts(count);
+            self.router.took_excerpts(count, most);
             if count > 0 {
                 return Ok(true);
             }
@@ -332,10 +332,7 @@ impl Chunk {
         let (Some(plan), Ok(row)) = (plan, row) else { return 0 };
         for &timestamp in run.timestamps {
             let is_back = self.newest.is_some_and(|newest| timestamp < newest);
-            let has_room = self.timestamps.len() < limits.rows
-                && self.values < limits.values
-                && self.bytes < limits.bytes;
-            if !has_room || is_back {
+            if !self.has_room(limits) || is_back {
                 break;
             }
             self.values += plan.values;

@@ -126,14 +126,14 @@ impl Router {
     /// What is to be read of the next records, and of how many, if that is likely to be enough.
     pub(super) fn excerpt(&self) -> Option<(&Excerpt, usize)> {
         let shape = self.ahead.shape.filter(|_| self.ahead.pause == 0)?;
-        Some((self.known(shape)?.excerpt.as_ref()?, self.ahead.count))
+        let excerpt = self.known(shape)?.excerpt.as_ref()?;
+        Some((excerpt, self.ahead.count.min(excerpt.most())))
     }
 
-    /// This many excerpts were of records of the likely shape.
-    pub(super) fn took_excerpts(&mut self, count: usize) {
+    /// Of as many excerpts as were asked for, `count` were of records of the likely shape.
+    pub(super) fn took_excerpts(&mut self, count: usize, asked: usize) {
         let ahead = &mut self.ahead;
-        let all = count == ahead.count;
-        ahead.count = if all { (2 * count).min(Ahead::MOST) } else { Ahead::LEAST };
+        ahead.count = if count == asked { (2 * count).min(Ahead::MOST) } else { Ahead::LEAST };
         if count == 0 {
             ahead.misses = (ahead.misses + 1).min(Ahead::MOST_MISSES);
             ahead.pause = 1 << ahead.misses;
