@@ -39,16 +39,24 @@ const SET: u64 = 20;
 
 /// The values of a metric, up to an error and with it.
 fn read(archive: &Archive, metric: &str) -> (Vec<f64>, Option<Error>) {
-    let selection = select(archive, &[metric]);
-    let mut columns = Columns::open(&selection, ..).unwrap();
+    read_of(&select(archive, &[metric]), 0)
+}
+
+/// The same for one of the metrics of a selection.
+fn read_of(selection: &Selection<'_>, metric: usize) -> (Vec<f64>, Option<Error>) {
+    let mut columns = Columns::open(selection, ..).unwrap();
     let mut values = Vec::new();
     loop {
         match columns.next_chunk() {
-            Ok(Some(chunk)) => values.extend(chunk.columns(0)[0].numbers().map(|(_, v)| v)),
+            Ok(Some(chunk)) => values.extend(numbers(chunk, metric)),
             Ok(None) => return (values, None),
             Err(error) => return (values, Some(error)),
         }
     }
+}
+
+fn numbers(chunk: &Chunk, metric: usize) -> impl Iterator<Item = f64> {
+    chunk.columns(metric).iter().flat_map(Column::numbers).map(|(_, value)| value)
 }
 
 fn all(item: u32, count: usize) -> Vec<f64> {
@@ -101,6 +109,49 @@ fn damage_of_what_is_read_is_the_error_that_a_reader_of_all_finds() {
         change(&directory, place);
     }
     assert_eq!(read(&archive, "m7").0, all(7, 100));
+}
+
+#[test]
+fn after_any_flip_excerpts_have_what_whole_records_have_or_what_was_written() {
+    let (directory, archive, offsets) = wide(WIDTH, 40);
+    let len = offsets[1] - offsets[0];
+    let parts = [
+        (0, HEAD),
+        (HEAD + 7 * SET, SET),
+        (HEAD + u64::from(WIDTH) * SET + 7 * 12, 12),
+        (len - 4, 4),
+        (0, len),
+    ];
+    let read_whole = || {
+        let selection = select(&archive, &[""]);
+        let mut pmids = selection.metrics().iter().map(|metric| metric.desc.pmid);
+        let place = pmids.position(|pmid| pmid.item() == 7).unwrap();
+        drop(pmids);
+        read_of(&selection, place)
+    };
+    let (mut only_elsewhere, mut common) = (0, 0);
+    for n in 0..400_u64 {
+        let random = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+        let (start, part) = parts[n as usize % parts.len()];
+        let place = offsets[random as usize % offsets.len()] + start + (random >> 8) % part;
+        change(&directory, place);
+        // All metrics are read from whole records.
+        let ((whole, whole_error), (found, error)) = (read_whole(), read(&archive, "m7"));
+        change(&directory, place);
+        assert!(found.starts_with(&whole), "{place}");
+        if error.is_some() == whole_error.is_some() {
+            assert_eq!(found, whole, "{place}");
+            common += usize::from(error.is_some());
+        } else {
+            assert_eq!(
+                (found, error.map(|error| error.to_string())),
+                (all(7, 40), None),
+                "{place}"
+            );
+            only_elsewhere += 1;
+        }
+    }
+    assert!(only_elsewhere > 10 && common > 100, "{only_elsewhere} {common}");
 }
 
 #[test]
