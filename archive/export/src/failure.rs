@@ -47,6 +47,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "push")]
     #[error("--url: {0}")]
     Url(String),
+    /// The sender cannot publish its own metrics under this name.
+    #[cfg(feature = "push")]
+    #[error("--metrics: {0}")]
+    OwnMetrics(#[source] mmv_writer::Error),
     /// The receiver does not answer, or not now.
     #[cfg(feature = "push")]
     #[error("gave up: {0}; the next run goes on")]
@@ -93,7 +97,7 @@ impl Failure {
             Self::Table(_) => 74,
             Self::Output(_) => 74,
             #[cfg(feature = "push")]
-            Self::Url(_) => 2,
+            Self::Url(_) | Self::OwnMetrics(_) => 2,
             #[cfg(feature = "push")]
             Self::State(_) | Self::Secret(_) => 74,
             #[cfg(feature = "push")]

@@ -74,7 +74,7 @@ use text::warn;
 
 /// After the help of the command.
 const NOTES: &str = "\
-docs/export-mapping.md explains what metrics, labels and units become.
+docs/export-mapping.md has the rules for names, labels and units.
 
 Exit status: 0 success; 1 no data for the request; 2 invalid command line; 65 damaged archives, all \
 else was done; 74 archives cannot be read or output cannot be written; 75 some of it was not sent, \
@@ -90,7 +90,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print what the metrics of archives are called by Prometheus and in tables
+    /// Print the names that metrics have in Prometheus and in tables
     Mapping(mapping_command::Arguments),
     /// Answer Prometheus' remote reads and scrapes from archives, until interrupted
     #[cfg(feature = "serve")]

@@ -21,6 +21,7 @@
 //! | [`queue`] | the batches of a host |
 //! | [`sender`] | what is done about each verdict |
 //! | [`backoff`], [`counts`] | how long to wait; what became of samples |
+//! | [`own_metrics`] | the counts as metrics of an MMV file |
 //!
 //! A batch is named by the records before and at its end. Both are stored before its first
 //! request is sent, so that a sender that is killed sends the same requests again, and no
@@ -33,6 +34,7 @@ mod counts;
 mod labels;
 #[cfg(feature = "otlp")]
 mod otlp;
+pub(crate) mod own_metrics;
 pub(crate) mod queue;
 mod remote_write;
 pub(crate) mod sender;

@@ -1,18 +1,18 @@
 //! `mmv-export push`: archives to a receiver of Prometheus remote write or OTLP.
 
-use std::collections::BTreeMap;
+mod follow;
+
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::Failure;
-use crate::open_files;
 use crate::options::HostOptions;
 use crate::push::client::{Client, ClientOptions};
-use crate::push::queue::{Filled, HostQueue, OpenError, now, shown};
+use crate::push::queue::{Filled, HostQueue, OpenError, shown};
 use crate::push::sender::{BATCH, Sender, Undelivered};
 use crate::push::state::{StateDirectory, StateError};
 use crate::push::target::{Authorization, SecretError, Target};
@@ -20,14 +20,6 @@ use crate::push::{Counts, Protocol};
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
-/// How often archives are looked at for new records.
-const POLL: Duration = Duration::from_secs(1);
-/// How often new hosts are looked for, and the state is said.
-const MINUTE: Duration = Duration::from_secs(60);
-/// Batches of one host before the next one gets its turn.
-const TURN: usize = 16;
-/// How long a host is held at first, and at most.
-const HOLD: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(600)];
 /// What lets old samples in.
 const WINDOW: &str = "storage.tsdb.out_of_order_time_window in the configuration of Prometheus \
                       lets them in, --drop-too-old drops them";
@@ -42,28 +34,28 @@ pub(crate) struct Arguments {
     #[arg(long, help = "Receiver, as in http://127.0.0.1:9090/api/v1/write; without credentials")]
     url: String,
 
-    /// Directory that keeps, for each host, how far its archives are sent; of one receiver and
-    /// one process at a time
+    /// Directory with the position of each host up to which its archives are sent; for one
+    /// receiver and one process at a time
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
 
-    /// Go on with what is logged later, until a signal
+    /// Continue with records that are logged later, until a signal
     #[arg(long)]
     follow: bool,
 
-    /// What the receiver understands
+    /// Protocol of the requests
     #[arg(long, value_enum, default_value = "1.0")]
     protocol: Protocol,
 
-    /// File with a token that says who sends
+    /// File with a bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     bearer_token_file: Option<PathBuf>,
 
-    /// Name of a user, with --password-file
+    /// User name, with --password-file
     #[arg(long, requires = "password_file")]
     user: Option<String>,
 
-    /// File with the password of the user
+    /// File with the user's password
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
 
@@ -71,14 +63,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Seconds from the start of a request to the end of its answer
+    /// Seconds to wait for the complete answer to a request
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 
-    /// Seconds after which a request that gets no answer, or "not now", is given up; without
-    /// end when following
+    /// Seconds after which a request without an answer, or with one that asks to retry, is given
+    /// up; unlimited with --follow
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     retry_for: u64,
+
+    /// Publish counts of each host as metrics mmv.NAME.*, which mmv-agent logs
+    #[arg(long, value_name = "NAME", requires = "follow")]
+    metrics: Option<String>,
 
     /// Drop samples that the receiver refuses as too old or out of order, and count them
     #[arg(long)]
@@ -87,16 +83,6 @@ pub(crate) struct Arguments {
     /// Print the counts at the end as one object of JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Open files at most, which is what the kernel permits by default.
-const OPEN_FILES: u64 = 1 << 20;
-
-/// A host that is followed.
-struct Followed {
-    queue: HostQueue,
-    /// Until when it is held, and for how long that was.
-    held: Option<(Instant, Duration)>,
 }
 
 impl Arguments {
@@ -122,7 +108,11 @@ impl Arguments {
             retry_for: (!self.follow).then_some(Duration::from_secs(self.retry_for)),
             stop,
         };
-        if self.follow { self.follow(&sender, &state) } else { self.back_fill(&sender, &state) }
+        if self.follow {
+            follow::run(self, &sender, &state)
+        } else {
+            self.back_fill(&sender, &state)
+        }
     }
 
     fn authorization(&self) -> Option<Authorization> {
@@ -175,74 +165,6 @@ impl Arguments {
     fn print(&self, counts: &Counts) -> Result<(), Failure> {
         print(&if self.json { json_line(counts)? } else { format!("{counts}\n") })
     }
-
-    /// Sends what is logged, until a signal.
-    fn follow(&self, sender: &Sender, state: &StateDirectory) -> Result<(), Failure> {
-        // Each host takes some.
-        open_files::permit(OPEN_FILES);
-        let mut hosts: BTreeMap<String, Followed> = BTreeMap::new();
-        let mut looked: Option<Instant> = None;
-        let mut said = Counts::default();
-        let result = loop {
-            if looked.is_none_or(|at| at.elapsed() >= MINUTE) {
-                self.look(&mut hosts, state)?;
-                said = say(&hosts, said, looked.is_some());
-                looked = Some(Instant::now());
-            }
-            let mut is_idle = true;
-            let mut failure = None;
-            for host in hosts.values_mut() {
-                match host.turn(sender) {
-                    Ok(is_done) => is_idle &= is_done,
-                    Err(error) => {
-                        failure = Some(error);
-                        break;
-                    }
-                }
-            }
-            if let Some(failure) = failure {
-                break Err(failure);
-            }
-            if sender.stop.load(Ordering::Relaxed) || (is_idle && sender.wait(POLL)) {
-                break Ok(());
-            }
-        };
-        for host in hosts.values_mut() {
-            host.queue.close()?;
-        }
-        say(&hosts, Counts::default(), true);
-        match result {
-            Err(Failure::Stopped) | Ok(()) => Ok(()),
-            failure => failure,
-        }
-    }
-
-    /// Adds hosts that are new.
-    fn look(
-        &self,
-        hosts: &mut BTreeMap<String, Followed>,
-        state: &StateDirectory,
-    ) -> Result<(), Failure> {
-        let found = match self.hosts.hosts() {
-            Ok(found) => found,
-            // There may be some later.
-            Err(Failure::NoData(_)) => Vec::new(),
-            Err(failure) => return Err(failure),
-        };
-        for host in found {
-            if hosts.contains_key(&host.name) {
-                continue;
-            }
-            match self.open(&host, state) {
-                Ok(queue) => {
-                    hosts.insert(host.name, Followed { queue, held: None });
-                }
-                Err(OpenError::State(error)) => return Err(error.into()),
-                Err(OpenError::Archive(error)) => warn(&format_args!("{}: {error}", host.name)),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Sends all that a host has; false if some of it has to wait.
@@ -256,7 +178,7 @@ fn send_all(queue: &mut HostQueue, sender: &Sender) -> Result<bool, Failure> {
         match sender.deliver(queue) {
             Ok(()) => queue.done(),
             Err(Undelivered::Held(why)) => {
-                say_held(queue, &why);
+                report_held(queue, &why);
                 return Ok(false);
             }
             Err(other) => return Err(other.into()),
@@ -264,60 +186,10 @@ fn send_all(queue: &mut HostQueue, sender: &Sender) -> Result<bool, Failure> {
     }
 }
 
-fn say_held(queue: &HostQueue, why: &str) {
+fn report_held(queue: &HostQueue, why: &str) {
     let until = queue.sent_until().map_or_else(|| "the start".to_owned(), shown);
     let name = &queue.name;
     warn(&format_args!("{name}: held after {until}: the receiver says {why:?}: {WINDOW}"));
-}
-
-impl Followed {
-    /// Sends some batches; true if there is nothing more to send now.
-    fn turn(&mut self, sender: &Sender) -> Result<bool, Failure> {
-        if self.held.is_some_and(|(until, _)| Instant::now() < until) {
-            return Ok(true);
-        }
-        for _ in 0..TURN {
-            match self.queue.fill(BATCH)? {
-                Filled::Nothing | Filled::Future(_) => return Ok(true),
-                Filled::Batch => {}
-            }
-            match sender.deliver(&mut self.queue) {
-                Ok(()) => {
-                    if self.held.take().is_some() {
-                        warn(&format_args!("{}: no longer held", self.queue.name));
-                    }
-                    self.queue.done();
-                }
-                Err(Undelivered::Held(why)) => {
-                    let [first, longest] = HOLD;
-                    let time = self.held.map_or(first, |(_, last)| (last * 2).min(longest));
-                    self.held = Some((Instant::now() + time, time));
-                    say_held(&self.queue, &why);
-                    return Ok(true);
-                }
-                Err(other) => return Err(other.into()),
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// Says what became of samples, if that changed.
-fn say(hosts: &BTreeMap<String, Followed>, before: Counts, is_due: bool) -> Counts {
-    let mut counts = Counts::default();
-    let mut held = 0;
-    let mut oldest: Option<i64> = None;
-    for host in hosts.values() {
-        counts.add(host.queue.counts());
-        held += usize::from(host.held.is_some());
-        oldest = [oldest, host.queue.sent_until()].into_iter().flatten().min();
-    }
-    if is_due && counts != before {
-        let behind = oldest.map_or(0, |oldest| now().saturating_sub(oldest) / 1_000_000_000);
-        let all = hosts.len();
-        warn(&format_args!("{counts}; {all} hosts, {held} held, {behind} s behind"));
-    }
-    counts
 }
 
 // Here, since failures are known to all that the queue of a host is made of.

@@ -4,6 +4,7 @@ mod receiver;
 
 #[path = "../shared/archives.rs"]
 mod archives;
+mod own_metrics;
 mod rules;
 mod sender;
 mod tls;

@@ -50,6 +50,7 @@ impl Sent {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
         command.args(["push", "--url", url, "--state"]).arg(self.state()).args(options);
         command.arg(self.archives()).stdin(Stdio::null());
+        command.env("PCP_TMP_DIR", self.place.path());
         command
     }
 

@@ -1,0 +1,190 @@
+//! `mmv-export push --follow`: the hosts in turns, until a signal.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{Arguments, report_held};
+use crate::Failure;
+use crate::open_files;
+use crate::push::Counts;
+use crate::push::own_metrics::{HostState, OwnMetrics};
+use crate::push::queue::{Filled, HostQueue, OpenError, now};
+use crate::push::sender::{BATCH, Sender, Undelivered};
+use crate::push::state::StateDirectory;
+use crate::text::warn;
+
+/// How often archives are looked at for new records, and metrics are updated.
+const POLL: Duration = Duration::from_secs(1);
+/// How often new hosts are looked for, and the counts are printed.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Batches of one host before the next one gets its turn.
+const TURN: usize = 16;
+/// How long a host is held at first, and at most.
+const HOLD: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(600)];
+/// Open files at most, which is what the kernel permits by default.
+const OPEN_FILES: u64 = 1 << 20;
+
+/// Sends what is logged, until a signal.
+pub(super) fn run(
+    arguments: &Arguments,
+    sender: &Sender,
+    state: &StateDirectory,
+) -> Result<(), Failure> {
+    let own = arguments.metrics.as_deref().map(OwnMetrics::publish).transpose();
+    let own = own.map_err(Failure::OwnMetrics)?;
+    // Each host takes some.
+    open_files::permit(OPEN_FILES);
+    let mut hosts = Hosts { arguments, state, followed: BTreeMap::new(), own, shown: None };
+    let result = hosts.follow(sender);
+    for host in hosts.followed.values_mut() {
+        host.queue.close()?;
+    }
+    hosts.report(Counts::default());
+    match result {
+        Err(Failure::Stopped) | Ok(()) => Ok(()),
+        failure => failure,
+    }
+}
+
+/// All hosts that are followed.
+struct Hosts<'a> {
+    arguments: &'a Arguments,
+    state: &'a StateDirectory,
+    /// By name.
+    followed: BTreeMap<String, Followed>,
+    own: Option<OwnMetrics>,
+    /// When the own metrics were updated.
+    shown: Option<Instant>,
+}
+
+/// A host that is followed.
+struct Followed {
+    queue: HostQueue,
+    /// Its counts before this process.
+    before: Counts,
+    /// Until when it is held, and for how long that was.
+    held: Option<(Instant, Duration)>,
+}
+
+impl Hosts<'_> {
+    fn follow(&mut self, sender: &Sender) -> Result<(), Failure> {
+        let mut looked: Option<Instant> = None;
+        let mut reported = Counts::default();
+        loop {
+            if looked.is_none_or(|at| at.elapsed() >= MINUTE) {
+                self.look()?;
+                reported = if looked.is_some() { self.report(reported) } else { self.counts() };
+                looked = Some(Instant::now());
+            }
+            let mut is_idle = true;
+            for host in self.followed.values_mut() {
+                is_idle &= host.turn(sender)?;
+            }
+            self.show();
+            if sender.stop.load(Ordering::Relaxed) || (is_idle && sender.wait(POLL)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds hosts that are new.
+    fn look(&mut self) -> Result<(), Failure> {
+        let found = match self.arguments.hosts.hosts() {
+            Ok(found) => found,
+            // There may be some later.
+            Err(Failure::NoData(_)) => Vec::new(),
+            Err(failure) => return Err(failure),
+        };
+        for host in found {
+            if self.followed.contains_key(&host.name) {
+                continue;
+            }
+            match self.arguments.open(&host, self.state) {
+                Ok(queue) => {
+                    let before = *queue.counts();
+                    self.followed.insert(host.name, Followed { queue, before, held: None });
+                }
+                Err(OpenError::State(error)) => return Err(error.into()),
+                Err(OpenError::Archive(error)) => warn(&format_args!("{}: {error}", host.name)),
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.followed.values().for_each(|host| counts.add(host.queue.counts()));
+        counts
+    }
+
+    /// Prints what became of samples, if that changed since an earlier report.
+    fn report(&self, before: Counts) -> Counts {
+        let counts = self.counts();
+        if counts != before {
+            let hosts = self.followed.values();
+            let held = hosts.clone().filter(|host| host.held.is_some()).count();
+            let lag = hosts.filter_map(Followed::lag).fold(0.0, f64::max);
+            let all = self.followed.len();
+            warn(&format_args!("{counts}; {all} hosts, {held} held, {lag:.0} s behind"));
+        }
+        counts
+    }
+
+    /// Updates the own metrics, if that is due. They end at the first error.
+    fn show(&mut self) {
+        let Some(own) = &self.own else { return };
+        if self.shown.is_some_and(|at| at.elapsed() < POLL) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let mut hosts = self.followed.iter();
+        if let Err(error) = hosts.try_for_each(|(name, host)| own.show(name, &host.state())) {
+            warn(&format_args!("no metrics of this process from now on: {error}"));
+            self.own = None;
+        }
+    }
+}
+
+impl Followed {
+    /// Sends some batches; true if there is nothing more to send now.
+    fn turn(&mut self, sender: &Sender) -> Result<bool, Failure> {
+        if self.held.is_some_and(|(until, _)| Instant::now() < until) {
+            return Ok(true);
+        }
+        for _ in 0..TURN {
+            match self.queue.fill(BATCH)? {
+                Filled::Nothing | Filled::Future(_) => return Ok(true),
+                Filled::Batch => {}
+            }
+            match sender.deliver(&mut self.queue) {
+                Ok(()) => {
+                    if self.held.take().is_some() {
+                        warn(&format_args!("{}: no longer held", self.queue.name));
+                    }
+                    self.queue.done();
+                }
+                Err(Undelivered::Held(why)) => {
+                    let [first, longest] = HOLD;
+                    let time = self.held.map_or(first, |(_, last)| (last * 2).min(longest));
+                    self.held = Some((Instant::now() + time, time));
+                    report_held(&self.queue, &why);
+                    return Ok(true);
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Seconds since the last record that was sent.
+    fn lag(&self) -> Option<f64> {
+        let since = now().saturating_sub(self.queue.sent_until()?);
+        Some(since as f64 / 1e9)
+    }
+
+    fn state(&self) -> HostState {
+        let counts = self.queue.counts().since(&self.before);
+        HostState { counts, sent_until: self.queue.sent_until(), is_held: self.held.is_some() }
+    }
+}
