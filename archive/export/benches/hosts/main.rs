@@ -1,7 +1,7 @@
 //! `ci/bench hosts`: a fleet in simulation, and what a host of it costs.
 //!
 //! Archives of many hosts are pushed by a few processes into one `VictoriaMetrics`, first by a
-//! back-fill, then by `--follow`, and exported as Parquet into one tree, which `DataFusion` reads.
+//! back-fill, then by `--follow`, and exported as Parquet into one tree, which `DataFusion` and Spark read.
 //! What the engines have is compared with what was generated. Processor times are those of the
 //! kernel; all of it shares one machine.
 //!
