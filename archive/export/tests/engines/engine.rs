@@ -98,7 +98,11 @@ impl Engine {
 
     /// `VictoriaMetrics`.
     pub(crate) fn victoria_metrics(program: &Path, place: &Path) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        Self::victoria_metrics_at(program, place, SocketAddr::from(([127, 0, 0, 1], free_port())))
+    }
+
+    /// The same at an address.
+    pub(crate) fn victoria_metrics_at(program: &Path, place: &Path, address: SocketAddr) -> Self {
         let mut command = Command::new(program);
         command
             .arg(format!("-httpListenAddr={address}"))

@@ -153,6 +153,87 @@ fn prometheus_has_every_sample_also_of_senders_that_were_killed() {
     }
 }
 
+/// Kills a receiver with each of some pauses while a sender sends to it, and starts it again at
+/// the same address. Returns it, and how often it was killed.
+fn kill_receiver(
+    sent: &Sent,
+    mut receiver: Engine,
+    path: &str,
+    kill: impl Fn(Engine),
+    start: impl Fn(SocketAddr) -> Engine,
+) -> (Engine, u32) {
+    let address = receiver.address;
+    let mut child = sent.start(&format!("http://{address}{path}"), &[]);
+    let mut kills = 0;
+    // A batch takes some milliseconds: the kills are at any point of one.
+    for pause in [50, 83, 67, 91, 113].map(Duration::from_millis) {
+        std::thread::sleep(pause);
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        kill(receiver);
+        receiver = start(address);
+        kills += 1;
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    (receiver, kills)
+}
+
+#[test]
+fn prometheus_has_every_sample_also_if_it_was_killed() {
+    for engine in versions("prometheus") {
+        let Some(program) = program(&engine, "prometheus") else { return };
+        for configuration in [WINDOW, ""] {
+            let place = tempfile::tempdir().unwrap();
+            let start = |address| {
+                Engine::prometheus_at(&program, place.path(), configuration, RECEIVER, address)
+            };
+            let prometheus =
+                Engine::prometheus_with(&program, place.path(), configuration, RECEIVER);
+            let sent = Sent::since(ago(3_600), series(), 360);
+            let (prometheus, kills) =
+                kill_receiver(&sent, prometheus, "/api/v1/write", drop, start);
+            eprintln!("{kills} killed");
+            assert!(kills > 1, "{kills}");
+            assert_equal(&in_prometheus(prometheus.address, 2), &sent.expected());
+        }
+    }
+}
+
+/// It answers before samples are in a file, so one that is killed loses what it answered in the
+/// last seconds.
+#[test]
+fn victoria_metrics_has_every_sample_also_if_it_was_restarted() {
+    for engine in versions("victoria-metrics") {
+        let Some(program) = program(&engine, "victoria-metrics") else { return };
+        let place = tempfile::tempdir().unwrap();
+        let start = |address| Engine::victoria_metrics_at(&program, place.path(), address);
+        let victoria = Engine::victoria_metrics(&program, place.path());
+        let sent = Sent::since(ago(3_600), series(), 360);
+        let (victoria, restarts) =
+            kill_receiver(&sent, victoria, "/api/v1/write", Engine::stop, start);
+        eprintln!("{restarts} restarts");
+        assert!(restarts > 1, "{restarts}");
+        let expected = sent.expected();
+        assert_equal(&set(in_victoria_metrics(victoria.address)), &expected);
+        let address = victoria.address;
+        victoria.stop();
+        let victoria = start(address);
+        // What a killed one has lost goes again with a new state.
+        let more = Sent::since(ago(7_200), series(), 60);
+        let url = format!("http://{address}/api/v1/write");
+        assert!(more.push_to(&url, &[]).status.success());
+        drop(victoria);
+        let victoria = start(address);
+        let both = set([expected, more.expected()].concat());
+        eprintln!("{} lost", both.len() - set(in_victoria_metrics(address)).len());
+        std::fs::remove_dir_all(more.state()).unwrap();
+        assert!(more.push_to(&url, &[]).status.success());
+        assert_equal(&set(in_victoria_metrics(victoria.address)), &both);
+    }
+}
+
 #[test]
 fn samples_of_an_outage_are_held_until_the_window_lets_them_in() {
     for engine in versions("prometheus") {
