@@ -15,6 +15,7 @@
 //! | `tile` | the data that a server sends for a window |
 //! | `numbers` | numbers as browsers store them |
 
+mod gzip;
 pub(crate) mod header;
 pub(crate) mod heat;
 mod numbers;

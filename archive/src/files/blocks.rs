@@ -15,6 +15,7 @@
 //! A file without such a list, or with one that cannot be right, is decoded as a
 //! stream (`decompressed.rs`).
 
+mod buffer;
 mod cache;
 mod frames;
 mod packed;
@@ -32,6 +33,7 @@ use liblzma::stream::Stream;
 use super::decompressed::{MAX_XZ_MEMORY, most_decompressed};
 use crate::Compression;
 
+use buffer::Buffer;
 pub(crate) use cache::BlockCache;
 pub(crate) use frames::seek_table;
 pub(crate) use reader::BlockFile;
@@ -142,8 +144,8 @@ impl Block {
         file: &File,
         compression: Compression,
         decoder: &mut BlockDecoder,
-        mut bytes: Vec<u8>,
-    ) -> io::Result<Vec<u8>> {
+        mut bytes: Buffer,
+    ) -> io::Result<Buffer> {
         let BlockDecoder { packed, zstd } = decoder;
         let stored = match compression {
             Compression::Xz => xz::padded(u64::from(self.size)),
@@ -161,21 +163,18 @@ impl Block {
             let input = header.chain(&packed[..]).chain(&tail[..]);
             let stream = Stream::new_stream_decoder(MAX_XZ_MEMORY, 0)?;
             let mut decoder = XzDecoder::new_stream(input, stream);
-            bytes.resize(len, 0);
             decoder.read_exact(&mut bytes)?;
             return match decoder.read(&mut [0])? {
                 0 => Ok(bytes),
                 _ => Err(wrong_length(len)),
             };
         }
-        bytes.clear();
-        bytes.reserve(len);
         let zstd = match zstd {
             Some(zstd) => zstd,
             None => zstd.insert(zstd::bulk::Decompressor::new()?),
         };
-        zstd.decompress_to_buffer(packed, &mut bytes)?;
-        if bytes.len() == len { Ok(bytes) } else { Err(wrong_length(len)) }
+        let found = zstd.decompress_to_buffer(packed, &mut bytes[..])?;
+        if found == len { Ok(bytes) } else { Err(wrong_length(len)) }
     }
 }
 

@@ -30,7 +30,7 @@ const MIN_COLUMNS: u32 = 16;
 const MAX_CELLS: usize = 1 << 21;
 /// The most columns that are read in one pass, unless a single metric has more: each takes 56
 /// bytes until it is encoded.
-const CELLS_AT_ONCE: usize = 1 << 18;
+const CELLS_AT_ONCE: usize = 3 << 16;
 
 /// Options of `snapshot`.
 #[derive(Debug, Args)]
@@ -159,7 +159,7 @@ impl Arguments {
             for (number, group) in groups(selection, columns).iter().enumerate() {
                 let envelope = Envelope::read(group, grid.clone(), options)?;
                 let of = Of::new((place, side), group, &envelope);
-                payload.add(&envelope, &of);
+                payload.add(&envelope, &of)?;
                 if rates && number == 0 {
                     payload.add_marks(&envelope, &of);
                 }
@@ -279,7 +279,7 @@ mod tests {
             selection.metrics().iter().map(|metric| metric.name.clone()).collect()
         };
         let found = groups(&selection, 2048);
-        assert_eq!(found.iter().map(page::series::count).collect::<Vec<_>>(), [128, 128, 44]);
+        assert_eq!(found.iter().map(page::series::count).collect::<Vec<_>>(), [96, 96, 96, 12]);
         assert_eq!(found.iter().flat_map(names).collect::<Vec<_>>(), names(&selection));
         assert_eq!(groups(&selection, 16).len(), 1);
         // One metric is never divided.

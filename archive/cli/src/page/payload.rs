@@ -13,13 +13,12 @@
 //!
 //! A series has the columns from its first with a value to its last.
 
-use std::io::Write as _;
+use std::io;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use pcp_archive::envelope::{Cell, Envelope, Series};
 use serde::Serialize;
 
+use super::gzip::{self, Part};
 use super::header::{Event, Header};
 use super::heat::Heat;
 use super::numbers;
@@ -42,7 +41,7 @@ struct Whole<'p> {
     series: &'p [Place],
 }
 
-/// The contents of a page. Envelopes are added one at a time, and kept in 6 bytes per column.
+/// The contents of a page. Envelopes are added one at a time, and kept compressed.
 #[derive(Debug)]
 pub(crate) struct Payload<'f> {
     frame: &'f Frame,
@@ -61,12 +60,12 @@ pub(crate) struct Frame {
     pub(crate) heats: Vec<Heat>,
 }
 
-/// The numbers of all series.
+/// The numbers of all series, in 6 bytes per column before they are compressed.
 #[derive(Debug, Default)]
 struct Numbers {
-    scales: Vec<u8>,
-    bounds: Vec<u8>,
-    bytes: Vec<u8>,
+    scales: Part,
+    bounds: Part,
+    bytes: Part,
 }
 
 impl<'f> Payload<'f> {
@@ -77,12 +76,14 @@ impl<'f> Payload<'f> {
     }
 
     /// Adds the series of an envelope.
-    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) {
+    pub(crate) fn add(&mut self, envelope: &Envelope, of: &Of) -> Result<(), Failure> {
         for series in &envelope.series {
             let Some(place) = of.place(series) else { continue };
-            self.numbers.add(series, place.first, place.count as usize);
+            let added = self.numbers.add(series, place.first, place.count as usize);
+            added.map_err(Failure::Output)?;
             self.series.push(place);
         }
+        Ok(())
     }
 
     /// Adds the marks of an envelope. All envelopes of an archive have the same.
@@ -95,51 +96,55 @@ impl<'f> Payload<'f> {
         self.series.is_empty() && self.frame.heats.is_empty()
     }
 
-    pub(crate) fn compressed(&self) -> Result<Vec<u8>, Failure> {
+    /// All of it.
+    pub(crate) fn compressed(self) -> Result<Vec<u8>, Failure> {
         let Self { frame, columns, marks, series, numbers } = self;
         let Frame { header, events, heats } = frame;
-        let whole = Whole { header, events, heats, columns: *columns, marks, series };
-        let json = serde_json::to_vec(&whole)
-            .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
+        let whole = Whole { header, events, heats, columns, marks: &marks, series: &series };
+        let json =
+            serde_json::to_vec(&whole).map_err(|error| Failure::Output(io::Error::other(error)))?;
         let head = numbers::head(*b"MMVSNAP1", &json)
             .ok_or_else(|| Failure::Usage("too many metrics for one file".to_owned()))?;
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        let parts = [&head, &numbers.scales, &numbers.bounds, &numbers.bytes];
-        let written = parts.into_iter().try_for_each(|part| encoder.write_all(part));
-        written.and_then(|()| encoder.finish()).map_err(Failure::Output)
+        let mut first = Part::default();
+        let Numbers { scales, bounds, bytes } = numbers;
+        let stream = first.add(&head).and_then(|()| gzip::stream([first, scales, bounds, bytes]));
+        stream.map_err(Failure::Output)
     }
 }
 
 impl Numbers {
     /// Adds the columns of a series.
-    fn add(&mut self, series: &Series, first: u32, count: usize) {
+    fn add(&mut self, series: &Series, first: u32, count: usize) -> io::Result<()> {
         let mut cells: Vec<Option<&Cell>> = vec![None; count];
         for (column, cell) in series.cells() {
             if let Some(place) = cells.get_mut((column - first) as usize) {
                 *place = Some(cell).filter(|cell| is_drawn(cell));
             }
         }
-        let (mut minima, mut maxima) = (Vec::new(), Vec::new());
+        let (mut scales, mut minima, mut maxima) = (Vec::new(), Vec::new(), Vec::new());
         let (mut means, mut flags) = (Vec::new(), Vec::new());
         for block in cells.chunks(BLOCK) {
             let known = || block.iter().flatten();
             let least = known().map(|cell| cell.minimum).fold(f64::INFINITY, f64::min);
             let greatest = known().map(|cell| cell.maximum).fold(f64::NEG_INFINITY, f64::max);
             let bounds = if least <= greatest { [least, greatest] } else { [0.0; 2] };
-            numbers::doubles(&mut self.scales, bounds);
+            numbers::doubles(&mut scales, bounds);
             for cell in block {
-                let scaled = |value| (part(value, bounds) * 65_535.0).round() as u16;
-                minima.push(cell.map_or(0, |cell| scaled(cell.minimum)));
-                maxima.push(cell.map_or(0, |cell| scaled(cell.maximum)));
+                let level = |value| (part(value, bounds) * 65_535.0).round() as u16;
+                minima.push(cell.map_or(0, |cell| level(cell.minimum)));
+                maxima.push(cell.map_or(0, |cell| level(cell.maximum)));
                 let mean = |cell: &Cell| part(cell.mean(), [cell.minimum, cell.maximum]);
                 means.push(cell.map_or(0, |cell| (mean(cell) * 255.0).round() as u8));
                 flags.push(series::flags(*cell));
             }
         }
-        numbers::shorts(&mut self.bounds, minima);
-        numbers::shorts(&mut self.bounds, maxima);
-        self.bytes.append(&mut means);
-        self.bytes.append(&mut flags);
+        let mut bounds = Vec::new();
+        numbers::shorts(&mut bounds, minima);
+        numbers::shorts(&mut bounds, maxima);
+        means.append(&mut flags);
+        self.scales.add(&scales)?;
+        self.bounds.add(&bounds)?;
+        self.bytes.add(&means)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use super::BlockDecoder;
+use super::buffer::Buffer;
 use super::packed::{FileId, Packed};
 
 /// The decompressed bytes held for all files of the process; a single block may exceed it.
@@ -41,7 +42,7 @@ struct Entries {
     /// Blocks that threads are decompressing ahead.
     making: Vec<Making>,
     /// Buffers of evicted blocks.
-    spares: Vec<Vec<u8>>,
+    spares: Vec<Buffer>,
     decoders: Vec<BlockDecoder>,
 }
 
@@ -55,7 +56,7 @@ impl Entries {
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    block: Arc<Vec<u8>>,
+    block: Arc<Buffer>,
 }
 
 #[derive(Debug)]
@@ -68,12 +69,12 @@ struct Making {
 type Key = (FileId, usize);
 
 /// A thread that decompresses a block.
-pub(super) type Decompression = JoinHandle<io::Result<Arc<Vec<u8>>>>;
+pub(super) type Decompression = JoinHandle<io::Result<Arc<Buffer>>>;
 
 /// What is known about a block.
 pub(super) enum Found {
     /// It is there.
-    Held(Arc<Vec<u8>>),
+    Held(Arc<Buffer>),
     /// A thread decompresses it, for which only the caller waits.
     Making(Decompression),
     Missing,
@@ -121,7 +122,7 @@ impl BlockCache {
     }
 
     /// Holds a block, in the place of those that were not read for the longest time.
-    pub(super) fn put(&self, file: FileId, number: usize, block: &Arc<Vec<u8>>) {
+    pub(super) fn put(&self, file: FileId, number: usize, block: &Arc<Buffer>) {
         let key = (file, number);
         let mut entries = self.lock();
         let Entries { blocks, bytes, spares, .. } = &mut *entries;
@@ -168,9 +169,11 @@ impl BlockCache {
     /// # Errors
     ///
     /// The system's, and damage.
-    pub(super) fn decompress(&self, packed: &Packed, number: usize) -> io::Result<Arc<Vec<u8>>> {
+    pub(super) fn decompress(&self, packed: &Packed, number: usize) -> io::Result<Arc<Buffer>> {
         let mut decoder = self.lock().decoders.pop().unwrap_or_default();
-        let found = packed.decompress(number, &mut decoder, self.room(packed.len(number)));
+        let found = self
+            .room(packed.len(number))
+            .and_then(|room| packed.decompress(number, &mut decoder, room));
         if let Ok(block) = &found {
             self.put(packed.id, number, block);
         }
@@ -190,12 +193,9 @@ impl BlockCache {
     }
 
     /// A buffer for a block of this many bytes, with arbitrary contents.
-    fn room(&self, len: usize) -> Vec<u8> {
+    fn room(&self, len: usize) -> io::Result<Buffer> {
         let spare = self.lock().spares.pop();
-        // A much larger buffer would waste its rest for good.
-        spare
-            .filter(|spare| (len..=2 * len).contains(&spare.capacity()))
-            .unwrap_or_else(|| Vec::with_capacity(len))
+        spare.and_then(|spare| spare.reuse(len)).map_or_else(|| Buffer::new(len), Ok)
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -217,15 +217,15 @@ mod tests {
         (entries.blocks.len(), entries.bytes)
     }
 
-    fn get(cache: &BlockCache, file: FileId, number: usize) -> Option<Arc<Vec<u8>>> {
+    fn get(cache: &BlockCache, file: FileId, number: usize) -> Option<Arc<Buffer>> {
         match cache.find(file, number) {
             Found::Held(block) => Some(block),
             _ => None,
         }
     }
 
-    fn block(len: usize) -> Arc<Vec<u8>> {
-        Arc::new(vec![0; len])
+    fn block(len: usize) -> Arc<Buffer> {
+        Arc::new(Buffer::new(len).unwrap())
     }
 
     #[test]
@@ -253,16 +253,13 @@ mod tests {
         cache.put(id(1), 0, &first);
         drop(first);
         (1..5).for_each(|number| cache.put(id(1), number, &block(1000)));
-        let rooms = [cache.room(900), cache.room(900)];
+        let rooms = [(); 2].map(|()| cache.room(900).unwrap());
         assert_eq!(rooms.map(|room| room.as_ptr() == place), [true, false]);
         // One that is in use does not become another.
         let used = get(&cache, id(1), 4).unwrap();
         (5..10).for_each(|number| cache.put(id(1), number, &block(1000)));
-        let rooms = [(); 4].map(|()| cache.room(1000));
+        let rooms = [(); 4].map(|()| cache.room(1000).unwrap());
         assert!(rooms.iter().all(|room| room.as_ptr() != used.as_ptr()));
-        // Nor does a large one become a small one.
-        (10..15).for_each(|number| cache.put(id(1), number, &block(1000)));
-        assert!(cache.room(10).capacity() < 1000);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
+use super::buffer::Buffer;
 use super::{BlockDecoder, BlockTable};
 
 /// A file that is never written again. One with the same name may be another.
@@ -41,8 +42,8 @@ impl Packed {
         &self,
         number: usize,
         decoder: &mut BlockDecoder,
-        bytes: Vec<u8>,
-    ) -> io::Result<Arc<Vec<u8>>> {
+        bytes: Buffer,
+    ) -> io::Result<Arc<Buffer>> {
         let block = self.table.blocks.get(number).ok_or(io::ErrorKind::UnexpectedEof)?;
         block.decompress(&self.file, self.table.compression, decoder, bytes).map(Arc::new)
     }

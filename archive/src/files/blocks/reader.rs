@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use super::buffer::Buffer;
 use super::cache::Found;
 use super::packed::{FileId, Packed};
 use super::{BlockCache, BlockTable};
@@ -29,7 +30,7 @@ const LITTLE: usize = 64 << 10;
 pub(crate) struct BlockFile {
     pub(super) packed: Arc<Packed>,
     pub(super) cache: Arc<BlockCache>,
-    pub(super) current: Option<(usize, Arc<Vec<u8>>)>,
+    pub(super) current: Option<(usize, Arc<Buffer>)>,
     /// Those that cannot be decompressed, and why not.
     damaged: BTreeMap<usize, (io::ErrorKind, String)>,
     /// The number of successive blocks that were each adjacent to the one before.
@@ -132,7 +133,7 @@ impl BlockFile {
     }
 
     /// A block, which is the current one afterwards.
-    pub(super) fn load(&mut self, number: usize) -> io::Result<Arc<Vec<u8>>> {
+    pub(super) fn load(&mut self, number: usize) -> io::Result<Arc<Buffer>> {
         let before = match &self.current {
             Some((current, block)) if *current == number => return Ok(Arc::clone(block)),
             current => current.as_ref().map(|(current, _)| *current),

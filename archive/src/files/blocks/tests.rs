@@ -265,11 +265,8 @@ fn a_block_that_is_a_bomb_has_no_more_bytes_than_listed() {
     let block = super::xz::read_blocks(&file(&packed), packed.len() as u64).unwrap().unwrap()[0];
     let block =
         Block { at: block.at, size: block.size as u32, check: block.check, len: 1000, start: 0 };
-    assert!(
-        block
-            .decompress(&file(&packed), Compression::Xz, &mut BlockDecoder::default(), Vec::new())
-            .is_err()
-    );
+    let (room, mut decoder) = (Buffer::new(1000).unwrap(), BlockDecoder::default());
+    assert!(block.decompress(&file(&packed), Compression::Xz, &mut decoder, room).is_err());
 }
 
 #[test]
