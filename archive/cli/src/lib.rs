@@ -14,6 +14,7 @@
 //! | `completions` | completion scripts of shells |
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `formats` | samples as a table, CSV or JSON Lines |
+//! | `groups` | metrics that are read in one pass |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
@@ -34,6 +35,7 @@ mod commands;
 mod completions;
 mod failure;
 mod formats;
+mod groups;
 mod hint;
 mod image;
 mod left_out;

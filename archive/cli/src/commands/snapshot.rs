@@ -3,14 +3,13 @@
 //! The file has the page, its data and no address of anything else. The data is described in
 //! `page::payload`.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pcp_archive::Pmid;
 use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::scan::{SelectedMetric, Selection};
 
+use crate::groups::groups;
 use crate::left_out::check_whole;
 use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
@@ -30,7 +29,7 @@ const MIN_COLUMNS: u32 = 16;
 const MAX_CELLS: usize = 1 << 21;
 /// The most columns that are read in one pass, unless a single metric has more: each takes 56
 /// bytes until it is encoded.
-const CELLS_AT_ONCE: usize = 3 << 16;
+const CELLS_AT_ONCE: usize = 5 << 15;
 
 /// Options of `snapshot`.
 #[derive(Debug, Args)]
@@ -156,7 +155,7 @@ impl Arguments {
         counters.retain(SelectedMetric::has_rates);
         for (rates, selection) in [(true, selection), (false, &counters)] {
             let options = Options { rates, gaps: self.gaps.gaps() };
-            for (number, group) in groups(selection, columns).iter().enumerate() {
+            for (number, group) in groups(selection, columns, CELLS_AT_ONCE).iter().enumerate() {
                 let envelope = Envelope::read(group, grid.clone(), options)?;
                 let of = Of::new((place, side), group, &envelope);
                 payload.add(&envelope, &of)?;
@@ -197,28 +196,6 @@ fn columns_for(selections: &[Selection<'_>]) -> u32 {
     columns
 }
 
-/// Splits the metrics of a selection into groups, which are read one after the other to keep
-/// few unencoded columns in memory.
-fn groups<'a>(selection: &Selection<'a>, columns: u32) -> Vec<Selection<'a>> {
-    let mut groups: Vec<(usize, HashSet<Pmid>)> = Vec::new();
-    for metric in selection.metrics() {
-        let cells = page::series::count_of(selection, metric).saturating_mul(columns as usize);
-        match groups.last_mut() {
-            Some((have, group)) if *have + cells <= CELLS_AT_ONCE => {
-                *have += cells;
-                group.insert(metric.desc.pmid);
-            }
-            _ => groups.push((cells, HashSet::from([metric.desc.pmid]))),
-        }
-    }
-    let of = |(_, group): (usize, HashSet<Pmid>)| {
-        let mut chosen = selection.clone();
-        chosen.retain(|metric| group.contains(&metric.desc.pmid));
-        chosen
-    };
-    groups.into_iter().map(of).collect()
-}
-
 /// Writes a file under a hidden name first, so that nobody sees a part of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| Failure::Image(format!("{}: {error}", path.display()));
@@ -238,53 +215,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use pcp_archive::{
-        Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
-        ValueSet, ValueType, WriterLabel, WriterOptions,
-    };
-
     use super::*;
-
-    #[test]
-    fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".into(),
-            timezone: "UTC".into(),
-            zoneinfo: "".into(),
-        };
-        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-        let mut value_sets = Vec::new();
-        for item in 0..300 {
-            let desc = MetricDesc {
-                pmid: Pmid::new(70, 1, item).unwrap(),
-                value_type: ValueType::U32,
-                indom: None,
-                semantics: Semantics::Instant,
-                units: Units::NONE,
-            };
-            writer.declare_metric(&desc, &[&format!("many.m{item}")]).unwrap();
-            let values = Ok(vec![(None, OwnedValue::U32(item))]);
-            value_sets.push(ValueSet { pmid: desc.pmid, values });
-        }
-        let timestamp = Timestamp::new(1, 0).unwrap();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        writer.finish().unwrap();
-        let archive = Archive::open(&base).unwrap();
-        let mut selection = Selection::new(&archive);
-        selection.select("");
-        let names = |selection: &Selection<'_>| -> Vec<String> {
-            selection.metrics().iter().map(|metric| metric.name.clone()).collect()
-        };
-        let found = groups(&selection, 2048);
-        assert_eq!(found.iter().map(page::series::count).collect::<Vec<_>>(), [96, 96, 96, 12]);
-        assert_eq!(found.iter().flat_map(names).collect::<Vec<_>>(), names(&selection));
-        assert_eq!(groups(&selection, 16).len(), 1);
-        // One metric is never divided.
-        assert_eq!(groups(&selection, 1 << 19).len(), 300);
-    }
 
     #[test]
     fn a_size_has_a_unit() {

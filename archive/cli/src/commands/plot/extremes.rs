@@ -11,7 +11,11 @@ use pcp_archive::{InstanceId, Pmid, Result, Semantics, Source, Value};
 
 use super::{Clock, Reading, Row};
 use crate::columns::Column;
+use crate::groups::groups;
 use crate::time::Window;
+
+/// The most cells that are read in one pass: each takes 56 bytes until it is in a row.
+const CELLS_AT_ONCE: usize = 1 << 17;
 
 /// The rows of these columns, one for about each `step`. Not for histograms, nor for metrics
 /// that are computed.
@@ -43,12 +47,14 @@ pub(super) fn rows(
             places.entry((metric.desc.pmid, column.instance)).or_default().push(place);
         }
     }
-    for series in &Envelope::read(&selection, grid, options)?.series {
-        let Some(metric) = selection.metrics().get(series.metric) else { continue };
-        for place in places.get(&(metric.desc.pmid, series.instance)).into_iter().flatten() {
-            if let Some(column) = columns.get(*place) {
-                let is_discrete = metric.desc.semantics == Semantics::Discrete;
-                add(series, (*place, column), is_discrete, &mut rows);
+    for group in groups(&selection, grid.columns(), CELLS_AT_ONCE) {
+        for series in Envelope::read(&group, grid.clone(), options)?.series {
+            let Some(metric) = group.metrics().get(series.metric) else { continue };
+            let is_discrete = metric.desc.semantics == Semantics::Discrete;
+            for place in places.get(&(metric.desc.pmid, series.instance)).into_iter().flatten() {
+                if let Some(column) = columns.get(*place) {
+                    add(&series, (*place, column), is_discrete, &mut rows);
+                }
             }
         }
     }
