@@ -76,11 +76,11 @@ mod tests {
         let names = |selection: &Selection<'_>| -> Vec<String> {
             selection.metrics().iter().map(|metric| metric.name.clone()).collect()
         };
-        let found = groups(&selection, 2048, 3 << 16);
-        assert_eq!(found.iter().map(count).collect::<Vec<_>>(), [96, 96, 96, 12]);
+        let found = groups(&selection, 2048, 1 << 18);
+        assert_eq!(found.iter().map(count).collect::<Vec<_>>(), [128, 128, 44]);
         assert_eq!(found.iter().flat_map(names).collect::<Vec<_>>(), names(&selection));
-        assert_eq!(groups(&selection, 16, 3 << 16).len(), 1);
+        assert_eq!(groups(&selection, 16, 1 << 18).len(), 1);
         // One metric is never divided.
-        assert_eq!(groups(&selection, 1 << 19, 3 << 16).len(), 300);
+        assert_eq!(groups(&selection, 1 << 19, 1 << 18).len(), 300);
     }
 }

@@ -75,12 +75,12 @@ impl OwnMetrics {
     /// A name that no instance can have; too many hosts.
     pub(crate) fn show(&self, host: &str, state: &HostState) -> Result<(), Error> {
         for (family, (.., count)) in self.counters.iter().zip(&COUNTERS) {
-            let counter = family.get_or_create(host)?;
-            counter.add(count(&state.counts).saturating_sub(counter.value()));
+            let count = count(&state.counts);
+            family.with(host, |counter| counter.add(count.saturating_sub(counter.value())))?;
         }
-        self.held.get_or_create(host)?.set(state.is_held.into());
+        self.held.with(host, |held| held.set(state.is_held.into()))?;
         if let Some(time) = state.sent_until {
-            self.sent_until.get_or_create(host)?.set(time as f64 / 1e9);
+            self.sent_until.with(host, |until| until.set(time as f64 / 1e9))?;
         }
         Ok(())
     }
