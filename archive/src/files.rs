@@ -17,7 +17,7 @@ mod record_file;
 mod scanner;
 
 #[cfg(feature = "compression")]
-pub(crate) use blocks::{BlockCache, XzIndex, block_header, seek_table};
+pub(crate) use blocks::{BlockCache, CRC32, XzIndex, block_header, seek_table};
 pub use half_made::{half_made, has_data};
 pub(crate) use members::{
     AddExtension, MemberFiles, Members, UNFINISHED, WHOLE, bases, sync_directory,

@@ -6,12 +6,10 @@ use liblzma::stream::{Action, Filters, LzmaOptions, MatchFinder, Status, Stream}
 use zerocopy::little_endian::U32;
 
 use super::zstd_frames::FrameEncoder;
-use crate::files::{XzIndex, block_header, seek_table};
+use crate::files::{CRC32, XzIndex, block_header, seek_table};
 
 /// Bytes back to which xz finds a match: a block.
 const DICTIONARY: u32 = 1 << 20;
-/// CRC32, of four bytes.
-const CHECK: u8 = 1;
 
 /// Compresses blocks, each for itself.
 pub(super) enum BlockEncoder {
@@ -63,7 +61,7 @@ impl Container {
     /// What the file begins with.
     pub(super) fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Xz(_) => out.write_all(&XzIndex::header(CHECK)),
+            Self::Xz(_) => out.write_all(&XzIndex::header(CRC32)),
             Self::Zstd(_) => Ok(()),
         }
     }
@@ -92,7 +90,7 @@ impl Container {
     /// What the file ends with.
     pub(super) fn finish(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Xz(index) => out.write_all(&index.finish(CHECK)),
+            Self::Xz(index) => out.write_all(&index.finish(CRC32)),
             Self::Zstd(frames) => out.write_all(&seek_table(frames)),
         }
     }

@@ -22,6 +22,31 @@ fn xz(bytes: &[u8], block: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// The same with blocks as the agent makes them: sizes in the headers, and sums of four bytes.
+fn own_xz(bytes: &[u8], block: usize) -> Vec<u8> {
+    let mut index = XzIndex::default();
+    let mut out = XzIndex::header(CRC32).to_vec();
+    let mut options = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
+    options.dict_size(1 << 16);
+    let mut filters = liblzma::stream::Filters::new();
+    filters.lzma2(&options);
+    for part in bytes.chunks(block) {
+        let mut stream = Stream::new_raw_encoder(&filters).unwrap();
+        let mut packed = Vec::with_capacity(2 * block);
+        let finish = liblzma::stream::Action::Finish;
+        let done = stream.process_vec(part, &mut packed, finish).unwrap();
+        assert_eq!(done, liblzma::stream::Status::StreamEnd);
+        let header = block_header(packed.len() as u64, part.len() as u64, 1 << 16);
+        index.push((header.len() + packed.len() + 4) as u64, part.len() as u64);
+        out.extend(header);
+        out.extend(&packed);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend(crc32fast::hash(part).to_le_bytes());
+    }
+    out.extend(index.finish(CRC32));
+    out
+}
+
 /// As frames of zstd with a seek table, whose entries end with a checksum if `sums`.
 fn zstd_frames(bytes: &[u8], block: usize, sums: bool) -> Vec<u8> {
     let mut sizes = Vec::new();
@@ -69,9 +94,10 @@ fn read(file: &mut BlockFile, offset: usize, len: usize) -> io::Result<Vec<u8>> 
 }
 
 /// Files of blocks of 100 000 bytes.
-fn all(bytes: &[u8]) -> [(Compression, Vec<u8>); 3] {
+fn all(bytes: &[u8]) -> [(Compression, Vec<u8>); 4] {
     [
         (Compression::Xz, xz(bytes, 100_000)),
+        (Compression::Xz, own_xz(bytes, 100_000)),
         (Compression::Zstd, zstd_frames(bytes, 100_000, false)),
         (Compression::Zstd, zstd_frames(bytes, 100_000, true)),
     ]
@@ -191,6 +217,24 @@ fn a_damaged_block_is_lost_alone() {
 }
 
 #[test]
+fn a_block_with_another_sum_is_damaged() {
+    let bytes = counting(450_001);
+    let mut packed = own_xz(&bytes, 100_000);
+    let block = table(Compression::Xz, &packed).unwrap().blocks[2];
+    // The sum is after the padding.
+    let end = block.at as usize + xz::padded(u64::from(block.size)) as usize;
+    for at in end - 4..end {
+        packed[at] ^= 1;
+        let mut file = open(Compression::Xz, &packed);
+        let error = read(&mut file, 200_000, 1).unwrap_err();
+        assert!(error.to_string().contains("CRC32"), "{error}");
+        assert!(read(&mut file, 300_000, 150_001).unwrap() == bytes[300_000..]);
+        packed[at] ^= 1;
+    }
+    assert!(read(&mut open(Compression::Xz, &packed), 0, 450_001).unwrap() == bytes);
+}
+
+#[test]
 fn a_block_whose_header_is_damaged_is_lost_alone() {
     let bytes = counting(450_001);
     for (compression, packed) in all(&bytes) {
@@ -279,34 +323,11 @@ fn other_decoders_read_the_whole_file() {
         stream.read_at(&mut found, 0).unwrap();
         assert!(found == bytes);
     }
-    let own = {
-        let mut index = XzIndex::default();
-        let mut out = XzIndex::header(1).to_vec();
-        let mut options = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
-        options.dict_size(1 << 16);
-        let mut filters = liblzma::stream::Filters::new();
-        filters.lzma2(&options);
-        for part in bytes.chunks(100_000) {
-            let mut stream = Stream::new_raw_encoder(&filters).unwrap();
-            let mut packed = Vec::with_capacity(200_000);
-            let finish = liblzma::stream::Action::Finish;
-            let done = stream.process_vec(part, &mut packed, finish).unwrap();
-            assert_eq!(done, liblzma::stream::Status::StreamEnd);
-            let header = block_header(packed.len() as u64, part.len() as u64, 1 << 16);
-            index.push((header.len() + packed.len() + 4) as u64, part.len() as u64);
-            out.extend(header);
-            out.extend(&packed);
-            out.resize(out.len().next_multiple_of(4), 0);
-            out.extend(crc32fast::hash(part).to_le_bytes());
-        }
-        out.extend(index.finish(1));
-        out
-    };
+    let own = own_xz(&bytes, 100_000);
     let mut decoder = XzDecoder::new(&own[..]);
     let mut found = Vec::new();
     decoder.read_to_end(&mut found).unwrap();
     assert!(found == bytes);
-    assert_eq!(table(Compression::Xz, &own).unwrap().blocks.len(), 5);
 }
 
 proptest! {

@@ -16,6 +16,8 @@ const MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const FOOTER_MAGIC: [u8; 2] = *b"YZ";
 /// The check of a stream in its flags; other bits are reserved.
 const CHECKS: u8 = 0x0f;
+/// The type of a check of four bytes.
+pub(crate) const CRC32: u8 = 1;
 /// The most bytes of a number.
 const MAX_VLI: usize = 9;
 /// The longest index that is read: each record has at least two bytes.
@@ -151,7 +153,7 @@ pub(super) const fn padded(size: u64) -> u64 {
     size.next_multiple_of(4)
 }
 
-fn sum_of(bytes: &[u8]) -> [u8; 4] {
+pub(super) fn sum_of(bytes: &[u8]) -> [u8; 4] {
     U32::new(crc32fast::hash(bytes)).to_bytes()
 }
 
