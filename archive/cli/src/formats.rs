@@ -66,15 +66,16 @@ struct Formatted {
 impl Formatted {
     fn new<'r>(
         report: &Report<'r>,
+        zone: &Zone,
         format: Format,
         samples: impl Iterator<Item = Sample<'r>>,
     ) -> Result<Self, Failure> {
         let (mut out, mut rows) = (Output::detached(), Vec::new());
         let values = match format {
-            Format::Csv => csv::write(&mut out, report, samples)?,
+            Format::Csv => csv::write(&mut out, report, zone, samples)?,
             Format::Jsonl => jsonl::write(&mut out, report, samples)?,
             Format::Table => {
-                rows = samples.map(|sample| table::row(report, &sample)).collect();
+                rows = samples.map(|sample| table::row(report, zone, &sample)).collect();
                 0
             }
         };
@@ -105,7 +106,7 @@ impl<'a> Writer<'a> {
         let samples = samples.inspect(|_| count += 1);
         let (out, report) = (&mut self.out, &self.report);
         self.values += match (self.format, &mut self.blocks) {
-            (Format::Csv, _) => csv::write(out, report, samples)?,
+            (Format::Csv, _) => csv::write(out, report, &report.zone, samples)?,
             (_, Some(blocks)) => blocks.write(out, report, samples)?,
             (_, None) => jsonl::write(out, report, samples)?,
         };
@@ -125,7 +126,8 @@ impl<'a> Writer<'a> {
         let format_span = |replay: &Replay<'_>, span| {
             let samples =
                 replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));
-            Formatted::new(report, format, samples)
+            // Each thread is at another time, of which its own zone keeps the offset.
+            Formatted::new(report, &report.zone.clone(), format, samples)
         };
         window.for_each(format_span, |mut formatted| {
             *values += formatted.values;

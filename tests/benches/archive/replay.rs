@@ -112,7 +112,7 @@ impl Bench<'_> {
         let ours = || Ok(self.report(base, "bench.a.n0", &format!("{millis}ms"), samples));
         let rivals = [Rival::new("pmval", pmval), Rival::new("ours", ours)];
         if let [pmval, ours] = hold(&rivals, self.options.rounds)?[..] {
-            row(title, ("pmval", pmval), ours, Some(8.0));
+            row(title, ("pmval", pmval), ours, Some(12.0));
         }
         Ok(())
     }

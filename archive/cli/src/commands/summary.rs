@@ -338,7 +338,7 @@ impl Arguments {
         for extreme in [statistics.minimum, statistics.maximum] {
             push(text, extreme.value);
             text.push(b',');
-            text.extend_from_slice(zone.rfc3339(extreme.at).as_bytes());
+            zone.push_rfc3339(text, extreme.at);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::Report;
 use crate::Failure;
 use crate::columns::cell;
 use crate::text::{Output, push_plain, shown};
+use crate::time::Zone;
 
 /// Writes the header.
 pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
@@ -32,12 +33,13 @@ pub(crate) fn write_header(out: &mut Output, report: &Report<'_>) {
 pub(crate) fn write<'r>(
     out: &mut Output,
     report: &Report<'_>,
+    zone: &Zone,
     samples: impl Iterator<Item = Sample<'r>>,
 ) -> Result<u64, Failure> {
     let mut values = 0;
     let mut field = Vec::new();
     for sample in samples.filter(|sample| !sample.is_mark) {
-        out.text.extend_from_slice(report.zone.rfc3339(sample.timestamp).as_bytes());
+        zone.push_rfc3339(&mut out.text, sample.timestamp);
         for column in &report.columns {
             out.text.push(b',');
             if let Some(value) = cell(&sample, column) {

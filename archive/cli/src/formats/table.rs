@@ -74,7 +74,7 @@ impl Blocks {
     ) -> Result<u64, Failure> {
         let mut values = 0;
         for sample in samples {
-            values += self.push(out, row(report, &sample))?;
+            values += self.push(out, row(report, &report.zone, &sample))?;
         }
         Ok(values)
     }
@@ -205,21 +205,21 @@ impl Table {
     }
 }
 
-pub(crate) fn row(report: &Report<'_>, sample: &Sample<'_>) -> Row {
+pub(crate) fn row(report: &Report<'_>, zone: &Zone, sample: &Sample<'_>) -> Row {
     let text = |column| cell_text(cell(sample, column), column, report.precision);
     let cells = report.columns.iter().map(text).collect();
     Row {
         at: sample.timestamp,
         event: None,
-        time: time_text(&report.zone, sample.timestamp, report.places),
+        time: time_text(zone, sample.timestamp, report.places),
         cells: if sample.is_mark { Vec::new() } else { cells },
     }
 }
 
 /// Date and time with this many decimal places of the second.
 pub(crate) fn time_text(zone: &Zone, timestamp: Timestamp, places: usize) -> String {
-    let mut time = zone.strftime(timestamp, "%Y-%m-%d ").into_bytes();
-    zone.push_time(&mut time, timestamp, places);
+    let mut time = Vec::new();
+    zone.push_date_time(&mut time, timestamp, places);
     String::from_utf8_lossy(&time).into_owned()
 }
 

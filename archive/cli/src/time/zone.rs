@@ -27,9 +27,21 @@ pub(crate) struct ZoneOptions {
 #[derive(Debug)]
 pub(crate) struct Zone {
     zone: TimeZone,
-    /// The last quarter of an hour of UTC and its offset in seconds. Zones change
-    /// their offset only at the start of one.
-    cached: Mutex<Option<(i64, i64)>>,
+    /// Of the last quarter of an hour of UTC. Since 1973 zones have changed their offset
+    /// only at the start of one.
+    cached: Mutex<Option<Quarter>>,
+}
+
+/// What times of the same quarter of an hour and the same day have in common.
+#[derive(Debug)]
+struct Quarter {
+    /// Quarters of an hour and local days since 1970.
+    number: i64,
+    day: i64,
+    /// The offset from UTC, in seconds and as text.
+    offset: i64,
+    offset_text: String,
+    date: String,
 }
 
 impl Clone for Zone {
@@ -92,6 +104,8 @@ fn at_zero(abbreviation: &str) -> Result<TimeZone, Failure> {
 
 /// Seconds of a quarter of an hour.
 const QUARTER: i64 = 900;
+/// Seconds of a day.
+const DAY: i64 = 86_400;
 
 impl Zone {
     pub(crate) fn new(zone: TimeZone) -> Self {
@@ -102,38 +116,66 @@ impl Zone {
         &self.zone
     }
 
-    /// The offset from UTC in seconds.
+    /// The offset from UTC in seconds; 0 outside the years that jiff has.
     pub(crate) fn offset(&self, timestamp: Timestamp) -> i64 {
-        let quarter = timestamp.seconds().div_euclid(QUARTER);
+        self.in_quarter(timestamp, |quarter| quarter.offset).unwrap_or(0)
+    }
+
+    /// Uses what is known of the quarter of an hour of a time; `None` outside the years that
+    /// jiff has.
+    fn in_quarter<T>(&self, timestamp: Timestamp, of: impl FnOnce(&Quarter) -> T) -> Option<T> {
+        let number = timestamp.seconds().div_euclid(QUARTER);
+        let day = |offset| timestamp.seconds().wrapping_add(offset).div_euclid(DAY);
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, offset)) = *cached
-            && known == quarter
+        if let Some(known) = &*cached
+            && (known.number, known.day) == (number, day(known.offset))
         {
-            return offset;
+            return Some(of(known));
         }
-        let offset = to_jiff(timestamp)
-            .map_or(0, |instant| i64::from(self.zone.to_offset(instant).seconds()));
-        *cached = Some((quarter, offset));
-        offset
+        let local = to_jiff(timestamp)?.to_zoned(self.zone.clone());
+        let offset = i64::from(local.offset().seconds());
+        let offset_text = local.strftime("%:z").to_string();
+        let date = local.strftime("%Y-%m-%d").to_string();
+        let quarter = Quarter { number, day: day(offset), offset, offset_text, date };
+        Some(of(cached.insert(quarter)))
     }
 
     /// Appends `HH:MM:SS.fraction`, truncated to `places` decimal places.
     pub(crate) fn push_time(&self, out: &mut Vec<u8>, timestamp: Timestamp, places: usize) {
-        let of_day =
-            (timestamp.seconds().wrapping_add(self.offset(timestamp))).rem_euclid(86_400) as u32;
-        padded(out, of_day / 3600, 2);
-        out.push(b':');
-        padded(out, of_day / 60 % 60, 2);
-        out.push(b':');
-        padded(out, of_day % 60, 2);
-        if places > 0 {
-            out.push(b'.');
-            padded(
-                out,
-                timestamp.nanoseconds() / 10u32.pow(9u32.saturating_sub(places as u32)),
-                places.min(9),
-            );
+        push_time_at(out, timestamp, self.offset(timestamp), places);
+    }
+
+    /// Appends `YYYY-MM-DD HH:MM:SS.fraction`, truncated to `places` decimal places; seconds
+    /// outside the years that jiff has.
+    pub(crate) fn push_date_time(&self, out: &mut Vec<u8>, timestamp: Timestamp, places: usize) {
+        self.push_local(out, timestamp, b' ', places);
+    }
+
+    /// Appends RFC 3339 with nanoseconds and the offset, which reads back exactly; seconds
+    /// outside the years that jiff has.
+    pub(crate) fn push_rfc3339(&self, out: &mut Vec<u8>, timestamp: Timestamp) {
+        if self.push_local(out, timestamp, b'T', 9) {
+            self.in_quarter(timestamp, |quarter| out.extend(quarter.offset_text.as_bytes()));
         }
+    }
+
+    /// Whether the time is within the years that jiff has.
+    fn push_local(
+        &self,
+        out: &mut Vec<u8>,
+        timestamp: Timestamp,
+        separator: u8,
+        places: usize,
+    ) -> bool {
+        let pushed = self.in_quarter(timestamp, |quarter| {
+            out.extend_from_slice(quarter.date.as_bytes());
+            out.push(separator);
+            push_time_at(out, timestamp, quarter.offset, places);
+        });
+        if pushed.is_none() {
+            out.extend_from_slice(timestamp.to_string().as_bytes());
+        }
+        pushed.is_some()
     }
 
     /// Appends `Tue Nov 14`, the day part of ctime.
@@ -151,9 +193,11 @@ impl Zone {
         self.strftime(timestamp, "%Y-%m-%d %H:%M:%S%.9f %Z")
     }
 
-    /// RFC 3339 with nanoseconds and the offset, which reads back exactly.
+    /// As [`push_rfc3339`](Self::push_rfc3339).
     pub(crate) fn rfc3339(&self, timestamp: Timestamp) -> String {
-        self.strftime(timestamp, "%Y-%m-%dT%H:%M:%S%.9f%:z")
+        let mut text = Vec::new();
+        self.push_rfc3339(&mut text, timestamp);
+        String::from_utf8(text).unwrap_or_default()
     }
 
     /// Formats a time by jiff's strftime; in seconds outside the years that it has.
@@ -162,6 +206,24 @@ impl Zone {
             Some(instant) => instant.to_zoned(self.zone.clone()).strftime(format).to_string(),
             None => timestamp.to_string(),
         }
+    }
+}
+
+/// Appends `HH:MM:SS.fraction` of the clock with this offset from UTC.
+fn push_time_at(out: &mut Vec<u8>, timestamp: Timestamp, offset: i64, places: usize) {
+    let of_day = timestamp.seconds().wrapping_add(offset).rem_euclid(DAY) as u32;
+    padded(out, of_day / 3600, 2);
+    out.push(b':');
+    padded(out, of_day / 60 % 60, 2);
+    out.push(b':');
+    padded(out, of_day % 60, 2);
+    if places > 0 {
+        out.push(b'.');
+        padded(
+            out,
+            timestamp.nanoseconds() / 10u32.pow(9u32.saturating_sub(places as u32)),
+            places.min(9),
+        );
     }
 }
 
@@ -200,6 +262,38 @@ mod tests {
         assert_eq!(text(change - 1), "01:59:59");
         assert_eq!(text(change), "03:00:00");
         assert_eq!(text(change - 2), "01:59:58");
+    }
+
+    #[test]
+    fn times_in_any_order_are_as_jiff_formats_them() {
+        for name in
+            ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "XXX0:00:30"]
+        {
+            let zone = Zone::new(named(name).unwrap());
+            let mut seconds = 0;
+            for step in [1, 899, 900, 86_399, 86_400, -1, -900, 7_654_321, 31 * 86_400 + 17] {
+                for _ in 0..200 {
+                    seconds += step;
+                    let timestamp = Timestamp::new(seconds, 999_999_999).unwrap();
+                    let expected = zone.strftime(timestamp, "%Y-%m-%dT%H:%M:%S%.9f%:z");
+                    assert_eq!(zone.rfc3339(timestamp), expected, "{name}");
+                    let mut time = Vec::new();
+                    zone.push_date_time(&mut time, timestamp, 6);
+                    assert_eq!(time, expected.replace('T', " ").as_bytes()[..26]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_jiff_does_not_have_is_in_seconds() {
+        let zone = Zone::new(named("UTC").unwrap());
+        let far = Timestamp::new(1 << 50, 5).unwrap();
+        let mut time = Vec::new();
+        zone.push_date_time(&mut time, far, 3);
+        assert_eq!(time, far.to_string().as_bytes());
+        assert_eq!(zone.rfc3339(far), far.to_string());
+        assert_eq!(zone.offset(far), 0);
     }
 
     #[test]
