@@ -12,6 +12,8 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
 use super::pieces::Pieces;
 use super::{Effort, compress_pieces};
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
@@ -20,6 +22,9 @@ use crate::{Archive, Compression, Error, Result, Summary, io_error};
 
 /// Archives are readable by all users.
 const MODE: u32 = 0o644;
+
+/// How much is copied at once.
+const STEP: u64 = 8 << 20;
 
 /// Copies an archive to the base name `to`, with all of its volumes compressed in this way
 /// or, for `None`, plain; those that are so already as they are. `watch` is called with the
@@ -136,8 +141,22 @@ fn pour(pieces: &mut Pieces<impl Read>, output: &mut impl io::Write) -> io::Resu
     Ok(())
 }
 
+/// Copies a file, and has what was copied written to the disk meanwhile: synchronizing it
+/// takes as long as copying.
 fn pour_file(file: &Path, mut output: &File) -> io::Result<()> {
-    io::copy(&mut File::open(file)?, &mut output).map(drop)
+    let mut input = File::open(file)?;
+    let mut copied = 0;
+    loop {
+        let len = io::copy(&mut input.by_ref().take(STEP), &mut output)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // This advice starts to write pages that are not on the disk yet, and drops others.
+        // It costs time only if it fails.
+        let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+        let _ = posix_fadvise(output, copied, len as i64, advice);
+        copied += len as i64;
+    }
 }
 
 /// How many records a plain file has, the label included; `None` if it has anything else.
