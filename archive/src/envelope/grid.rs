@@ -76,7 +76,7 @@ impl Grid {
     /// The column of an offset within the window.
     fn column_at(&self, offset: i128) -> u32 {
         // Times have 64 bits of seconds, offsets 94 bits: the product fits.
-        let column = offset.max(0) * i128::from(self.columns) / self.span;
+        let column = quotient(offset.max(0) * i128::from(self.columns), self.span);
         u32::try_from(column).unwrap_or(u32::MAX).min(self.columns - 1)
     }
 
@@ -104,7 +104,7 @@ impl Grid {
     /// The offset at which a column begins.
     fn begin_of(&self, column: u32) -> i128 {
         let columns = i128::from(self.columns);
-        (i128::from(column) * self.span + columns - 1) / columns
+        quotient(i128::from(column) * self.span + columns - 1, columns)
     }
 
     /// Calls a function with each part of the time between two moments that is in the
@@ -137,6 +137,16 @@ impl Grid {
         if last > first {
             part(last..last + 1, within(last));
         }
+    }
+}
+
+/// The quotient of two numbers that are not negative, the second of them not 0.
+#[inline]
+fn quotient(dividend: i128, divisor: i128) -> i128 {
+    // Nearly all fit: then it is one instruction, and otherwise a call.
+    match (u64::try_from(dividend), u64::try_from(divisor)) {
+        (Ok(dividend), Ok(divisor)) => i128::from(dividend / divisor),
+        _ => dividend / divisor,
     }
 }
 

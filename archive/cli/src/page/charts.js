@@ -152,11 +152,15 @@ class Figure {
         add(group.name, color, dashOf(dash), side, made(group, side));
       }
     });
-    const rest = groups.slice(top);
+    const rest = groups.slice(top), scratch = empty(width);
+    // One after the other, so that their memory is used again.
+    const parts = function* (own, side) {
+      for (const group of own) yield chart.base ? made(group, side) : reduce(of(group, side), from, to, width, scratch);
+    };
     for (const side of rest.length ? shown : []) {
       const own = rest.filter((group) => chart.base || of(group, side));
       const name = own.length + (own.length === 1 ? ' other' : ' others, their sum');
-      if (own.length) add(name, -1, dashOf(side + 3), side, sum(own.map((group) => made(group, side)), width));
+      if (own.length) add(name, -1, dashOf(side + 3), side, sum(parts(own, side), width));
     }
     return lines;
   }

@@ -183,11 +183,12 @@ function withTexts(charts) {
 
 // The columns of a series reduced to `width` pixels from `from` to `to`, in seconds since the
 // start: least, greatest and mean of each pixel; NaN where there is nothing. `starts` are
-// pixels that are not joined to the one before.
-function reduce(series, from, to, width) {
-  const { low, high, mean } = decoded(series), { step, flags, count } = series;
-  const out = empty(width);
-  const scale = width / (to - from), counts = new Uint32Array(width);
+// pixels that are not joined to the one before. What `out` has had is gone.
+function reduce(series, from, to, width, out = empty(width)) {
+  const { low, high, mean } = decoded(series), { step, flags, count, rate } = series;
+  const least = out.low.fill(NaN), greatest = out.high.fill(NaN), means = out.mean.fill(NaN);
+  const starts = out.starts.fill(0), counts = out.counts.fill(0);
+  const scale = width / (to - from);
   // The time at which its first column begins.
   const origin = series.origin + series.first * step;
   const first = Math.max(0, Math.floor((from - origin) / step) - 1);
@@ -196,30 +197,29 @@ function reduce(series, from, to, width) {
     if (!(flags[i] & HAS)) continue;
     const begin = (origin + i * step - from) * scale, end = begin + step * scale;
     // A rate holds for the whole column, a value is one point of it.
-    const a = series.rate ? Math.floor(begin + 1e-6) : Math.floor((begin + end) / 2);
-    const b = series.rate ? Math.max(a, Math.ceil(end - 1e-6) - 1) : a;
-    for (let x = Math.max(0, a); x <= Math.min(width - 1, b); x++) {
+    const a = Math.floor(rate ? begin + 1e-6 : (begin + end) / 2);
+    const b = rate ? Math.max(a, Math.ceil(end - 1e-6) - 1) : a;
+    const one = low[i], other = high[i], middle = mean[i];
+    for (let x = Math.max(0, a); x <= b && x < width; x++) {
       if (!counts[x]) {
-        out.low[x] = low[i]; out.high[x] = high[i]; out.mean[x] = mean[i];
-        if (x === a && !(flags[i] & JOINED)) out.starts[x] = 1;
+        least[x] = one; greatest[x] = other; means[x] = middle;
+        if (x === a && !(flags[i] & JOINED)) starts[x] = 1;
       } else {
-        out.low[x] = Math.min(out.low[x], low[i]);
-        out.high[x] = Math.max(out.high[x], high[i]);
-        out.mean[x] += (mean[i] - out.mean[x]) / (counts[x] + 1);
+        if (one < least[x]) least[x] = one;
+        if (other > greatest[x]) greatest[x] = other;
+        means[x] += (middle - means[x]) / (counts[x] + 1);
       }
       counts[x]++;
     }
   }
-  if (!series.rate) {
-    out.before = neighbour(series, Math.ceil((from - origin) / step - 0.5) - 1, -1, from, scale);
-    out.after = neighbour(series, Math.ceil((to - origin) / step - 0.5), 1, from, scale);
-  }
+  out.before = rate ? null : neighbour(series, Math.ceil((from - origin) / step - 0.5) - 1, -1, from, scale);
+  out.after = rate ? null : neighbour(series, Math.ceil((to - origin) / step - 0.5), 1, from, scale);
   return out;
 }
 
 function empty(width) {
   const nothing = () => new Float64Array(width).fill(NaN);
-  return { low: nothing(), high: nothing(), mean: nothing(), starts: new Uint8Array(width), before: null, after: null };
+  return { low: nothing(), high: nothing(), mean: nothing(), starts: new Uint8Array(width), counts: new Uint32Array(width), before: null, after: null };
 }
 
 // The next column with a value beyond the picture, to which a line leads.

@@ -23,6 +23,8 @@ class Feed {
     this.page = new Page(this.prepared(header, now.end), this);
     globalThis.page = this.page;
     this.say(now.problem);
+    // Asks for the values before the browser paints the page for the first time.
+    this.page.draw();
     setTimeout(() => this.poll(), POLL);
   }
 

@@ -314,14 +314,11 @@ class Page {
   fillList() {
     const found = this.found(), shown = new Set(this.view.shown);
     byId('count').textContent = found.length + ' of ' + this.charts.length + (found.length > MOST_LISTED ? ', the first ' + MOST_LISTED + ':' : '');
-    byId('list').replaceChildren(...found.slice(0, MOST_LISTED).map((chart) => {
+    this.listed = found.slice(0, MOST_LISTED);
+    byId('list').replaceChildren(...this.listed.map((chart) => {
       const item = element('li', { role: 'button', tabindex: '0' }, chart.name);
       item.title = chart.metric.help;
       item.classList.toggle('shown', shown.has(chart));
-      item.addEventListener('click', () => this.toggle(chart));
-      item.addEventListener('keydown', (event) => {
-        if (event.key === 'Enter') this.toggle(chart);
-      });
       return item;
     }));
   }
@@ -405,6 +402,10 @@ class Page {
     });
     dark.addEventListener('change', () => this.changed());
     byId('charts').addEventListener('scroll', () => this.changed());
+    const list = byId('list');
+    const pick = (item) => item && this.toggle(this.listed[[...list.children].indexOf(item)]);
+    list.addEventListener('click', (event) => pick(event.target.closest('li')));
+    list.addEventListener('keydown', (event) => event.key === 'Enter' && pick(event.target.closest('li')));
     byId('raw').addEventListener('change', (event) => this.setRaw(event.target.checked));
     byId('top').addEventListener('change', (event) => {
       this.view.top = Math.min(50, Math.max(1, Math.round(Number(event.target.value)) || 6));
