@@ -119,7 +119,7 @@ fn only_members_of_the_group_may_capture() {
         // The user must reach the program and the sockets.
         fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).expect("open to all");
         let program = scratch.path().join("mmv-agent");
-        fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
+        binaries::copy(&binaries::mmv_agent(), &program);
         scratch.install_bytes(&image(9, 1, &[("queue", 5)]), "app");
         let text = format!("interval = \"50ms\"\n{group}[hindsight]\ninterval = \"10ms\"\n");
         let _agent = agent(&scratch, &text);

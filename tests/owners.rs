@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
@@ -184,11 +184,12 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
     let scratch = Scratch::new();
     let options = ["--interval", "20ms", "--events", "true"];
     let mut agent = Agent::start_with(&scratch, &options);
-    let over = AtomicBool::new(false);
+    let (over, rounds) = (AtomicBool::new(false), AtomicU32::new(0));
     let tiny = image(0, 1, &[("x", FALSE)]);
     let shop = |generation| image(0, generation, &[("orders", TRUE)]);
-    let logged = |line: &str| {
-        wait::until_true(line, || agent.log().lines().any(|found| found.contains(line)));
+    let logged = |line: &str, times: usize| {
+        let found = || agent.log().lines().filter(|found| found.contains(line)).count();
+        wait::until_true(line, || found() >= times);
     };
     thread::scope(|scope| {
         // Also if an assertion below fails.
@@ -203,20 +204,19 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
                     let _ = fs::remove_file(scratch.mmv_dir().join(format!("storm{number}")));
                 }
                 sleep(Duration::from_millis(40));
+                rounds.fetch_add(1, Ordering::Relaxed);
             }
         });
-        logged("user=4002");
-        put(&scratch, "shop", VICTIM, &shop(1));
-        logged("harvested file=shop");
-        for generation in 2..6 {
-            sleep(Duration::from_millis(100));
+        logged("user=4002", 1);
+        for generation in 1..6 {
             put(&scratch, "shop", VICTIM, &shop(generation));
+            logged("harvested file=shop version=", generation as usize);
         }
-        sleep(Duration::from_millis(200));
         put(&scratch, "shop", VICTIM, b"MMV\0 but nothing else, and not all of it is zero");
-        logged("not harvested file=shop");
+        logged("not harvested file=shop", 1);
         fs::remove_file(scratch.mmv_dir().join("shop")).expect("remove a file");
-        sleep(Duration::from_millis(200));
+        // 200 events each, even if an agent on a busy machine misses most of them.
+        wait::until_true("a storm", || rounds.load(Ordering::Relaxed) > 30);
     });
     assert!(agent.terminate().success(), "{}", agent.log());
     let events = types(&agent.archive());

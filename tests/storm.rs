@@ -241,7 +241,7 @@ fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
 /// of its own: attackers do not share its part of the processors.
 fn start_agent(scratch: &Scratch) -> Agent {
     let program = scratch.path().join("mmv-agent");
-    fs::copy(binaries::mmv_agent(), &program).expect("copy mmv-agent");
+    binaries::copy(&binaries::mmv_agent(), &program);
     let config = scratch.path().join("agent.toml");
     fs::write(&config, CONFIG).expect("write the configuration");
     let mut command = Command::new("nice");

@@ -47,7 +47,7 @@ impl Home {
         for program in [binaries::mmv_agent(), binaries::example("acme"), binaries::example("web")]
         {
             let name = program.file_name().expect("a name");
-            fs::copy(&program, home.path(name.to_str().expect("UTF-8"))).expect("copy a program");
+            binaries::copy(&program, &home.path(name.to_str().expect("UTF-8")));
         }
         let directories = variables.iter().map(|(_, name)| home.path(name));
         let directories: Vec<_> = directories.chain([home.scratch.path().to_owned()]).collect();

@@ -20,6 +20,16 @@ const COPY: &str = "mmv";
 /// How long a command that goes on may take to print what the page shows.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What the pages build is not optimized, which takes half of the time, except in the long form
+/// of the tests.
+const UNOPTIMIZED: &str = r#"
+[profile.release]
+opt-level = 0
+[profile.release.package]
+"*" = { opt-level = 0 }
+mmv-archive = { opt-level = 0 }
+"#;
+
 /// What cargo needs to find its toolchain and its sources, where a machine has them in
 /// the environment.
 const PASSED_ON: [&str; 4] = ["CARGO_", "RUSTUP_", "http_proxy", "https_proxy"];
@@ -54,6 +64,10 @@ impl Newcomer {
             }
         }
         copy_workspace(&home.join(COPY));
+        if std::env::var_os("MMV_LONG").is_none() {
+            fs::create_dir(home.join(".cargo")).expect("a directory for cargo's settings");
+            fs::write(home.join(".cargo/config.toml"), UNOPTIMIZED).expect("cargo's settings");
+        }
         Self { home, terminals: BTreeMap::new() }
     }
 

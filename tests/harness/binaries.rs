@@ -55,6 +55,14 @@ fn built(options: &[&str]) -> PathBuf {
     profile
 }
 
+/// Copies a program that is to be run. Another process writes the copy: a file cannot be run
+/// while any process has it open for writing, and children of other tests inherit what this one
+/// has open.
+pub(crate) fn copy(program: &Path, to: &Path) {
+    let status = Command::new("cp").arg(program).arg(to).status().expect("start cp");
+    assert!(status.success(), "no copy of {}", program.display());
+}
+
 /// The directory of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
