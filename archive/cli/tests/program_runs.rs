@@ -72,6 +72,20 @@ fn rates_are_whole_before_and_after_a_restart() {
     assert_eq!(over("50", "10s"), [""; 0]);
 }
 
+#[test]
+fn a_moment_of_a_run_has_the_rate_of_its_interval() {
+    let (_directory, base) = shop_that_ends();
+    // 30 ms of the interval before the end, and of the one after the start: less than a count.
+    for (second, expected) in [("39.97", [10.0, 0.1]), ("60.03", [2.0, 0.0])] {
+        let at = format!("@17000000{second}");
+        let options = ["mmv.shop.orders", "--rate", "--at", &at, "-t", "10s"];
+        let [line] = &lines("report", &base, &options)[..] else { panic!("{second}: one line") };
+        let rates: Vec<f64> = line.split(',').map(|rate| rate.parse().unwrap()).collect();
+        let is_near = rates.iter().zip(expected).all(|(rate, near)| (rate - near).abs() < 1e-6);
+        assert!(rates.len() == 2 && is_near, "{second}: {rates:?}");
+    }
+}
+
 /// Each operand is cut at the end of its run before the sum is taken.
 #[test]
 fn sums_of_counters_have_rates_and_differences_over_a_restart() {
@@ -104,7 +118,7 @@ fn sums_of_counters_have_rates_and_differences_over_a_restart() {
     assert_eq!(minute("rate(max(mmv.shop.orders))"), "", "no sum");
     // Within a run, and where it ended.
     assert_eq!(at(&base, &format!("delta({a} + {b})"), 30, &["-t", "10s"]), "101");
-    assert_eq!(at(&base, &format!("rate({a} + {b})"), 35, &["-t", "10s"]), "10");
+    assert_eq!(at(&base, &format!("rate({a} + {b})"), 35, &["-t", "10s"]), "10.1");
     let as_pcp = at(&base, &format!("delta({a})"), 80, &["-t", "60s", "--pcp"]);
     assert_eq!(as_pcp, "-140", "PCP subtracts");
     // Without events it is not known when the second run began.

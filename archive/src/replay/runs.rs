@@ -32,9 +32,9 @@ use std::ops::Range;
 use super::growth::growth;
 use super::resets::falls;
 use super::timeline::{Reach, Timeline};
-use super::{Column, Decrease, Lifetime, Replay, Track, column_value};
+use super::{Column, Decrease, Lifetime, Replay, Track};
 use crate::programs::{ByProgram, ProgramEvent};
-use crate::{InstanceId, Semantics, Timestamp, Value, programs};
+use crate::{InstanceId, Timestamp, Value, programs};
 
 /// What a time without values in between means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -213,16 +213,11 @@ impl Replay<'_> {
         [since, until]: [Bound<'_>; 2],
         was_away: bool,
     ) -> Option<Grown> {
-        let value_at = |(at, reach): Bound<'_>| {
-            let reach = runs.limit(reach);
-            let (timeline, decrease) = (&self.timeline, self.decrease);
-            let value = column_value(column, Semantics::Counter, &reach, timeline, decrease);
-            Some((reach.at, value.filter(|_| life.contains(at))?))
-        };
+        let place_in = |bound| self.place_in(column, life, runs, bound);
         let place = |record| column.rows().count_before(record);
         let observed = |place: usize| {
             let (record, value) = column.get(place)?;
-            Some((self.timeline.seconds(record), value))
+            Some(Place { at: self.timeline.seconds(record), value, by: 0.0 })
         };
         let records = since.1.prior.end..until.1.prior.end;
         let boundaries = runs.known_in(&records).iter().copied();
@@ -230,24 +225,59 @@ impl Replay<'_> {
         let mut begin = None;
         for end in boundaries.map(Some).chain([None]) {
             let places = place(begin.unwrap_or(records.start))..place(end.unwrap_or(records.end));
-            let all: Vec<(f64, Value<'_>)> = places.filter_map(observed).collect();
+            let all: Vec<Place<'_>> = places.filter_map(observed).collect();
             let is_whole = begin.is_some() || was_away;
-            let start = if is_whole { all.first().copied() } else { value_at(since) };
+            let start =
+                if is_whole { all.first().copied() } else { place_in(since).map(|(_, to)| to) };
             if begin.is_some_and(|begin| runs.begins_at_zero(begin)) {
-                grown.begun += start.and_then(|(_, value)| value.as_f64()).unwrap_or(0.0);
+                grown.begun += start.and_then(|start| start.value.as_f64()).unwrap_or(0.0);
             }
-            let last = if end.is_none() { value_at(until) } else { None };
+            let last = place_in(until).map(|(from, _)| from).filter(|_| end.is_none());
             if last.is_none() && end.is_none() && !runs.end_after(until.1) {
                 return None;
             }
             let last = last.or(all.last().copied());
-            if let (Some((from, first)), Some((to, last))) = (start, last) {
-                let between = all.iter().map(|(_, value)| *value);
-                grown.by += growth(first, between, last, self.decrease)?;
-                grown.seconds += to - from;
+            if let (Some(start), Some(last)) = (start, last) {
+                let between = all.iter().map(|place| place.value);
+                let observed = growth(start.value, between, last.value, self.decrease)?;
+                grown.by += start.by + observed + last.by;
+                grown.seconds += last.at - start.at;
             }
             begin = end;
         }
         Some(grown)
     }
+
+    /// A moment on the line between the observations around it: as one that is after the first
+    /// of these, and as one that is before the second. `None` if either is missing, or if the
+    /// counter fell in between.
+    fn place_in<'c>(
+        &self,
+        column: &'c Column,
+        life: Lifetime,
+        runs: &Runs,
+        (at, reach): Bound<'_>,
+    ) -> Option<(Place<'c>, Place<'c>)> {
+        let reach = runs.limit(reach);
+        let observed =
+            |(place, record)| Some((self.timeline.seconds(record), column.value(place)?));
+        let (prior, next) = reach.neighbours(column.rows());
+        let ((from, prior), (to, next)) = (observed(prior?)?, observed(next?)?);
+        let between = growth(prior, std::iter::empty(), next, self.decrease)?;
+        let part = if to > from { ((reach.at - from) / (to - from)).clamp(0.0, 1.0) } else { 0.0 };
+        let place = |value, part| Place { at: reach.at, value, by: between * part };
+        life.contains(at).then(|| (place(prior, part), place(next, 1.0 - part)))
+    }
+}
+
+/// A value of a counter at a moment, by an observation near it. It is not rounded to an integer:
+/// of the part of a run that is within a span there may be less than a count.
+#[derive(Debug, Clone, Copy)]
+struct Place<'c> {
+    /// The moment, in seconds since the start.
+    at: f64,
+    /// The observation.
+    value: Value<'c>,
+    /// How much the counter grew between the two.
+    by: f64,
 }
