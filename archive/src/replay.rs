@@ -250,8 +250,8 @@ struct Track {
 
 /// Finds the runs of the programs, in what was read.
 fn find_runs(tracks: &mut [Track], timeline: &Timeline, decrease: Decrease) {
-    let is_of_events = |track: &&Track| track.metric.desc.pmid == programs::events_metric();
-    let events = tracks.iter().find(is_of_events).and_then(|track| track.columns.first());
+    let events = tracks.iter().find(|track| track.is_of_events());
+    let events = events.and_then(|track| track.columns.first());
     let programs = events.map(|events| Programs::of(events, timeline)).unwrap_or_default();
     for track in tracks {
         track.runs = Runs::of(track, &programs, timeline, decrease);
@@ -259,6 +259,11 @@ fn find_runs(tracks: &mut [Track], timeline: &Timeline, decrease: Decrease) {
 }
 
 impl Track {
+    /// Whether it has the agent's events.
+    fn is_of_events(&self) -> bool {
+        self.metric.desc.pmid == programs::events_metric()
+    }
+
     /// Sorts the instances and determines when each exists.
     fn new(lives: Option<&Lives>, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
         columns.sort_by_key(Column::instance);
@@ -399,10 +404,11 @@ impl<'a> Replay<'a> {
         self.backward_records
     }
 
-    /// The median time between two observations of the instance with most of them;
-    /// `None` if no instance has two.
+    /// The median time between two observations of the instance with most of them, not of
+    /// the agent's events; `None` if no instance has two.
     pub fn typical_interval(&self) -> Option<Duration> {
-        let all = self.tracks.iter().flat_map(|track| &track.columns);
+        let sampled = self.tracks.iter().filter(|track| !track.is_of_events());
+        let all = sampled.flat_map(|track| &track.columns);
         let longest = all.max_by_key(|column| column.len())?;
         let timestamps: Vec<Timestamp> =
             longest.rows().iter().filter_map(|record| self.timeline.timestamp(record)).collect();

@@ -8,9 +8,11 @@ mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use pcp_archive::event::EventArrayBuilder;
 use pcp_archive::{
-    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp,
+    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
@@ -244,6 +246,30 @@ fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
     // Of 97 columns an eighth is the gap.
     assert!((80..90).contains(&fast), "{fast}: {text}");
     assert!((80..90).contains(&slow), "{slow}: {text}");
+}
+
+#[test]
+fn many_events_do_not_shorten_the_time_between_samples() {
+    let (_directory, base, mut writer) = archives::begin("busy", WriterOptions::default());
+    let events =
+        MetricDesc { pmid: Pmid::new(70, 0, 1001).unwrap(), ..archives::desc(1, ValueType::Event) };
+    let jobs = MetricDesc { semantics: Semantics::Counter, ..archives::desc(2, ValueType::U64) };
+    writer.declare_metric(&events, &["mmv.agent.events"]).unwrap();
+    writer.declare_metric(&jobs, &["mmv.worker.jobs"]).unwrap();
+    for tenth in 0..300u32 {
+        let timestamp =
+            archives::at(0).saturating_add(Duration::from_millis(100 * u64::from(tenth)));
+        let mut sets = vec![archives::single(&events, EventArrayBuilder::new().finish())];
+        if tenth % 10 == 0 {
+            sets.push(archives::single(&jobs, OwnedValue::U64(u64::from(tenth / 10))));
+        }
+        archives::write(&mut writer, timestamp, sets);
+    }
+    writer.finish().unwrap();
+    // One a second: no column has more, as one that is a tenth of a second wide would.
+    let done = plot(&base, &["mmv.worker.jobs", "--width", "80"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.contains("1.") && !text.contains("10"), "{text}");
 }
 
 #[test]
