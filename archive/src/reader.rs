@@ -23,6 +23,7 @@ mod span_size;
 mod temporal_index;
 mod type_conflicts;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "compression")]
 use std::sync::Arc;
@@ -200,6 +201,22 @@ impl Archive {
     /// one, but not necessarily number 0.
     pub fn volumes(&self) -> impl ExactSizeIterator<Item = u32> {
         self.volumes.iter().map(|volume| volume.number)
+    }
+
+    /// The numbers of volumes that do not exist: before the last one that does, or before one
+    /// that the temporal index refers to.
+    pub fn missing_volumes(&self) -> Vec<RangeInclusive<u32>> {
+        let indexed = self.index.entries().iter().map(|entry| entry.volume).max();
+        let end = indexed.map_or(0, |volume| u64::from(volume) + 1);
+        let mut missing = Vec::new();
+        let mut next = 0u64;
+        for volume in self.volumes().map(u64::from).chain([end]) {
+            if next < volume {
+                missing.push(next as u32..=(volume - 1) as u32);
+            }
+            next = next.max(volume + 1);
+        }
+        missing
     }
 
     /// The file of a data volume.

@@ -137,3 +137,35 @@ fn reindex_rebuilds_the_index_and_exits_with_65_for_other_damage() {
     damage(&base);
     assert_eq!(stdout(&run(directory.path(), &["reindex", "acme"]), 65), "");
 }
+
+#[test]
+fn a_missing_volume_is_reported_and_marked() {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let desc = archives::desc(1, ValueType::U32);
+    writer.declare_metric(&desc, &["acme.value"]).unwrap();
+    for second in 0..30 {
+        if second > 0 && second % 10 == 0 {
+            writer.switch_volume();
+        }
+        let value = archives::single(&desc, OwnedValue::U32(second as u32));
+        archives::write(&mut writer, archives::at(second), vec![value]);
+    }
+    writer.finish().unwrap();
+    fs::remove_file(base.with_extension("1")).unwrap();
+    let missing = "mmv-archive: acme: volume 1 does not exist; nothing is known of its time\n";
+    for command in
+        [&["info", "acme"][..], &["report", "acme", "acme"], &["extract", "acme", "-o", "copy"]]
+    {
+        let output = run(directory.path(), command);
+        stdout(&output, 0);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr.matches(missing).count(), 1, "{command:?}: {stderr}");
+    }
+    assert_eq!(stdout(&run(directory.path(), &["check", "copy"]), 0), "", "numbers are new");
+    let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
+    let text = stdout(&output, 0);
+    assert!(text.contains("marks put in      1\n"), "{text}");
+    assert!(text.contains("lost acme.1: offset 0: 0 bytes"), "{text}");
+    assert!(text.contains("the volume does not exist"), "{text}");
+    assert_eq!(stdout(&run(directory.path(), &["check", "whole"]), 0), "");
+}

@@ -31,7 +31,7 @@ const STEP: u64 = 8 << 20;
 /// bytes of each piece of a volume, decompressed.
 ///
 /// `None`, with files that have to be removed, if the archive is not whole: its index is
-/// missing or has defects, a file ends within a record, has anything between records or
+/// missing or has defects, a volume is missing, a file ends within a record, has anything between records or
 /// cannot be decompressed, metadata or index are compressed, or a file grew meanwhile.
 ///
 /// # Errors
@@ -51,6 +51,7 @@ pub fn recompress(
     let is_whole = archive.torn_tail().is_none()
         && archive.bad_metadata().is_empty()
         && archive.index().defects().is_empty()
+        && archive.missing_volumes().is_empty()
         && files.volumes.keys().copied().eq(archive.volumes())
         && [metadata, own_index].iter().all(|file| Compression::of(file).is_none());
     if !is_whole {

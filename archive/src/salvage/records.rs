@@ -1,7 +1,7 @@
 //! The good data records of a damaged archive.
 
 use super::{Lost, Salvage, belongs};
-use crate::files::{RecordFile, Scanned, Scanner};
+use crate::files::{AddExtension as _, RecordFile, Scanned, Scanner};
 use crate::format::Role;
 use crate::{Record, Result, Timestamp};
 
@@ -64,6 +64,9 @@ impl<'s> SalvagedRecords<'s> {
     fn locate(&mut self) -> Result<Option<Next>> {
         loop {
             let Some(scanner) = &mut self.scanner else {
+                if let Some(lost) = self.missing() {
+                    return Ok(Some(Next::Lost(lost)));
+                }
                 if self.open_next()? {
                     continue;
                 }
@@ -83,6 +86,20 @@ impl<'s> SalvagedRecords<'s> {
                 }
             }
         }
+    }
+
+    /// The volumes that do not exist before the next one that does, which is the next to be
+    /// opened.
+    fn missing(&mut self) -> Option<Lost> {
+        let (next, _) = self.salvage.files().volumes.range(self.volume..).next()?;
+        let first = std::mem::replace(&mut self.volume, *next);
+        let last = next.checked_sub(1).filter(|last| first <= *last)?;
+        let file = self.salvage.files().base.with_extension_added(&Role::Data(first).extension());
+        let reason = match first == last {
+            true => "the volume does not exist".to_owned(),
+            false => format!("volumes {first} to {last} do not exist"),
+        };
+        Some(Lost { file, offset: 0, bytes: 0, reason, after: self.last, before: None })
     }
 
     /// Opens the volume with this number or the next one; false if there is

@@ -335,6 +335,13 @@ fn warn_of_defects(archive: &Archive) {
     if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
         warn(&format_args!("{base}.meta: {more} more records are passed by; see check"));
     }
+    for missing in archive.missing_volumes() {
+        let which = match (missing.start(), missing.end()) {
+            (first, last) if first == last => format!("volume {first} does not exist"),
+            (first, last) => format!("volumes {first} to {last} do not exist"),
+        };
+        warn(&format_args!("{base}: {which}; nothing is known of its time"));
+    }
     let defects = archive.index().defects();
     for IndexDefect { offset, number, error } in defects.iter().take(MAX_WARNINGS) {
         let ignored = match number {
