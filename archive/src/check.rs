@@ -51,6 +51,8 @@ pub struct Report {
     counts: HashMap<(usize, &'static str), u64>,
     files: Vec<PathBuf>,
     suppressed: u64,
+    /// Those of them that are usual.
+    suppressed_notes: u64,
     records: u64,
     marks: u64,
     values: u64,
@@ -66,6 +68,11 @@ impl Report {
     /// The number of findings beyond those.
     pub const fn suppressed(&self) -> u64 {
         self.suppressed
+    }
+
+    /// Those of them that sound archives often have ([`Defect::is_usual`]).
+    pub const fn suppressed_notes(&self) -> u64 {
+        self.suppressed_notes
     }
 
     /// The worst severity; `None` without findings.
@@ -102,6 +109,7 @@ impl Report {
         *count += 1;
         if *count > MAX_FINDINGS {
             self.suppressed += 1;
+            self.suppressed_notes += u64::from(defect.is_usual());
         } else {
             self.findings.push(Finding { file: file.to_owned(), offset, defect });
         }

@@ -18,6 +18,7 @@
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
+//! | `output_file` | writes pictures and pages |
 //! | `page` | the page of snapshots and of `view` |
 //! | `failure` | why a command fails, and its exit status |
 //! | `hint` | what there is in place of an archive that does not exist |
@@ -40,6 +41,7 @@ mod hint;
 mod image;
 mod left_out;
 mod options;
+mod output_file;
 mod page;
 mod selection;
 mod text;
@@ -50,10 +52,12 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use pcp_types::printable;
+use signal_hook::consts::SIGXFSZ;
 
 #[cfg(feature = "view")]
 use commands::view;
@@ -135,6 +139,9 @@ pub fn command() -> clap::Command {
 
 /// Runs the command. The first argument is the name of the program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Unhandled, the signal of a file that is too long ends a process without a message; handled,
+    // writing fails. Where it cannot be handled nothing is worse than before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let [_, first, words @ ..] = arguments.as_slice()
         && first == completions::COMPLETE_METRICS

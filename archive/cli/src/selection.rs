@@ -48,7 +48,11 @@ pub(crate) fn select_metrics<'a>(
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
     let indoms = selection.metrics().iter().filter_map(|metric| metric.desc.indom);
-    warn_of_unknown_instances(instances, source.metadata(), indoms);
+    let unknown = warn_of_unknown_instances(instances, source.metadata(), indoms);
+    let have_instances = selection.metrics().iter().all(|metric| metric.desc.indom.is_some());
+    if have_instances && !instances.is_empty() && unknown == instances.len() {
+        return Err(Failure::NoData("none of the metrics has these instances".to_owned()));
+    }
     for instance in instances {
         selection.select_instance(instance);
     }
@@ -134,19 +138,23 @@ fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n st
     all.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()
 }
 
-/// Warns of texts that select no instance of any of the domains.
+/// Warns of texts that select no instance of any of the domains, and returns their number.
+/// A number may be that of an instance without a name.
 pub(crate) fn warn_of_unknown_instances(
     texts: &[String],
     metadata: &Metadata,
     indoms: impl Iterator<Item = InDom>,
-) {
+) -> usize {
     let indoms: HashSet<InDom> = indoms.collect();
-    for text in texts {
+    let is_unknown = |text: &&String| {
         let selected = |indom: &InDom| select_instances(&[text], metadata.indom_history(*indom));
-        if indoms.iter().all(|indom| selected(indom).is_empty()) {
-            warn(&format_args!("{text}: no instance of this name in the archive"));
-        }
+        indoms.iter().all(|indom| selected(indom).is_empty())
+    };
+    let unknown: Vec<&String> = texts.iter().filter(is_unknown).collect();
+    for text in &unknown {
+        warn(&format_args!("{text}: no instance of this name in the archive"));
     }
+    unknown.len()
 }
 
 /// Selects metrics by name and derives others; warns of names that the archive

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
+use pcp_archive::{MetricDesc, OwnedValue, Semantics, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
@@ -51,6 +51,24 @@ fn check_of_a_clean_archive_prints_nothing_and_exits_with_0() {
     assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
     let sums = stdout(&run(directory.path(), &["check", "--json", "acme"]), 0).to_owned();
     assert_eq!(sums, "{\"findings\":0,\"suppressed\":0,\"records\":3,\"marks\":0,\"values\":3}\n");
+}
+
+#[test]
+fn notes_beyond_the_hundredth_are_counted_only_with_the_others() {
+    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
+    let counter = MetricDesc { semantics: Semantics::Counter, ..archives::desc(1, ValueType::U32) };
+    writer.declare_metric(&counter, &["acme.counter"]).unwrap();
+    for second in 0..300 {
+        let value = OwnedValue::U32(second as u32 % 2);
+        archives::write(&mut writer, archives::at(second), vec![archives::single(&counter, value)]);
+    }
+    writer.finish().unwrap();
+    assert!(base.with_extension("0").exists());
+    assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
+    let notes = run(directory.path(), &["check", "acme", "-n"]);
+    assert!(stdout(&notes, 0).ends_with("and 49 more findings of these rules\n"), "{notes:?}");
+    let sums = run(directory.path(), &["check", "acme", "--json"]);
+    assert!(stdout(&sums, 0).starts_with("{\"findings\":0,\"suppressed\":0,"), "{sums:?}");
 }
 
 #[test]

@@ -546,3 +546,43 @@ fn a_long_dump_has_all_whole_records_in_order() {
     let whole: Vec<_> = all.into_iter().filter(|n| *n != damaged).collect();
     assert_eq!(values(&text), whole);
 }
+
+#[test]
+fn instances_that_do_not_exist_select_nothing() {
+    let (directory, base) = archive_with_instance("sda");
+    let copy = directory.path().join("copy");
+    let output = run(&base, "extract", &["-i", "sdz", "-o", copy.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("sdz: no instance of this name in the archive\n"), "{stderr}");
+    assert!(stderr.contains("none of the metrics has these instances"), "{stderr}");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(!copy.with_extension("meta").exists());
+}
+
+#[test]
+fn a_directory_is_not_the_name_of_an_archive() {
+    let (directory, base) = archive();
+    let copy = format!("{}/", directory.path().display());
+    for (command, options) in [("extract", &["-o", &*copy][..]), ("repair", &["-o", &copy])] {
+        let output = run(&base, command, options);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("add the name of the new archive"), "{command}: {stderr}");
+        assert_eq!(output.status.code(), Some(2), "{command}");
+    }
+    assert!(!directory.path().join(".meta").exists());
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_with_a_message() {
+    let (directory, base) = archive();
+    let program = env!("CARGO_BIN_EXE_mmv-archive");
+    let script = format!("ulimit -f 1; {program} snapshot {} -o page.html", base.display());
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", &script]).current_dir(directory.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("page.html: File too large"), "{:?}: {stderr}", output.status);
+    let left = std::fs::read_dir(directory.path()).unwrap().flatten();
+    let left: Vec<_> =
+        left.filter(|entry| entry.file_name().to_string_lossy().contains("html")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

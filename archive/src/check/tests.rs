@@ -445,6 +445,7 @@ fn of_one_rule_in_one_file_a_hundred_findings_are_kept() {
     });
     let report = check(&example.base).unwrap();
     assert_eq!((report.findings().len(), report.suppressed()), (100, 50));
+    assert_eq!(report.suppressed_notes(), 0, "none of them is usual");
 }
 
 #[test]

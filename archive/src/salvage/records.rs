@@ -95,9 +95,10 @@ impl<'s> SalvagedRecords<'s> {
         let first = std::mem::replace(&mut self.volume, *next);
         let last = next.checked_sub(1).filter(|last| first <= *last)?;
         let file = self.salvage.files().base.with_extension_added(&Role::Data(first).extension());
-        let reason = match first == last {
-            true => "the volume does not exist".to_owned(),
-            false => format!("volumes {first} to {last} do not exist"),
+        let reason = if first == last {
+            "the volume does not exist".to_owned()
+        } else {
+            format!("volumes {first} to {last} do not exist")
         };
         Some(Lost { file, offset: 0, bytes: 0, reason, after: self.last, before: None })
     }

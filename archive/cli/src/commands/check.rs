@@ -60,16 +60,18 @@ impl Arguments {
         drop(progress);
         let findings = report.findings().iter();
         let wanted: Vec<_> = findings.filter(|f| self.notes || !f.defect.is_usual()).collect();
+        let notes = if self.notes { 0 } else { report.suppressed_notes() };
+        let suppressed = report.suppressed() - notes;
         if self.json {
-            print_json(out, &report, &wanted)?;
+            print_json(out, &report, &wanted, suppressed)?;
         } else {
             for finding in &wanted {
                 let line = format!("{}\n", shown(&finding.to_string()));
                 out.text.extend_from_slice(line.as_bytes());
                 out.spill()?;
             }
-            if report.suppressed() > 0 {
-                let more = format!("and {} more findings of these rules\n", report.suppressed());
+            if suppressed > 0 {
+                let more = format!("and {suppressed} more findings of these rules\n");
                 out.text.extend_from_slice(more.as_bytes());
             }
         }
@@ -80,7 +82,12 @@ impl Arguments {
     }
 }
 
-fn print_json(out: &mut Output, report: &Report, shown: &[&Finding]) -> Result<(), Failure> {
+fn print_json(
+    out: &mut Output,
+    report: &Report,
+    shown: &[&Finding],
+    suppressed: u64,
+) -> Result<(), Failure> {
     for Finding { file, offset, defect } in shown {
         out.json_line(&JsonFinding {
             file,
@@ -92,7 +99,7 @@ fn print_json(out: &mut Output, report: &Report, shown: &[&Finding]) -> Result<(
     }
     out.json_line(&JsonTotals {
         findings: shown.len(),
-        suppressed: report.suppressed(),
+        suppressed,
         records: report.records(),
         marks: report.marks(),
         values: report.values(),

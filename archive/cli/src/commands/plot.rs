@@ -6,7 +6,7 @@ mod lines;
 mod terminal;
 
 use std::borrow::Cow;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOption
 use crate::selection::{check_complete, is_definition_file, select_with_derived, warn_of_losses};
 use crate::text::{Output, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
-use crate::{Failure, columns};
+use crate::{Failure, columns, output_file};
 
 /// The maximum number of samples without a given interval.
 const MAX_SAMPLES: u128 = 800;
@@ -393,7 +393,7 @@ fn write_image(
         ImageError::Size { .. } => Failure::Usage(error.to_string()),
         error => Failure::Output(std::io::Error::other(error)),
     })?;
-    let written = write_file(path, &bytes);
+    let written = output_file::write(path, &bytes);
     written.map_err(|error| Failure::Image(format!("{}: {error}", shown_path(path))))
 }
 
@@ -404,28 +404,6 @@ fn make_printable(panel: &mut Panel) {
             *text = printable;
         }
     }
-}
-
-/// Writes a file under another name in the same directory, and renames it: a symbolic link
-/// is replaced and not followed, and an image is complete or not there.
-fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    if let Ok(existing) = path.symlink_metadata()
-        && !existing.is_file()
-        && !existing.is_symlink()
-    {
-        return Err(std::io::Error::other("exists, and is not a regular file"));
-    }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let permissions = std::fs::Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new()
-        .prefix(".plot-")
-        .permissions(permissions)
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -439,26 +417,6 @@ mod tests {
         for text in ["", "800", "x", "800x", "8e2x600", "-1x5"] {
             assert!(size(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn an_image_replaces_a_link_and_leaves_what_it_names() {
-        use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        std::fs::write(path("victim"), "precious").unwrap();
-        symlink(path("victim"), path("x.svg")).unwrap();
-        write_file(&path("x.svg"), b"image").unwrap();
-        assert_eq!(std::fs::read(path("victim")).unwrap(), b"precious");
-        let found = path("x.svg").symlink_metadata().unwrap();
-        assert!(found.is_file() && found.permissions().mode() & 0o600 == 0o600);
-        assert_eq!(std::fs::read(path("x.svg")).unwrap(), b"image");
-        write_file(&path("x.svg"), b"again").unwrap();
-        assert_eq!(std::fs::read(path("x.svg")).unwrap(), b"again");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "no other file");
-        std::fs::create_dir(path("d.svg")).unwrap();
-        assert!(write_file(&path("d.svg"), b"image").is_err());
     }
 
     #[test]

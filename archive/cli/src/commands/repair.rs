@@ -10,7 +10,7 @@ use pcp_archive::salvage::Lost;
 use serde::Serialize;
 
 use crate::Failure;
-use crate::options::ProgressOptions;
+use crate::options::{ProgressOptions, base_names};
 use crate::text::{Output, json_time, shown, shown_path};
 use crate::time::Zone;
 
@@ -22,7 +22,7 @@ pub(crate) struct RepairArguments {
 
     /// Base name of the new archive; records whose time steps back become further archives,
     /// BASE-2, BASE-3 and so on
-    #[arg(long, short, value_name = "BASE", required_unless_present = "in_place")]
+    #[arg(long, short, value_name = "BASE", required_unless_present = "in_place", value_parser = base_names())]
     output: Option<PathBuf>,
 
     /// Replace the archive by the repaired one; further archives are named as with --output

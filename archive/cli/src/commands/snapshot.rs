@@ -3,7 +3,7 @@
 //! The file has the page, its data and no address of anything else. The data is described in
 //! `page::payload`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use pcp_archive::envelope::{Envelope, Grid, Options};
@@ -17,9 +17,9 @@ use crate::page::heat::{Histogram, Reading, maps, take_histograms};
 use crate::page::payload::{Frame, Payload};
 use crate::page::series::Of;
 use crate::page::sides::{Side, Sides};
-use crate::text::warn;
+use crate::text::{shown_path, warn};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
-use crate::{Failure, page};
+use crate::{Failure, output_file, page};
 
 /// The most columns; a power of two, so that they can be halved.
 const MAX_COLUMNS: u32 = 1 << 14;
@@ -76,7 +76,8 @@ impl Arguments {
         let zone = self.zone.zone(sides.label())?;
         let window = self.span.window(sides.start(), sides.end(), zone.time_zone())?;
         let (html, columns) = self.fitted(&sides, (window, &zone))?;
-        write(&self.output, html.as_bytes())?;
+        output_file::write(&self.output, html.as_bytes())
+            .map_err(|error| Failure::Image(format!("{}: {error}", shown_path(&self.output))))?;
         self.say(window, &html, columns);
         sides.iter().try_for_each(|side| check_whole(side.archives.archives()))
     }
@@ -194,23 +195,6 @@ fn columns_for(selections: &[Selection<'_>]) -> u32 {
         columns /= 2;
     }
     columns
-}
-
-/// Writes a file under a hidden name first, so that nobody sees a part of it.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failure = |error: std::io::Error| Failure::Image(format!("{}: {error}", path.display()));
-    let name = path
-        .file_name()
-        .ok_or_else(|| Failure::Usage(format!("{}: is not the name of a file", path.display())))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}", std::process::id()));
-    let hidden = path.with_file_name(hidden);
-    let written = std::fs::write(&hidden, bytes).and_then(|()| std::fs::rename(&hidden, path));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&hidden);
-        failure(error)
-    })
 }
 
 #[cfg(test)]

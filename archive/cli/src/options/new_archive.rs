@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use pcp_archive::compress::{Effort, recompress};
 use pcp_archive::extract::Extract;
 use pcp_archive::staging::Staging;
@@ -30,7 +31,7 @@ const WRITTEN_AT_ONCE: usize = 256 << 10;
 pub(crate) struct OutputOptions {
     /// Base name of the new archive, which appears when it is complete; an interrupted run leaves
     /// hidden files (.NAME.PID.*)
-    #[arg(short = 'o', long = "output", value_name = "BASE")]
+    #[arg(short = 'o', long = "output", value_name = "BASE", value_parser = base_names())]
     base: PathBuf,
 
     /// Maximum size of a data volume in bytes, or with a unit such as 100MB or 64MiB
@@ -51,6 +52,17 @@ pub(crate) struct OutputOptions {
 
     #[command(flatten)]
     progress: ProgressOptions,
+}
+
+/// Parses the base name of a new archive.
+pub(crate) fn base_names() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if is_directory || path.file_name().is_none() {
+            return Err("this is a directory: add the name of the new archive");
+        }
+        Ok(path)
+    })
 }
 
 #[derive(Serialize)]
