@@ -276,7 +276,7 @@ fn when_all_is_used_up_the_newest_files_of_the_user_with_most_give_way() {
     log_with(&agent, "harvested file=shop");
     sleep(Duration::from_millis(500));
     assert!(agent.terminate().success(), "{}", agent.log());
-    assert!(agent.log().contains("has more than an equal part of all files"), "{}", agent.log());
+    assert!(agent.log().contains("has more than an equal share of all files"), "{}", agent.log());
     let values = series(&agent.archives(), "mmv.shop.orders");
     let since = values.iter().position(Option::is_some).expect("values");
     let values = &values[since..];

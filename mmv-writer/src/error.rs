@@ -152,7 +152,7 @@ pub enum Error {
         found: u32,
     },
     /// A registry for a forked child, requested in the process that has one.
-    #[error("{path} is of this process, which is no forked child", path = printable::path(path))]
+    #[error("{path} is of this process, which is not a forked child", path = printable::path(path))]
     NotForked {
         /// The file.
         path: PathBuf,

@@ -70,10 +70,11 @@ use text::{Output, warn};
 
 /// After the help of the command.
 const NOTES: &str = "\
-Names and texts are bytes: each byte that is no part of UTF-8 is printed as \\xHH, in JSON, too, and \
-a backslash that would read as one as \\x5c. Names are selected by the text that is printed. \
-Control characters and those that change the direction of text are printed as their bytes, in JSON \
-as \\uHHHH; in CSV a text that begins with =, +, - or @ and is no number has an apostrophe in front.
+Names and texts are bytes: each byte that is not valid UTF-8 is printed as \\xHH, also in JSON, and \
+a backslash that would look like such a byte as \\x5c. Names are selected by the text that is \
+printed. Control characters and those that change the direction of text are printed as their bytes, \
+in JSON as \\uHHHH; in CSV a text that begins with =, +, - or @ and is no number has an apostrophe \
+in front.
 
 Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
 line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written.";
@@ -122,7 +123,7 @@ enum Command {
     Plot(plot::Arguments),
     /// Write metrics over time to one file, a page that a browser opens from disk
     Snapshot(snapshot::Arguments),
-    /// Show metrics over time in a browser, which asks for what it shows
+    /// Show metrics over time in a browser, reading archives on demand
     #[cfg(feature = "view")]
     View(view::Arguments),
     /// Print the completion script of a shell

@@ -75,7 +75,7 @@ impl<'a> Walk<'a> {
         }
         self.damaged += 1;
         if self.damaged <= MAX_WARNINGS {
-            warn(&format_args!("{error}; {bytes} bytes passed by"));
+            warn(&format_args!("{error}; {bytes} bytes skipped"));
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
     /// [`Failure::Lost`] if damaged records were passed by.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         if let Some(more) = self.damaged.checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-            warn(&format_args!("{more} more damaged records are passed by; see check"));
+            warn(&format_args!("{more} more damaged records are skipped; see check"));
         }
         if self.damaged == 0 { Ok(()) } else { Err(Failure::Lost) }
     }

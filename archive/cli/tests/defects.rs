@@ -65,7 +65,7 @@ fn a_help_text_without_its_nul_costs_the_text() {
     assert_eq!(output.status.code(), Some(65));
     let warnings = text(&output.stderr);
     assert!(warnings.contains("acme.meta: offset "), "{warnings}");
-    assert!(warnings.contains("; passed by\n"), "{warnings}");
+    assert!(warnings.contains("; skipped\n"), "{warnings}");
     assert_eq!(run("metrics", &base).status.code(), Some(65));
     assert_eq!(run("check", &base).status.code(), Some(1));
     for arguments in [
@@ -79,7 +79,7 @@ fn a_help_text_without_its_nul_costs_the_text() {
         assert_eq!(output.status.code(), Some(65), "{arguments:?}: {output:?}");
         assert!(!output.stdout.is_empty(), "{arguments:?}");
         let warnings = text(&output.stderr);
-        assert_eq!(warnings.matches("; passed by\n").count(), 1, "{arguments:?}: {warnings}");
+        assert_eq!(warnings.matches("; skipped\n").count(), 1, "{arguments:?}: {warnings}");
         assert!(warnings.contains("acme.meta: offset "), "{arguments:?}: {warnings}");
     }
     for copy in ["extracted", "converted"] {
@@ -256,7 +256,7 @@ fn a_damaged_record_costs_itself_alone() {
     let complaints = text(&output.stderr);
     let expected = format!("acme.0: offset {second}: ");
     assert!(complaints.contains(&expected), "{expected} in {complaints}");
-    assert!(complaints.contains(&format!("; {} bytes passed by\n", size(second))), "{complaints}");
+    assert!(complaints.contains(&format!("; {} bytes skipped\n", size(second))), "{complaints}");
     // Of three records of as many lines, the first and the last are printed.
     assert_eq!(lines(&output) * 3, lines(&whole) * 2);
     let json = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
@@ -298,10 +298,7 @@ fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
     let output = run("dump", &packed);
     assert_eq!(output.status.code(), Some(65));
     let said = self::text(&output.stderr);
-    assert!(
-        said.contains("cannot be decompressed") && said.contains(" bytes passed by\n"),
-        "{said}"
-    );
+    assert!(said.contains("cannot be decompressed") && said.contains(" bytes skipped\n"), "{said}");
     let printed = self::text(&output.stdout);
     let records = printed.lines().filter(|line| line.contains("2 metrics")).count();
     assert!((250..400).contains(&records), "{records}");

@@ -57,7 +57,7 @@ pub(crate) enum Failure {
     GaveUp(String),
     /// What answers is no receiver.
     #[cfg(feature = "push")]
-    #[error("the receiver takes no such requests: {0}")]
+    #[error("the receiver does not accept such requests: {0}")]
     NoReceiver(String),
     /// A signal ended the command. What was sent is stored.
     #[cfg(feature = "push")]

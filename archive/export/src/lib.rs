@@ -77,8 +77,8 @@ const NOTES: &str = "\
 docs/export-mapping.md has the rules for names, labels and units.
 
 Exit status: 0 success; 1 no data for the request; 2 invalid command line; 65 damaged archives, all \
-else was done; 74 archives cannot be read or output cannot be written; 75 some of it was not sent, \
-the next run goes on; 76 the URL is of no receiver.";
+else was done; 74 archives cannot be read or output cannot be written; 75 some data was not sent, \
+the next run continues; 76 the URL is not that of a receiver.";
 
 /// Export archives of performance metrics (Performance Co-Pilot) to other engines
 #[derive(Debug, Parser)]

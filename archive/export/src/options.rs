@@ -16,7 +16,7 @@ pub(crate) struct HostOptions {
     #[arg(value_name = "ARCHIVE", required = true)]
     archives: Vec<PathBuf>,
 
-    /// Only hosts whose directory has a name that this pattern matches, as in "web*"
+    /// Only hosts whose directory name matches this pattern, such as "web*"
     #[arg(long, value_name = "GLOB")]
     host: Option<Pattern>,
 }

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
 
-    /// The most samples of an answer; each takes 16 bytes of memory, or twice that without chunks
+    /// Maximum samples per answer; each takes 16 bytes of memory, or twice that without chunks
     #[arg(long, value_name = "COUNT", default_value_t = 5_000_000)]
     max_samples: usize,
 }
@@ -66,11 +66,11 @@ pub(crate) struct Arguments {
 /// An address that only this machine reaches.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
-        text.parse().map_err(|_| "it is no address such as 127.0.0.1:9465".to_owned())?;
+        text.parse().map_err(|_| "not an address such as 127.0.0.1:9465".to_owned())?;
     if address.ip().is_loopback() {
         Ok(address)
     } else {
-        Err("it is no loopback address: let a proxy with authentication stand before it".to_owned())
+        Err("not a loopback address: put a proxy with authentication in front of it".to_owned())
     }
 }
 

@@ -38,7 +38,9 @@ pub(crate) struct OwnersLimits {
 impl OwnersLimits {
     /// One line for each user that the system does not know.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.unknown.iter().map(|name| format!("owner.{name}: the system knows no such user"))
+        self.unknown
+            .iter()
+            .map(|name| format!("owner.{name}: there is no such user on this system"))
     }
 }
 
@@ -68,7 +70,7 @@ mod tests {
         assert_eq!(owners.by_user[&0], OwnerLimits { files: Some(3), ..OwnerLimits::default() });
         assert_eq!(owners.by_user[&4711].mapped, Some(1_000_000));
         let warnings: Vec<String> = owners.warnings().collect();
-        assert_eq!(warnings, ["owner.no_such_user: the system knows no such user"]);
+        assert_eq!(warnings, ["owner.no_such_user: there is no such user on this system"]);
         assert!(toml::from_str::<OwnersLimits>("[root]\nfile = 3\n").is_err());
     }
 }

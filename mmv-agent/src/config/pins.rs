@@ -118,7 +118,7 @@ impl Pins {
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.by_subtree.iter().flat_map(|(subtree, pin)| {
             let unknown = pin.unknown.iter();
-            unknown.map(move |who| format!("names.\"{subtree}\": the system knows no {who}"))
+            unknown.map(move |who| format!("names.\"{subtree}\": there is no {who} on this system"))
         })
     }
 }
@@ -214,7 +214,7 @@ mod tests {
         let text = "\"mmv.shop\" = [\"user:no_such_user\", \"group:no_such_group\", \"user:root\"]";
         let warnings: Vec<String> = pins(text).unwrap().warnings().collect();
         let expected = ["user:no_such_user", "group:no_such_group"]
-            .map(|who| format!("names.\"mmv.shop\": the system knows no {who}"));
+            .map(|who| format!("names.\"mmv.shop\": there is no {who} on this system"));
         assert_eq!(warnings, expected);
     }
 

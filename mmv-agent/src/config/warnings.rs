@@ -29,7 +29,8 @@ impl Settings {
             && group_named(group).is_none()
         {
             let effect = "only the agent's user can capture";
-            warnings.push(format!("capture-group: the system knows no group {group}; {effect}"));
+            warnings
+                .push(format!("capture-group: there is no group {group} on this system; {effect}"));
         }
         warnings.extend(self.group_warnings());
         warnings

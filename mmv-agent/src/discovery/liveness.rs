@@ -1,7 +1,7 @@
 //! Whether the process that feeds an MMV file is alive.
 //!
 //! A file has the number of its process in that process's own PID namespace. To an
-//! agent outside of a container such a number belongs to no process, and the file is
+//! agent outside a container such a number belongs to no process, and the file is
 //! not harvested, or by chance to another one. So a number without a process does not
 //! prove that the process has ended: [`may_be_elsewhere`].
 

@@ -50,7 +50,7 @@ pub(crate) struct DeadFile {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRemoved {
     /// The name is gone, or another file has it.
-    #[error("another file has its name, or none")]
+    #[error("its name is gone or refers to another file")]
     Another,
     /// Its header names another process.
     #[error("process {pid} does not feed it any more")]

@@ -515,7 +515,7 @@ impl ClusterAllocator {
     }
 
     /// Takes the automatic cluster that has had no file for the longest, of this user or
-    /// else of the one who has most.
+    /// else of the one with the most.
     fn reuse(&mut self, claim: &Claim) -> Option<u32> {
         let is_automatic = |cluster: &&u32| self.automatic.contains(cluster);
         let of = |owner: Option<u32>| {
@@ -528,7 +528,7 @@ impl ClusterAllocator {
         Some(cluster)
     }
 
-    /// Takes the newest automatic cluster of the user who has most from its files.
+    /// Takes the newest automatic cluster of the user with the most from its files.
     fn take_over(&mut self, claim: &Claim) -> Option<u32> {
         let owner = self.owners.user_with_most(claim.owner)?;
         let automatic = self.holders.iter().filter(|(cluster, _)| self.automatic.contains(cluster));

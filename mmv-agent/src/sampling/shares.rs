@@ -4,7 +4,7 @@
 //! A sixteenth of each limit is for root and the agent. Of the rest
 //!
 //! * the files of each user get no more than a share, a half unless configured;
-//! * when it is used up, the user who has most gives way for one who has less than an equal
+//! * when it is used up, the user with the most gives way for one who has less than an equal
 //!   part: that user's newest files wait.
 //!
 //! So a user who asks for too much loses what is too much, and nobody else anything.
@@ -180,7 +180,7 @@ impl Shares {
     }
 
     /// The user whose files give way to one of another user that needs an amount, where the
-    /// whole is used up; `None` if nobody has more than an equal part, or the other one
+    /// whole is used up; `None` if nobody has more than an equal share, or the other one
     /// would have more than that.
     pub(crate) fn gives_way(
         &self,
@@ -261,7 +261,7 @@ mod tests {
         let full = [(1, 75), (2, 70), (3, 5)];
         assert_eq!(gives_way(&full, 4, 1), Some(1));
         assert_eq!(gives_way(&full, 4, 37), Some(1));
-        assert_eq!(gives_way(&full, 4, 38), None, "more than an equal part");
+        assert_eq!(gives_way(&full, 4, 38), None, "more than an equal share");
         assert_eq!(gives_way(&full, 2, 1), None);
         assert_eq!(gives_way(&full, 3, 10), Some(1));
         assert_eq!(gives_way(&full, ROOT, 100), Some(1));

@@ -189,7 +189,7 @@ impl Sources {
         more
     }
 
-    /// Opens a file. Where all is used up, files of the user who has most give way to one
+    /// Opens a file. Where all is used up, files of the user with the most give way to one
     /// of a user who has little.
     fn open(
         &mut self,
@@ -228,7 +228,7 @@ impl Sources {
         let (name, freed) = (newest.name.clone(), amounts(&newest.source));
         usage.remove(user, &freed);
         let reason = format!(
-            "it gives way: user {user} has more than an equal part of all {}",
+            "it gives way: user {user} has more than an equal share of all {}",
             resource.unit()
         );
         self.close(&name, &reason, reporter);

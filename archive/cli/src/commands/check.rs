@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,
 
-    /// Also print notes about what sound archives often have: counters that decrease, instances
-    /// without a name
+    /// Also print notes about conditions that are common in sound archives: counters that
+    /// decrease, instances without a name
     #[arg(long, short)]
     notes: bool,
 

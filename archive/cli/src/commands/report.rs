@@ -62,9 +62,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["raw", "instances"])]
     sum: bool,
 
-    /// Report these quantiles of each histogram, of what it counted in the interval before each
-    /// sample, instead of its buckets: 0.5,0.99,1. Where the program restarted or nothing was
-    /// logged for a part of the interval, they are of the rest of it
+    /// Report these quantiles of each histogram instead of its buckets, for the values counted
+    /// in the interval before each sample: 0.5,0.99,1. Where the program restarted or nothing
+    /// was logged for a part of the interval, they cover the rest of it
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,

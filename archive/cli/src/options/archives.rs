@@ -24,8 +24,8 @@ const MAX_LABEL_WARNINGS: usize = 10;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ArchiveArgument {
     /// Archive: its base name, any of its files, a directory for all archives in it (or in its only
-    /// directory with archives, as the agent has one for its host), or a pattern such as "web-*" or
-    /// "2026112[0-6]*" for all whose names it matches; several are separated by commas; @ for the
+    /// subdirectory with archives, such as the agent's HOST), or a pattern such as "web-*" or
+    /// "2026112[0-6]*" for all archives with matching names; separate several by commas; @ for the
     /// archives of this machine's agent
     archive: PathBuf,
 }
@@ -291,9 +291,9 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
     Err(pcp_archive::Error::NoData { path: archive.base().to_owned() }.into())
 }
 
-/// Warns of an archive of a directory that is passed by.
+/// Warns of an archive of a directory that is skipped.
 fn warn_of_half_made(reason: &Error) {
-    warn(&format_args!("{reason}; its writer ended while it made the archive, passed by"));
+    warn(&format_args!("{reason}; its writer ended while it created the archive; skipped"));
 }
 
 /// Warns of the metrics about which archives contradict each other, if `asked` selects them.
@@ -330,10 +330,10 @@ fn warn_of_defects(archive: &Archive) {
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
     let bad = archive.bad_metadata();
-    bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; passed by")));
+    bad.iter().take(MAX_WARNINGS).for_each(|error| warn(&format_args!("{error}; skipped")));
     let base = shown_path(archive.base());
     if let Some(more) = bad.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-        warn(&format_args!("{base}.meta: {more} more records are passed by; see check"));
+        warn(&format_args!("{base}.meta: {more} more records are skipped; see check"));
     }
     for missing in archive.missing_volumes() {
         let which = match (missing.start(), missing.end()) {

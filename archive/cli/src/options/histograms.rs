@@ -8,8 +8,8 @@ use crate::Failure;
 /// Which quantiles of histograms are shown.
 #[derive(Debug, Args)]
 pub(crate) struct QuantileOptions {
-    /// Show these quantiles of each histogram instead of its buckets, of what it counted since
-    /// the sample before: 0.5,0.99,1
+    /// Show these quantiles of each histogram instead of its buckets, for the values counted
+    /// since the previous sample: 0.5,0.99,1
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = quantile)]
     pub(crate) quantile: Vec<f64>,
 }
@@ -37,9 +37,9 @@ pub(crate) fn quantile(text: &str) -> Result<f64, String> {
 /// What a time without values means.
 #[derive(Debug, Args)]
 pub(crate) struct GapOptions {
-    /// Continue values over the time in which a program was away, as PCP does, instead of
-    /// showing none there; and show no rates and no quantiles over a time in which the agent
-    /// was away, instead of those of the rest of the interval
+    /// Follow PCP's rules for gaps: continue values over the time in which a program was not
+    /// running, and show no rates or quantiles for an interval in which the agent was not
+    /// running, instead of those of the rest of the interval
     #[arg(long)]
     pcp: bool,
 }

@@ -21,9 +21,9 @@ const MAX_NAME: usize = 32;
 /// Archives and metrics of a page.
 #[derive(Debug, Args)]
 pub(crate) struct SidesArgument {
-    /// Archive, as of the other commands: a base name, a directory, a pattern, a list with commas,
-    /// or @ for the archives of this machine's agent. Several that are to be compared have names:
-    /// A=ARCHIVE B=ARCHIVE ...; they may overlap in time and be of different hosts
+    /// Archive, as for the other commands: a base name, a directory, a pattern, a list with commas,
+    /// or @ for the archives of this machine's agent. To compare several, name each of them:
+    /// A=ARCHIVE B=ARCHIVE ...; they may overlap in time and come from different hosts
     archive: PathBuf,
 
     /// More archives, as B=ARCHIVE; and metrics of the page: names, branches of the name space, or
@@ -37,8 +37,8 @@ pub(crate) struct SidesArgument {
     #[arg(short = 'i', long = "instance", value_name = "NAME")]
     pub(crate) instances: Vec<String>,
 
-    /// Move later archives in time so that all begin when the first one does: yesterday over
-    /// today
+    /// Shift later archives in time so that all begin with the first one, to compare yesterday
+    /// with today
     #[arg(long, value_name = "AT")]
     align: Option<Align>,
 }

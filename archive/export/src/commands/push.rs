@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     #[arg(long, help = "Receiver, as in http://127.0.0.1:9090/api/v1/write; without credentials")]
     url: String,
 
-    /// Directory with the position of each host up to which its archives are sent; for one
-    /// receiver and one process at a time
+    /// Directory that stores, for each host, the position up to which archives were sent; for
+    /// one receiver and one process at a time
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
 

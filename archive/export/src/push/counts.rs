@@ -55,7 +55,7 @@ impl std::fmt::Display for Counts {
             (self.refused, "refused"),
             (self.too_old, "dropped as too old"),
             (self.lost_gaps, "gaps lost to retention"),
-            (self.damaged, "damaged places passed by"),
+            (self.damaged, "damaged places skipped"),
         ] {
             if number > 0 {
                 write!(f, ", {number} {what}")?;

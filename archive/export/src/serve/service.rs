@@ -70,7 +70,7 @@ impl Service {
         let busy = Guard::new(is_busy);
         let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
         let answer = match (request.uri().path(), request.method()) {
-            _ if !is_own => plain(StatusCode::FORBIDDEN, "Host is no loopback address\n"),
+            _ if !is_own => plain(StatusCode::FORBIDDEN, "Host is not a loopback address\n"),
             ("/metrics", &Method::GET) => self.scrape(&request).await,
             ("/api/v1/read", &Method::POST) => self.read(request).await,
             ("/metrics", _) => not_allowed("GET"),

@@ -94,7 +94,7 @@ pub(super) enum Verdict {
 }
 
 /// What becomes of another connection of a user, beside those of these users, the oldest
-/// first. When all are used, the user who has most gives one up for one who has fewer.
+/// first. When all are used, the user with the most gives one up for one who has fewer.
 pub(super) fn admit(user: u32, users: &[u32], limits: &Limits) -> Verdict {
     let count = |user: u32| users.iter().filter(|other| **other == user).count();
     let own = count(user);

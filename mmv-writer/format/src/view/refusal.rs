@@ -32,7 +32,7 @@ pub enum Refusal {
         found: [u8; 4],
     },
     /// Written by a host of the other byte order.
-    #[error("version {found:#010x} is one of the other byte order")]
+    #[error("version {found:#010x} is in the other byte order")]
     ForeignByteOrder {
         /// The version as this host reads it.
         found: i32,
