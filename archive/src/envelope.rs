@@ -63,7 +63,7 @@ use segment::Segment;
 pub use envelopes::{Answer, Envelopes, Origin};
 pub use grid::Grid;
 
-/// Whether to go on, asked by several threads. Once it returned false it has to.
+/// Returns whether to continue; called by several threads. After false it must stay false.
 pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
 
 /// How values are reduced.

@@ -129,8 +129,8 @@ impl ArchiveWriter {
         })
     }
 
-    /// Charges an account, by any number of the caller's, for the metadata that is declared
-    /// from now on; account 0 until then.
+    /// Charges the metadata that is declared from now on to an account, a number that the
+    /// caller chooses; initially account 0.
     pub fn charge_to(&mut self, account: u32) {
         self.declared.charge_to(account);
     }

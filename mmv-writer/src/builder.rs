@@ -274,7 +274,7 @@ impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Gauge<T>, R> {
         self.with_handle()
     }
 
-    /// Lets the gauge be without a value, as at first. The file gets the
+    /// Allows the gauge to have no value, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Gauge<T>>, R> {
         self.with_handle()

@@ -88,11 +88,12 @@ pub trait Metrics: Sized {
         Self::register_under(registry, "")
     }
 
-    /// The same with `prefix` and a dot before the names; without them if it is empty.
+    /// As [`register`](Self::register), with `prefix` and a dot before each name; no dot if it
+    /// is empty.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`register`](Self::register).
     fn register_under<R: Registrar>(registry: &R, prefix: &str) -> Result<Self, Error>;
 }
 

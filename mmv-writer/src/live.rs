@@ -200,7 +200,7 @@ impl LiveRegistry {
         self.shared.change(|state| state.registrations.add_label(label))
     }
 
-    /// Removes a metric, with its values and labels; whether it was there. `name` is as it
+    /// Removes a metric, with its values and labels; returns whether it existed. `name` is as it
     /// was registered. A histogram is two metrics, `NAME.bucket` and `NAME.sum`.
     ///
     /// Handles on it, and those that its family makes, stay valid, but no reader sees
@@ -232,8 +232,8 @@ impl LiveRegistry {
         removed
     }
 
-    /// Announces all changes to readers now. Waits up to 100 ms if the file became longer
-    /// just before, as readers may have the size that it had.
+    /// Announces all changes to readers now. Waits up to 100 ms if the file has just grown,
+    /// since readers may still use its previous size.
     pub fn announce(&self) {
         self.shared.announce_now();
     }

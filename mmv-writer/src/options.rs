@@ -82,9 +82,9 @@ impl RegistryBuilder {
     ///
     /// Without this, a file has the flag from the first metric on that needs it: an
     /// optional value or a histogram; or, in a live registry, a second family on a domain,
-    /// as an instance may have a value of one and none of the other. pmdammv of PCP 7 logs a
-    /// warning at each fetch for each such gap unless it has a value that stands for none,
-    /// which such instances get as long as half of the room for values is free.
+    /// as an instance may have a value of one and none of the other. For each such missing
+    /// value pmdammv of PCP 7 logs a warning at each fetch; to avoid it, the registry stores
+    /// "no value" there as long as half of the room for values is free.
     pub fn sentinel(mut self) -> Self {
         self.absent = Absent::Always;
         self

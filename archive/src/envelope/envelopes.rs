@@ -1,4 +1,4 @@
-//! Envelopes of one archive after the other window, as a viewer asks for them.
+//! Envelopes of an archive for one window after another, as a viewer requests them.
 
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

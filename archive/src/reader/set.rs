@@ -136,7 +136,7 @@ impl ArchiveSet {
         &self.passed_by
     }
 
-    /// What the archives contradict each other about, and is not part of the timeline:
+    /// Metrics and names on which the archives disagree; the timeline leaves them out:
     /// [`Error::DescDiffers`] for a metric that has several descriptors, which is left out;
     /// [`Error::PmidDiffers`] for a name that earlier archives have for another metric than
     /// the last one that has it, which keeps it. Each archive alone has them.

@@ -44,8 +44,8 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Nothing so far of an archive, or of an [`ArchiveSet`](crate::ArchiveSet),
-    /// and all instances of what will be selected.
+    /// An empty selection of an archive, or of an [`ArchiveSet`](crate::ArchiveSet);
+    /// metrics that are added to it have all their instances.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
         let (metrics, selected, instances) = (Vec::new(), HashSet::new(), Vec::new());
         Self { source: source.into(), metrics, selected, instances, labelled: HashMap::new() }

@@ -161,12 +161,12 @@ impl Recorder {
         Self::builder(file).build()
     }
 
-    /// The same with other buckets for histograms, in the units that the crate's
+    /// As [`on`](Self::on), with other buckets for histograms, in the units that the crate's
     /// documentation states.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`LiveBuilder::build`].
     pub fn with_buckets(file: LiveBuilder, buckets: Buckets) -> Result<Self, Error> {
         Self::builder(file).buckets(buckets).build()
     }

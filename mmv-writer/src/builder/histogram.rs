@@ -113,8 +113,8 @@ impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
         Ok(Histogram::new(add_histogram(self.registry, self.spec, buckets)?))
     }
 
-    /// The same with a domain that all histograms registered by this method share if they
-    /// have the same buckets.
+    /// As [`build_histogram`](Self::build_histogram), with a domain that all histograms registered
+    /// by this method share if they have the same buckets.
     ///
     /// ```
     /// # use mmv_writer::{Buckets, Registry, Units};
@@ -129,7 +129,8 @@ impl<R: Registrar> MetricBuilder<'_, Counter<u64>, R> {
     ///
     /// # Errors
     ///
-    /// As there, and as [`IndomBuilder::build`](crate::IndomBuilder::build).
+    /// As [`build_histogram`](Self::build_histogram) and
+    /// [`IndomBuilder::build`](crate::IndomBuilder::build).
     pub fn build_histogram_of(self, buckets: Buckets) -> Result<Histogram, Error> {
         let indom = shared(self.registry, buckets)?;
         self.build_histogram(&indom)
@@ -141,7 +142,7 @@ impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As `build_histogram` of a shared counter.
     pub fn build_histogram(self, buckets: &BucketIndom<R::Indom>) -> Result<OwnedHistogram, Error> {
         Ok(OwnedHistogram::new(add_histogram(self.registry, self.spec, buckets)?))
     }
@@ -150,7 +151,7 @@ impl<R: Registrar> MetricBuilder<'_, OwnedCounter<u64>, R> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As `build_histogram_of` of a shared counter.
     pub fn build_histogram_of(self, buckets: Buckets) -> Result<OwnedHistogram, Error> {
         let indom = shared(self.registry, buckets)?;
         self.build_histogram(&indom)

@@ -40,8 +40,8 @@ impl<H> Instances<H> {
         self.handles.get_mut(index)
     }
 
-    /// The handle of an instance by its name: a look-up by hash. The first one of a
-    /// domain makes the table, for all metrics on it. To keep the handle is faster still.
+    /// The handle of an instance by its name: a hash look-up. The first look-up builds the
+    /// table, for all metrics on the domain. Keeping the handle is faster still.
     pub fn by_name(&self, name: &str) -> Option<&H> {
         self.get(self.members.position_of(name)?)
     }
