@@ -229,8 +229,8 @@ impl Envelope {
         Self::read_or_end(selection, grid, options, &|| true).map(|(envelope, _)| envelope)
     }
 
-    /// As [`read`](Self::read), but ends when `go_on`, which is called for every few
-    /// megabytes and by several threads, returns false: then there is none.
+    /// As [`read`](Self::read), but ends with `None` when `go_on`, which is called for every
+    /// few megabytes and by several threads, returns false.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl Envelope {
         Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
 
-    /// The same in half as many columns; `None` of an odd number.
+    /// The same in half as many columns; `None` for an odd number of columns.
     pub fn halved(&self) -> Option<Self> {
         let grid = self.grid.halved()?;
         let series = self.series.iter();

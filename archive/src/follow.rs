@@ -65,7 +65,7 @@ pub struct Followed<'f> {
     /// All metadata there is when the record is returned, and so all that the
     /// record needs.
     pub metadata: &'f Metadata,
-    /// A number that is another one after the metadata has changed.
+    /// A number that changes whenever the metadata does.
     pub metadata_version: u64,
     file: &'f Path,
 }

@@ -63,7 +63,6 @@
 //! | `format` | the bytes of each record (`docs/archive-format.md`) |
 //! | `files`, `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`RecordBatch`] for other threads |
 //! | `writer`, [`prepared`] | [`ArchiveWriter`], and records with a fixed shape |
-//! | `fast` | what only makes reading fast; skip it at first |
 //! | [`event`] | arrays of event records |
 //! | [`follow`] | an archive that grows |
 //! | [`programs`] | when the programs of MMV files ran, by the agent's events |

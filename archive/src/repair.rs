@@ -101,9 +101,8 @@ pub struct Renamed {
 /// # Errors
 ///
 /// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
-/// kept; [`Error::Exists`] if there is an archive of the new name;
-/// [`Error::Io`]. After an error there are no new files. [`Error::Exists`] also if
-/// there is an archive of the name of a further one.
+/// kept; [`Error::Exists`] if there is an archive of the new name, or of that of a
+/// [further](Repaired::further) one; [`Error::Io`]. After an error there are no new files.
 pub fn repair(path: impl AsRef<Path>, output: &Path) -> Result<Repaired> {
     repair_watched(path, output, &mut |_, _| {})
 }

@@ -219,7 +219,8 @@ impl<'r, H: Handle, R: Registrar> MetricBuilder<'r, H, R> {
     /// [`Error::MetricName`], [`Error::LeafAndBranch`], [`Error::NameTaken`],
     /// [`Error::NumberTaken`], [`Error::OutOfRange`], [`Error::Length`],
     /// [`Error::Nul`], [`Error::Full`], [`Error::Version`], what is wrong with a
-    /// label, [`Error::NeedsSentinel`] for an optional value where that is ruled out, and
+    /// label, [`Error::NeedsSentinel`] for an optional value where that is ruled out,
+    /// [`Error::Forked`] in a forked child whose parent made the live registry, and
     /// [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<H, Error> {
         let slot = self.registry.add_singular(self.spec)?;
@@ -282,7 +283,7 @@ impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Gauge<T>, R> {
 }
 
 impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Discrete<T>, R> {
-    /// Lets the metric be without a value, as at first. The file gets the
+    /// Allows the metric to have no value, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Discrete<T>>, R> {
         self.with_handle()
@@ -290,7 +291,7 @@ impl<'r, T: Number, R: Registrar> MetricBuilder<'r, Discrete<T>, R> {
 }
 
 impl<'r, R: Registrar> MetricBuilder<'r, Text, R> {
-    /// Lets the text be absent, as at first. The file gets the
+    /// Allows the text to be absent, which is its initial state. The file gets the
     /// [sentinel flag](crate::RegistryBuilder::sentinel).
     pub fn optional(self) -> MetricBuilder<'r, Optional<Text>, R> {
         self.with_handle()

@@ -59,15 +59,15 @@
 //! | [`Counter`] | counter | `add`, `inc`, `value` | shared: `Clone`, `&self` |
 //! | [`OwnedCounter`] | counter | the same | one writer: `&mut self` |
 //! | [`Gauge`] | instant | `set`, `add`, `sub`, `set_max`, `guard`, `value` | shared |
-//! | [`OwnedGauge`] | instant | the same | one writer |
+//! | [`OwnedGauge`] | instant | the same except `guard` | one writer |
 //! | [`Discrete`] | discrete | `set`, `value` | shared |
 //! | [`Text`] | discrete | `set` | shared |
-//! | [`Optional`] of the last three | theirs | `set`, `clear`, `value` | shared |
-//! | [`Timer`] | counter | `start`, `time`, `add` | shared |
-//! | [`Elapsed`] | counter | `start`, `begin`, `end` | one writer |
-//! | [`Striped`] | counter | `claim`, then `add`, `inc` | a stripe each |
+//! | [`Optional`] of a gauge, a discrete value or a text | theirs | `set`, `clear`, and `value` except of a text | shared |
+//! | [`Timer`] | counter | `start`, `time`, `add`, `value` | shared |
+//! | [`Elapsed`] | counter | `start`, `begin`, `end`, `value` | one writer |
+//! | [`Striped`] | counter | `claim`, then `add`, `inc`; `value` | a stripe each |
 //! | [`Histogram`] | counter | `record`, `record_duration`, `start`, `time`, `count`, `sum` | shared |
-//! | [`OwnedHistogram`] | counter | the same | one writer |
+//! | [`OwnedHistogram`] | counter | the same except `start` | one writer |
 //!
 //! | operation | instructions |
 //! |---|---|

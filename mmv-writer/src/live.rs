@@ -123,7 +123,7 @@ impl LiveBuilder {
     }
 
     /// Sets the most instances of all domains together, in each file; 65 536 by
-    /// default.
+    /// default, 4 192 256 at most.
     pub fn max_instances(mut self, most: u32) -> Self {
         self.capacity.instances = most;
         self
@@ -135,7 +135,8 @@ impl LiveBuilder {
     }
 
     /// Sets the most values of all metrics together, in each file; 262 144 by default.
-    /// An isolated value counts for two or three.
+    /// An isolated value counts for two or three. With all of its room a file has to be
+    /// smaller than 4 GiB.
     pub fn max_values(mut self, most: u32) -> Self {
         self.capacity.values = most;
         self
@@ -160,8 +161,8 @@ impl LiveBuilder {
     /// # Errors
     ///
     /// [`Error::Running`], [`Error::FileName`], [`Error::Length`], [`Error::OutOfRange`] for the
-    /// cluster or the room, [`Error::Version`] if a version other than 3 is pinned,
-    /// and [`Error::Io`].
+    /// cluster, or for more room than readers can use, [`Error::Version`] if a version other
+    /// than 3 is pinned, and [`Error::Io`].
     pub fn build(self) -> Result<LiveRegistry, Error> {
         let RegistryBuilder { name, pinned, lenient, .. } = &self.base;
         if let Some(pinned) = pinned.filter(|pinned| *pinned != Version::V3) {

@@ -137,7 +137,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::Running`] if another running process has a file of the name, and
+    /// [`Error::Running`] if another running process has a file of the name,
+    /// [`Error::Forked`] in a forked child whose parent made the registry, and
     /// [`Error::Io`], for instance when the disk is full; an old file is then still there.
     pub fn publish(self) -> Result<Published, Error> {
         let registrations = self.registrations.into_inner();

@@ -54,7 +54,8 @@ impl Selection<'_> {
     /// # Errors
     ///
     /// For a metric that the archive does not have, for operands that cannot be
-    /// combined, and for a name that a metric already has.
+    /// combined, for a name that a metric of the archive has, and for more than 4 194 303
+    /// derived metrics.
     pub fn derive(&mut self, expression: &Expression) -> Result<(), ExpressionError> {
         let source = self.chosen.source();
         let is_taken = |name: &str| source.metadata().metric_by_name(name).is_some();

@@ -39,19 +39,19 @@ pub struct WriterOptions {
     /// than 2 GiB, and no empty instance domains.
     pub version: Version,
     /// Bytes of records and metadata from one index entry to the next, if no
-    /// entry is due earlier.
+    /// entry is due earlier; 100 000 by default.
     pub index_bytes: u64,
-    /// Time from one index entry to the next, likewise. `None`: only bytes
-    /// count, as for PCP.
+    /// Time from one index entry to the next, likewise. `None`, the default: only
+    /// bytes count, as for PCP.
     pub index_interval: Option<Duration>,
     /// The size that a data volume may reach; a record that would exceed it
-    /// begins the next volume. `None`: only
+    /// begins the next volume. `None`, the default: only
     /// [`switch_volume`](super::ArchiveWriter::switch_volume) begins one.
     pub volume_bytes: Option<u64>,
     /// How many bytes of each file may wait to be written together, for archives that
     /// are not read before they are [finished](super::ArchiveWriter::finish) or
-    /// [synced](super::ArchiveWriter::sync). 0: each record is in its file when the call
-    /// returns. With more, a limit on the size of files that is not the process's
+    /// [synced](super::ArchiveWriter::sync). 0, the default: each record is in its file when the
+    /// call returns. With more, a limit on the size of files that is not the process's
     /// (`RLIMIT_FSIZE`) is an error; without a buffer the next volume begins there.
     pub buffer_bytes: usize,
 }

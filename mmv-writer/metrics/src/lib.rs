@@ -143,7 +143,7 @@ pub struct Installed {
 
 impl Recorder {
     /// A recorder for the file `name` in this machine's MMV directory. Continues
-    /// without a file if the system refuses one.
+    /// without a file if the system refuses one, or if another running process has it.
     ///
     /// # Errors
     ///

@@ -27,7 +27,8 @@ pub struct Updates {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A forked child does not have the thread.
+/// The interval begins when an update has ended. One that panics ends the thread. A forked
+/// child does not have the thread.
 ///
 /// # Errors
 ///

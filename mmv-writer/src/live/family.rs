@@ -18,7 +18,8 @@ impl IndomBuilder<'_, LiveRegistry> {
     ///
     /// [`Error::OutOfRange`], [`Error::NumberTaken`], [`Error::Length`],
     /// [`Error::Nul`], [`Error::Full`], [`Error::IndomInHighCluster`], what is
-    /// wrong with a label, and [`Error::Io`] when the disk is full.
+    /// wrong with a label, [`Error::Forked`] in a forked child whose parent made the
+    /// registry, and [`Error::Io`] when the disk is full.
     pub fn build(self) -> Result<LiveIndom, Error> {
         let shared = Arc::clone(&self.registry.shared);
         let (id, indom) = shared.change(|state| state.add_indom(self.spec))?;
@@ -37,7 +38,7 @@ pub struct LiveIndom {
 
 impl LiveIndom {
     /// Removes an instance, with its values in all metrics of the domain;
-    /// whether it was there.
+    /// returns whether it existed.
     ///
     /// Handles on these values stay valid, but no reader sees them. The same name can
     /// be added again: it is then a new instance with a number of its own, and counts
@@ -76,7 +77,8 @@ impl LiveIndom {
     ///
     /// [`Error::NoInstance`], [`Error::LabelName`], [`Error::LabelValue`],
     /// [`Error::Length`], [`Error::Nul`], [`Error::NameTaken`] for a label that it has,
-    /// [`Error::Full`], and [`Error::Io`] when the disk is full.
+    /// [`Error::Full`], [`Error::Forked`] in a forked child whose parent made the
+    /// registry, and [`Error::Io`] when the disk is full.
     pub fn label(&self, instance: &str, label: Label) -> Result<(), Error> {
         self.shared.change(|state| state.label_instance(self.id, instance, label))
     }
@@ -122,7 +124,8 @@ impl<H: Handle + Clone> Family<H> {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`], and
+    /// [`Error::Length`] and [`Error::Nul`] for the name, [`Error::Full`],
+    /// [`Error::Forked`] in a forked child whose parent made the registry, and
     /// [`Error::Io`] when the disk is full; never for a present instance.
     pub fn get_or_create(&self, name: &str) -> Result<H, Error> {
         self.with(name, H::clone)

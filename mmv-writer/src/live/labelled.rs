@@ -40,7 +40,8 @@ use name::InstanceName;
 /// ```
 ///
 /// An instance is named by its labels in the order of the domain, with a backslash
-/// before `,`, `=` and `\` in a value, so that no two sets of values have the same name.
+/// before `,`, `=` and `\` in a value and `\0` for a NUL, so that no two sets of values have
+/// the same name.
 /// A name of more than 255 bytes is cut, with a checksum at its end. The labels are
 /// also attached to the instance, as [`LiveIndom::label`], as long as the file has
 /// room: it takes 255 labels of all instances together.
@@ -85,7 +86,7 @@ impl IndomBuilder<'_, LiveRegistry> {
 }
 
 impl<const N: usize> LabelledIndom<N> {
-    /// Removes an instance, as [`LiveIndom::remove`]; whether it was there.
+    /// Removes an instance, as [`LiveIndom::remove`]; returns whether it existed.
     pub fn remove(&self, values: [impl AsRef<str>; N]) -> bool {
         self.indom.remove(InstanceName::new(&self.labels, &values).as_str())
     }
@@ -110,8 +111,8 @@ impl<H: Handle + Clone, const N: usize> LabelledFamily<H, N> {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`], and [`Error::Io`] when the disk is full; never for a present
-    /// instance.
+    /// [`Error::Full`], [`Error::Forked`] in a forked child whose parent made the registry, and
+    /// [`Error::Io`] when the disk is full; never for a present instance.
     pub fn get_or_create(&self, values: [impl AsRef<str>; N]) -> Result<H, Error> {
         self.with(values, H::clone)
     }

@@ -24,7 +24,7 @@ impl<T: Number> Counter<T> {
         Self { cell: Cell::private(), number: PhantomData }
     }
 
-    /// Adds `delta`, which should not be negative.
+    /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
     #[inline]
     pub fn add(&self, delta: T) {
         T::add_to(&self.cell, delta);
@@ -73,7 +73,7 @@ impl<T: Number> OwnedCounter<T> {
         Self { cell: Cell::private(), number: PhantomData }
     }
 
-    /// Adds `delta`, which should not be negative.
+    /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
     #[inline]
     pub fn add(&mut self, delta: T) {
         self.cell.store(self.value().plus(delta).to_cell());

@@ -227,7 +227,7 @@ impl OwnedHistogram {
         self.record(self.cells.in_units(time));
     }
 
-    /// Records the time that `work` takes.
+    /// Records the time that `work` takes; nothing if it panics.
     pub fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let since = Instant::now();
         let result = work();

@@ -41,7 +41,8 @@ impl<H> Instances<H> {
     }
 
     /// The handle of an instance by its name: a hash look-up. The first look-up builds the
-    /// table, for all metrics on the domain. Keeping the handle is faster still.
+    /// table, for all metrics on the domain. Keeping the handle is faster still. `None` if
+    /// the domain has no such instance.
     pub fn by_name(&self, name: &str) -> Option<&H> {
         self.get(self.members.position_of(name)?)
     }

@@ -84,7 +84,7 @@ pub struct Stripe<T> {
 }
 
 impl<T: Number> Stripe<T> {
-    /// Adds `delta`, which should not be negative.
+    /// Adds `delta`, which should not be negative: readers take a decrease for a restart.
     #[inline]
     pub fn add(&mut self, delta: T) {
         if self.claimed.is_some() {

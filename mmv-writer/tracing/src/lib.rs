@@ -117,13 +117,15 @@ impl MetricsLayer {
 }
 
 impl MetricsLayerBuilder {
-    /// Sets how many names of spans have a histogram each; 100 by default.
+    /// Sets how many names of spans have a histogram each; 100 by default. Spans of other
+    /// names share the histogram `span_overflow`.
     pub fn max_spans(mut self, most: usize) -> Self {
         self.max_spans = most;
         self
     }
 
-    /// Sets how many pairs of level and target have a counter each; 500 by default.
+    /// Sets how many pairs of level and target have a counter each; 500 by default. Others
+    /// are counted by level, with the target `*`.
     pub fn max_events(mut self, most: usize) -> Self {
         self.max_events = most;
         self
