@@ -102,6 +102,19 @@ impl<'a> ProgramEvent<'a> {
         rest.is_some_and(|rest| rest.starts_with('.'))
     }
 
+    /// Whether something happened to a program that has values of a metric. That is more than
+    /// [`is_of`](Self::is_of): processes that share their metrics have each a file `NAME.PID`,
+    /// whose end is no boundary for the others' values.
+    pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
+        let shared = || {
+            let (name, number) = self.file?.rsplit_once('.')?;
+            let rest = metric.strip_prefix("mmv.")?.strip_prefix(name)?;
+            let is_own = number.parse().ok() == self.pid && self.pid.is_some();
+            Some(is_own && rest.starts_with('.'))
+        };
+        self.is_of(metric, pmid) || shared().unwrap_or(false)
+    }
+
     /// The boundary in the values of the file's metrics, if it is one.
     pub fn boundary(&self) -> Option<Boundary> {
         self.file?;
@@ -263,6 +276,27 @@ mod tests {
         assert!(found(DOMAIN, 3, "mmv.orders") && found(DOMAIN, 3, "mmv.store.orders"));
         assert!(!found(DOMAIN, 4, "mmv.orders") && !found(DOMAIN, 4, "mmv.shop.orders"));
         assert!(!found(60, 3, "mmv.orders") && !found(DOMAIN, 3, "renamed.orders"));
+    }
+
+    #[test]
+    fn an_event_of_one_of_several_processes_concerns_their_metrics() {
+        let event = |file, pid| ProgramEvent {
+            at: at(5),
+            kind: "ended",
+            file: Some(file),
+            cluster: None,
+            pid,
+            reason: None,
+            is_at_start: false,
+        };
+        let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();
+        let own = event("worker.12", Some(12));
+        assert!(own.concerns("mmv.worker.jobs", pmid) && !own.is_of("mmv.worker.jobs", pmid));
+        assert!(own.concerns("mmv.worker.12.jobs", pmid) && !own.concerns("mmv.work.jobs", pmid));
+        for other in [event("worker.12", Some(13)), event("worker.12", None), event("worker", None)]
+        {
+            assert_eq!(other.concerns("mmv.worker.jobs", pmid), other.file == Some("worker"));
+        }
     }
 
     #[test]

@@ -351,7 +351,7 @@ fn restarts(
     let mut marks = Vec::new();
     for_each_event(source, window.start..=window.end, |event| {
         let begins = event.boundary().is_some_and(|boundary| boundary.from_zero);
-        if begins && replay.metrics().any(|metric| event.is_of(&metric.name, metric.desc.pmid)) {
+        if begins && replay.metrics().any(|metric| event.concerns(&metric.name, metric.desc.pmid)) {
             marks.push(clock.seconds(event.at));
         }
     })?;

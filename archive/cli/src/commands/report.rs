@@ -202,7 +202,7 @@ impl Arguments {
         for_each_event(source, span, |event| {
             let is_wanted = event.file.is_none()
                 || !self.expressions.is_empty()
-                || replay.metrics().any(|metric| event.is_of(&metric.name, metric.desc.pmid));
+                || replay.metrics().any(|metric| event.concerns(&metric.name, metric.desc.pmid));
             if is_wanted {
                 events.push((event.at, words(event)));
             }
