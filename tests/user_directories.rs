@@ -175,7 +175,9 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
                 let directory = home.path(directory).display().to_string();
                 assert!(first.contains(&format!(": {directory} (of this user")), "{case}: {log}");
             }
-            assert!(!log.contains("warning"), "{case}: {log}");
+            // On a busy machine ticks are late.
+            let warns = |line: &str| line.contains("warning") && !line.contains("too late");
+            assert!(!log.lines().any(warns), "{case}: {log}");
 
             let inspect = home.run("mmv-agent", &["inspect", "acme"]);
             assert!(inspect.status.success(), "{case}: {inspect:?}");
