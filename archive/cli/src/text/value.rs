@@ -40,7 +40,8 @@ pub(crate) fn push_raw(out: &mut Vec<u8>, value: Value<'_>) {
 }
 
 /// Appends a value without quotes around strings, which are in one line and printable;
-/// floating-point numbers have `places` decimal places if that is given.
+/// floating-point numbers have `places` decimal places if that is given, and those of 32 bits
+/// otherwise as many digits as tell them from others.
 pub(crate) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usize>) {
     let float = match value {
         Value::Float(float) => Some(f64::from(float)),
@@ -51,6 +52,10 @@ pub(crate) fn push_plain(out: &mut Vec<u8>, value: Value<'_>, places: Option<usi
         (Value::String(bytes), ..) => out.extend_from_slice(shown_bytes(bytes).as_bytes()),
         (_, Some(float), Some(places)) => {
             out.extend_from_slice(format!("{float:.places$}").as_bytes());
+        }
+        (Value::Float(float), ..) if float.is_finite() => {
+            let text = format!("{float:?}");
+            out.extend_from_slice(text.strip_suffix(".0").unwrap_or(&text).as_bytes());
         }
         (other, ..) => push(out, other),
     }
@@ -126,6 +131,21 @@ mod tests {
         push_raw(&mut raw, Value::String(b"\x1b[2J\n\xff"));
         assert_eq!(raw, b"\"\x1b[2J\n\xff\"");
         assert_eq!(text(Value::Event(&[0, 0, 0, 2])), "[2 event records]");
+    }
+
+    #[test]
+    fn numbers_of_32_bits_have_no_more_digits_than_they_need() {
+        let plain = |value, places| {
+            let mut out = Vec::new();
+            push_plain(&mut out, Value::Float(value), places);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            [0.29, 3.0, -0.04, 1e30].map(|value| plain(value, None)),
+            ["0.29", "3", "-0.04", "1e30"]
+        );
+        assert_eq!(plain(f32::NAN, None), text(Value::Float(f32::NAN)));
+        assert_eq!(plain(0.29, Some(3)), "0.290");
     }
 
     #[test]
