@@ -262,7 +262,7 @@ pub enum Problem {
     #[error("the constant cannot have the type {0}")]
     Constant(ValueType),
     /// Only one operand is a counter, or both are, and the operator does not allow it.
-    #[error("no {operator} between {left} and {right}")]
+    #[error("no {operator} between {left} and {right}; rate(NAME) is no counter")]
     Semantics { operator: &'static str, left: &'static str, right: &'static str },
     /// A counter multiplied or divided by something that has units.
     #[error("a counter {0} something in {1}, not a plain number")]

@@ -394,9 +394,9 @@ fn results_have_the_type_semantics_and_units_that_pcp_gives_them() {
 fn errors_are_reported_with_their_column() {
     for (text, expected) in [
         ("x + absent", "column 5: no metric absent in the archive"),
-        ("ops * ops", "column 5: no * between a counter and a counter"),
-        ("ops + 1", "column 5: no + between a counter and no counter"),
-        ("1 / ops", "column 3: no / between no counter and a counter"),
+        ("ops * ops", "column 5: no * between a counter and a counter; rate(NAME) is no counter"),
+        ("ops + 1", "column 5: no + between a counter and no counter; rate(NAME) is no counter"),
+        ("1 / ops", "column 3: no / between no counter and a counter; rate(NAME) is no counter"),
         ("ops / free", "column 5: a counter over something in Kbyte, not a plain number"),
         ("x * ops", "column 3: a counter times something in count, not a plain number"),
         ("used + x", "column 6: no + between units \"byte\" and \"count\""),
