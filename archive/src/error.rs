@@ -214,6 +214,13 @@ pub enum Error {
     /// The directory holds no archives itself, and several directories with archives.
     #[error("{}: {count} directories with archives in this one; name one", shown_path(path))]
     SeveralHosts { path: PathBuf, count: usize },
+    /// A process writes the archive, whose files are to be replaced.
+    #[error(
+        "{}: process {pid} ({}) writes to it; end it first, or repair to another name",
+        shown_path(file),
+        line(name)
+    )]
+    Written { file: PathBuf, pid: u32, name: String },
     /// A file that an archive must have is missing (`PM_ERR_LOGFILE`). `file` is the
     /// file, or the pattern of the data volumes.
     #[error("{}: missing", shown_path(file))]

@@ -29,6 +29,7 @@
 
 mod decisions;
 mod in_place;
+mod live_writer;
 mod metadata_filter;
 mod name_filter;
 mod order;
@@ -46,6 +47,7 @@ use crate::salvage::{Lost, Salvage, Salvaged};
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
 use decisions::{Decisions, KeptMetadata, Part};
 use in_place::Swap;
+use live_writer::check_unwritten;
 use output_files::{DataFiles, IndexFile, OutputFile};
 use pending_mark::PendingMark;
 use value_filter::{Filtered, ValueFilter};
@@ -161,7 +163,7 @@ fn part_base(base: &Path, part: usize) -> PathBuf {
 ///
 /// # Errors
 ///
-/// As [`repair`].
+/// As [`repair`]; [`Error::Written`] while a process writes the archive.
 pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
     repair_in_place_watched(path, &mut |_, _| {})
 }
@@ -176,6 +178,7 @@ pub fn repair_in_place_watched(
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
     let swap = Swap::find(path.as_ref())?;
+    check_unwritten(&MemberFiles::of(swap.base())?)?;
     swap.finish()?;
     swap.discard()?;
     let mut repaired = repair_watched(swap.base(), swap.unfinished(), watch)?;
@@ -198,7 +201,7 @@ pub fn repair_in_place_watched(
 ///
 /// [`Error::Damaged`] and [`Error::TimeBackwards`] if something else is wrong,
 /// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
-/// [`Error::Io`]. After an error the old index is still there.
+/// [`Error::Written`] while a process writes the archive; [`Error::Io`]. After an error the old index is still there.
 pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     reindex_watched(path, &mut |_, _| {})
 }
@@ -210,6 +213,7 @@ pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
 /// As [`reindex`].
 pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) -> Result<u64> {
     let salvage = Salvage::open(path)?;
+    check_unwritten(salvage.files())?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::of(&salvage, &mut progress)?;
     if let Some(lost) = decisions.lost.first().or(salvage.lost_metadata().first()) {

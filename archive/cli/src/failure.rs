@@ -71,6 +71,8 @@ fn archive_exit_code(error: &Error) -> ExitCode {
         | Error::NotFound { .. }
         | Error::Missing { .. }
         | Error::Exists { .. } => 74,
+        // Later it may be possible.
+        Error::Written { .. } => 75,
         _ => 65,
     })
 }

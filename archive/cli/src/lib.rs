@@ -77,7 +77,8 @@ in JSON as \\uHHHH; in CSV a text that begins with =, +, - or @ and is no number
 in front.
 
 Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
-line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written.";
+line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written; \
+75 another process writes the archive.";
 
 /// Read and replay archives of performance metrics (Performance Co-Pilot, versions 2 and 3)
 #[derive(Debug, Parser)]

@@ -4,8 +4,10 @@
 mod archives;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use pcp_archive::{MetricDesc, OwnedValue, Semantics, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
@@ -186,4 +188,30 @@ fn a_missing_volume_is_reported_and_marked() {
     assert!(text.contains("lost acme.1: offset 0: 0 bytes"), "{text}");
     assert!(text.contains("the volume does not exist"), "{text}");
     assert_eq!(stdout(&run(directory.path(), &["check", "whole"]), 0), "");
+}
+
+#[test]
+fn an_archive_that_is_being_written_is_not_replaced() {
+    let (directory, base) = archive();
+    let script = "exec 9>>acme.0; echo ready; exec sleep 60";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).current_dir(directory.path()).stdout(Stdio::piped());
+    let mut writer = shell.spawn().unwrap();
+    BufReader::new(writer.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let before = fs::metadata(base.with_extension("index")).unwrap().ino();
+    for command in [&["repair", "acme", "--in-place"][..], &["reindex", "acme"]] {
+        let output = run(directory.path(), command);
+        stdout(&output, 75);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("acme.0: process {} (sleep) writes to it", writer.id());
+        assert!(stderr.contains(&expected), "{stderr}");
+    }
+    assert_eq!(fs::metadata(base.with_extension("index")).unwrap().ino(), before);
+    stdout(&run(directory.path(), &["repair", "acme", "--output", "copy"]), 0);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    // One that only reads is no reason.
+    let _reader = fs::File::open(base.with_extension("0")).unwrap();
+    stdout(&run(directory.path(), &["reindex", "acme"]), 0);
+    stdout(&run(directory.path(), &["repair", "acme", "--in-place"]), 0);
 }
