@@ -483,7 +483,10 @@ def grows(browser):
     until(page, f"page.data.span > {view['to']} + 2")
     view = settled(page)
     check(near(view["from"], still["from"]), f"another window stays: {still} {view}")
+    page.evaluate("globalThis.kept = [page.figures[0], page.figures[0].chart, document.querySelector('#list li')]; kept[2].focus()")
     until(page, "page.charts.some((one) => one.name === 'grows.second')")
+    same = "kept[0] === page.figures[0] && kept[1] === page.charts[0] && kept[2] === document.activeElement"
+    check(page.evaluate(same), "charts and the list stay as they are when there are more")
     check(settled(page)["shown"] == ["grows.first"], "new metrics change nothing that is shown")
     check(search(page, "grows.second")["shown"] == ["grows.second"], "and are found")
     page.close()

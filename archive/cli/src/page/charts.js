@@ -7,6 +7,18 @@ function element(name, attributes, text) {
   return made;
 }
 
+// Makes these the children of an element. Those that are in their place are not touched: they
+// keep the focus, the pointer and where they were scrolled to.
+function setChildren(parent, children) {
+  const wanted = new Set(children);
+  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  let next = parent.firstElementChild;
+  for (const child of children) {
+    if (child === next) next = next.nextElementSibling;
+    else parent.insertBefore(child, next);
+  }
+}
+
 class Figure {
   constructor(page, chart) {
     this.page = page;
@@ -22,9 +34,8 @@ class Figure {
     this.canvas = element('canvas', { class: 'chart', role: 'img' });
     this.canvas.setAttribute('aria-label', chart.name);
     this.legend = element('div', { class: 'legend' });
-    this.element.append(caption);
-    if (chart.metric.help) this.element.append(element('div', { class: 'help' }, chart.metric.help));
-    this.element.append(this.canvas, this.legend);
+    this.help = element('div', { class: 'help' }, chart.metric.help);
+    this.element.append(caption, this.help, this.canvas, this.legend);
     page.listen(this);
   }
 
@@ -62,6 +73,7 @@ class Figure {
     const { metric } = chart;
     const units = this.isRate ? metric.rate_units : metric.units;
     if (this.units.textContent !== units) this.units.textContent = units;
+    if (this.help.textContent !== metric.help) this.help.textContent = metric.help;
     context.save();
     if (chart.histogram && !chart.heat) {
       this.drawNothing(context, box, chart.isAsked ? 'nothing was counted at these times' : 'reading\u2026');

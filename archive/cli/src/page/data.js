@@ -92,6 +92,16 @@ class Chart {
     this.whole = { rate: null, plain: null };
   }
 
+  // Takes over what a newer header says of the same chart. Values are of other metrics if an
+  // archive has it under another PMID.
+  become({ metric, base, other, histogram, side, instances, about, text }) {
+    const isSame = metric.of.join() === this.metric.of.join();
+    Object.assign(this, { metric, base, other, histogram, side, instances, about, text });
+    if (!isSame) this.tiles = { rate: null, plain: null };
+    if (!isSame) this.whole = { rate: null, plain: null };
+    return this;
+  }
+
   isRate(raw) {
     return Boolean(this.metric.rate_units) && !raw;
   }

@@ -25,6 +25,7 @@ class Page {
     this.feed = feed;
     this.charts = chartsOf(data);
     this.figures = [];
+    this.items = new Map();
     this.isDragging = false;
     this.overview = { lines: [] };
     this.noted = { marks: new Map(), events: new Map() };
@@ -66,19 +67,25 @@ class Page {
     this.changed();
   }
 
-  // Other metrics or instances: what is known of the old ones stays.
+  // Other metrics or instances. Charts that are known stay the same objects: questions about
+  // them may be on their way, and one may be dragged.
   renew(data) {
-    const known = new Map(this.charts.map((chart) => [chart.name, chart]));
-    const { end, span } = this.data;
+    const { view } = this, { end, span } = this.data;
+    const known = new Map(this.charts.map((chart) => [chart.name, chart])), now = new Map();
     this.data = Object.assign(data, { end, span });
-    this.charts = chartsOf(data);
-    for (const chart of this.charts) {
+    this.charts = chartsOf(data).map((chart) => {
       const old = known.get(chart.name);
-      if (old) Object.assign(chart, { tiles: old.tiles, whole: old.whole, heat: old.heat });
-    }
-    const byName = new Map(this.charts.map((chart) => [chart.name, chart]));
-    const shown = this.view.shown.map((chart) => byName.get(chart.name)).filter(Boolean);
-    this.view.shown = shown.length ? shown : this.charts.slice(0, AT_FIRST);
+      now.set(chart, old ?? chart);
+      chart.base = now.get(chart.base) ?? null;
+      return old ? old.become(chart) : chart;
+    });
+    const there = new Set(this.charts), current = view.shown[view.current];
+    const shown = view.shown.filter((chart) => there.has(chart));
+    // The first ones if none of these is left, but not if all were hidden.
+    const isReset = !known.size || (view.shown.length && !shown.length);
+    view.shown = isReset ? this.charts.filter((chart) => !chart.base).slice(0, AT_FIRST) : shown;
+    const place = view.shown.indexOf(current);
+    view.current = place < 0 ? Math.max(0, Math.min(view.current, view.shown.length - 1)) : place;
     this.rebuild();
   }
 
@@ -227,8 +234,9 @@ class Page {
   rebuild() {
     const kept = new Map(this.figures.map((figure) => [figure.chart, figure]));
     this.figures = this.view.shown.map((chart) => kept.get(chart) ?? new Figure(this, chart));
-    const none = element('p', { class: 'none' }, this.charts.length ? 'Choose metrics in the list.' : 'Nothing has numbers at these times.');
-    byId('charts').replaceChildren(...(this.figures.length ? this.figures.map((figure) => figure.element) : [none]));
+    this.none ??= element('p', { class: 'none' });
+    this.none.textContent = this.charts.length ? 'Choose metrics in the list.' : 'Nothing has numbers at these times.';
+    setChildren(byId('charts'), this.figures.length ? this.figures.map((figure) => figure.element) : [this.none]);
     this.fillList();
     this.changed();
   }
@@ -315,12 +323,13 @@ class Page {
     const found = this.found(), shown = new Set(this.view.shown);
     byId('count').textContent = found.length + ' of ' + this.charts.length + (found.length > MOST_LISTED ? ', the first ' + MOST_LISTED + ':' : '');
     this.listed = found.slice(0, MOST_LISTED);
-    byId('list').replaceChildren(...this.listed.map((chart) => {
-      const item = element('li', { role: 'button', tabindex: '0' }, chart.name);
-      item.title = chart.metric.help;
+    this.items = new Map(this.listed.map((chart) => {
+      const item = this.items.get(chart) ?? element('li', { role: 'button', tabindex: '0' }, chart.name);
+      if (item.title !== chart.metric.help) item.title = chart.metric.help;
       item.classList.toggle('shown', shown.has(chart));
-      return item;
+      return [chart, item];
     }));
+    setChildren(byId('list'), [...this.items.values()]);
   }
 
   showFound() {
@@ -455,14 +464,15 @@ class Page {
     const end = (event) => {
       this.isDragging = false;
       canvas.removeEventListener('pointermove', move);
-      canvas.removeEventListener('pointerup', end);
-      canvas.removeEventListener('pointercancel', end);
-      if (done) done(event);
+      removeEventListener('pointerup', end);
+      removeEventListener('pointercancel', end);
+      if (done && event.target === canvas) done(event);
       this.changed();
     };
     canvas.addEventListener('pointermove', move);
-    canvas.addEventListener('pointerup', end);
-    canvas.addEventListener('pointercancel', end);
+    // Of the window: the canvas may be hidden by then.
+    addEventListener('pointerup', end);
+    addEventListener('pointercancel', end);
   }
 
   // The pointer in a chart.
