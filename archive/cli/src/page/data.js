@@ -355,10 +355,13 @@ function parseTime(data, text, center) {
   }
   found = /^(?:(\d{4}-\d\d-\d\d)[ T]?)?(?:(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?)?$/.exec(text);
   if (!found || (!found[1] && !found[2])) return null;
-  const clock = Number(found[2] || 0) * 3600 + Number(found[3] || 0) * 60 + Number(found[4] || 0);
+  const [hours, minutes, seconds] = found.slice(2, 5).map((part) => Number(part || 0));
+  const clock = hours * 3600 + minutes * 60 + seconds;
+  if (clock > 86400 || minutes >= 60 || seconds >= 60) return null;
   const local = (seconds) => seconds + zoneAt(data, seconds)[1];
   const day = found[1] ? Date.parse(found[1] + 'T00:00:00Z') / 1000 : Math.floor(local(center) / 86400) * 86400;
-  if (isNaN(day) || Number(found[2] || 0) > 24) return null;
+  // Browsers take the 31st of February for the 3rd of March.
+  if (isNaN(day) || (found[1] && !new Date(day * 1000).toISOString().startsWith(found[1]))) return null;
   const at = (start) => start + clock - zoneAt(data, start + clock - zoneAt(data, start)[1])[1];
   if (found[1]) return at(day);
   // The nearest such time of day that is in the data, if one is.

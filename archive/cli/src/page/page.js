@@ -250,8 +250,10 @@ class Page {
     byId('window').textContent = timeText(data, data.start + view.from, digits, true) + ' to ' + timeText(data, data.start + view.to, digits, true) + ' ' + zone;
     byId('status').textContent = view.cursor === null ? '' : this.timesAt(view.cursor, digits || (data.step < 1 ? 3 : 0)) + this.eventsAt(view.cursor);
     byId('raw').checked = view.raw;
-    byId('top').value = view.top;
-    if (document.activeElement !== byId('search')) byId('search').value = view.query;
+    // Not while someone types there.
+    for (const [field, value] of [['top', view.top], ['search', view.query]]) {
+      if (document.activeElement !== byId(field)) byId(field).value = value;
+    }
     this.figures.forEach((figure, place) => {
       figure.element.classList.toggle('current', place === view.current);
       if (figure.isVisible) figure.draw();
@@ -351,7 +353,7 @@ class Page {
       x: () => view.shown[view.current] && this.toggle(view.shown[view.current]),
       r: () => this.setRaw(!view.raw),
       d: () => this.toggleDifference(),
-      '/': () => byId('search').select(),
+      '/': () => { byId('search').focus(); byId('search').select(); },
       j: () => this.openJump(),
       '?': () => this.toggleHelp(),
       Escape: () => this.close(),
@@ -414,10 +416,15 @@ class Page {
     const list = byId('list');
     const pick = (item) => item && this.toggle(this.listed[[...list.children].indexOf(item)]);
     list.addEventListener('click', (event) => pick(event.target.closest('li')));
-    list.addEventListener('keydown', (event) => event.key === 'Enter' && pick(event.target.closest('li')));
+    list.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' && event.key !== ' ') return;
+      event.preventDefault();
+      pick(event.target.closest('li'));
+    });
     byId('raw').addEventListener('change', (event) => this.setRaw(event.target.checked));
     byId('top').addEventListener('change', (event) => {
       this.view.top = Math.min(50, Math.max(1, Math.round(Number(event.target.value)) || 6));
+      event.target.value = this.view.top;
       this.changed();
     });
     byId('all').addEventListener('click', () => this.setWindow(0, this.data.span));
@@ -444,6 +451,7 @@ class Page {
   listenToOverview(canvas) {
     const at = (event) => (event.offsetX / canvas.clientWidth) * this.data.span;
     canvas.addEventListener('pointerdown', (event) => {
+      if (event.button) return;
       canvas.setPointerCapture(event.pointerId);
       const length = this.view.to - this.view.from;
       const inside = at(event) >= this.view.from && at(event) <= this.view.to;
@@ -483,6 +491,7 @@ class Page {
       return from + ((x - box.left) / (box.right - box.left)) * (to - from);
     };
     canvas.addEventListener('pointerdown', (event) => {
+      if (event.button) return;
       canvas.setPointerCapture(event.pointerId);
       this.view.current = this.figures.indexOf(figure);
       const start = { ...this.view }, grip = timeAt(event.offsetX);
