@@ -407,6 +407,16 @@ def cancels(page):
     page.evaluate(SLOW, 0)
 
 
+def wide(browser):
+    page = opened(browser, width=7000)
+    press(page, "+", "+")
+    page.evaluate(SLOW, 0)
+    page.evaluate("page.draw()")
+    settled(page)
+    check(page.evaluate("globalThis.asked.all") == 0, "a wide page asks once")
+    page.close()
+
+
 def press_only(page, *keys):
     for key in keys:
         page.keyboard.press(key)
@@ -436,6 +446,7 @@ def live(browser):
     for act in [drags, cancels]:
         act(page)
     page.close()
+    wide(browser)
 
 
 def value_at(page, moment):

@@ -97,7 +97,9 @@ class Feed {
   fits(tile, step) {
     const { view } = this.page;
     if (!tile) return false;
-    const isFine = tile.asked <= step * 1.5;
+    // No finer than an answer can be, or it would be asked for again and again.
+    const least = ((view.to - view.from) * (1 + 2 * MARGIN)) / MOST_COLUMNS;
+    const isFine = tile.asked <= Math.max(step, least) * 1.5;
     return isFine && tile.from <= view.from + step && tile.to >= view.to - tile.asked;
   }
 
