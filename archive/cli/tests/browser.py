@@ -417,6 +417,24 @@ def wide(browser):
     page.close()
 
 
+def fails(page):
+    page.evaluate(
+        """() => {
+          const plain = globalThis.plain ??= globalThis.fetch;
+          globalThis.fetch = async (address, options) =>
+            String(address).startsWith('columns') ? new Response('no columns', {status: 500}) : plain(address, options);
+        }"""
+    )
+    search(page, "pictures.time")
+    for _ in range(15):
+        check("no columns" in page.inner_text("#problem"), "what failed is shown as long as it does")
+        time.sleep(0.1)
+    check(page.evaluate("page.figures[0].absence").startswith("these values"), "in its chart, too")
+    page.evaluate("globalThis.fetch = globalThis.plain")
+    until(page, "!document.getElementById('problem').textContent")
+    check(drawn(page, "pictures.time") > 1500, "and it is asked for again")
+
+
 def press_only(page, *keys):
     for key in keys:
         page.keyboard.press(key)
@@ -443,7 +461,7 @@ def measure(browser):
 def live(browser):
     pictures(browser)
     page = opened(browser)
-    for act in [drags, cancels]:
+    for act in [drags, cancels, fails]:
         act(page)
     page.close()
     wide(browser)

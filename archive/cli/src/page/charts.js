@@ -76,7 +76,7 @@ class Figure {
     if (this.help.textContent !== metric.help) this.help.textContent = metric.help;
     context.save();
     if (chart.histogram && !chart.heat) {
-      this.drawNothing(context, box, chart.isAsked ? 'nothing was counted at these times' : 'reading\u2026');
+      this.drawNothing(context, box, chart.isAsked && !chart.isFailed ? 'nothing was counted at these times' : this.absence);
     } else if (chart.heat) {
       const scale = heatScale(chart.heat);
       frame(context, box, data, view, scale, true);
@@ -90,6 +90,11 @@ class Figure {
     context.restore();
     this.drawCursor(context, box);
     this.fillLegend(box);
+  }
+
+  // Why what the chart shows is not known.
+  get absence() {
+    return (this.chart.base ?? this.chart).isFailed ? 'these values cannot be read' : 'reading\u2026';
   }
 
   drawNothing(context, box, text) {
@@ -108,7 +113,7 @@ class Figure {
       Object.assign(this, { key, drawn: tile });
       this.lines = tile ? this.linesOf(tile, view.from, view.to, width, view.top) : [];
     }
-    if (!tile) return this.drawNothing(context, box, 'reading\u2026');
+    if (!tile) return this.drawNothing(context, box, this.absence);
     const { kind } = this;
     let low = Infinity, high = -Infinity;
     for (const { reduced } of this.lines) {
@@ -125,7 +130,9 @@ class Figure {
       }
     }
     const scale = scaleOf(low, high);
-    if (!scale) return this.drawNothing(context, box, 'no values at these times');
+    // What is known may be of other times.
+    const isKnown = Math.min(tile.to, view.to) - Math.max(tile.from, view.from) >= (view.to - view.from) / 2;
+    if (!scale) return this.drawNothing(context, box, isKnown ? 'no values at these times' : this.absence);
     frame(context, box, data, view, scale, false);
     context.save();
     clip(context, box);

@@ -10,7 +10,8 @@ class Feed {
   constructor() {
     this.page = null;
     this.job = null;
-    this.failed = new Set();
+    // What failed last of each kind of question.
+    this.failures = new Map();
     this.eventsUntil = 0;
     this.generation = 0;
     this.steps = 0;
@@ -22,7 +23,8 @@ class Feed {
     this.generation = now.generation;
     this.page = new Page(this.prepared(header, now.end), this);
     globalThis.page = this.page;
-    this.say(now.problem);
+    this.problem = now.problem;
+    this.say();
     // Asks for the values before the browser paints the page for the first time.
     this.page.draw();
     setTimeout(() => this.poll(), POLL);
@@ -43,13 +45,23 @@ class Feed {
     return response;
   }
 
-  say(problem) {
-    byId('problem').textContent = problem ?? '';
+  // Shows what is wrong as long as it is.
+  say() {
+    const texts = new Set([this.problem, ...[...this.failures.values()].map((one) => one.text)]);
+    const text = [...texts].filter(Boolean).join('; ');
+    if (byId('problem').textContent !== text) byId('problem').textContent = text;
   }
 
-  explain(error) {
+  fail(kind, error, more) {
     // What fetch throws if there is no server has no useful text.
-    this.say(error instanceof TypeError ? 'mmv-archive view does not answer; it may have ended' : error.message);
+    const text = error instanceof TypeError ? 'mmv-archive view does not answer; it may have ended' : error.message;
+    this.failures.set(kind, { text, ...more });
+    this.say();
+  }
+
+  // Something was answered, or is not wanted any more.
+  pass(kind) {
+    if (this.failures.delete(kind)) this.say();
   }
 
   // -- What is missing ----------------------------------------------------------------------
@@ -61,26 +73,27 @@ class Feed {
       if (!this.page.isDragging && !this.job.isUseful()) this.job.abort.abort();
       return;
     }
-    for (const find of [this.columns, this.heat, this.overview, this.events]) {
-      const job = find.call(this);
-      if (job && !this.failed.has(job.key)) return void this.run(job);
+    if (this.failures.get('step')?.cursor !== this.page.view.cursor) this.pass('step');
+    for (const kind of ['columns', 'heat', 'overview', 'events']) {
+      const job = this[kind](), failed = this.failures.get(kind);
+      if (!job) this.pass(kind);
+      else if (failed?.key !== job.key || performance.now() >= failed.until) return void this.run(kind, job);
     }
   }
 
-  async run(job) {
+  async run(kind, job) {
     this.job = job;
     job.abort = new AbortController();
+    const { charts = [] } = job;
     try {
       await job.take(await this.ask(job.path, job.fields, job.abort.signal));
-      this.say('');
+      for (const chart of charts) chart.isFailed = false;
+      this.pass(kind);
     } catch (error) {
       if (error.name !== 'AbortError') {
-        this.explain(error);
-        this.failed.add(job.key);
-        setTimeout(() => {
-          this.failed.delete(job.key);
-          this.page.changed();
-        }, RETRY);
+        for (const chart of charts) chart.isFailed = true;
+        this.fail(kind, error, { key: job.key, until: performance.now() + RETRY });
+        setTimeout(() => this.page.changed(), RETRY);
       }
     }
     this.job = null;
@@ -142,7 +155,9 @@ class Feed {
       const now = page.figures[page.view.current]?.chart;
       return (now?.base ?? now) === chart && page.view.raw === raw;
     };
-    return this.tiles([chart], span, pixels, isUseful, (of, kind, tile) => { of.whole[kind] = tile; });
+    const job = this.tiles([chart], span, pixels, isUseful, (of, kind, tile) => { of.whole[kind] = tile; });
+    // It says nothing about the window of the chart.
+    return { ...job, charts: [] };
   }
 
   tiles(charts, { from, to }, columns, isUseful, put) {
@@ -164,7 +179,7 @@ class Feed {
       }
       if (tile.marks.length) page.note(tile.marks, []);
     };
-    return { key: JSON.stringify(fields), path: 'columns', fields, isUseful, take };
+    return { key: JSON.stringify(fields), path: 'columns', fields, charts: few.map((one) => one.chart), isUseful, take };
   }
 
   // What histograms counted in the window: of all instances of one at once.
@@ -185,7 +200,7 @@ class Feed {
       }
     };
     const isUseful = () => page.view.to > from && page.view.from < to && this.visible((one) => own.includes(one)).length > 0;
-    return { key: JSON.stringify(fields), path: 'heat', fields, isUseful, take };
+    return { key: JSON.stringify(fields), path: 'heat', fields, charts: own, isUseful, take };
   }
 
   // What happened since it was asked last, and somewhat before: it is logged later.
@@ -217,9 +232,10 @@ class Feed {
       // A microsecond on, as times in seconds are not exact.
       const fields = { at: from + direction * 1e-6, forward: direction > 0 ? 1 : 0, of };
       const at = await (await this.ask('sample', fields)).json();
+      this.pass('step');
       if (at !== null && at >= 0 && at <= data.span) page.goTo(at);
     } catch (error) {
-      this.explain(error);
+      this.fail('step', error, { cursor: view.cursor });
     }
   }
 
@@ -228,15 +244,17 @@ class Feed {
   async poll() {
     try {
       const now = await (await this.ask('now', {})).json();
-      this.say(now.problem);
+      this.problem = now.problem;
       if (now.generation !== this.generation) {
         const { header } = await (await this.ask('header', {})).json();
         this.generation = now.generation;
         this.page.renew(this.prepared(header, now.end));
       }
       if (now.end !== this.page.data.end) this.page.extend(now.end);
+      this.failures.delete('now');
+      this.say();
     } catch (error) {
-      this.explain(error);
+      this.fail('now', error);
     }
     setTimeout(() => this.poll(), document.hidden ? HIDDEN_POLL : POLL);
   }
