@@ -153,6 +153,16 @@ def samples(page):
     first = press(page, "Enter")["cursor"]
     cursors = [press(page, "t")["cursor"] for _ in range(3)]
     check([round(one) for one in cursors] == [11, 12, 13], f"t is the next sample: {first} {cursors}")
+    for keys in ["", "+", "+", "+", "-"]:
+        press(page, *keys, *"TTT")
+        for _ in range(4):
+            second = round(press(page, "t")["cursor"])
+            legend = page.inner_text("figure.current .legend")
+            check(legend == ("0" if second % 3 else "1"), f"the legend has that sample: {second} {legend}")
+    press(page, "T")
+    press(page, "0", "j")
+    page.keyboard.type("+13s")
+    press(page, "Enter")
     view = press(page, "T")
     check(round(view["cursor"]) == 12, f"T is the former one: {view}")
     press(page, "j")
@@ -339,6 +349,12 @@ def shop(browser):
     page.keyboard.type("+60s")
     press(page, "Enter")
     check("appeared shop pid 8" in page.inner_text("#status"), "events at the cursor have a text")
+    search(page, "mmv.shop.queue")
+    texts = [value_at(page, f"+{second}s") for second in [25, 30, 35, 45, 60, 95]]
+    check(texts == ["6", "6", "-", "-", "8", "9"], f"values as long as there is a line: {texts}")
+    search(page, "mmv.shop.version")
+    texts = [value_at(page, f"+{second}s") for second in [35, 45, 60, 95]]
+    check(texts == ["1", "-", "2", "2"], f"and one that is discrete: {texts}")
     search(page, "mmv.shop")
     page.screenshot(path=directory / f"{part}.png")
     page.close()

@@ -89,7 +89,7 @@ class Figure {
     this.drawEvents(context, box);
     context.restore();
     this.drawCursor(context, box);
-    this.fillLegend(box);
+    this.fillLegend();
   }
 
   // Why what the chart shows is not known.
@@ -152,15 +152,19 @@ class Figure {
     const pixels = (series) => reduce(series, from, to, width);
     const of = (group, side) => group.series.find((series) => series.side === side);
     const lines = [];
-    const add = (name, color, dash, side, reduced) => {
+    const add = (name, color, dash, side, reduced, valueAt) => {
       const prefix = data.sides.length > 1 && !chart.base ? data.sides[side].name : '';
       const text = [prefix, name].filter(Boolean).join(' ');
-      lines.push({ name: text, color, dash, side, walls: walls[sides.indexOf(side)], reduced });
+      lines.push({ name: text, color, dash, side, walls: walls[sides.indexOf(side)], reduced, valueAt });
     };
     if (chart.base) groups = groups.filter((group) => of(group, chart.side) && of(group, chart.other));
     const made = (group, side) => (chart.base
       ? difference(pixels(of(group, chart.other)), pixels(of(group, chart.side)), kind, [walls[1], walls[0]])
       : pixels(of(group, side)));
+    // The same at one time, for the legend: 0 to 1 are all times as they are.
+    const times = sides.map((side) => this.walls(side, 0, 1, 1));
+    const one = (group, side, at) => valueAt(of(group, side), at, kind, times[sides.indexOf(side)]);
+    const value = (group, side, at) => (chart.base ? above(one(group, chart.other, at), one(group, chart.side, at)) : one(group, side, at));
     const shown = chart.base ? [chart.other] : sides;
     const isAlone = groups.length === 1;
     groups.slice(0, top).forEach((group, n) => {
@@ -168,7 +172,7 @@ class Figure {
         // Colors tell instances from each other, dashes archives; of one instance both do.
         const color = isAlone ? side : n;
         const dash = shown.length > 1 ? side : Math.floor(n / LIGHT.length);
-        add(group.name, color, dashOf(dash), side, made(group, side));
+        add(group.name, color, dashOf(dash), side, made(group, side), (at) => value(group, side, at));
       }
     });
     const rest = groups.slice(top), scratch = empty(width);
@@ -179,7 +183,8 @@ class Figure {
     for (const side of rest.length ? shown : []) {
       const own = rest.filter((group) => chart.base || of(group, side));
       const name = own.length + (own.length === 1 ? ' other' : ' others, their sum');
-      if (own.length) add(name, -1, dashOf(side + 3), side, sum(parts(own, side), width));
+      const total = (at) => together(own.map((group) => value(group, side, at)));
+      if (own.length) add(name, -1, dashOf(side + 3), side, sum(parts(own, side), width), total);
     }
     return lines;
   }
@@ -228,10 +233,9 @@ class Figure {
   }
 
   // The names of the lines and their values at the cursor.
-  fillLegend(box) {
+  fillLegend() {
     const { view } = this.page;
     const entries = [];
-    const width = box.right - box.left;
     const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
     if (this.chart.histogram) {
       const { heat } = this.chart;
@@ -240,14 +244,9 @@ class Figure {
         entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + numberText(values.get(column)) : '') });
       });
     } else {
-      const pixel = ((view.cursor - view.from) / (view.to - view.from)) * width;
-      for (const { color, dash, name, walls, reduced } of this.lines || []) {
-        let text = name;
-        // A rate is that of the pixel; a value that of the sample before, if nothing is in between.
-        const wall = inside ? walls.filter((one) => one <= pixel).pop() : undefined;
-        const first = this.kind === 'rate' || this.chart.base ? pixel - 1 : wall === undefined ? 0 : wall - 1;
-        if (inside) text += (name && ': ') + valueAt(reduced, Math.floor(pixel), first);
-        if (text) entries.push({ color: colorOf(color), dash, text });
+      for (const { color, dash, name, valueAt } of this.lines || []) {
+        const text = inside ? (name && ': ') + valueText(valueAt(view.cursor)) : '';
+        if (name + text) entries.push({ color: colorOf(color), dash, text: name + text });
       }
     }
     while (this.legend.children.length > entries.length) this.legend.lastChild.remove();
@@ -292,14 +291,10 @@ function clip(context, box) {
   context.clip();
 }
 
-// The value at a pixel, or at the last one before it that has one, from `first` on.
-function valueAt(reduced, x, first) {
-  for (let near = Math.min(x, reduced.mean.length - 1); near >= Math.max(0, first); near--) {
-    if (Number.isNaN(reduced.mean[near])) continue;
-    const step = Math.abs(reduced.mean[near]) * 1e-4;
-    const mean = numberText(reduced.mean[near], step);
-    if (reduced.low[near] === reduced.high[near]) return mean;
-    return mean + ' (' + numberText(reduced.low[near], step) + ' to ' + numberText(reduced.high[near], step) + ')';
-  }
-  return '-';
+// The mean of a column, and its bounds if they are not the same.
+function valueText(value) {
+  if (!value) return '-';
+  const step = Math.abs(value.mean) * 1e-4, mean = numberText(value.mean, step);
+  if (value.low === value.high) return mean;
+  return mean + ' (' + numberText(value.low, step) + ' to ' + numberText(value.high, step) + ')';
 }

@@ -222,6 +222,8 @@ function reduce(series, from, to, width, out = empty(width)) {
       counts[x]++;
     }
   }
+  // How far from its sample a value may be drawn.
+  out.near = (step * scale) / 2;
   out.before = rate ? null : neighbour(series, Math.ceil((from - origin) / step - 0.5) - 1, -1, from, scale);
   out.after = rate ? null : neighbour(series, Math.ceil((to - origin) / step - 0.5), 1, from, scale);
   return out;
@@ -229,7 +231,7 @@ function reduce(series, from, to, width, out = empty(width)) {
 
 function empty(width) {
   const nothing = () => new Float64Array(width).fill(NaN);
-  return { low: nothing(), high: nothing(), mean: nothing(), starts: new Uint8Array(width), counts: new Uint32Array(width), before: null, after: null };
+  return { low: nothing(), high: nothing(), mean: nothing(), starts: new Uint8Array(width), counts: new Uint32Array(width), near: 0.5, before: null, after: null };
 }
 
 // The next column with a value beyond the picture, to which a line leads.
@@ -241,6 +243,48 @@ function neighbour(series, start, step, from, scale) {
     return { x, mean: mean[i], joined: (series.flags[i] & JOINED) !== 0 };
   }
   return null;
+}
+
+// What a series has at a time, as a report prints it: the column that contains the time, or the
+// last one before if a line goes on from there. `walls` are the times over which nothing does.
+function valueAt(series, at, kind, walls) {
+  const { low, high, mean } = decoded(series), { step, flags, count } = series;
+  const place = (at - series.origin) / step - series.first;
+  const has = (i) => i >= 0 && i < count && (flags[i] & HAS) !== 0;
+  const of = (i) => ({ low: low[i], high: high[i], mean: mean[i] });
+  if (kind === 'rate') {
+    const i = Math.ceil(place - 1e-6) - 1;
+    if (!has(i)) return null;
+    // Where a rate ends another one begins. The column before has only the one that ends.
+    const isEnd = (flags[i] & OBSERVED) && (flags[i] & JOINED) && has(i - 1) && !(flags[i - 1] & OBSERVED);
+    return of(isEnd ? i - 1 : i);
+  }
+  const own = Math.floor(place + 1e-6);
+  let i = Math.min(own, count - 1), next = Math.max(own + 1, 0);
+  while (i >= 0 && !has(i)) i--;
+  if (i < 0) return null;
+  if (i === own) return of(i);
+  if (kind === 'discrete') {
+    const begin = series.origin + (series.first + i) * step;
+    const wall = walls.find((one) => one > ((flags[i] & JOINED) ? begin : begin + step)) ?? Infinity;
+    return at < wall ? of(i) : null;
+  }
+  while (next < count && !has(next)) next++;
+  return has(next) && (flags[next] & JOINED) ? of(i) : null;
+}
+
+// What one value is above another, and what several are together.
+const above = (one, other) => one && other && exactly(one.mean - other.mean);
+function together(all) {
+  const known = all.filter(Boolean);
+  return known.length ? exactly(known.reduce((total, one) => total + one.mean, 0)) : null;
+}
+const exactly = (value) => ({ low: value, high: value, mean: value });
+
+// The next of the walls, in pixels, after what a pixel has. A wall near it was before, unless
+// the pixel is joined to what came earlier.
+function wallAfter(walls, x, isStart, near) {
+  return walls.find((wall) => wall > (isStart ? x + 1 + near : x - near)) ?? Infinity;
 }
 
 // The instances, those with the largest means in a window first, of all archives together.
@@ -282,10 +326,10 @@ function passed(reduced, kind, walls) {
   const { mean, starts } = reduced, width = mean.length;
   const out = Float64Array.from(mean);
   if (kind === 'rate') return out;
-  let last = reduced.before && reduced.before.x < 0 ? { x: reduced.before.x, mean: reduced.before.mean } : null;
+  let last = reduced.before && reduced.before.x < 0 ? reduced.before : null;
   const fill = (to, end, isJoined) => {
     if (!last) return;
-    const wall = walls.find((one) => one > last.x + 1) ?? Infinity;
+    const wall = wallAfter(walls, last.x, !last.joined, reduced.near);
     for (let x = Math.max(0, Math.floor(last.x) + 1); x < Math.min(to, width); x++) {
       if (kind === 'discrete') {
         if (x < wall) out[x] = last.mean;
@@ -297,7 +341,7 @@ function passed(reduced, kind, walls) {
   for (let x = 0; x < width; x++) {
     if (Number.isNaN(mean[x])) continue;
     fill(x, mean[x], !starts[x]);
-    last = { x, mean: mean[x] };
+    last = { x, mean: mean[x], joined: !starts[x] };
   }
   const { after } = reduced;
   if (after) fill(after.x, after.mean, after.joined);

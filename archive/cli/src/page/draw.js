@@ -165,15 +165,17 @@ function drawLine(context, box, scale, line, kind) {
   context.lineWidth = 1.5;
   context.setLineDash(line.dash);
   context.beginPath();
-  let last = -2, lastY = 0, alone = [];
+  let last = -2, lastY = 0, isStart = true, alone = [];
   if (reduced.before && reduced.before.x < 0) {
     last = reduced.before.x;
+    isStart = !reduced.before.joined;
     lastY = y(reduced.before.mean);
     context.moveTo(box.left + last, lastY);
   }
   let length = 0;
   const hold = (from, to) => {
-    if (kind === 'discrete' && from !== -2) context.lineTo(box.left + Math.min(to, walls.find((wall) => wall > from + 1.5) ?? to), lastY);
+    const wall = wallAfter(walls, from, isStart, reduced.near);
+    if (kind === 'discrete' && from !== -2) context.lineTo(box.left + Math.max(from, Math.min(to, wall)), lastY);
   };
   for (let x = 0; x < mean.length; x++) {
     if (Number.isNaN(mean[x])) continue;
@@ -191,6 +193,7 @@ function drawLine(context, box, scale, line, kind) {
     length++;
     last = x;
     lastY = at;
+    isStart = starts[x] === 1;
   }
   if (length === 1) alone.push([last, lastY]);
   const after = reduced.after;
