@@ -17,6 +17,8 @@ use crate::time::Window;
 
 /// The most columns of a heat map.
 const MAX_COLUMNS: u128 = 256;
+/// How many intervals between observations a part of the window has that tells how long they are.
+const ENOUGH: u32 = 4;
 /// The most heat maps.
 const MAX_MAPS: usize = 200;
 
@@ -115,25 +117,44 @@ pub(crate) fn maps(
         selection.quantiles(&[0.5]);
         selection.load_spans(&[from..=to]).map(Some)
     };
-    let span = own.end.nanos_since(own.start).unsigned_abs();
-    let part = duration(span / u128::from(reading.parts.max(1)));
-    let Some(first) = load(own.start, own.start.saturating_add(part))? else { return Ok(None) };
-    let least = duration(span / MAX_COLUMNS).max(Duration::from_nanos(1));
-    let step = first.typical_interval().map_or(least, |logged| logged.max(least));
-    let columns: Vec<Timestamp> = times(own.start.saturating_add(step)..=own.end, step).collect();
+    let end = own.end.min(side.source().end());
+    if end <= own.start {
+        return Ok(Some(Vec::new()));
+    }
+    let span = end.nanos_since(own.start).unsigned_abs();
+    let least = duration(span.div_ceil(MAX_COLUMNS));
+    let part = duration(span / u128::from(reading.parts.max(1))).max(Duration::from_nanos(1));
+    // A part in which a program was not there has few observations, or those around it.
+    let (mut whole, mut logged) = (None, None);
+    for from in times(own.start..=end, part).take(reading.parts.max(1) as usize) {
+        let Some(read) = load(from, from.saturating_add(part).min(end))? else { return Ok(None) };
+        logged = [logged, read.typical_interval()].into_iter().flatten().min();
+        whole = Some(read).filter(|_| reading.parts <= 1);
+        if logged.is_some_and(|logged| logged.saturating_mul(ENOUGH) <= part) {
+            break;
+        }
+    }
+    let step = logged.map_or(least, |logged| logged.max(least)).min(duration(span));
+    // The last one may be shorter.
+    let starts: Vec<Timestamp> = times(own.start..=end, step).filter(|at| *at < end).collect();
+    let columns: Vec<Column> =
+        starts.iter().map(|at| (*at, at.saturating_add(step).min(end))).collect();
     let in_part = columns.len().div_ceil(reading.parts.max(1) as usize).max(1);
     let mut counted = Counted::default();
     for (number, columns) in columns.chunks(in_part).enumerate() {
-        let [Some(from), Some(to)] = [columns.first(), columns.last()] else { continue };
-        if reading.parts > 1 {
-            let Some(part) = load(from.saturating_sub(step), *to)? else { return Ok(None) };
-            counted.add(&part, columns, number * in_part, step);
+        let [Some((from, _)), Some((_, to))] = [columns.first(), columns.last()] else { continue };
+        if let Some(whole) = &whole {
+            counted.add(whole, columns, 0);
         } else {
-            counted.add(&first, columns, 0, step);
+            let Some(part) = load(*from, *to)? else { return Ok(None) };
+            counted.add(&part, columns, number * in_part);
         }
     }
     Ok(Some(counted.maps(place, side, histograms, (window.start, step))))
 }
+
+/// From when to when.
+type Column = (Timestamp, Timestamp);
 
 /// What a bucket counted: the column, the bounds of the bucket, and the count.
 type Cell = (usize, [f64; 2], f64);
@@ -145,11 +166,11 @@ struct Counted {
 }
 
 impl Counted {
-    fn add(&mut self, replay: &Replay<'_>, columns: &[Timestamp], first: usize, step: Duration) {
+    fn add(&mut self, replay: &Replay<'_>, columns: &[Column], first: usize) {
         let histograms = (0..replay.metrics().len()).filter(|n| replay.histogram_of(*n).is_some());
         for (number, place) in histograms.enumerate() {
-            for (column, at) in columns.iter().enumerate() {
-                let counts = replay.bucket_counts(place, at.saturating_sub(step), *at);
+            for (column, (since, at)) in columns.iter().enumerate() {
+                let counts = replay.bucket_counts(place, *since, *at);
                 for (instance, buckets) in counts {
                     let cells = self.cells.entry((number, instance)).or_default();
                     cells.extend(buckets.into_iter().map(|bucket| {
