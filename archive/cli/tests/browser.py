@@ -349,6 +349,11 @@ def shop(browser):
     page.keyboard.type("+60s")
     press(page, "Enter")
     check("appeared shop pid 8" in page.inner_text("#status"), "events at the cursor have a text")
+    search(page, "mmv.shop.latency")
+    page.evaluate("page.setWindow(57, 81)")
+    settled(page)
+    heat = page.evaluate("page.figures[0].chart.heat.step")
+    check(near(heat, 10), f"columns as wide as there are samples, though there are none at first: {heat}")
     search(page, "mmv.shop.queue")
     texts = [value_at(page, f"+{second}s") for second in [25, 30, 35, 45, 60, 95]]
     check(texts == ["6", "6", "-", "-", "8", "9"], f"values as long as there is a line: {texts}")
@@ -446,9 +451,24 @@ def fails(page):
         check("no columns" in page.inner_text("#problem"), "what failed is shown as long as it does")
         time.sleep(0.1)
     check(page.evaluate("page.figures[0].absence").startswith("these values"), "in its chart, too")
-    page.evaluate("globalThis.fetch = globalThis.plain")
+    page.evaluate("() => { globalThis.fetch = globalThis.plain; }")
     until(page, "!document.getElementById('problem').textContent")
     check(drawn(page, "pictures.time") > 1500, "and it is asked for again")
+
+
+def between(page):
+    search(page, "pictures.spike")
+    page.evaluate("page.setWindow(12.2, 12.4); page.view.cursor = 12.3")
+    settled(page)
+    legend = page.inner_text("figure.current .legend")
+    check(legend == "1", f"the value before the window: {legend}")
+    ends = page.evaluate("(({before, after}) => [before.mean, after.mean, after.joined])(page.figures[0].lines[0].reduced)")
+    check(ends == [1, 0, True], f"a line passes a window between two samples: {ends}")
+    search(page, "pictures.step")
+    page.evaluate("page.setWindow(60, 61); page.view.cursor = 60.5")
+    settled(page)
+    legend = page.inner_text("figure.current .legend")
+    check(legend == "1", f"a value holds until the next one: {legend}")
 
 
 def press_only(page, *keys):
@@ -477,7 +497,7 @@ def measure(browser):
 def live(browser):
     pictures(browser)
     page = opened(browser)
-    for act in [drags, cancels, fails]:
+    for act in [drags, cancels, fails, between]:
         act(page)
     page.close()
     wide(browser)

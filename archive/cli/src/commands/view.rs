@@ -15,6 +15,7 @@
 mod answers;
 mod archives;
 mod background;
+mod beyond;
 mod connections;
 mod question;
 mod server;

@@ -62,6 +62,20 @@ function readTile(buffer) {
     series.flags = new Uint8Array(buffer, at, series.count);
     at += series.count;
   }
+  // The nearest values beyond the window. A metric that has none in it has those alone.
+  const key = (one) => [one.side, one.pmid, one.instance].join('\n');
+  const values = head.series.filter((one) => !one.rate), known = new Map(values.map((one) => [key(one), one]));
+  const metrics = new Set(values.map((one) => one.side + ':' + one.pmid));
+  for (const { side, pmid, instance, after, ...far } of head.beyond) {
+    const own = { side, pmid, instance }, nothing = { low: [], high: [], mean: [] };
+    if (!known.has(key(own))) {
+      if (metrics.has(side + ':' + pmid)) continue;
+      const added = { ...own, rate: false, first: 0, count: 0, origin: 0, step: 1e-9, values: nothing, flags: [] };
+      known.set(key(own), added);
+      head.series.push(added);
+    }
+    known.get(key(own))[after ? 'after' : 'before'] = { at: far.at, mean: far.value, joined: far.joined };
+  }
   return head;
 }
 
@@ -242,7 +256,8 @@ function neighbour(series, start, step, from, scale) {
     const x = (series.origin + (series.first + i + 0.5) * series.step - from) * scale;
     return { x, mean: mean[i], joined: (series.flags[i] & JOINED) !== 0 };
   }
-  return null;
+  const far = step < 0 ? series.before : series.after;
+  return far ? { ...far, x: (far.at - from) * scale } : null;
 }
 
 // What a series has at a time, as a report prints it: the column that contains the time, or the
@@ -262,15 +277,19 @@ function valueAt(series, at, kind, walls) {
   const own = Math.floor(place + 1e-6);
   let i = Math.min(own, count - 1), next = Math.max(own + 1, 0);
   while (i >= 0 && !has(i)) i--;
-  if (i < 0) return null;
-  if (i === own) return of(i);
+  if (i >= 0 && i === own) return of(i);
+  const { before, after } = series;
+  if (i < 0 && !(before && before.at <= at)) return null;
+  const last = i < 0 ? exactly(before.mean) : of(i);
   if (kind === 'discrete') {
-    const begin = series.origin + (series.first + i) * step;
-    const wall = walls.find((one) => one > ((flags[i] & JOINED) ? begin : begin + step)) ?? Infinity;
-    return at < wall ? of(i) : null;
+    const begin = i < 0 ? before.at : series.origin + (series.first + i) * step;
+    const isBefore = i >= 0 && !(flags[i] & JOINED);
+    const wall = walls.find((one) => one > (isBefore ? begin + step : begin)) ?? Infinity;
+    return at < wall ? last : null;
   }
   while (next < count && !has(next)) next++;
-  return has(next) && (flags[next] & JOINED) ? of(i) : null;
+  const isJoined = next < count ? flags[next] & JOINED : after && after.at > at && after.joined;
+  return isJoined ? last : null;
 }
 
 // What one value is above another, and what several are together.

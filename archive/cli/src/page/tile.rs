@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 8 | `MMVCOLS1` |
 //! | 4 | length of the header |
-//! | | the header, JSON: series, each with the time of its grid's start and the width of its columns; marks; then blanks up to a multiple of 8 bytes |
+//! | | the header, JSON: series, each with the time of its grid's start and the width of its columns; the nearest values beyond the window of some, in the same way; marks; then blanks up to a multiple of 8 bytes |
 //! | 8 each | of each series: the minimum of each of its columns, then the maxima, then the means; doubles |
 //! | 1 each | of each series: the flags of its columns: 1 it has values, 2 it is joined to the one before, 4 something was observed in it |
 //!
@@ -22,6 +22,7 @@ use super::series::{self, Of, Place, is_drawn};
 #[derive(Default)]
 pub(crate) struct Tile {
     series: Vec<OnGrid>,
+    beyond: Vec<Beyond>,
     /// The side and the time.
     marks: Vec<(usize, f64)>,
     numbers: Vec<u8>,
@@ -39,9 +40,25 @@ struct OnGrid {
     step: f64,
 }
 
+/// The value of a series that is nearest to the window.
+#[derive(Serialize)]
+struct Beyond {
+    #[serde(flatten)]
+    place: Place,
+    /// After the window, not before it.
+    after: bool,
+    /// The time in its column, in seconds from the start of the page: the middle; before the
+    /// window the start, or the end if it is not joined. So boundaries in the column are after
+    /// the value, or before it.
+    at: f64,
+    value: f64,
+    joined: bool,
+}
+
 #[derive(Serialize)]
 struct Head<'t> {
     series: &'t [OnGrid],
+    beyond: &'t [Beyond],
     marks: &'t [(usize, f64)],
 }
 
@@ -56,6 +73,29 @@ impl Tile {
             let Some(place) = of.place(series) else { continue };
             self.add_columns(series, &place);
             self.series.push(OnGrid { place, origin, step });
+        }
+    }
+
+    /// Adds what a side has `after` the window, or before it: of each series the nearest value.
+    /// `origin` is as in [`add`](Self::add).
+    pub(crate) fn add_beyond(&mut self, envelope: &Envelope, of: &Of, origin: f64, after: bool) {
+        let (start, end) = envelope.grid.window().into_inner();
+        let step = end.seconds_since(start).max(1e-9) / f64::from(envelope.grid.columns());
+        self.marks.extend(of.marks(envelope));
+        for series in &envelope.series {
+            let run = if after { series.runs.first() } else { series.runs.last() };
+            let (Some(place), Some(run)) = (of.place(series), run) else { continue };
+            let column = if after { run.columns.start } else { run.columns.end - 1 };
+            let value = if after { run.cell.mean() } else { run.cell.last };
+            let part = match (after, run.cell.joined) {
+                (true, _) => 0.5,
+                (false, true) => 0.0,
+                (false, false) => 1.0,
+            };
+            let at = origin + (f64::from(column) + part) * step;
+            if value.is_finite() {
+                self.beyond.push(Beyond { place, after, at, value, joined: run.cell.joined });
+            }
         }
     }
 
@@ -79,8 +119,9 @@ impl Tile {
     ///
     /// If the header is larger than 4 GB.
     pub(crate) fn encoded(self) -> std::io::Result<Vec<u8>> {
-        let Self { series, marks, numbers, flags } = self;
-        let json = serde_json::to_vec(&Head { series: &series, marks: &marks })?;
+        let Self { series, beyond, marks, numbers, flags } = self;
+        let head = Head { series: &series, beyond: &beyond, marks: &marks };
+        let json = serde_json::to_vec(&head)?;
         let head = numbers::head(*b"MMVCOLS1", &json)
             .ok_or_else(|| std::io::Error::other("too many series for one answer"))?;
         Ok([head, numbers, flags].concat())

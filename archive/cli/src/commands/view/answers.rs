@@ -12,6 +12,7 @@ use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
 use super::archives::{Archives, Opened};
+use super::beyond::{self, Way};
 use super::question::{Of, Question, Span};
 use crate::Failure;
 use crate::page::header::events;
@@ -114,8 +115,19 @@ impl<'r> Request<'r> {
             let Some(envelope) = self.envelope(place, &selection, grid, raw)? else {
                 return Ok(None);
             };
-            let origin = self.archives.offset(side.on_page(*envelope.grid.window().start()));
-            tile.add(&envelope, &SeriesOf::new((place, side), &selection, &envelope), origin);
+            let origin = |envelope: &Envelope| {
+                self.archives.offset(side.on_page(*envelope.grid.window().start()))
+            };
+            let of = SeriesOf::new((place, side), &selection, &envelope);
+            tile.add(&envelope, &of, origin(&envelope));
+            let mut add = |way, selection: &Selection<'_>, part: &Envelope| {
+                let of = SeriesOf::new((place, side), selection, part);
+                tile.add_beyond(part, &of, origin(part), way == Way::After);
+            };
+            let options = Options { rates: !raw, gaps: self.archives.gaps };
+            if !beyond::search(&selection, (&envelope, options), self.go_on, &mut add)? {
+                return Ok(None);
+            }
         }
         Ok(Some(Body::Columns(tile.encoded().map_err(Failure::Output)?)))
     }
@@ -340,6 +352,20 @@ mod tests {
         assert!(archives.envelopes[0].bytes() > 0);
         // Its columns are at least as many, and less than twice as many.
         assert!((exact..4 * exact).contains(&length(&archives)));
+    }
+
+    #[test]
+    fn a_window_between_two_samples_has_both() {
+        let (_directory, archives) = archives();
+        let (of, span) = (vec![Of { side: 0, pmid: PMID }], Span { from: 3.2, to: 3.4 });
+        let question = Question::Columns { of, span, columns: 8, raw: false };
+        let Ok(Some(Body::Columns(bytes))) = answer(&archives, &question, &|| true) else {
+            panic!("no columns");
+        };
+        let head = String::from_utf8_lossy(&bytes);
+        for value in ["\"value\":3.0,\"joined\":true", "\"value\":4.0,\"joined\":true"] {
+            assert!(head.contains(value), "{head}");
+        }
     }
 
     #[test]
