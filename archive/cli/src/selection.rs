@@ -105,6 +105,11 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
     if warn_of_unknown_labels(name, metadata) {
         return;
     }
+    if let Some((metric, instance)) = of_instance(name)
+        && metadata.metric_by_name(metric).is_some()
+    {
+        return warn(&format_args!("{name}: -i selects instances: {metric} -i '{instance}'"));
+    }
     let names = metadata.metrics().iter().flat_map(|metric| &metric.names);
     let alike = similar(name, names.flat_map(|name| with_prefixes(name)));
     let question = match alike.as_slice() {
@@ -112,6 +117,11 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
         alike => format!("; did you mean {}?", alike.join(" or ")),
     };
     warn(&format_args!("{name}: no metric of this name in the archive{question}"));
+}
+
+/// The parts of `METRIC[INSTANCE]`, as columns are called.
+fn of_instance(text: &str) -> Option<(&str, &str)> {
+    text.strip_suffix(']')?.split_once('[')
 }
 
 /// A name and those of the nodes above it, which select all metrics below them.

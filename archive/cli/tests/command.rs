@@ -586,3 +586,13 @@ fn a_limit_on_the_size_of_files_is_an_error_with_a_message() {
         left.filter(|entry| entry.file_name().to_string_lossy().contains("html")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn an_instance_in_brackets_is_explained_and_sums_of_quantiles_are_refused() {
+    let (_directory, base) = archive_with_instance("sda");
+    let output = run(&base, "report", &["a.x[sda]"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("a.x[sda]: -i selects instances: a.x -i 'sda'\n"), "{stderr}");
+    let output = run(&base, "report", &["a.x", "--sum", "--quantile", "0.5"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

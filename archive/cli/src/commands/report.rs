@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     expressions: Vec<String>,
 
     /// Report the sum over all instances of each metric
-    #[arg(long, conflicts_with_all = ["raw", "instances"])]
+    #[arg(long, conflicts_with_all = ["raw", "instances", "quantile"])]
     sum: bool,
 
     /// Report these quantiles of each histogram instead of its buckets, for the values counted
