@@ -216,7 +216,10 @@ pub fn reindex_watched(path: impl AsRef<Path>, watch: &mut dyn FnMut(u64, u64)) 
     check_unwritten(salvage.files())?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::of(&salvage, &mut progress)?;
-    if let Some(lost) = decisions.lost.first().or(salvage.lost_metadata().first()) {
+    // An index has nothing to do with volumes that do not exist.
+    let is_there = |lost: &&Lost| salvage.files().all().any(|(file, _)| file == lost.file);
+    let lost = decisions.lost.iter().find(is_there);
+    if let Some(lost) = lost.or(salvage.lost_metadata().first()) {
         let (file, offset, reason) = (lost.file.clone(), lost.offset, lost.reason.clone());
         return Err(Error::Damaged { file, offset, reason });
     }

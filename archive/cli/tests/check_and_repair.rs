@@ -182,12 +182,15 @@ fn a_missing_volume_is_reported_and_marked() {
         assert_eq!(stderr.matches(missing).count(), 1, "{command:?}: {stderr}");
     }
     assert_eq!(stdout(&run(directory.path(), &["check", "copy"]), 0), "", "numbers are new");
+    stdout(&run(directory.path(), &["reindex", "acme"]), 0);
     let output = run(directory.path(), &["repair", "acme", "--output", "whole"]);
     let text = stdout(&output, 0);
     assert!(text.contains("marks put in      1\n"), "{text}");
     assert!(text.contains("lost acme.1: offset 0: 0 bytes"), "{text}");
     assert!(text.contains("the volume does not exist"), "{text}");
     assert_eq!(stdout(&run(directory.path(), &["check", "whole"]), 0), "");
+    let output = run(directory.path(), &["info", "whole"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "numbers are new");
 }
 
 #[test]

@@ -57,17 +57,20 @@ impl OutputFile {
 pub(super) struct DataFiles {
     base: PathBuf,
     label: ArchiveLabel,
+    /// The number that the volume being written had, and the file.
     volume: Option<(u32, OutputFile)>,
+    /// How many volumes were begun: numbers have no gaps.
+    count: u32,
     index: IndexFile,
 }
 
 impl DataFiles {
     pub(super) fn create(base: &Path, label: &ArchiveLabel) -> Result<Self> {
         let index = IndexFile::create(base, label)?;
-        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, index })
+        Ok(Self { base: base.to_owned(), label: label.clone(), volume: None, count: 0, index })
     }
 
-    /// The next record, for the volume with this number.
+    /// The next record, which was in the volume with this number.
     pub(super) fn append(
         &mut self,
         volume: u32,
@@ -76,13 +79,15 @@ impl DataFiles {
         record: &[u8],
     ) -> Result<()> {
         if self.volume.as_ref().is_none_or(|(open, _)| *open != volume) {
-            let new = OutputFile::create(&self.base, &self.label, Role::Data(volume))?;
+            let new = OutputFile::create(&self.base, &self.label, Role::Data(self.count))?;
+            self.count += 1;
             if let Some((_, full)) = self.volume.replace((volume, new)) {
                 full.finish()?;
             }
         }
         let Some((_, file)) = &mut self.volume else { return Ok(()) };
-        self.index.note(timestamp, volume, metadata_offset, file.len(), record.len())?;
+        let own = self.count.saturating_sub(1);
+        self.index.note(timestamp, own, metadata_offset, file.len(), record.len())?;
         file.append(record)
     }
 
