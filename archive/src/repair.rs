@@ -201,7 +201,8 @@ pub fn repair_in_place_watched(
 ///
 /// [`Error::Damaged`] and [`Error::TimeBackwards`] if something else is wrong,
 /// which needs [`repair`]; those of [`Salvage::open`]; [`Error::NoData`];
-/// [`Error::Written`] while a process writes the archive; [`Error::Io`]. After an error the old index is still there.
+/// [`Error::Written`] while a process writes the archive; [`Error::Io`]. After an error the
+/// old index is still there.
 pub fn reindex(path: impl AsRef<Path>) -> Result<u64> {
     reindex_watched(path, &mut |_, _| {})
 }

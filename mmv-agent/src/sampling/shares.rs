@@ -179,9 +179,9 @@ impl Shares {
         Room { resource, left, limit, own: false }
     }
 
-    /// The user whose files give way to one of another user that needs an amount, where the
-    /// whole is used up; `None` if nobody has more than an equal share, or the other one
-    /// would have more than that.
+    /// The user whose files make room for a file of another user when a resource is exhausted;
+    /// `None` if nobody has more than an equal share, or if the other user would exceed an
+    /// equal share.
     pub(crate) fn gives_way(
         &self,
         usage: &Usage,

@@ -63,8 +63,8 @@ pub(crate) struct Arguments {
     sum: bool,
 
     /// Report these quantiles of each histogram instead of its buckets, for the values counted
-    /// in the interval before each sample: 0.5,0.99,1. Where the program restarted or nothing
-    /// was logged for a part of the interval, they cover the rest of it
+    /// in the interval before each sample: 0.5,0.99,1. If the program restarted or
+    /// nothing was logged for part of the interval, only the remaining part is used
     #[arg(long, value_name = "QUANTILE", value_delimiter = ',', value_parser = histograms::quantile)]
     #[arg(conflicts_with_all = ["raw", "stepping"])]
     quantile: Vec<f64>,

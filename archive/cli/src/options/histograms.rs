@@ -38,8 +38,8 @@ pub(crate) fn quantile(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 pub(crate) struct GapOptions {
     /// Follow PCP's rules for gaps: continue values over the time in which a program was not
-    /// running, and show no rates or quantiles for an interval in which the agent was not
-    /// running, instead of those of the rest of the interval
+    /// running, and show no rates or quantiles for an interval with a gap in logging; by default
+    /// these are computed from the logged part of the interval
     #[arg(long)]
     pcp: bool,
 }

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn times_in_any_order_are_as_jiff_formats_them() {
         for name in
-            ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "XXX0:00:30"]
+            ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "LMT0:00:30"]
         {
             let zone = Zone::new(named(name).unwrap());
             let mut seconds = 0;
