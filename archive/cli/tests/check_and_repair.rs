@@ -196,17 +196,17 @@ fn a_missing_volume_is_reported_and_marked() {
 #[test]
 fn an_archive_that_is_being_written_is_not_replaced() {
     let (directory, base) = archive();
-    let script = "exec 9>>acme.0; echo ready; exec sleep 60";
+    let script = "exec 9>>acme.0; echo ready; read end";
     let mut shell = Command::new("sh");
-    shell.args(["-c", script]).current_dir(directory.path()).stdout(Stdio::piped());
-    let mut writer = shell.spawn().unwrap();
+    shell.args(["-c", script]).current_dir(directory.path());
+    let mut writer = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     BufReader::new(writer.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
     let before = fs::metadata(base.with_extension("index")).unwrap().ino();
     for command in [&["repair", "acme", "--in-place"][..], &["reindex", "acme"]] {
         let output = run(directory.path(), command);
         stdout(&output, 75);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let expected = format!("acme.0: process {} (sleep) writes to it", writer.id());
+        let expected = format!("acme.0: process {} (sh) writes to it", writer.id());
         assert!(stderr.contains(&expected), "{stderr}");
     }
     assert_eq!(fs::metadata(base.with_extension("index")).unwrap().ino(), before);
