@@ -47,6 +47,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEADER: usize = 16 << 10;
 /// The most fields of a header.
 const MAX_FIELDS: usize = 64;
+/// The port of addresses that name none.
+const HTTP_PORT: u16 = 80;
 /// How many questions are answered at a time: each uses all processors.
 const ANSWERS: usize = 2;
 /// The pause after the system has no descriptor left for a connection.
@@ -242,11 +244,7 @@ impl Shared {
     /// Whether a request is meant for this address: a name of another site that is made to
     /// mean it has its own name as `Host`.
     fn is_own<B>(&self, request: &Request<B>) -> bool {
-        let port = self.address.port();
-        let is_name = |name: &[u8]| {
-            name == format!("127.0.0.1:{port}").as_bytes()
-                || name == format!("localhost:{port}").as_bytes()
-        };
+        let is_name = |name: &[u8]| is_loopback(name, self.address.port());
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let (host, more) = (hosts.next(), hosts.next());
         let authority = request.uri().authority();
@@ -254,6 +252,14 @@ impl Shared {
             && more.is_none()
             && authority.is_none_or(|authority| is_name(authority.as_str().as_bytes()))
     }
+}
+
+/// Whether an authority is this machine's loopback at a port, which browsers leave out if it is
+/// that of HTTP.
+fn is_loopback(authority: &[u8], port: u16) -> bool {
+    let host = authority.strip_suffix(format!(":{port}").as_bytes());
+    let host = host.or((port == HTTP_PORT).then_some(authority));
+    host.is_some_and(|host| matches!(host, b"127.0.0.1" | b"localhost"))
 }
 
 /// The page, with a nonce of its own.
@@ -323,6 +329,30 @@ fn set_headers(headers: &mut HeaderMap, kind: &'static str, policy: &str) {
         // The values are of visible ASCII: each is valid.
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn only_the_port_of_http_may_be_left_out() {
+        for (authority, port, expected) in [
+            ("127.0.0.1:8080", 8080, true),
+            ("localhost:8080", 8080, true),
+            ("127.0.0.1:80", 80, true),
+            ("127.0.0.1", 80, true),
+            ("localhost", 80, true),
+            ("127.0.0.1", 8080, false),
+            ("127.0.0.1:8080", 80, false),
+            ("evil.example", 80, false),
+            ("evil.example:80", 80, false),
+            ("127.0.0.1.evil.example", 80, false),
+            ("", 80, false),
+        ] {
+            assert_eq!(is_loopback(authority.as_bytes(), port), expected, "{authority} {port}");
         }
     }
 }
