@@ -17,13 +17,13 @@ impl Settings {
         let fixed = &self.fixed;
         let mut warnings = Vec::new();
         if !directories::is_made_by_run(&fixed.mmv_dir) {
-            let effect = "nothing is logged before it does";
+            let effect = "nothing is logged until it exists";
             warnings.extend(missing("mmv-dir", &fixed.mmv_dir, effect));
         }
         if let Destination::Directory(directory) = &fixed.destination
             && !directories::are_of_the_user(directory)
         {
-            warnings.extend(missing("archive-dir", directory, "\"run\" creates it"));
+            warnings.extend(missing("archive-dir", directory, "\"mmv-agent run\" creates it"));
         }
         if let Some(group) = fixed.capture_group.as_deref().filter(|group| *group != ANY_USER)
             && group_named(group).is_none()
