@@ -66,7 +66,8 @@
 //! | [`event`] | arrays of event records |
 //! | [`follow`] | an archive that grows |
 //! | [`programs`] | when the programs of MMV files ran, by the agent's events |
-//! | [`scan`] | values as columns |
+//! | [`histogram`] | which buckets the instances of a metric are |
+//! | [`scan`] | values as columns, selected by names and labels |
 //! | [`summary`] | averages, minima and maxima of a window |
 //! | [`envelope`] | the same for each column of a picture |
 //! | [`replay`] | values and rates at any time, derived metrics, quantiles |
@@ -114,6 +115,7 @@ mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod histogram;
 pub mod parallel;
 pub mod prepared;
 pub mod programs;

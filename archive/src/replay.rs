@@ -66,14 +66,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::salvage::Lost;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column};
 use crate::{
-    InDom, InstanceId, Metadata, Result, Semantics, Source, Timestamp, Value, programs, scan,
+    InDom, InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, programs, scan,
 };
-use derived::{Derivations, Derived};
+use derived::{Derivations, Derived, Needed};
 use histogram::Quantile;
 use interpolate::{Observed, value_at};
 use lifetime::Lifetime;
@@ -82,7 +82,7 @@ use timeline::{Reach, Timeline};
 
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, Values};
-pub use histogram::{BucketCount, HistogramBucket, HistogramLayout, SuccessiveQuantiles};
+pub use histogram::{BucketCount, SuccessiveQuantiles};
 pub use interpolate::Decrease;
 pub use observations::Observations;
 pub use rate::rate_between;
@@ -100,6 +100,8 @@ pub struct Selection<'a> {
     /// How many of the metrics are shown, once it is known: the others are only
     /// operands of derived ones.
     shown: Option<usize>,
+    /// The instances that are shown of metrics of which derived ones need more.
+    limits: HashMap<Pmid, HashSet<InstanceId>>,
     /// When the selected instances exist, once that is known.
     lives: Option<Arc<Lives>>,
     reads_on: bool,
@@ -170,8 +172,15 @@ impl<'a> Selection<'a> {
     /// metrics that are shown, and last the events that say when programs ran.
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
-        for name in &self.derivations.operands {
-            self.chosen.select_operand(name);
+        for Needed { name, instances } in &self.derivations.operands {
+            let pmid = self.metadata().metric_by_name(name).map(|metric| metric.desc.pmid);
+            let shown = pmid.and_then(|pmid| self.chosen.labelled_instances(pmid)).cloned();
+            self.chosen.select_operand(name, instances.as_ref());
+            if let (Some(pmid), Some(shown)) = (pmid, shown)
+                && self.chosen.labelled_instances(pmid) != Some(&shown)
+            {
+                self.limits.entry(pmid).or_insert(shown);
+            }
         }
         let is_of_file = |metric: &SelectedMetric| metric.desc.pmid.domain() == programs::DOMAIN;
         if self.gaps == Gaps::Keep
@@ -196,8 +205,8 @@ impl<'a> Selection<'a> {
         let source = self.chosen.source();
         let shown = self.metrics().iter().take(self.shown.unwrap_or(0)).cloned();
         let derived = self.derivations.all.iter().map(|derived| derived.metric.clone());
-        let place_of = |name: &String| {
-            let pmid = source.metadata().metric_by_name(name)?.desc.pmid;
+        let place_of = |needed: &Needed| {
+            let pmid = source.metadata().metric_by_name(&needed.name)?.desc.pmid;
             self.metrics().iter().position(|metric| metric.desc.pmid == pmid)
         };
         let operands: Vec<usize> = self.derivations.operands.iter().filter_map(place_of).collect();
@@ -206,9 +215,12 @@ impl<'a> Selection<'a> {
         let lives = self.lives.as_deref();
         let metrics = self.chosen.metrics().iter().cloned();
         let timeline = Timeline::new(source.start(), timestamps, marks);
-        let tracks =
-            metrics.zip(columns).map(|(metric, columns)| Track::new(lives, metric, columns));
-        let mut tracks: Vec<Track> = tracks.collect();
+        let mut limits = self.limits;
+        let track = |(metric, columns): (SelectedMetric, Vec<Column>)| {
+            let shown = limits.remove(&metric.desc.pmid);
+            Track::new(lives, metric, columns, shown)
+        };
+        let mut tracks: Vec<Track> = metrics.zip(columns).map(track).collect();
         if self.gaps == Gaps::Keep {
             find_runs(&mut tracks, &timeline, self.decrease);
         }
@@ -245,6 +257,8 @@ struct Track {
     columns: Vec<Column>,
     /// Parallel to `columns`; `None` for an instance that is not replayed.
     lives: Vec<Option<Lifetime>>,
+    /// The instances that are shown; `None` for all.
+    shown: Option<HashSet<InstanceId>>,
     runs: Runs,
 }
 
@@ -265,7 +279,12 @@ impl Track {
     }
 
     /// Sorts the instances and determines when each exists.
-    fn new(lives: Option<&Lives>, metric: SelectedMetric, mut columns: Vec<Column>) -> Self {
+    fn new(
+        lives: Option<&Lives>,
+        metric: SelectedMetric,
+        mut columns: Vec<Column>,
+        shown: Option<HashSet<InstanceId>>,
+    ) -> Self {
         columns.sort_by_key(Column::instance);
         let lives = match metric.desc.indom {
             None => vec![Some(Lifetime::ALWAYS); columns.len()],
@@ -275,7 +294,15 @@ impl Track {
                 columns.iter().map(life).collect()
             }
         };
-        Self { metric, columns, lives, runs: Runs::default() }
+        Self { metric, columns, lives, shown, runs: Runs::default() }
+    }
+
+    /// Whether an instance is shown, and not only an operand.
+    fn shows(&self, instance: Option<InstanceId>) -> bool {
+        let is_among = |shown: &HashSet<InstanceId>| {
+            instance.is_some_and(|instance| shown.contains(&instance))
+        };
+        self.shown.as_ref().is_none_or(is_among)
     }
 
     /// The place of an instance.
@@ -372,6 +399,7 @@ impl<'a> Replay<'a> {
             chosen: scan::Selection::new(source),
             derivations: Derivations::default(),
             shown: None,
+            limits: HashMap::new(),
             lives: None,
             reads_on: false,
             decrease: Decrease::Reset,
@@ -394,7 +422,9 @@ impl<'a> Replay<'a> {
     /// single `None` for a metric without instances.
     pub fn instances(&self, metric: usize) -> impl Iterator<Item = Option<InstanceId>> {
         let track = self.tracks.get(metric).filter(|_| metric < self.shown());
-        let own = track.into_iter().flat_map(Track::instances);
+        let own = track
+            .into_iter()
+            .flat_map(|track| track.instances().filter(|instance| track.shows(*instance)));
         own.chain(self.derived_instances(metric))
     }
 

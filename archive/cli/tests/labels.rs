@@ -132,6 +132,58 @@ fn sums_and_values_are_those_of_the_selected_instances() {
 }
 
 #[test]
+fn expressions_select_by_labels() {
+    let (_directory, base) = archive();
+    let last = |arguments: &[&str]| {
+        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        csv.lines().last().unwrap().split_once(',').unwrap().1.to_owned()
+    };
+    for (expression, value) in [
+        (r#"sum(rate(shop.requests{code=~"5.."})) / sum(rate(shop.requests))"#, "0.2"),
+        ("sum(shop.requests{path='/b'})", "90"),
+        ("delta(shop.requests{code='500',path='/a'})", "1"),
+        ("shop.requests{path='/a'}[a 200]", "50"),
+        ("sum(matchinst(/b/, shop.requests{code='200'}))", "70"),
+        ("shop.queue{unit='orders'}", "50"),
+        ("count(shop.requests{site='berlin'})", "4"),
+        ("count(shop.requests{none=''})", "4"),
+        ("count(shop.requests{code='404'})", "0"),
+        ("count(shop.queue{unit='x'})", "0"),
+    ] {
+        assert_eq!(last(&["-e", expression]), value, "{expression}");
+    }
+    let output = run(&base, &["report", "-e", "sum(shop.requests{cod='200'})"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let reason = "column 5: no instance of shop.requests has a label cod; \
+                  there are: code, path, site\n";
+    assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
+    let output = run(&base, &["report", "-e", "sum(shop.requests{code=200})"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let reason = "column 18: labels {code=200}: the value of code is not between quotes\n";
+    assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
+}
+
+#[test]
+fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
+    let (_directory, base) = archive();
+    let selector = r#"shop.requests{code="503"}"#;
+    let csv = |arguments: &[&str]| {
+        let csv = printed(&base, &[&["report", "--format", "csv"], arguments].concat());
+        let lines = [csv.lines().next(), csv.lines().last()];
+        lines.map(|line| line.unwrap().split_once(',').unwrap().1.to_owned())
+    };
+    let all = "all = sum(rate(shop.requests))";
+    let expected = ["shop.requests[b 503],all", "2,15"];
+    assert_eq!(csv(&[selector, "-e", all, "--rate"]), expected);
+    let some = r#"some = sum(rate(shop.requests{path="/a"}))"#;
+    assert_eq!(csv(&[selector, "-e", some, "--rate"]), ["shop.requests[b 503],some", "2,6"]);
+    let sums = [selector, "--sum", "-e", all, "--rate"];
+    assert_eq!(csv(&sums), ["all,shop.requests", "15,2"]);
+    let plot = printed(&base, &["plot", selector, "-e", all]);
+    assert!(plot.contains("503") && !plot.contains("b 200"), "{plot}");
+}
+
+#[test]
 fn all_commands_select_by_labels() {
     let (directory, base) = archive();
     let selector = r#"shop.requests{path="/b"}"#;

@@ -114,7 +114,8 @@ fn quantiles_are_of_what_was_counted_between_samples() {
         "9.5,9.5", // 70 s: since the restart one value of 8..11
         ",",       // 80 s: a mark on the way
     ];
-    for name in ["web.latency", "web.latency.bucket", "web"] {
+    let labelled = "web.latency{histogram='microsec'}";
+    for name in ["web.latency", "web.latency.bucket", "web", labelled] {
         assert_eq!(lines(&base, &[name, "--quantile", "0.5,0.99"]), expected, "{name}");
     }
 }

@@ -17,7 +17,7 @@ mod unit;
 use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::replay::{HistogramLayout, SelectedMetric};
+use pcp_archive::histogram::HistogramLayout;
 use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, TextKind, TextTarget, ValueType};
 
 pub use label::{Label, MetricLabels};
@@ -160,8 +160,7 @@ impl Mapping {
         let mut sums: HashMap<Pmid, Pmid> = HashMap::new();
         for metric in &sorted {
             let Some(name) = metric.names.first() else { continue };
-            let selected = SelectedMetric { name: name.to_string(), desc: metric.desc };
-            if let Some(layout) = HistogramLayout::of(metadata, &selected) {
+            if let Some(layout) = HistogramLayout::of(metadata, name, &metric.desc) {
                 sums.extend(layout.sum().map(|sum| (sum, metric.desc.pmid)));
                 histograms.insert(metric.desc.pmid, layout);
             }

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use hashbrown::HashSet;
 use pcp_types::names::selects;
 
 use super::expression::{
-    Before, Bound, Expression, ExpressionError, Filter, Moments, Operand, Scope, Values,
+    Before, Bound, Expression, ExpressionError, Filter, Limit, Moments, Operand, Problem,
+    QuantileOf, Scope, Values,
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
 use super::two_moments::{TwoMoments, value_of};
 use super::{Replay, Sample, Selection, Track, rate_between};
-use crate::scan::{SelectedMetric, select_instances};
+use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
 /// The domain of the PMIDs that PCP gives to derived metrics
@@ -38,12 +40,20 @@ enum Rule {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
-    /// The names of the operands, in the order of their places.
-    pub(super) operands: Vec<String>,
+    /// The operands, in the order of their places.
+    pub(super) operands: Vec<Needed>,
     /// The quantiles in expressions, in the order of their places.
     pub(super) quantiles: Vec<Quantile>,
     /// The definitions that names may select, with their metadata.
     defined: Vec<(Expression, MetricDesc)>,
+}
+
+/// A metric that derived ones need.
+#[derive(Debug, Clone)]
+pub(super) struct Needed {
+    pub(super) name: String,
+    /// Those that are needed; `None` for all.
+    pub(super) instances: Option<HashSet<InstanceId>>,
 }
 
 impl Selection<'_> {
@@ -108,11 +118,15 @@ impl Selection<'_> {
     pub fn sum_instances(&mut self, rates: bool) -> Result<(), ExpressionError> {
         let is_summed =
             |metric: &SelectedMetric| metric.desc.indom.is_some() && metric.has_numbers();
-        let metrics = self.metrics().iter().filter(|metric| is_summed(metric)).cloned();
-        let metrics: Vec<SelectedMetric> = metrics.collect();
+        let summed = self.metrics().iter().filter(|metric| is_summed(metric));
+        let sum = |metric: &SelectedMetric| {
+            let chosen = self.chosen.labelled_instances(metric.desc.pmid).map(sorted);
+            Expression::sum_of(&metric.name, chosen, rates && metric.has_rates())
+        };
+        let sums: Vec<Expression> = summed.map(sum).collect();
         self.chosen.retain(|metric| !is_summed(metric));
-        for metric in metrics {
-            self.derive_of(&Expression::sum_of(&metric.name, rates && metric.has_rates()))?;
+        for sum in &sums {
+            self.derive_of(sum)?;
         }
         Ok(())
     }
@@ -127,13 +141,18 @@ impl Selection<'_> {
     pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {
         let source = self.chosen.source();
         let all = self.chosen.metrics().iter();
-        let histograms: Vec<_> =
-            all.filter_map(|one| Histogram::of(source.metadata(), one)).collect();
-        for histogram in &histograms {
-            let parts = [Some(histogram.counts.desc.pmid), histogram.sum.map(|desc| desc.pmid)];
+        let histogram = |one: &SelectedMetric| {
+            let mut histogram = Histogram::of(source.metadata(), one)?;
+            let buckets = self.chosen.labelled_instances(one.desc.pmid);
+            buckets.into_iter().for_each(|buckets| histogram.limit_to(buckets));
+            Some((histogram, buckets.cloned()))
+        };
+        let histograms: Vec<_> = all.filter_map(histogram).collect();
+        for (histogram, buckets) in &histograms {
+            let parts = [Some(histogram.counts.desc.pmid), histogram.sum()];
             self.chosen.retain(|metric| !parts.contains(&Some(metric.desc.pmid)));
-            let counts = self.operand(&histogram.counts.name);
-            let sum = histogram.sum.map(|_| self.operand(&histogram.sum_name()));
+            let operands = &mut self.derivations.operands;
+            let (counts, sum) = operands_of(histogram, buckets.as_ref(), operands);
             for &rank in quantiles {
                 let name = histogram.quantile_name(rank);
                 let rule = Rule::Quantile(histogram.quantile(rank, counts, sum));
@@ -167,11 +186,6 @@ impl Selection<'_> {
         true
     }
 
-    /// The index of a metric among the operands.
-    fn operand(&mut self, name: &str) -> usize {
-        place_of(&mut self.derivations.operands, name)
-    }
-
     /// The derived metrics so far.
     pub fn derived(&self) -> impl ExactSizeIterator<Item = &SelectedMetric> {
         self.derivations.all.iter().map(|derived| &derived.metric)
@@ -187,13 +201,42 @@ impl Selection<'_> {
     }
 }
 
-/// The index of a metric among the operands, to which it is added if necessary.
-fn place_of(operands: &mut Vec<String>, name: &str) -> usize {
-    let known = operands.iter().position(|operand| operand == name);
-    known.unwrap_or_else(|| {
-        operands.push(name.to_owned());
-        operands.len() - 1
-    })
+/// The index of a metric among the operands, to which it and the instances that are needed, or
+/// all, are added if necessary.
+fn place_of(
+    operands: &mut Vec<Needed>,
+    name: &str,
+    instances: Option<&HashSet<InstanceId>>,
+) -> usize {
+    let Some(place) = operands.iter().position(|operand| operand.name == name) else {
+        operands.push(Needed { name: name.to_owned(), instances: instances.cloned() });
+        return operands.len() - 1;
+    };
+    if let Some(known) = operands.get_mut(place) {
+        match (&mut known.instances, instances) {
+            (Some(known), Some(more)) => known.extend(more),
+            (known, _) => *known = None,
+        }
+    }
+    place
+}
+
+/// The indexes of the metrics of a histogram among the operands: of these buckets, or of all,
+/// and of the sum.
+fn operands_of(
+    histogram: &Histogram,
+    buckets: Option<&HashSet<InstanceId>>,
+    operands: &mut Vec<Needed>,
+) -> (usize, Option<usize>) {
+    let counts = place_of(operands, &histogram.counts.name, buckets);
+    let sum = histogram.sum();
+    (counts, sum.map(|_| place_of(operands, &histogram.sum_name(), histogram.chosen())))
+}
+
+fn sorted(instances: &HashSet<InstanceId>) -> Vec<InstanceId> {
+    let mut sorted: Vec<InstanceId> = instances.iter().copied().collect();
+    sorted.sort_unstable();
+    sorted
 }
 
 /// The metrics of an archive and those derived from them.
@@ -201,14 +244,29 @@ struct Names<'n, 'a> {
     source: Source<'a>,
     all: &'n [Derived],
     defined: &'n [(Expression, MetricDesc)],
-    operands: &'n mut Vec<String>,
+    operands: &'n mut Vec<Needed>,
     quantiles: &'n mut Vec<Quantile>,
 }
 
 impl Scope for Names<'_, '_> {
     fn metric(&mut self, name: &str) -> Option<Operand> {
         let desc = self.source.metadata().metric_by_name(name)?.desc;
-        Some(Operand { place: place_of(self.operands, name), desc })
+        Some(Operand { place: place_of(self.operands, name, None), desc })
+    }
+
+    fn limited(
+        &mut self,
+        name: &str,
+        limit: &Limit,
+    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem> {
+        let Some(metric) = self.source.metadata().metric_by_name(name) else { return Ok(None) };
+        let desc = metric.desc;
+        let instances = match limit {
+            Limit::Ids(ids) => Some(ids.iter().copied().collect()),
+            Limit::Labels(selector) => self.with_labels(selector, &desc)?,
+        };
+        let place = place_of(self.operands, name, instances.as_ref());
+        Ok(Some((Operand { place, desc }, instances.as_ref().map(sorted))))
     }
 
     fn desc(&self, name: &str) -> Option<MetricDesc> {
@@ -220,20 +278,25 @@ impl Scope for Names<'_, '_> {
         logged.or_else(|| derived.map(|(_, desc)| desc))
     }
 
-    fn quantile(&mut self, rank: f64, name: &str) -> Option<(Operand, Vec<Option<InstanceId>>)> {
+    fn quantile(&mut self, rank: f64, of: &Selector) -> Result<Option<QuantileOf>, Problem> {
         let metadata = self.source.metadata();
-        let names = [name.to_owned(), format!("{name}.bucket")];
+        let names = [of.name().to_owned(), format!("{}.bucket", of.name())];
         let histogram = names.into_iter().find_map(|name| {
             let desc = metadata.metric_by_name(&name)?.desc;
             Histogram::of(metadata, &SelectedMetric { name, desc })
-        })?;
-        let counts = place_of(self.operands, &histogram.counts.name);
-        let sum = histogram.sum.map(|_| place_of(self.operands, &histogram.sum_name()));
+        });
+        let Some(mut histogram) = histogram else { return Ok(None) };
+        let mut buckets = None;
+        if of.has_matchers() {
+            buckets = self.with_labels(of, &histogram.counts.desc)?;
+        }
+        buckets.iter().for_each(|buckets| histogram.limit_to(buckets));
+        let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
         let quantile = histogram.quantile(rank, counts, sum);
         let instances = quantile.instances().into_iter().collect();
         self.quantiles.push(quantile);
         let place = self.quantiles.len() - 1;
-        Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0)) }, instances))
+        Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0)) }, instances)))
     }
 
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
@@ -253,6 +316,27 @@ impl Scope for Names<'_, '_> {
         ids.sort_unstable();
         ids.dedup();
         ids
+    }
+}
+
+impl Names<'_, '_> {
+    /// The instances of a metric that labels select; `None` for all of one without instances
+    /// that they select.
+    fn with_labels(
+        &self,
+        selector: &Selector,
+        desc: &MetricDesc,
+    ) -> Result<Option<HashSet<InstanceId>>, Problem> {
+        let labels = MetricLabels::of(self.source.metadata(), desc);
+        if let Some(label) = selector.unknown_label(&labels) {
+            let known = match labels.names().as_slice() {
+                [] => "none".to_owned(),
+                names => names.join(", "),
+            };
+            let (metric, label) = (selector.name().to_owned(), label.to_owned());
+            return Err(Problem::UnknownLabel { metric, label, known });
+        }
+        Ok(selector.instances(&labels, desc.indom))
     }
 }
 
@@ -331,6 +415,11 @@ impl Replay<'_> {
         derived: Vec<Values<'r>>,
     ) -> Sample<'r> {
         values.truncate(self.shown());
+        for (track, values) in self.tracks.iter().zip(&mut values) {
+            if track.shown.is_some() {
+                values.retain(|(instance, _)| track.shows(*instance));
+            }
+        }
         values.extend(derived);
         Sample { timestamp, is_mark: false, values }
     }

@@ -26,13 +26,14 @@
 //! | `x ? y : z` | y where x is not 0, else z |
 //! | `( )` | |
 //! | `x[name]` | one instance of a metric or of an expression in parentheses; a number selects by instance number if no instance has that name |
+//! | `m{code="500"}` | the instances of metric m with these labels, as a [`Selector`] selects them |
 //! | `matchinst(/re/, x)` `matchinst(!/re/, x)` | the instances whose name, up to the first blank, matches, or those whose name does not. A backslash before a character is dropped: `\/` is a slash, `\\.` a dot |
 //! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total; over a restart of a program that of its runs |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
 //! | `scalar(x)` | the first instance, without its name |
 //! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
-//! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket` |
+//! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket`, and with labels if it has some |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
 //! | `novalue(type=U64, ...)` | no value; the parameters of `mkconst`, if any |
 //!
@@ -67,9 +68,10 @@
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
 //!
-//! `quantile` is not in PCP's grammar, in which a name before a parenthesis is always a
-//! function: no expression that PCP accepts has another meaning here. It compares the same
-//! two moments itself, so it cannot be within `rate` or `delta`.
+//! `quantile` compares the same two moments itself, so it cannot be within `rate` or `delta`.
+//!
+//! PCP's grammar has neither `quantile` nor labels. In it a name before a parenthesis is always
+//! a function, and there are no braces: no expression that PCP accepts has another meaning here.
 //!
 //! # Differences from PCP
 //!
@@ -114,6 +116,7 @@
 //!
 //! [`Replay::at_since`]: super::Replay::at_since
 //! [`Replay::rates_at`]: super::Replay::rates_at
+//! [`Selector`]: crate::scan::Selector
 
 mod arithmetic;
 mod by_run;
@@ -123,13 +126,13 @@ mod evaluate;
 mod parse;
 mod token;
 
-use crate::{InDom, ValueType};
+use crate::{InDom, InstanceId, ValueType};
 
-pub(crate) use check::{Bound, Operand, Scope};
+pub(crate) use check::{Bound, Operand, QuantileOf, Scope};
 pub use definitions::definitions;
 pub use evaluate::Values;
 pub(crate) use evaluate::{Before, Moments};
-pub(crate) use parse::Filter;
+pub(crate) use parse::{Filter, Limit};
 
 /// A parsed expression and its name.
 ///
@@ -159,11 +162,11 @@ impl Expression {
         &self.name
     }
 
-    /// The sum of the values of a metric's instances, or of their rates, with the
-    /// name of the metric itself.
-    pub(crate) fn sum_of(metric: &str, rates: bool) -> Self {
+    /// The sum of the values of a metric's instances, all or these, which ascend, or of their
+    /// rates, with the name of the metric itself.
+    pub(crate) fn sum_of(metric: &str, ids: Option<Vec<InstanceId>>, rates: bool) -> Self {
         let text = if rates { format!("sum(rate({metric}))") } else { format!("sum({metric})") };
-        Self { text, name: metric.to_owned(), root: parse::sum_of(metric, rates) }
+        Self { text, name: metric.to_owned(), root: parse::sum_of(metric, ids, rates) }
     }
 
     pub(crate) fn is_named(&self) -> bool {
@@ -252,6 +255,12 @@ pub enum Problem {
     /// Units that cannot be parsed.
     #[error("{0}")]
     Units(String),
+    /// Labels that cannot be parsed.
+    #[error("labels {0}: {1}")]
+    Labels(String, String),
+    /// A label that no instance of a metric has.
+    #[error("no instance of {metric} has a label {label}; there are: {known}")]
+    UnknownLabel { metric: String, label: String, known: String },
     /// A regular expression that cannot be compiled.
     #[error("regular expression /{0}/: {1}")]
     Pattern(String, String),

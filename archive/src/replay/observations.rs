@@ -33,7 +33,8 @@ impl<'r> Observations<'r> {
             order.push(Place { record, metric: None, column: 0, observation: 0 });
         }
         for (metric, track) in (0u32..).zip(replay.tracks.iter().take(replay.shown())) {
-            for (column, values) in (0u32..).zip(&track.columns) {
+            let columns = (0u32..).zip(&track.columns);
+            for (column, values) in columns.filter(|(_, of)| track.shows(of.instance())) {
                 for (observation, record) in (0u32..).zip(values.rows().iter()) {
                     order.push(Place { record, metric: Some(metric), column, observation });
                 }

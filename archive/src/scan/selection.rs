@@ -98,11 +98,22 @@ impl<'a> Selection<'a> {
         found
     }
 
-    /// Adds a metric as an operand: of one that labels select, the instances stay those.
-    pub(crate) fn select_operand(&mut self, name: &str) {
+    /// Adds a metric of which an expression needs these instances, or all.
+    pub(crate) fn select_operand(&mut self, name: &str, needed: Option<&HashSet<InstanceId>>) {
         let Some(metric) = self.source.metadata().metric_by_name(name) else { return };
-        if self.selected.insert(metric.desc.pmid) {
+        let pmid = metric.desc.pmid;
+        if self.selected.insert(pmid) {
             self.metrics.push(SelectedMetric { name: name.to_owned(), desc: metric.desc });
+            self.labelled.remove(&pmid);
+            self.labelled.extend(needed.map(|needed| (pmid, needed.clone())));
+            return;
+        }
+        match (needed, self.labelled.get_mut(&pmid)) {
+            (Some(needed), Some(instances)) => instances.extend(needed),
+            (None, _) => {
+                self.labelled.remove(&pmid);
+            }
+            (Some(_), None) => {}
         }
     }
 

@@ -12,7 +12,8 @@
 //!
 //! A label that is not there is empty: `code=""` selects what has no `code`. The labels of
 //! an instance are the newest that it had, and those that it inherits from its metric,
-//! cluster, domain and host at the end of the archive.
+//! cluster, domain and host at the end of the archive. A bucket also has the labels of the
+//! histogram that it is of.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -20,9 +21,10 @@ use std::str::FromStr;
 use hashbrown::{HashMap, HashSet};
 use regex_lite::Regex;
 
+use crate::histogram::HistogramLayout;
 use crate::{
-    IndomHistory, InstanceId, LabelHistory, LabelSet, LabelTarget, Metadata, Metric, MetricDesc,
-    Timestamp,
+    InDom, IndomHistory, InstanceId, LabelHistory, LabelSet, LabelTarget, Metadata, Metric,
+    MetricDesc, Timestamp,
 };
 
 /// A text that is no selector, and why.
@@ -33,6 +35,13 @@ use crate::{
 pub struct SelectorError {
     text: String,
     reason: String,
+}
+
+impl SelectorError {
+    /// Why it is none.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
 }
 
 /// A name, a branch of the name space or a pattern, and what labels must be.
@@ -101,17 +110,33 @@ impl Selector {
                 return Some((name, metric, None));
             }
             let labels = MetricLabels::of(metadata, &metric.desc);
-            if metric.desc.indom.is_none() {
-                return self.accepts(&labels.inherited, None).then_some((name, metric, None));
-            }
-            let ids = labels
-                .own
-                .keys()
-                .copied()
-                .filter(|id| self.accepts(&labels.inherited, labels.own.get(id)));
-            let ids: HashSet<InstanceId> = ids.collect();
-            (!ids.is_empty()).then_some((name, metric, Some(ids)))
+            let ids = self.instances(&labels, metric.desc.indom);
+            let is_any = ids.as_ref().is_none_or(|ids| !ids.is_empty());
+            is_any.then_some((name, metric, ids))
         })
+    }
+
+    /// The instances of a metric that have such labels; `None` for a metric without instances
+    /// that has them.
+    pub(crate) fn instances(
+        &self,
+        labels: &MetricLabels,
+        indom: Option<InDom>,
+    ) -> Option<HashSet<InstanceId>> {
+        if indom.is_none() && self.accepts(&labels.inherited, None) {
+            return None;
+        }
+        let own = labels.own.iter();
+        let accepted = own.filter(|(_, own)| self.accepts(&labels.inherited, Some(own)));
+        Some(accepted.map(|(id, _)| *id).collect())
+    }
+
+    /// A label that decides, that no instance of a metric has and that must not be empty.
+    pub(crate) fn unknown_label(&self, labels: &MetricLabels) -> Option<&str> {
+        let names = labels.names();
+        let is_unknown =
+            |matcher: &&Matcher| !names.contains(&matcher.label.as_str()) && !matcher.accepts("");
+        self.matchers.iter().find(is_unknown).map(|matcher| matcher.label.as_str())
     }
 
     /// Whether the labels of an instance of a metric are selected.
@@ -153,14 +178,17 @@ impl MetricLabels {
                 inherited.extend(pairs(set));
             }
         }
-        let mut own: HashMap<InstanceId, Labels> = HashMap::new();
-        let Some(indom) = desc.indom else { return Self { inherited, own } };
-        let named = metadata.indom_history(indom).into_iter().flat_map(IndomHistory::ever_named);
-        own.extend(named.map(|instance| (instance.id, Labels::new())));
-        let history = metadata.label_history(LabelTarget::Instances(indom));
-        for set in history.into_iter().flat_map(LabelHistory::states).flat_map(|s| &s.sets) {
-            if let Some(id) = set.instance {
-                own.insert(id, pairs(set).collect());
+        let mut own = desc.indom.map(|indom| of_instances(metadata, indom)).unwrap_or_default();
+        if let Some(layout) = layout_of(metadata, desc)
+            && let Some(indom) = layout.indom()
+        {
+            let of_histograms = of_instances(metadata, indom);
+            for (id, labels) in &mut own {
+                let histogram = layout.bucket(*id).and_then(|bucket| bucket.histogram);
+                let of_histogram = histogram.and_then(|id| of_histograms.get(&id));
+                for (name, value) in of_histogram.into_iter().flatten() {
+                    labels.entry(name.clone()).or_insert_with(|| value.clone());
+                }
             }
         }
         Self { inherited, own }
@@ -186,6 +214,26 @@ impl MetricLabels {
     fn all(&self) -> impl Iterator<Item = &Labels> {
         std::iter::once(&self.inherited).chain(self.own.values())
     }
+}
+
+/// The labels of the instances of a domain.
+fn of_instances(metadata: &Metadata, indom: InDom) -> HashMap<InstanceId, Labels> {
+    let named = metadata.indom_history(indom).into_iter().flat_map(IndomHistory::ever_named);
+    let mut all: HashMap<InstanceId, Labels> =
+        named.map(|instance| (instance.id, Labels::new())).collect();
+    let history = metadata.label_history(LabelTarget::Instances(indom));
+    for set in history.into_iter().flat_map(LabelHistory::states).flat_map(|s| &s.sets) {
+        if let Some(id) = set.instance {
+            all.insert(id, pairs(set).collect());
+        }
+    }
+    all
+}
+
+/// The layout of the histogram whose buckets a metric counts.
+fn layout_of(metadata: &Metadata, desc: &MetricDesc) -> Option<HistogramLayout> {
+    let names = &metadata.metric(desc.pmid)?.names;
+    names.iter().find_map(|name| HistogramLayout::of(metadata, name, desc))
 }
 
 /// The labels of a set as text.

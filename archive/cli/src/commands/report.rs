@@ -45,10 +45,11 @@ pub(crate) struct Arguments {
     metrics: Vec<String>,
 
     /// Also report a derived metric: "free = 100 * mem.free / mem.total",
-    /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]"; with + - * /, comparisons, && || ! ?:,
-    /// rate, delta, instant, sum, avg, min, max, count, scalar, defined, novalue, mkconst,
-    /// matchinst, rescale(x, "Mbyte"), quantile(0.99, histogram). Or read definitions from a file or directory, named with a
-    /// leading /, ./ or ../, and report those that METRIC selects, or all. May be repeated
+    /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]", "sum(web.requests{code=~'5..'})"; with
+    /// + - * /, comparisons, && || ! ?:, rate, delta, instant, sum, avg, min, max, count, scalar,
+    /// defined, novalue, mkconst, matchinst, rescale(x, "Mbyte"), quantile(0.99, histogram). Or
+    /// read definitions from a file or directory, named with a leading /, ./ or ../, and report
+    /// those that METRIC selects, or all. May be repeated
     #[arg(
         short = 'e',
         long = "derived",
@@ -58,8 +59,8 @@ pub(crate) struct Arguments {
     )]
     expressions: Vec<String>,
 
-    /// Report the sum over all instances of each metric
-    #[arg(long, conflicts_with_all = ["raw", "instances", "quantile"])]
+    /// Report the sum over all instances of each METRIC; in an expression, use sum()
+    #[arg(long, requires = "metrics", conflicts_with_all = ["raw", "instances", "quantile"])]
     sum: bool,
 
     /// Report these quantiles of each histogram instead of its buckets, for the values counted

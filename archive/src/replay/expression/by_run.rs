@@ -19,7 +19,7 @@ use pcp_types::Conversion;
 
 use super::arithmetic::{constant, growth};
 use super::check::{Action, Converted, Term};
-use super::evaluate::{Before, each, meet, pairs};
+use super::evaluate::{Before, each, meet, of_instances, pairs};
 use super::parse::{Function, Operator};
 use super::{Bound, Moments, Values};
 use crate::{Semantics, Value, ValueType};
@@ -114,11 +114,7 @@ impl Term {
             Action::Rescale(inner, conversion) => {
                 each(of(inner)?, |value| difference(*conversion, value))
             }
-            Action::Instances(inner, ids) => {
-                let mut values = of(inner)?;
-                values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
-                values
-            }
+            Action::Instances(inner, ids) => of_instances(of(inner)?, ids),
             Action::Call(Function::Sum, inner) => {
                 let values = of(inner)?;
                 let sum: Option<f64> = values.iter().map(|(_, value)| value.as_f64()).sum();

@@ -33,7 +33,8 @@ use pcp_types::{Combined, Conversion};
 
 use super::arithmetic::{constant, is_true};
 use super::parse::{Function, Kind, Metadata, Node, Operator};
-use super::{Expression, ExpressionError, Filter, Flaw, Problem};
+use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
+use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
 
 /// A metric of an expression.
@@ -44,16 +45,34 @@ pub(crate) struct Operand {
     pub(crate) desc: MetricDesc,
 }
 
+/// A quantile as an operand, and the instances that it can have.
+pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
+
 /// The archive that gives names their meaning.
 pub(crate) trait Scope {
     /// The metric of a name, as an operand.
     fn metric(&mut self, name: &str) -> Option<Operand>;
+    /// A metric of a name, and those of its instances within a limit, ascending; `None` for
+    /// all that it has.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no instance has.
+    fn limited(
+        &mut self,
+        name: &str,
+        limit: &Limit,
+    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem>;
     /// The metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
-    /// A quantile of the histogram of a name, with the index of its values; `None` if it is
-    /// no histogram.
-    fn quantile(&mut self, _rank: f64, _name: &str) -> Option<(Operand, Vec<Option<InstanceId>>)> {
-        None
+    /// A quantile of histograms, with the index of its values; `None` if the name is that of no
+    /// histogram.
+    ///
+    /// # Errors
+    ///
+    /// For a label that no histogram has.
+    fn quantile(&mut self, _rank: f64, _of: &Selector) -> Result<Option<QuantileOf>, Problem> {
+        Ok(None)
     }
     /// The instances that a domain ever had, ascending; without a filter all.
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId>;
@@ -140,6 +159,7 @@ impl Checker<'_> {
             Kind::Constant(value, metadata) => self.constant(node.at, Some(*value), metadata),
             Kind::NoValue(metadata) => self.constant(node.at, None, metadata),
             Kind::Metric(name) => self.metric(node.at, name),
+            Kind::Limited(name, limit) => self.limited(node.at, name, limit),
             Kind::Defined(name) => {
                 let value = Value::U32(self.scope.desc(name).is_some().into());
                 self.constant(node.at, Some(value), &Metadata::default())
@@ -151,7 +171,7 @@ impl Checker<'_> {
             Kind::Instances(inner, filter) => self.instances(node.at, inner, filter),
             Kind::Call(function, inner) => self.call(node.at, *function, inner),
             Kind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
-            Kind::Quantile(rank, name) => self.quantile(node.at, *rank, name),
+            Kind::Quantile(rank, of) => self.quantile(node.at, *rank, of),
         }
     }
 
@@ -197,22 +217,33 @@ impl Checker<'_> {
     }
 
     fn metric(&mut self, at: usize, name: &str) -> Result<Term, Flaw> {
-        let Some(operand) = self.scope.metric(name) else {
-            return Err(Flaw::new(at, Problem::UnknownMetric(name.to_owned())));
-        };
-        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
-        Ok(Term { action: Action::Metric(operand.place), value_type, semantics, units, indom })
+        let unknown = || Flaw::new(at, Problem::UnknownMetric(name.to_owned()));
+        Ok(Term::of(self.scope.metric(name).ok_or_else(unknown)?))
+    }
+
+    /// Some instances of a metric.
+    fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
+        let unknown = || flaw(Problem::UnknownMetric(name.to_owned()));
+        let found = self.scope.limited(name, limit).map_err(flaw)?;
+        let (operand, ids) = found.ok_or_else(unknown)?;
+        let metric = Term::of(operand);
+        let Some(ids) = ids else { return Ok(metric) };
+        let Term { value_type, semantics, units, indom, .. } = metric;
+        let action = Action::Instances(Box::new(metric), ids);
+        Ok(Term { action, value_type, semantics, units, indom })
     }
 
     /// A quantile compares two moments itself.
-    fn quantile(&mut self, at: usize, rank: f64, name: &str) -> Result<Term, Flaw> {
+    fn quantile(&mut self, at: usize, rank: f64, of: &Selector) -> Result<Term, Flaw> {
+        let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
-            return Err(Flaw::new(at, Problem::Nested("quantile")));
+            return Err(flaw(Problem::Nested("quantile")));
         }
         self.needs_moment_before = true;
-        let Some((operand, instances)) = self.scope.quantile(rank, name) else {
-            return Err(Flaw::new(at, Problem::NoHistogram(name.to_owned())));
-        };
+        let none = || flaw(Problem::NoHistogram(of.name().to_owned()));
+        let found = self.scope.quantile(rank, of).map_err(flaw)?;
+        let (operand, instances) = found.ok_or_else(none)?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         let action = Action::Quantile(operand.place, instances);
         Ok(Term { action, value_type, semantics, units, indom })
@@ -414,6 +445,12 @@ fn called(function: Function, inner: Term) -> Result<Term, Problem> {
 }
 
 impl Term {
+    /// A metric.
+    fn of(operand: Operand) -> Self {
+        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
+        Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }
+    }
+
     fn is_constant(&self) -> bool {
         match &self.action {
             Action::Constant(..) => true,

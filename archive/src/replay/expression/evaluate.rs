@@ -97,11 +97,7 @@ impl Term {
                 let (left, right) = (values(left), values(right));
                 meet((*operator, self.value_type), &left, &right, singular)
             }
-            Action::Instances(inner, ids) => {
-                let mut values = inner.values(moments, at);
-                values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
-                values
-            }
+            Action::Instances(inner, ids) => of_instances(inner.values(moments, at), ids),
             Action::Rescale(inner, conversion) => each(inner.values(moments, at), |value| {
                 Some(rescaled(value, conversion.apply(value.as_f64()?)))
             }),
@@ -162,8 +158,10 @@ impl Term {
     fn rates<'v>(&self, moments: &Moments<'_, 'v>) -> Values<'v> {
         let Some(before) = &moments.before else { return Values::new() };
         let is_counter = self.semantics == Semantics::Counter;
-        if let (Action::Metric(operand), true) = (&self.action, is_counter) {
-            return moments.of(*operand, before.rates);
+        match &self.action {
+            Action::Metric(operand) if is_counter => return moments.of(*operand, before.rates),
+            Action::Instances(inner, ids) => return of_instances(inner.rates(moments), ids),
+            _ => {}
         }
         if let Some(rates) = self.rates_by_run(moments) {
             return rates;
@@ -269,6 +267,12 @@ pub(super) fn meet<'v>(
         }
         _ => Values::new(),
     }
+}
+
+/// The values of these instances, which ascend.
+pub(super) fn of_instances<'v>(mut values: Values<'v>, ids: &[InstanceId]) -> Values<'v> {
+    values.retain(|(id, _)| id.is_some_and(|id| ids.binary_search(&id).is_ok()));
+    values
 }
 
 /// The results for each value, without the instances that have none.

@@ -16,7 +16,8 @@ use regex_lite::Regex;
 
 use super::token::{Token, tokens};
 use super::{Flaw, Problem};
-use crate::{InDom, Semantics, Units, Value, ValueType};
+use crate::scan::{Selector, SelectorError};
+use crate::{InDom, InstanceId, Semantics, Units, Value, ValueType};
 
 /// The limit of the tree's depth; the code that walks a tree is recursive.
 const MAX_DEPTH: usize = 250;
@@ -40,6 +41,8 @@ pub(super) enum Kind {
     Constant(Value<'static>, Metadata),
     NoValue(Metadata),
     Metric(String),
+    /// Some instances of a metric.
+    Limited(String, Limit),
     Defined(String),
     Negative(Box<Node>),
     Not(Box<Node>),
@@ -49,8 +52,16 @@ pub(super) enum Kind {
     Instances(Box<Node>, Filter),
     Call(Function, Box<Node>),
     Rescale(Box<Node>, Units),
-    /// A quantile, from 0 to 1, of the histogram of a name.
-    Quantile(f64, String),
+    /// A quantile, from 0 to 1, of the histogram of a name, or of those with these labels.
+    Quantile(f64, Selector),
+}
+
+/// What limits the instances of a metric.
+#[derive(Debug, Clone)]
+pub(crate) enum Limit {
+    Labels(Selector),
+    /// Ascending.
+    Ids(Vec<InstanceId>),
 }
 
 /// The parameters of `mkconst` and `novalue`.
@@ -159,13 +170,19 @@ pub(super) fn definition(text: &str) -> Result<(Option<&str>, Node), Flaw> {
     Ok((name, root))
 }
 
-/// The tree of `sum(metric)`, or of `sum(rate(metric))`.
-pub(super) fn sum_of(metric: &str, rates: bool) -> Node {
+/// The tree of `sum(metric)`, or of `sum(rate(metric))`, over all instances or these, which
+/// ascend.
+pub(super) fn sum_of(metric: &str, ids: Option<Vec<InstanceId>>, rates: bool) -> Node {
     let call = |function, inner: Node| {
         let depth = inner.depth + 1;
         Node { at: 0, kind: Kind::Call(function, Box::new(inner)), depth }
     };
-    let metric = Node { at: 0, kind: Kind::Metric(metric.to_owned()), depth: 1 };
+    let name = metric.to_owned();
+    let kind = match ids {
+        None => Kind::Metric(name),
+        Some(ids) => Kind::Limited(name, Limit::Ids(ids)),
+    };
+    let metric = Node { at: 0, kind, depth: 1 };
     call(Function::Sum, if rates { call(Function::Rate, metric) } else { metric })
 }
 
@@ -254,7 +271,11 @@ impl<'p, 't> Parser<'p, 't> {
                 if self.takes("(") {
                     return self.call(at, name);
                 }
-                let metric = node(at, Kind::Metric((*name).to_owned()), 0)?;
+                let kind = match self.labels(name)? {
+                    None => Kind::Metric((*name).to_owned()),
+                    Some(selector) => Kind::Limited((*name).to_owned(), Limit::Labels(selector)),
+                };
+                let metric = node(at, kind, 0)?;
                 self.instance(metric)
             }
             Token::Sign("(") => {
@@ -304,6 +325,18 @@ impl<'p, 't> Parser<'p, 't> {
         Ok(name)
     }
 
+    /// The `{label="value"}` that may follow the name of a metric.
+    fn labels(&mut self, metric: &str) -> Result<Option<Selector>, Flaw> {
+        let at = self.at();
+        let Token::Labels(labels) = self.peek() else { return Ok(None) };
+        self.next += 1;
+        let selector = format!("{metric}{labels}").parse::<Selector>();
+        let flaw = |error: SelectorError| {
+            Flaw::new(at, Problem::Labels((*labels).to_owned(), error.reason().to_owned()))
+        };
+        selector.map(Some).map_err(flaw)
+    }
+
     /// The `[name]` that may follow an operand.
     fn instance(&mut self, operand: Node) -> Result<Node, Flaw> {
         let at = self.at();
@@ -336,7 +369,9 @@ impl<'p, 't> Parser<'p, 't> {
             "quantile" => {
                 let rank = self.rank()?;
                 self.expect(&Token::Sign(","), "\",\" and a histogram")?;
-                (Kind::Quantile(rank, self.name()?.to_owned()), 0)
+                let name = self.name()?;
+                let selector = self.labels(name)?.unwrap_or_else(|| Selector::of_name(name));
+                (Kind::Quantile(rank, selector), 0)
             }
             "rescale" => {
                 let inner = self.expression(0)?;
@@ -492,8 +527,17 @@ mod tests {
             }
             Kind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
             Kind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
-            Kind::Quantile(rank, name) => format!("quantile({rank} {name})"),
+            Kind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
+            Kind::Limited(_, Limit::Labels(selector)) => limited(selector),
+            Kind::Limited(name, Limit::Ids(ids)) => format!("{name}{ids:?}"),
         }
+    }
+
+    /// `name{label}`, with the names of the labels.
+    fn limited(selector: &Selector) -> String {
+        let labels: Vec<&str> = selector.labels().collect();
+        let labels = Some(labels.join(",")).filter(|labels| !labels.is_empty());
+        format!("{}{}", selector.name(), labels.map(|all| format!("{{{all}}}")).unwrap_or_default())
     }
 
     fn parsed(text: &str) -> Result<String, String> {
@@ -504,6 +548,11 @@ mod tests {
     fn operators_group_by_precedence_and_from_the_left() {
         for (text, expected) in [
             ("a", "a"),
+            ("a{b='c', d=~\"e\"}/a[x]", "(a{b,d}/a[x])"),
+            (
+                "quantile(0.5, a.b{c='}'}) > quantile(1, a.b)",
+                "(quantile(0.5 a.b{c})>quantile(1 a.b))",
+            ),
             ("a+b*c", "(a+(b*c))"),
             ("a*b+c", "((a*b)+c)"),
             ("a-b-c", "((a-b)-c)"),

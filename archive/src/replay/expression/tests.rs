@@ -48,6 +48,15 @@ impl Scope for Table {
         Some(Operand { place, desc })
     }
 
+    fn limited(
+        &mut self,
+        name: &str,
+        limit: &Limit,
+    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem> {
+        let Limit::Ids(ids) = limit else { return Ok(None) };
+        Ok(self.metric(name).map(|operand| (operand, Some(ids.clone()))))
+    }
+
     fn desc(&self, name: &str) -> Option<MetricDesc> {
         Table.metric(name).map(|operand| operand.desc)
     }

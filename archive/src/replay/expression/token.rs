@@ -15,6 +15,8 @@ pub(super) enum Token<'t> {
     Text(&'t str),
     /// `[name]`, without the brackets and the escaping backslashes.
     Instance(String),
+    /// `{label="value"}`, with the braces.
+    Labels(&'t str),
     /// `/regular expression/`, without the slashes and the escaping backslashes;
     /// only after `matchinst(` and `matchinst(!`.
     Pattern(String),
@@ -39,6 +41,7 @@ impl Token<'_> {
             Self::Double(number) => number.to_string(),
             Self::Text(text) => format!("the text \"{text}\""),
             Self::Instance(name) => format!("[{name}]"),
+            Self::Labels(labels) => (*labels).to_owned(),
             Self::Pattern(pattern) => format!("/{pattern}/"),
             Self::Sign(sign) => format!("\"{sign}\""),
             Self::End => "the end".to_owned(),
@@ -83,6 +86,7 @@ fn token(rest: &str, first: char) -> Result<(Token<'_>, usize), Problem> {
     match first {
         '"' => quoted(rest),
         '[' => escaped(rest, ']').map(|(name, len)| (Token::Instance(name), len)),
+        '{' => labels(rest),
         '0'..='9' | '.' => number(rest),
         letter if letter.is_ascii_alphabetic() => {
             let (name, len) = prefix(rest, |c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
@@ -122,6 +126,27 @@ fn quoted(rest: &str) -> Result<(Token<'_>, usize), Problem> {
     let text = rest.get(1..).unwrap_or_default();
     let (text, _) = text.split_once('"').ok_or(Problem::Unclosed('"'))?;
     Ok((Token::Text(text), text.len() + 2))
+}
+
+/// The text up to the brace that closes the first one, outside of quotes.
+fn labels(rest: &str) -> Result<(Token<'_>, usize), Problem> {
+    let mut quote = None;
+    let mut characters = rest.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match (character, quote) {
+            ('\\', Some(_)) => {
+                characters.next();
+            }
+            ('"' | '\'', None) => quote = Some(character),
+            ('}', None) => {
+                let len = at + 1;
+                return Ok((Token::Labels(rest.get(..len).unwrap_or_default()), len));
+            }
+            (_, Some(open)) if open == character => quote = None,
+            _ => {}
+        }
+    }
+    Err(Problem::Unclosed('{'))
 }
 
 /// The text between the first character and `close`; a backslash makes the
@@ -186,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn labels_end_at_a_brace_outside_of_quotes() {
+        let labels = r#"{a="}", b=~'\'}"', }"#;
+        let text = format!("m{labels}/x");
+        assert_eq!(parts(&text)[1..3], [Token::Labels(labels), Token::Sign("/")]);
+    }
+
+    #[test]
     fn unknown_tokens_are_reported_with_their_byte() {
         for (text, at) in [
             ("a ^ b", 2),
@@ -195,6 +227,7 @@ mod tests {
             ("1 + 1.2.3", 4),
             ("4294967296", 0),
             ("matchinst(/a", 10),
+            ("a{b=\"}", 1),
         ] {
             assert_eq!(tokens(text).unwrap_err().at, at, "{text}");
         }

@@ -31,7 +31,8 @@ use super::super::growth::growth;
 use super::super::runs::Runs;
 use super::super::timeline::Reach;
 use super::super::{Column, Gaps, Lifetime, Replay, Track, column_value};
-use super::{Bucket, Quantile};
+use super::Quantile;
+use crate::histogram::Bucket;
 use crate::{Semantics, Timestamp, Value};
 
 /// What one histogram counted between two moments.
@@ -91,18 +92,18 @@ impl Quantile {
     ) -> Vec<Counted> {
         let track = |operand: usize| replay.tracks.get(*replay.operands.get(operand)?);
         let Some(counts) = track(self.counts).filter(|_| since < at) else {
-            return vec![Counted::default(); self.sorted.histograms.len()];
+            return vec![Counted::default(); self.layout.histograms().len()];
         };
         let mut spans = self.spans(replay, counts, [since, at]);
         let moments = [since, at];
         for (place, column) in counts.columns.iter().enumerate() {
-            let bucket = self.sorted.bucket(column.instance());
+            let bucket = self.layout.bucket_in(column.instance());
             if let Some(span) = bucket.and_then(|bucket| spans.get_mut(bucket.histogram)) {
                 span.add(replay, counts, place, bucket, moments);
             }
         }
         if let Some(sums) = self.sum.and_then(track) {
-            for (span, instance) in spans.iter_mut().zip(&self.sorted.histograms) {
+            for (span, instance) in spans.iter_mut().zip(self.layout.histograms()) {
                 if let Some(place) = sums.place_of(*instance) {
                     span.add(replay, sums, place, None, moments);
                 }
@@ -138,7 +139,7 @@ impl Quantile {
             let (members, records) = (Vec::new(), records.clone());
             Span { members, reaches: limited, walls, records, is_reset_next }
         };
-        (0..self.sorted.histograms.len()).map(span).collect()
+        (0..self.layout.histograms().len()).map(span).collect()
     }
 }
 

@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 
 use super::super::growth::growth;
 use super::super::interpolate::Decrease;
-use super::buckets::Bucket;
 use super::counted::{is_zero, zero_of};
-use super::{Histogram, Sorted, quantile};
+use super::{Histogram, quantile};
+use crate::histogram::{Bucket, HistogramLayout};
 use crate::scan::SelectedMetric;
 use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 
@@ -22,8 +22,7 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 #[derive(Debug)]
 pub struct SuccessiveQuantiles {
     counts: SelectedMetric,
-    sum: Option<Pmid>,
-    sorted: Arc<Sorted>,
+    layout: Arc<HistogramLayout>,
     /// How many states its domains had.
     states: usize,
     /// From 0 to 1, and the metric of each.
@@ -61,11 +60,10 @@ impl SuccessiveQuantiles {
             (rank, SelectedMetric { name, desc })
         });
         let ranks = ranks.collect();
-        let Histogram { counts, sum, sorted, .. } = histogram;
-        let sum = sum.map(|desc| desc.pmid);
+        let Histogram { counts, layout, .. } = histogram;
         let (last, now) = (HashMap::new(), Vec::new());
         let (states, from_zero) = (0, false);
-        let mut new = Self { counts, sum, sorted, states, ranks, last, from_zero, now };
+        let mut new = Self { counts, layout, states, ranks, last, from_zero, now };
         new.states = states_of(metadata, new.indoms());
         Some(new)
     }
@@ -77,7 +75,7 @@ impl SuccessiveQuantiles {
 
     /// The metrics that the histogram consists of: the counter of buckets, and the sum.
     pub fn parts(&self) -> impl Iterator<Item = Pmid> {
-        [self.counts.desc.pmid].into_iter().chain(self.sum)
+        [self.counts.desc.pmid].into_iter().chain(self.layout.sum())
     }
 
     /// Continues with the instances that are known by now.
@@ -86,7 +84,7 @@ impl SuccessiveQuantiles {
         if states != self.states
             && let Some(histogram) = Histogram::of(metadata, &self.counts)
         {
-            (self.sorted, self.states) = (histogram.sorted, states);
+            (self.layout, self.states) = (histogram.layout, states);
         }
     }
 
@@ -104,7 +102,7 @@ impl SuccessiveQuantiles {
 
     /// Adds a value of the next record, of one of the [parts](Self::parts).
     pub fn add(&mut self, pmid: Pmid, instance: Option<InstanceId>, value: Value<'_>) {
-        let is_sum = Some(pmid) == self.sum;
+        let is_sum = Some(pmid) == self.layout.sum();
         self.now.push((Key { is_sum, instance }, value.to_owned()));
     }
 
@@ -113,7 +111,7 @@ impl SuccessiveQuantiles {
     /// record: `None` where nothing was counted.
     pub fn end_record(&mut self) -> Vec<Vec<(Option<InstanceId>, Option<f64>)>> {
         let now = std::mem::take(&mut self.now);
-        let histograms = self.sorted.histograms.len();
+        let histograms = self.layout.histograms().len();
         let nothing = InRecord { is_there: false, counted: Some(Vec::new()) };
         let mut all = vec![nothing; histograms];
         for (place, InRecord { is_there, counted }) in all.iter_mut().enumerate() {
@@ -128,7 +126,7 @@ impl SuccessiveQuantiles {
                     continue;
                 };
                 let grown = growth(first, std::iter::empty(), value, Decrease::Reset);
-                let bucket = self.sorted.bucket(key.instance).filter(|_| !key.is_sum);
+                let bucket = self.layout.bucket_in(key.instance).filter(|_| !key.is_sum);
                 match (grown, counted.as_mut()) {
                     (None, _) => *counted = None,
                     (Some(grown), Some(all)) => all.extend(bucket.map(|bucket| (bucket, grown))),
@@ -136,14 +134,14 @@ impl SuccessiveQuantiles {
                 }
             }
             if counted.is_none() {
-                let sorted = Arc::clone(&self.sorted);
-                self.last.retain(|key, _| place_in(&sorted, *key) != Some(place));
+                let layout = Arc::clone(&self.layout);
+                self.last.retain(|key, _| place_in(&layout, *key) != Some(place));
             }
         }
         self.from_zero &= now.is_empty();
         self.last.extend(now);
         let values = |rank: f64| {
-            let all = self.sorted.histograms.iter().zip(&all);
+            let all = self.layout.histograms().iter().zip(&all);
             let there = all.filter(|(_, record)| record.is_there);
             let value = |(instance, record): (&Option<InstanceId>, &InRecord)| {
                 (*instance, record.counted.clone().and_then(|counted| quantile(counted, rank)))
@@ -161,7 +159,7 @@ impl SuccessiveQuantiles {
 
     /// The place of the histogram that a counter belongs to.
     fn place_of(&self, key: Key) -> Option<usize> {
-        place_in(&self.sorted, key)
+        place_in(&self.layout, key)
     }
 }
 
@@ -171,18 +169,17 @@ fn states_of(metadata: &Metadata, indoms: [Option<InDom>; 2]) -> usize {
     histories.map(|history| history.states().len()).sum()
 }
 
-fn place_in(sorted: &Sorted, key: Key) -> Option<usize> {
+fn place_in(layout: &HistogramLayout, key: Key) -> Option<usize> {
     if key.is_sum {
-        return sorted.histograms.iter().position(|one| *one == key.instance);
+        return layout.histograms().iter().position(|one| *one == key.instance);
     }
-    sorted.bucket(key.instance).map(|bucket| bucket.histogram)
+    layout.bucket_in(key.instance).map(|bucket| bucket.histogram)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Buckets;
-    use super::super::Numbered;
     use super::*;
+    use crate::histogram::Buckets;
     use crate::{MetricDesc, Semantics, Units, ValueType};
 
     /// A histogram of precision 1 up to 10: bucket 4 has 4..5, 5 has 6..7, 6 has 8..11.
@@ -198,11 +195,13 @@ mod tests {
             name: name.to_owned(),
             desc: desc(item, ValueType::U64),
         };
-        let buckets = Buckets::Numbered(Numbered::new(1, 10).unwrap());
+        let buckets = Buckets::numbered(1, 10).unwrap();
+        let sum = Some(desc(2, ValueType::U64));
+        let layout =
+            HistogramLayout::single("latency".to_owned(), sum, Units::microseconds(), buckets);
         SuccessiveQuantiles {
             counts: metric("latency.bucket", 1),
-            sum: Some(desc(2, ValueType::U64).pmid),
-            sorted: Arc::new(Sorted { buckets, histograms: vec![None] }),
+            layout: Arc::new(layout),
             states: 0,
             ranks: vec![(1.0, metric("latency.p100", 1))],
             last: HashMap::new(),

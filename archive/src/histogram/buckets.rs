@@ -9,26 +9,26 @@ const MOST_PRECISION: u32 = 32;
 
 /// One bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     /// The index of its histogram among those of the metric.
-    pub(super) histogram: usize,
+    pub(crate) histogram: usize,
     /// The least value in it.
-    pub(super) first: f64,
+    pub(crate) first: f64,
     /// The greatest value in it; `None` of the last bucket, which has no upper bound.
-    pub(super) last: Option<f64>,
+    pub(crate) last: Option<f64>,
 }
 
 impl Bucket {
     /// The value that stands for all values in it: the middle of the bucket, or the
     /// least value of the last one.
-    pub(super) fn middle(&self) -> f64 {
+    pub(crate) fn middle(&self) -> f64 {
         self.last.map_or(self.first, |last| f64::midpoint(self.first, last))
     }
 }
 
 /// The buckets of a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Buckets {
+pub(crate) enum Buckets {
     /// Of one histogram, their instances' numbers.
     Numbered(Numbered),
     /// Of any number of histograms, their instances' names.
@@ -36,6 +36,11 @@ pub(super) enum Buckets {
 }
 
 impl Buckets {
+    /// Those of one histogram, by their numbers; `None` for a precision that no writer uses.
+    pub(crate) fn numbered(precision: u32, max: u64) -> Option<Self> {
+        Numbered::new(precision, max).map(Self::Numbered)
+    }
+
     /// The buckets in the names of these instances: `96..103` after `bucket=`
     /// and the labels of the histogram, whose place `place` gives.
     pub(super) fn named(instances: &[Instance], place: impl Fn(&str) -> Option<usize>) -> Self {
@@ -68,7 +73,7 @@ fn parts(name: &str) -> Option<(&str, f64, Option<f64>)> {
 
 /// Buckets given by the formula in `docs/mmv-format.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Numbered {
+pub(crate) struct Numbered {
     precision: u32,
     /// The bucket of all values that are higher than the domain's largest.
     last: u64,

@@ -1,0 +1,129 @@
+//! Histograms that are selected by labels: those of their sums are those of their buckets.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pcp_archive::{
+    InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue,
+    Semantics, Units, ValueSet, ValueType, WriterOptions,
+};
+use tempfile::TempDir;
+
+/// The buckets of both histograms, and what each counts a second.
+const BUCKETS: [(&str, u64); 4] = [
+    ("path=/a,bucket=4..5", 9),
+    ("path=/a,bucket=8..11", 1),
+    ("path=/b,bucket=6..7", 2),
+    ("path=/b,bucket=12..", 8),
+];
+
+fn id(number: usize) -> InstanceId {
+    InstanceId::new(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Instance> {
+    let all = names.into_iter().enumerate();
+    all.map(|(number, name)| Instance { id: id(number), name: name.into() }).collect()
+}
+
+/// Five records, a second apart, of `web.latency`, by path.
+fn archive() -> (TempDir, PathBuf) {
+    let (directory, base, mut writer) = archives::begin("web", WriterOptions::default());
+    let (buckets, paths) = (archives::domain(), InDom::new(70, 9).unwrap());
+    let counter = |item, indom, units| MetricDesc {
+        indom: Some(indom),
+        semantics: Semantics::Counter,
+        units,
+        ..archives::desc(item, ValueType::U64)
+    };
+    let counts = counter(1, buckets, Units::count());
+    let sum = counter(2, paths, Units::microseconds());
+    writer.declare_metric(&counts, &["web.latency.bucket"]).unwrap();
+    writer.declare_metric(&sum, &["web.latency.sum"]).unwrap();
+    writer.declare_indom(buckets, &named(BUCKETS.map(|(name, _)| name))).unwrap();
+    writer.declare_indom(paths, &named(["path=/a", "path=/b"])).unwrap();
+    let set = |class, name, value: &str| {
+        LabelSet::from_pairs(class, [(name, &*format!("\"{value}\""), false)]).unwrap()
+    };
+    let units = [set(LabelClass::Item, "histogram", "microsec")];
+    writer.declare_labels(LabelTarget::Item(counts.pmid), &units).unwrap();
+    let path = |(number, path)| set(LabelClass::Instances, "path", path).for_instance(id(number));
+    let of_paths: Vec<_> = ["/a", "/b"].into_iter().enumerate().map(path).collect();
+    writer.declare_labels(LabelTarget::Instances(paths), &of_paths).unwrap();
+    for second in 0..5u64 {
+        let count = |(number, (_, rate))| (Some(id(number)), OwnedValue::U64(second * rate));
+        let values = Ok(BUCKETS.into_iter().enumerate().map(count).collect());
+        let counted = ValueSet { pmid: counts.pmid, values };
+        let sums = [50, 110].map(|rate| OwnedValue::U64(second * rate)).into_iter().enumerate();
+        let values = Ok(sums.map(|(number, sum)| (Some(id(number)), sum)).collect());
+        let sets = vec![counted, ValueSet { pmid: sum.pmid, values }];
+        archives::write(&mut writer, archives::at(second.cast_signed()), sets);
+    }
+    writer.finish().unwrap();
+    (directory, base)
+}
+
+fn report(base: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    command.arg("report").arg(base).args(["--format", "csv", "-Z", "UTC"]);
+    command.args(arguments).output().unwrap()
+}
+
+/// The first and last lines of a report, without the times.
+#[track_caller]
+fn ends(base: &Path, arguments: &[&str]) -> [String; 2] {
+    let output = report(base, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    [text.lines().next(), text.lines().last()]
+        .map(|line| line.unwrap().split_once(',').unwrap().1.to_owned())
+}
+
+#[test]
+fn quantiles_are_those_of_the_histograms_with_the_labels() {
+    let (_directory, base) = archive();
+    let quantiles = |selector| ends(&base, &[selector, "--quantile", "0.5,0.99"]);
+    let both = "web.latency.p50[path=/a],web.latency.p50[path=/b],\
+                web.latency.p99[path=/a],web.latency.p99[path=/b]";
+    assert_eq!(quantiles("web.latency"), [both, "4.5,12,9.5,12"]);
+    let of = |path| format!("web.latency.p50[path={path}],web.latency.p99[path={path}]");
+    for selector in
+        [r#"web.latency{path="/a"}"#, r#"web.latency.bucket{path!="/b"}"#, r#"web{path=~"/[ax]"}"#]
+    {
+        assert_eq!(quantiles(selector), [of("/a"), "4.5,9.5".to_owned()], "{selector}");
+    }
+    assert_eq!(quantiles(r#"web.latency{path="/b"}"#), [of("/b"), "12,12".to_owned()]);
+}
+
+#[test]
+fn buckets_have_the_labels_of_their_histogram() {
+    let (_directory, base) = archive();
+    let [names, values] = ends(&base, &[r#"web.latency{path="/b"}"#]);
+    let expected = "\"web.latency.bucket[path=/b,bucket=6..7]\",\
+                    \"web.latency.bucket[path=/b,bucket=12..]\",web.latency.sum[path=/b]";
+    assert_eq!((names.as_str(), values.as_str()), (expected, "8,32,440"));
+}
+
+#[test]
+fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
+    let (_directory, base) = archive();
+    let value = |arguments: &[&str]| ends(&base, arguments)[1].clone();
+    let of_a = r#"quantile(0.99, web.latency{path="/a"})"#;
+    assert_eq!(value(&["-e", of_a]), "9.5");
+    // Both are asked of the same metrics.
+    let ratio = format!(r#"max({of_a}) / max(quantile(0.5, web.latency{{path="/b"}}))"#);
+    assert_eq!(value(&["-e", &ratio, "--precision", "3"]), "0.792");
+    let all = ["-e", "quantile(0.5, web.latency)", "-e", of_a];
+    assert_eq!(value(&all), "4.5,12,9.5");
+    let shown = [r#"web.latency{path="/b"}"#, "--quantile", "0.5", "-e", of_a];
+    assert_eq!(value(&shown), "9.5,12");
+    let counts = [r#"web.latency.bucket{path="/b"}"#, "-e", "quantile(0.5, web.latency)"];
+    assert_eq!(value(&counts), "8,32,4.5,12");
+    let output = report(&base, &["-e", "quantile(0.5, web.latency{code='/a'})"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let reason = "no instance of web.latency has a label code; there are: histogram, path\n";
+    assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
+}
