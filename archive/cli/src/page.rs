@@ -105,6 +105,21 @@ mod tests {
         assert!(size < 80_000, "{size} bytes");
     }
 
+    /// The scripts are one: of two functions with one name the later one counts.
+    #[test]
+    fn no_two_functions_have_one_name() {
+        let scripts = SCRIPTS.iter().chain([&FROM_FILE, &LIVE]);
+        let lines = scripts.flat_map(|script| script.lines());
+        let rest = |line: &'static str| {
+            line.strip_prefix("async ").unwrap_or(line).strip_prefix("function ")
+        };
+        let names = lines.filter_map(|line| rest(line)?.split('(').next());
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        assert!(names.len() > 20 && twice.is_none(), "{twice:?}");
+    }
+
     #[test]
     fn the_page_may_load_nothing() {
         let page = with_data(b"data");

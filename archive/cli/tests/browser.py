@@ -335,8 +335,29 @@ def pictures(browser):
     drawings(browser)
 
 
+# Which of three metrics an event concerns, and which are those of its program.
+CONCERNS = """(event) => {
+  const [one] = eventsOf(page.data, [], [{side: 0, time: page.data.start, kind: 'ended', reason: null, ...event}]);
+  const all = [['mmv.shop.queue', (70 << 22 | 5 << 10 | 1) >>> 0], ['mmv.free', (70 << 22 | 9 << 10 | 1) >>> 0], ['kernel.load', 251659265]];
+  return [one.concerns, one.isOf].map((is) => all.filter((metric) => is(...metric)).map(([name]) => name));
+}"""
+
+
+def concerns(page):
+    for event, expected in [
+        (dict(file="shop", cluster=None, pid=7), [["mmv.shop.queue"], ["mmv.shop.queue"]]),
+        (dict(file="shop.7", cluster=None, pid=7), [["mmv.shop.queue"], []]),
+        (dict(file="shop.7", cluster=None, pid=8), [[], []]),
+        (dict(file="any", cluster=9, pid=7), [["mmv.free"], ["mmv.free"]]),
+        (dict(file=None, cluster=None, pid=1), [["mmv.shop.queue", "mmv.free", "kernel.load"], []]),
+    ]:
+        found = page.evaluate(CONCERNS, event)
+        check(found == expected, f"{event} concerns {found}")
+
+
 def shop(browser):
     page = opened(browser)
+    concerns(page)
     view = search(page, "latency")
     check(view["shown"] == ["mmv.shop.latency"], f"a histogram is a chart: {view}")
     check(drawn(page, "mmv.shop.latency") > 5000, "a heat map is drawn")

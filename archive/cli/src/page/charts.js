@@ -49,8 +49,8 @@ class Figure {
 
   // Marks and the ends of programs of an archive, in pixels.
   walls(side, from, to, width) {
-    const { name } = this.chart.metric;
-    const own = this.page.events.filter((event) => event.isWall && event.side === side && event.concerns(name));
+    const { name, of } = this.chart.metric;
+    const own = this.page.events.filter((event) => event.isWall && event.side === side && event.isOf(name, of[side]));
     return own.map((event) => ((event.at - from) / (to - from)) * width);
   }
 
@@ -193,26 +193,33 @@ class Figure {
   concerns(event) {
     const { chart } = this, { side } = event;
     const isOfSide = chart.base ? side === chart.side || side === chart.other : chart.histogram ? side === chart.side : chart.metric.of[side] !== null;
-    return isOfSide && event.concerns((chart.histogram ?? chart.metric).name);
+    const { name, pmid } = chart.histogram ?? { name: chart.metric.name, pmid: chart.metric.of[side] };
+    return isOfSide && event.concerns(name, pmid);
   }
 
   drawEvents(context, box) {
-    const { data, view } = this.page;
+    const { view } = this.page;
     const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
     let free = box.left;
+    // Thousands of events need no more lines than there are pixels.
+    const drawn = new Set();
     context.textAlign = 'left';
     context.fillStyle = context.strokeStyle = css('--mark');
     context.lineWidth = 1;
     for (const event of this.page.events) {
-      const at = x(event.at);
-      if (at < box.left - 1 || at > box.right || !this.concerns(event)) continue;
-      context.setLineDash(event.isMark ? [2, 3] : [5, 3]);
-      context.beginPath();
-      context.moveTo(Math.round(at) + 0.5, box.top - 10);
-      context.lineTo(Math.round(at) + 0.5, box.bottom);
-      context.stroke();
+      const at = x(event.at), line = Math.round(at) + (event.isMark ? 0.25 : 0.5);
+      if (at < box.left - 1 || at > box.right || (at < free && drawn.has(line)) || !this.concerns(event)) continue;
+      if (!drawn.has(line)) {
+        drawn.add(line);
+        context.setLineDash(event.isMark ? [2, 3] : [5, 3]);
+        context.beginPath();
+        context.moveTo(Math.round(at) + 0.5, box.top - 10);
+        context.lineTo(Math.round(at) + 0.5, box.bottom);
+        context.stroke();
+      }
+      if (at < free) continue;
       const width = context.measureText(event.short).width;
-      if (at >= free && at + width + 4 < box.right) {
+      if (at + width + 4 < box.right) {
         context.fillText(event.short, at + 3, box.top - 3);
         free = at + width + 10;
       }

@@ -61,6 +61,7 @@ pub(crate) struct Event {
     time: f64,
     kind: String,
     file: Option<String>,
+    cluster: Option<u32>,
     pid: Option<u32>,
     reason: Option<String>,
 }
@@ -180,6 +181,7 @@ pub(crate) fn events(
                 time: seconds(side.on_page(event.at)),
                 kind: event.kind.to_owned(),
                 file: event.file.map(ToOwned::to_owned),
+                cluster: event.cluster,
                 pid: event.pid,
                 reason: event.reason.map(ToOwned::to_owned),
             }));

@@ -525,10 +525,22 @@ class Page {
   }
 }
 
+// Whether a metric is one of an event's program: by the cluster of its PMID, or its name.
+function isOf({ file, cluster }, name, pmid) {
+  if (cluster !== null) return name.startsWith('mmv.') && pmid >>> 22 === 70 && ((pmid >>> 10) & 0xfff) === cluster;
+  return file !== null && name.startsWith('mmv.' + file + '.');
+}
+
+// Processes that share their metrics have each a file NAME.PID.
+function sharesNames({ file, pid }, name) {
+  const end = '.' + pid;
+  return pid !== null && file.endsWith(end) && name.startsWith('mmv.' + file.slice(0, -end.length) + '.');
+}
+
 // Events and marks in the order of time, in seconds since the start.
 function eventsOf(data, marks, events) {
   const prefix = (side) => (data.sides.length > 1 ? data.sides[side].name + ' ' : '');
-  const all = marks.map(([side, time]) => ({ side, at: time - data.start, isMark: true, isWall: true, short: prefix(side) + 'mark', text: prefix(side) + 'mark: logging was interrupted', concerns: () => true }));
+  const all = marks.map(([side, time]) => ({ side, at: time - data.start, isMark: true, isWall: true, short: prefix(side) + 'mark', text: prefix(side) + 'mark: logging was interrupted', isOf: () => true, concerns: () => true }));
   for (const event of events) {
     const details = [event.kind, event.file, event.pid === null ? null : 'pid ' + event.pid, event.reason];
     all.push({
@@ -538,7 +550,8 @@ function eventsOf(data, marks, events) {
       isWall: BOUNDARIES.includes(event.kind),
       short: prefix(event.side) + event.kind + (event.file === null ? '' : ' ' + event.file),
       text: prefix(event.side) + details.filter((one) => one !== null && one !== '').join(' '),
-      concerns: (name) => event.file === null || name.startsWith('mmv.' + event.file + '.'),
+      isOf: (name, pmid) => isOf(event, name, pmid),
+      concerns: (name, pmid) => event.file === null || isOf(event, name, pmid) || sharesNames(event, name),
     });
   }
   return all.sort((a, b) => a.at - b.at);
