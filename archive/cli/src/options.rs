@@ -1,6 +1,6 @@
 //! Options that several subcommands share.
 
-mod agent_archives;
+pub(crate) mod agent_archives;
 pub(crate) mod archives;
 pub(crate) mod display;
 pub(crate) mod histograms;

@@ -67,6 +67,7 @@ struct Follow {
 impl Follow {
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.env("XDG_STATE_HOME", directory);
         command.current_dir(directory).args(["follow", "--poll", "5ms"]).args(arguments);
         let mut child = command.env("TZ", "UTC").stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -114,6 +115,19 @@ fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
     logger.write(9, 2, 200);
     follow.expect(&[""]);
     follow.expect(&["                           acme.sold    acme.sold"]);
+}
+
+#[test]
+fn an_at_sign_stands_for_the_archives_of_the_agent() {
+    let directory = tempfile::tempdir().unwrap();
+    let archives = directory.path().join("mmv-agent/archives/example");
+    std::fs::create_dir_all(&archives).unwrap();
+    let mut logger = Logger::new(&archives.join("20231114.1"), 0);
+    logger.write(0, 1, 100);
+    let follow = Follow::start(directory.path(), &["@", "acme.sold", "--json"]);
+    assert!(follow.line().ends_with("\"value\":100}"));
+    logger.write(10, 1, 110);
+    assert!(follow.line().ends_with("\"value\":110}"));
 }
 
 #[test]

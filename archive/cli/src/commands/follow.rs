@@ -13,7 +13,7 @@ use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp, half_made};
 use pcp_types::parse_interval;
 
-use crate::options::{DisplayOptions, GapOptions, QuantileOptions};
+use crate::options::{DisplayOptions, GapOptions, QuantileOptions, agent_archives};
 use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
@@ -24,7 +24,7 @@ use view::{Choice, View};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Archive: its base name, any of its files, or a directory for the newest archive in it and
-    /// those that follow it
+    /// those that follow it; @ for those of this machine's agent
     archive: PathBuf,
 
     /// Metrics to show: names, branches of the name space, or patterns such as "disk.*.read", also
@@ -69,7 +69,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let poll = parse_interval(&self.poll)?;
-        let mut queue = Queue::new(&self.archive);
+        let archive = agent_archives::resolve(&self.archive);
+        let mut queue = Queue::new(&archive);
         let mut follower = queue.newest()?;
         let zone = self.zone.zone(follower.label())?;
         follower.seek(self.first(&follower, &zone)?)?;

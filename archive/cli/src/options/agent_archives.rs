@@ -12,7 +12,7 @@ const AGENT: &str = "@";
 
 /// The archive that an argument names: for `@` the directory for archives of this user's
 /// agent or that of the system, where a file was written last.
-pub(super) fn resolve(archive: &Path) -> PathBuf {
+pub(crate) fn resolve(archive: &Path) -> PathBuf {
     if archive.as_os_str() != OsStr::new(AGENT) {
         return archive.to_owned();
     }
