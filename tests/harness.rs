@@ -18,6 +18,7 @@ pub(crate) mod pminfo;
 pub(crate) mod pmlogger;
 pub(crate) mod pmproxy;
 pub(crate) mod scratch;
+pub(crate) mod shell;
 pub(crate) mod shim;
 pub(crate) mod skip;
 pub(crate) mod wait;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
+use crate::harness::shell;
 
 const PAGES: [&str; 15] = [
     "README.md",
@@ -59,49 +60,23 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// The words of a shell line, up to a comment or another command. Quotes group words.
-fn words(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    let mut begun = false;
-    for character in line.chars() {
-        match (quote, character) {
-            (Some(open), _) if open == character => quote = None,
-            (None, '\'' | '"') => (quote, begun) = (Some(character), true),
-            (None, ' ') => {
-                if begun {
-                    words.push(std::mem::take(&mut word));
-                }
-                begun = false;
-            }
-            (None, '#') if !begun => return words,
-            (None, ';' | '&' | '|' | '>') => break,
-            _ => {
-                word.push(character);
-                begun = true;
-            }
-        }
-    }
-    if begun {
-        words.push(word);
-    }
-    words
-}
-
 #[test]
 fn the_commands_in_the_documentation_have_valid_arguments() {
     let mut commands = 0;
     for block in blocks() {
-        for line in &block.lines {
+        for line in block.lines.join("\n").replace("\\\n", "").lines() {
             let line = line.strip_prefix("$ ").unwrap_or(line);
-            let command = match line.split(' ').next() {
-                Some("mmv-agent") => mmv_agent::cli::command(),
-                Some("mmv-archive") => mmv_archive::command(),
-                Some("mmv-export") => mmv_export::command(),
-                _ => continue,
-            };
-            let parsed = command.try_get_matches_from(words(line));
-            parsed.unwrap_or_else(|error| panic!("{}: {line}\n{error}", block.place));
-            commands += 1;
+            for words in shell::commands(line) {
+                let command = match words[0].as_str() {
+                    "mmv-agent" => mmv_agent::cli::command(),
+                    "mmv-archive" => mmv_archive::command(),
+                    "mmv-export" => mmv_export::command(),
+                    _ => continue,
+                };
+                let parsed = command.try_get_matches_from(words);
+                parsed.unwrap_or_else(|error| panic!("{}: {line}\n{error}", block.place));
+                commands += 1;
+            }
         }
     }
     assert!(commands >= 5, "{commands} commands");
@@ -123,10 +98,4 @@ fn the_configurations_in_the_documentation_are_valid() {
         configurations += 1;
     }
     assert!(configurations > 0);
-}
-
-#[test]
-fn words_end_at_comments_and_operators() {
-    assert_eq!(words("a 'b c' \"\" d=1 # e"), ["a", "b c", "", "d=1"]);
-    assert_eq!(words("a b & sleep 1"), ["a", "b"]);
 }
