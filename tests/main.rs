@@ -50,7 +50,7 @@
 //! | `documentation` | README and tutorial work as a newcomer follows them; all commands and configurations in the documentation are valid |
 //! | `compliance` | PCP's programs read our archives as our own command does |
 //! | `producers` | instrumented programs in C, Perl and Python, used by other tests |
-//! | `manual_pages` | manual pages, unit and installation are complete |
+//! | `manual_pages` | examples of the help are valid; manual pages, units and installation are complete |
 //! | `packages` | packages install, upgrade and purge; their bytes are reproducible |
 //! | `dependencies` | licenses and sources of dependencies are those in `deny.toml`; no crate is compiled twice |
 //! | `structure` | modules depend on each other in one direction |

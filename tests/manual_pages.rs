@@ -1,6 +1,11 @@
 //! The manual pages in `docs/man` match the help of the commands, and an installation
 //! is complete.
 
+mod ending;
+mod examples;
+mod page;
+mod sections;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,66 +16,25 @@ use clap::Command;
 use crate::harness::binaries;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
+use page::{name, page};
+
+/// The command lines of all programs, with the names of their subcommands.
+fn programs() -> [Command; 3] {
+    [mmv_agent::cli::command(), mmv_archive::command(), mmv_export::command()].map(|program| {
+        let mut program = program.disable_help_subcommand(true);
+        program.build();
+        program
+    })
+}
 
 /// All pages by their file names.
 fn pages() -> BTreeMap<String, String> {
-    let mut pages = BTreeMap::new();
-    for command in [mmv_agent::cli::command(), mmv_archive::command(), mmv_export::command()] {
-        let mut command = command.disable_help_subcommand(true);
-        command.build();
-        for command in command.get_subcommands().cloned().chain([command.clone()]) {
-            let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command.clone()).render(&mut page).expect("render a page");
-            let page = String::from_utf8(page).expect("a page is text");
-            pages.insert(format!("{name}.1"), with_synopsis(&page, command));
-        }
-    }
-    pages
-}
-
-/// The page with the values of options in its synopsis, and with arguments that one of
-/// several usages requires shown as required.
-fn with_synopsis(page: &str, mut command: Command) -> String {
-    let (before, rest) = page.split_once(".SH SYNOPSIS\n").expect("a synopsis");
-    let (_, after) = rest.split_once("\n.SH ").expect("a section after the synopsis");
-    let usage = command.render_usage().to_string();
-    let bold = |text: &str| format!("\\fB{}\\fR", text.replace('-', "\\-"));
-    let mut words = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
-    let mut arguments: Vec<_> = command.get_arguments().collect();
-    arguments.retain(|argument| !argument.is_hide_set());
-    arguments.sort_by_key(|argument| argument.is_positional());
-    for argument in arguments {
-        let takes_value = argument.get_action().takes_values();
-        let id = argument.get_id().as_str().to_uppercase();
-        let names = argument.get_value_names().map(|names| names.iter().map(ToString::to_string));
-        let value = names.map_or(id, |names| names.collect::<Vec<_>>().join(" "));
-        let value = format!("\\fI{}\\fR", value.replace('-', "\\-"));
-        let many = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
-        let more = if many { "..." } else { "" };
-        if argument.is_positional() {
-            let name = argument.get_value_names().and_then(|names| names.first());
-            let is_required = argument.is_required_set()
-                || name.is_some_and(|name| usage.contains(&format!("<{name}>")));
-            words.push(if is_required {
-                format!("{value}{more}")
-            } else {
-                format!("[{value}{more}]")
-            });
-            continue;
-        }
-        let short = argument.get_short().map(|short| bold(&format!("-{short}")));
-        let long = argument.get_long().map(|long| bold(&format!("--{long}")));
-        let mut option = short.into_iter().chain(long).collect::<Vec<_>>().join("|");
-        if takes_value {
-            option = format!("{option} {value}");
-        }
-        words.push(if argument.is_required_set() { option } else { format!("[{option}]") });
-    }
-    if command.has_subcommands() {
-        words.push("\\fICOMMAND\\fR".to_owned());
-    }
-    format!("{before}.SH SYNOPSIS\n{}\n.SH {after}", words.join(" "))
+    let programs = programs();
+    let all = programs.iter().flat_map(|program| {
+        let commands = program.get_subcommands().chain([program]);
+        commands.map(move |command| (format!("{}.1", name(command)), page(program, command)))
+    });
+    all.collect()
 }
 
 fn directory() -> PathBuf {
@@ -106,6 +70,94 @@ fn a_synopsis_has_the_values_of_options_and_what_is_required() {
     assert!(report.contains(" \\fIARCHIVE\\fR \\fIMETRIC\\fR...\n"), "{report}");
     assert!(pages["mmv-archive-summary.1"].contains(" \\fIARCHIVE\\fR [\\fIMETRIC\\fR...]\n"));
     assert!(pages["mmv-archive-repair.1"].contains("[\\fB\\-\\-json\\fR]"));
+}
+
+#[test]
+fn a_page_has_the_sections_that_readers_look_for() {
+    for (name, page) in pages() {
+        let sections: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        let place = |wanted: &str| {
+            let found = sections.iter().position(|section| section.trim_matches('"') == wanted);
+            found.unwrap_or_else(|| panic!("{name}: no {wanted} in {sections:?}"))
+        };
+        let wanted = ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "SEE ALSO"];
+        assert!(wanted.map(place).is_sorted(), "{name}: {sections:?}");
+        assert!(!sections.contains(&"EXTRA"), "{name}: {sections:?}");
+    }
+    let pages = pages();
+    let report = &pages["mmv-archive-report.1"];
+    assert!(report.contains(".TH \"MMV\\-ARCHIVE\\-REPORT\" 1 \"\" \"mmv\\-archive "), "{report}");
+    assert!(report.contains("\n.EX\nmmv\\-archive report @ \\-\\-last 1m "), "{report}");
+    let run = &pages["mmv-agent-run.1"];
+    assert!(run.contains(".TP\n\\fB78\\fR\nthe configuration is invalid\n"), "{run}");
+}
+
+#[test]
+fn what_pages_refer_to_exists() {
+    let pages = pages();
+    for page in sections::pages() {
+        assert!(pages.contains_key(&format!("{page}.1")), "{page}");
+    }
+    for program in programs() {
+        for document in sections::documents(program.get_name()) {
+            assert!(binaries::workspace().join(document).exists(), "{document}");
+        }
+    }
+}
+
+#[test]
+fn pages_name_the_variables_that_programs_read() {
+    let crates = ["mmv-agent", "archive", "archive/cli", "archive/export", "mmv-writer/format"];
+    let sources = product_sources(&crates.map(|name| format!("{name}/src")));
+    let named: Vec<&str> = sections::variables().collect();
+    for name in &named {
+        let is_read = sources.contains(&format!("\"{name}\""));
+        let is_temporary = *name == "TMPDIR" && sources.contains("env::temp_dir()");
+        assert!(is_read || is_temporary, "{name} is not read");
+    }
+    for function in ["env::var(\"", "env::var_os(\"", "from_systemd(\"", "absolute(\""] {
+        for read in sources.split(function).skip(1) {
+            let name = read.split('"').next().unwrap_or_default();
+            assert!(name == "HOME" || named.contains(&name), "{name} is on no page");
+        }
+    }
+}
+
+/// All sources in some directories, without tests.
+fn product_sources(directories: &[String]) -> String {
+    let mut sources = String::new();
+    let mut directories: Vec<_> =
+        directories.iter().map(|directory| binaries::workspace().join(directory)).collect();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("list sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("tests") {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let text = fs::read_to_string(&path).expect("a source");
+                sources.push_str(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(""));
+            }
+        }
+    }
+    sources
+}
+
+#[test]
+fn pages_have_nothing_that_groff_warns_of() {
+    if !exists("groff") {
+        return skip("groff is not here");
+    }
+    for name in pages().keys() {
+        let output = process::Command::new("groff")
+            .args(["-man", "-Tutf8", "-ww", "-z"])
+            .arg(directory().join(name))
+            .output()
+            .expect("start groff");
+        assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
+    }
 }
 
 #[test]

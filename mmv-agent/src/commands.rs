@@ -10,5 +10,6 @@ mod archive_summary;
 mod capture;
 pub mod cli;
 mod demo;
+mod help;
 mod inspect;
 mod recording;

@@ -12,6 +12,8 @@ use crate::config::ConfigError;
 pub(crate) const EXIT_OK: u8 = 0;
 /// Some entries of an inspected file are skipped.
 pub(crate) const EXIT_FINDINGS: u8 = 1;
+/// The command line is invalid.
+pub(crate) const EXIT_USAGE: u8 = 2;
 /// An inspected file is rejected (`EX_DATAERR`).
 pub(crate) const EXIT_DATA: u8 = 65;
 /// An internal failure (`EX_SOFTWARE`).

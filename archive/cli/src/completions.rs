@@ -12,6 +12,15 @@ use clap_complete::Shell;
 use pcp_archive::{Archive, ArchiveSet};
 use pcp_types::printable::is_printable;
 
+/// The end of the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  Install the script of bash for this user:
+    mmv-archive completions bash \\
+        >~/.local/share/bash-completion/completions/mmv-archive
+  Complete in this fish only:
+    mmv-archive completions fish | source";
+
 use crate::options::{ArchiveArgument, sides};
 
 /// The first argument of the call that prints the names of metrics.

@@ -4,6 +4,48 @@ use std::process::ExitCode;
 
 use pcp_archive::Error;
 
+/// An exit status of the command, with the number of `<sysexits.h>` where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    Success = 0,
+    NoData = 1,
+    Usage = 2,
+    Damaged = 65,
+    Io = 74,
+    Written = 75,
+}
+
+impl Status {
+    /// All of them, in the order of the help.
+    const ALL: [Self; 6] =
+        [Self::Success, Self::NoData, Self::Usage, Self::Damaged, Self::Io, Self::Written];
+
+    /// What the help says of it.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::NoData => "no data for the request, or \"check\" found errors or warnings",
+            Self::Usage => "invalid command line, or an impossible request",
+            Self::Damaged => "the archive is damaged; all that can be read is in the output",
+            Self::Io => "a file cannot be read, or the output cannot be written",
+            Self::Written => "another process writes the archive",
+        }
+    }
+
+    /// The end of the help: a line for each.
+    pub(crate) fn list() -> String {
+        let line = |status: Self| format!("\n  {:>2}  {}", status as u8, status.meaning());
+        Self::ALL.into_iter().map(line).fold("Exit status:".to_owned(), |list, line| list + &line)
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
 /// Why a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -37,23 +79,22 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1 no data or findings, 2 usage, 65 damaged input, 74 input or output error, with
-    /// the codes of `<sysexits.h>` where it has one; 0 if the reader closed the output.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::Closed => 0,
-            Self::NoData(_) | Self::Findings => 1,
-            Self::Usage(_) => 2,
-            Self::Lost => 65,
-            Self::Archive(error) => return archive_exit_code(error),
-            Self::Input(_) | Self::Image(_) | Self::Output(_) => 74,
-        })
+    /// The exit status; success if the reader closed the output.
+    pub(crate) const fn status(&self) -> Status {
+        match self {
+            Self::Closed => Status::Success,
+            Self::NoData(_) | Self::Findings => Status::NoData,
+            Self::Usage(_) => Status::Usage,
+            Self::Lost => Status::Damaged,
+            Self::Archive(error) => status_of(error),
+            Self::Input(_) | Self::Image(_) | Self::Output(_) => Status::Io,
+        }
     }
 }
 
-fn archive_exit_code(error: &Error) -> ExitCode {
-    ExitCode::from(match error {
-        Error::NoData { .. } => 1,
+const fn status_of(error: &Error) -> Status {
+    match error {
+        Error::NoData { .. } => Status::NoData,
         // The request is impossible: archives that do not belong together, names that
         // are taken.
         Error::Ambiguous { .. }
@@ -66,15 +107,15 @@ fn archive_exit_code(error: &Error) -> ExitCode {
         | Error::HostDiffers { .. }
         | Error::Overlap { .. }
         | Error::DescDiffers { .. }
-        | Error::PmidDiffers { .. } => 2,
+        | Error::PmidDiffers { .. } => Status::Usage,
         Error::Io { .. }
         | Error::NotFound { .. }
         | Error::Missing { .. }
-        | Error::Exists { .. } => 74,
+        | Error::Exists { .. } => Status::Io,
         // Later it may be possible.
-        Error::Written { .. } => 75,
-        _ => 65,
-    })
+        Error::Written { .. } => Status::Written,
+        _ => Status::Damaged,
+    }
 }
 
 impl From<std::io::Error> for Failure {

@@ -65,24 +65,38 @@ use commands::{
     check, convert, dump, events, extract, follow, info, metrics, plot, repair, report, snapshot,
     summary,
 };
-use failure::Failure;
+use failure::{Failure, Status};
 use text::{Output, warn};
 
-/// After the help of the command.
+/// How bytes of archives are printed.
 const NOTES: &str = "\
 Names and texts are bytes: each byte that is not valid UTF-8 is printed as \\xHH, also in JSON, and \
 a backslash that would look like such a byte as \\x5c. Names are selected by the text that is \
 printed. Control characters and those that change the direction of text are printed as their bytes, \
 in JSON as \\uHHHH; in CSV a text that begins with =, +, - or @ and is no number has an apostrophe \
-in front.
+in front.";
 
-Exit status: 0 success; 1 no data for the request, or a check found something; 2 invalid command \
-line; 65 damaged archive; 74 the archive cannot be read or the output cannot be written; \
-75 another process writes the archive.";
+/// Commands to begin with, after all of the command's help.
+const EXAMPLES: &str = "\
+Examples:
+  Begin with the names of the metrics that the agent of this machine logs:
+    mmv-archive metrics @ --names
+  Then print the values of one of them, each second:
+    mmv-archive report @ --last 1m mmv.shop.orders
+  Or draw it:
+    mmv-archive plot @ --last 1h mmv.shop.orders
+
+\"mmv-archive COMMAND --help\" has examples of each command.";
+
+/// After the long help.
+fn notes() -> String {
+    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", Status::list())
+}
 
 /// Read and replay archives of performance metrics (Performance Co-Pilot, versions 2 and 3)
 #[derive(Debug, Parser)]
-#[command(name = "mmv-archive", version, max_term_width = 100, after_help = NOTES)]
+#[command(name = "mmv-archive", version, max_term_width = 100)]
+#[command(after_help = EXAMPLES, after_long_help = notes())]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -128,6 +142,7 @@ enum Command {
     #[cfg(feature = "view")]
     View(view::Arguments),
     /// Print the completion script of a shell
+    #[command(after_long_help = completions::EXAMPLES)]
     Completions {
         /// Shell to print the script for
         shell: Shell,
@@ -154,14 +169,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version go to standard output and are no errors.
-            let status = if error.use_stderr() { 2 } else { 0 };
+            let status = if error.use_stderr() { Status::Usage } else { Status::Success };
             // It repeats words of the command line, which a pattern of the shell may have made.
             let text = error.to_string();
             if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
                 let _ = std::io::stderr().write_all(&shown);
-                return ExitCode::from(status);
+                return status.into();
             }
-            return finish(error.print().map_err(Failure::from), ExitCode::from(status));
+            return finish(error.print().map_err(Failure::from), status.into());
         }
     };
     let result = match &arguments.command {
@@ -206,14 +221,14 @@ fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::Closed) => done,
         // The findings were printed.
-        Err(failure @ Failure::Findings) => failure.exit_code(),
+        Err(failure @ Failure::Findings) => failure.status().into(),
         Err(failure) => {
             let hint = match &failure {
                 Failure::Archive(error) => hint::hint(error),
                 _ => String::new(),
             };
             warn(&format_args!("{failure}{hint}"));
-            failure.exit_code()
+            failure.status().into()
         }
     }
 }

@@ -3,6 +3,15 @@
 use clap::Command;
 use clap_complete::Shell;
 
+/// The end of the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  Install the script of bash for this user:
+    mmv-export completions bash \\
+        >~/.local/share/bash-completion/completions/mmv-export
+  Complete in this fish only:
+    mmv-export completions fish | source";
+
 /// The script of a shell.
 pub(crate) fn script(shell: Shell, mut command: Command) -> String {
     let mut generated = Vec::new();

@@ -4,6 +4,57 @@ use std::process::ExitCode;
 
 use pcp_archive::Error;
 
+/// An exit status of the command, with the number of `<sysexits.h>` where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    Success = 0,
+    NoData = 1,
+    Usage = 2,
+    Damaged = 65,
+    Io = 74,
+    Waits = 75,
+    NoReceiver = 76,
+}
+
+impl Status {
+    /// All of them, in the order of the help.
+    const ALL: [Self; 7] = [
+        Self::Success,
+        Self::NoData,
+        Self::Usage,
+        Self::Damaged,
+        Self::Io,
+        Self::Waits,
+        Self::NoReceiver,
+    ];
+
+    /// What the help says of it.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::NoData => "no data for the request",
+            Self::Usage => "invalid command line, or an impossible request",
+            Self::Damaged => "some archives are damaged; everything else was exported",
+            Self::Io => "archives cannot be read, or the output cannot be written",
+            Self::Waits => "some data was not sent; the next run continues",
+            Self::NoReceiver => "the URL is not that of a receiver",
+        }
+    }
+
+    /// The end of the help: a line for each.
+    pub(crate) fn list() -> String {
+        let line = |status: Self| format!("\n  {:>2}  {}", status as u8, status.meaning());
+        Self::ALL.into_iter().map(line).fold("Exit status:".to_owned(), |list, line| list + &line)
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
 /// Why a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -80,40 +131,38 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1 no data, 2 an impossible request, 65 damaged input, 74 input or output error, 75
-    /// something has to wait, 76 no receiver, with the codes of
-    /// `<sysexits.h>` where it has one; 0 if the reader closed the output.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::Closed => 0,
-            Self::NoData(_) => 1,
-            Self::Archive(error) => archive_exit_code(error),
-            Self::Hosts { .. } => 65,
+    /// The exit status; success if the reader closed the output.
+    pub(crate) const fn status(&self) -> Status {
+        match self {
+            Self::Closed => Status::Success,
+            Self::NoData(_) => Status::NoData,
+            Self::Archive(error) => status_of(error),
+            Self::Hosts { .. } => Status::Damaged,
             #[cfg(feature = "serve")]
-            Self::Serve(_) => 74,
+            Self::Serve(_) => Status::Io,
             #[cfg(feature = "parquet")]
-            Self::SameName(_) => 2,
+            Self::SameName(_) => Status::Usage,
             #[cfg(feature = "parquet")]
-            Self::Table(_) => 74,
-            Self::Output(_) => 74,
+            Self::Table(_) => Status::Io,
+            Self::Output(_) => Status::Io,
             #[cfg(feature = "push")]
-            Self::Url(_) | Self::OwnMetrics(_) => 2,
+            Self::Url(_) | Self::OwnMetrics(_) => Status::Usage,
             #[cfg(feature = "push")]
-            Self::State(_) | Self::Secret(_) => 74,
+            Self::State(_) | Self::Secret(_) => Status::Io,
             #[cfg(feature = "push")]
-            Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => 75,
+            Self::Unsent { .. } | Self::GaveUp(_) | Self::Stopped => Status::Waits,
             #[cfg(feature = "push")]
-            Self::NoReceiver(_) => 76,
-        })
+            Self::NoReceiver(_) => Status::NoReceiver,
+        }
     }
 }
 
-const fn archive_exit_code(error: &Error) -> u8 {
+const fn status_of(error: &Error) -> Status {
     match error {
-        Error::NoData { .. } => 1,
-        Error::Ambiguous { .. } | Error::SeveralHosts { .. } => 2,
-        Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => 74,
-        _ => 65,
+        Error::NoData { .. } => Status::NoData,
+        Error::Ambiguous { .. } | Error::SeveralHosts { .. } => Status::Usage,
+        Error::Io { .. } | Error::NotFound { .. } | Error::Missing { .. } => Status::Io,
+        _ => Status::Damaged,
     }
 }
 

@@ -69,20 +69,33 @@ use pcp_types::printable;
 use commands::mapping as mapping_command;
 #[cfg(feature = "parquet")]
 use commands::parquet as parquet_command;
-use failure::Failure;
+use failure::{Failure, Status};
 use text::warn;
 
-/// After the help of the command.
-const NOTES: &str = "\
-docs/export-mapping.md has the rules for names, labels and units.
+/// Where the rules of names are.
+const NOTES: &str = "docs/export-mapping.md has the rules for names, labels and units.";
 
-Exit status: 0 success; 1 no data for the request; 2 invalid command line; 65 damaged archives, all \
-else was done; 74 archives cannot be read or output cannot be written; 75 some data was not sent, \
-the next run continues; 76 the URL is not that of a receiver.";
+/// Commands to begin with, after all of the command's help.
+const EXAMPLES: &str = "\
+Examples:
+  Begin with the names that the metrics of this machine's agent have elsewhere:
+    mmv-export mapping /var/log/mmv-agent
+  Then let Prometheus query the archives, without an import:
+    mmv-export serve /var/log/mmv-agent
+  Or write tables for DuckDB and others:
+    mmv-export parquet lake /var/log/mmv-agent
+
+\"mmv-export COMMAND --help\" has examples of each command.";
+
+/// After the long help.
+fn notes() -> String {
+    format!("{NOTES}\n\n{}\n\n{EXAMPLES}", Status::list())
+}
 
 /// Export archives of performance metrics (Performance Co-Pilot) to other engines
 #[derive(Debug, Parser)]
-#[command(name = "mmv-export", version, max_term_width = 100, after_help = NOTES)]
+#[command(name = "mmv-export", version, max_term_width = 100)]
+#[command(after_help = EXAMPLES, after_long_help = notes())]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -102,6 +115,7 @@ enum Command {
     #[cfg(feature = "push")]
     Push(commands::push::Arguments),
     /// Print the completion script of a shell
+    #[command(after_long_help = completions::EXAMPLES)]
     Completions {
         /// Shell to print the script for
         shell: Shell,
@@ -135,14 +149,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints what is wrong with a command line, or the help that it asks for.
 fn explain(error: &clap::Error) -> ExitCode {
     // Help and version go to standard output and are no errors.
-    let status = ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    let status = if error.use_stderr() { Status::Usage } else { Status::Success };
     // It repeats words of the command line, which a pattern of the shell may have made.
     let text = error.to_string();
     if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
         let _ = std::io::stderr().write_all(&shown);
-        return status;
+        return status.into();
     }
-    finish(error.print().map_err(Failure::from), status)
+    finish(error.print().map_err(Failure::from), status.into())
 }
 
 /// Prints a failure, and returns the exit status: `done` without one.
@@ -151,7 +165,7 @@ fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
         Ok(()) | Err(Failure::Closed) => done,
         Err(failure) => {
             warn(&failure);
-            failure.exit_code()
+            failure.status().into()
         }
     }
 }

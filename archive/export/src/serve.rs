@@ -44,8 +44,21 @@ use service::Service;
 /// Threads that read archives.
 const READERS: usize = 4;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Answer Prometheus' remote reads and scrapes on http://127.0.0.1:9465:
+    mmv-export serve /var/log/mmv-agent
+  Print the newest values as Prometheus scrapes them:
+    curl http://127.0.0.1:9465/metrics
+  Serve some of the hosts, on another port:
+    mmv-export serve --listen 127.0.0.1:9466 /srv/archives --host 'web*'
+  Serve on a socket, for a proxy with authentication:
+    mmv-export serve --socket /run/mmv-export/socket /var/log/mmv-agent";
+
 /// Options of `serve`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     hosts: HostOptions,

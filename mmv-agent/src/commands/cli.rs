@@ -14,11 +14,13 @@ use clap_complete::Shell;
 use pcp_types::printable;
 
 use super::recording::Recording;
-use super::{capture, demo, inspect};
+use super::{capture, demo, help, inspect};
 use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration, sockets};
 use crate::control::signals::HeldSignals;
 use crate::control::{status_socket, stderr_log};
-use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION};
+use crate::error::{
+    EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION, EXIT_USAGE,
+};
 use crate::host::Host;
 use crate::run;
 use crate::telemetry::status;
@@ -27,6 +29,7 @@ use crate::telemetry::status;
 /// into archives of Performance Co-Pilot.
 #[derive(Debug, Parser)]
 #[command(name = "mmv-agent", version)]
+#[command(after_help = help::EXAMPLES, after_long_help = help::PROGRAM.text())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,17 +38,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Harvest MMV files and log their metrics until TERM or INT.
-    ///
-    /// Exit status: 0 stopped on request, 74 a system call failed, 75
-    /// another agent writes there, 77 no permission, 78 the configuration is wrong.
+    #[command(after_long_help = help::RUN.text())]
     Run(Invocation),
     /// Check a configuration and print a one-line summary: directories, groups and
     /// their intervals.
     ///
     /// Warns on standard error of directories that are missing, and of groups that can
     /// never log anything since groups above them take all of their metrics.
-    ///
-    /// Exit status: 0 valid, 78 invalid: the error has file, line, column and key.
+    #[command(after_long_help = help::CHECK_CONFIG.text())]
     CheckConfig(CheckOptions),
     /// Print the status of a running agent: files, groups and their bytes a day,
     /// losses, lateness, the archives and how long they are kept.
@@ -57,36 +57,31 @@ enum Command {
     /// in seconds), `values-a-second`, `bytes-a-second`, `queued`, `queue-limit`,
     /// `archive`, `kept`, `compression` (`bytes` and `nanoseconds` of a value), `forecast` (`bytes-a-day`, `compressed-to`, `days`,
     /// `limit`) and `last-error`. docs/operators.md explains each.
-    ///
-    /// Exit status: 0 running, 1 the agent cannot write at present, 74 no agent answers.
+    #[command(after_long_help = help::STATUS.text())]
     Status(StatusOptions),
     /// Write the samples of a running agent's flight recorder into an archive: the last
     /// minutes in greater detail than in the agent's own archives.
     ///
     /// The flight recorder runs if the configuration has a table `[hindsight]`. An
     /// existing archive is not overwritten.
-    ///
-    /// Exit status: 0 written, 1 no samples, 65 the agent has another
-    /// version, 74 no agent answers or the archive cannot be written, 78 no flight
-    /// recorder is configured.
+    #[command(after_long_help = help::CAPTURE.text())]
     Capture(CaptureOptions),
     /// Print and validate an MMV file of any version.
-    ///
-    /// Exit status: 0 valid, 1 some entries are skipped, 65 the file is rejected.
+    #[command(after_long_help = help::INSPECT.text())]
     Inspect(InspectOptions),
     /// Run a command, log the metrics of it and its children into an archive, and print
     /// a summary.
     ///
     /// The command gets a directory for MMV files in `$PCP_TMP_DIR`. What a program
     /// counts between the last sample and its end is lost.
-    ///
-    /// Exit status: that of the command, 128 plus the number of the signal that
-    /// killed it, 126 or 127 if it cannot be run; 70 and 74 for failures of mmv-agent.
+    #[command(after_long_help = help::RECORD.text())]
     Record(RecordOptions),
     /// Run a five-second demonstration: an instrumented program, the agent, and a
     /// report of what was logged. Needs no set-up and no root.
+    #[command(after_long_help = help::DEMO.text())]
     Demo,
     /// Print a completion script for a shell.
+    #[command(after_long_help = help::COMPLETIONS.text())]
     Completions {
         /// The shell
         shell: Shell,
@@ -204,7 +199,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 Cow::Borrowed(_) => error.print(),
                 Cow::Owned(shown) => io::stderr().write_all(&shown),
             };
-            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE))
         }
     }
 }

@@ -28,9 +28,9 @@ use crate::run;
 use directory::RecordingDirectory;
 
 /// A shell's exit status for a command that does not exist.
-const NOT_FOUND: u8 = 127;
+pub(super) const NOT_FOUND: u8 = 127;
 /// A shell's exit status for a command that cannot be run.
-const NOT_RUN: u8 = 126;
+pub(super) const NOT_RUN: u8 = 126;
 
 /// A recording.
 #[derive(Debug, Clone)]

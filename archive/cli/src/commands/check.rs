@@ -10,8 +10,19 @@ use crate::Failure;
 use crate::options::{ArchiveArgument, ProgressOptions};
 use crate::text::{Output, shown};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Is the copy of an archive sound? The exit status is 0 if it is:
+    mmv-archive check backup/20261123.00.10
+  Check all archives of this machine's agent:
+    mmv-archive check @
+  Count the findings of each rule:
+    mmv-archive check @ --json | jq -r '.rule // empty' | sort | uniq -c";
+
 /// Options of `check`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

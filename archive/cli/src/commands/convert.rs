@@ -13,8 +13,19 @@ use crate::options::{ArchiveArgument, OutputOptions, sizes, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
 use crate::time::ZoneOptions;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Make a copy for programs of PCP before version 6:
+    mmv-archive convert @ -o for-pcp5 --archive-version 2
+  Compress with xz, for readers that have PCP before 6.3.2:
+    mmv-archive convert @ -o small --compress xz
+  Rename a branch of metrics:
+    mmv-archive convert @ -o renamed --rename mmv.shop=mmv.store";
+
 /// Options of `convert`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

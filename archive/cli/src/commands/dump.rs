@@ -27,8 +27,21 @@ use crate::selection::select_metrics;
 use crate::text::{Output, shown, value};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Print everything, as pmdumplog -a does:
+    mmv-archive dump -a @
+  Print the records of one metric with dates, newest first:
+    mmv-archive dump -r -x @ mmv.shop.orders
+  What is in the label, and in the index?
+    mmv-archive dump -L -t @
+  Print the bytes of one file of an archive:
+    mmv-archive dump -v 20261123.00.10.index";
+
 /// Options of `dump`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of pmdumplog")]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -22,8 +22,21 @@ use crate::text::{EventJson, Output, push_plain, shown, warn};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 use crate::walk::Walk;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  When did programs start, restart or end during the last day?
+    mmv-archive events @ --last 1d
+  When did one program restart?
+    mmv-archive events @ | grep restarted | grep file=shop
+  Why are there no samples between 18:00 and 18:10?
+    mmv-archive events @ -S 18:00 -T 18:10
+  Read events by a program:
+    mmv-archive events @ --last 1h --json";
+
 /// Options of `events`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

@@ -10,8 +10,21 @@ use crate::options::{ArchiveArgument, OutputOptions, warn_of_unnameable};
 use crate::selection::{select_metrics, warn_of_unnamed};
 use crate::time::{WindowOptions, ZoneOptions};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Copy ten minutes of all metrics, to keep or to send:
+    mmv-archive extract @ -S 18:00 -T 18:10 -o incident
+  Keep the metrics of one program:
+    mmv-archive extract @ mmv.shop -o shop
+  Join the archives of two days:
+    mmv-archive extract '/var/log/mmv-agent/web1/2026112[23]*' -o two-days
+  Keep one instance of a metric:
+    mmv-archive extract @ mmv.server.requests -i cart -o cart";
+
 /// Options of `extract`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

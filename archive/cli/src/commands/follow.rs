@@ -20,8 +20,21 @@ use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
 use view::{Choice, View};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Print the rate of a counter as it is logged, until Ctrl-C:
+    mmv-archive follow @ mmv.shop.orders
+  Print the p99 of each interval between records:
+    mmv-archive follow @ mmv.shop.latency --quantile 0.99
+  Begin ten minutes before the newest record:
+    mmv-archive follow @ mmv.server.requests -S -10min
+  Pass each value on as a line of JSON:
+    mmv-archive follow @ mmv.shop --json | jq -c .";
+
 /// Options of `follow`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Archive: its base name, any of its files, or a directory for the newest archive in it and
     /// those that follow it; @ for those of this machine's agent

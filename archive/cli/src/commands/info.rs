@@ -11,8 +11,19 @@ use crate::options::ArchiveArgument;
 use crate::text::{Output, json_time, shown};
 use crate::time::{Zone, ZoneOptions};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  What does this machine's agent have, and since when?
+    mmv-archive info @
+  Which host and time zone does an archive come from?
+    mmv-archive info backup/20261123.00.10
+  Print the number of values of each archive in a directory:
+    mmv-archive info /var/log/mmv-agent/web1 --json | jq .values";
+
 /// Options of `info`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

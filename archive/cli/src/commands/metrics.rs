@@ -19,8 +19,19 @@ use crate::selection::{selector_of, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, shown};
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Which metrics are there?
+    mmv-archive metrics @ --names
+  What does a metric mean: its type, unit, help text and instances?
+    mmv-archive metrics @ mmv.shop.latency
+  Which metrics of one program have the label code?
+    mmv-archive metrics @ --names 'mmv.shop.*{code=~\".+\"}'";
+
 /// Options of `metrics`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

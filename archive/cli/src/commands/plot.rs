@@ -34,8 +34,21 @@ const MAX_INTERVALS: u128 = 200;
 /// What is plotted of a histogram if nothing else is asked for.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Draw the last hour in the terminal:
+    mmv-archive plot @ --last 1h mmv.shop.orders
+  Write an image of the quantiles of a histogram:
+    mmv-archive plot @ --last 1h mmv.shop.latency -o latency.png
+  Show how often a histogram counted each latency, over time:
+    mmv-archive plot @ --last 1h mmv.shop.latency --heatmap
+  Draw the three instances with the largest rates:
+    mmv-archive plot @ --last 1h mmv.server.requests --top 3";
+
 /// Options of `plot`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

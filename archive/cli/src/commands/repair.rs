@@ -14,8 +14,19 @@ use crate::options::{ProgressOptions, base_names};
 use crate::text::{Output, json_time, shown, shown_path};
 use crate::time::Zone;
 
+/// The end of the help of `repair`.
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  Make a valid archive from all that can be read of a damaged one:
+    mmv-archive repair damaged -o repaired
+  Replace the damaged archive by the repaired one:
+    mmv-archive repair damaged --in-place
+  List what is lost, and between which times:
+    mmv-archive repair damaged -o repaired --json | jq .lost";
+
 /// Options of `repair`.
 #[derive(Debug, Args)]
+#[command(after_long_help = REPAIR_EXAMPLES)]
 pub(crate) struct RepairArguments {
     /// Archive: its base name, any of its files, or a directory with a single archive
     archive: PathBuf,
@@ -37,8 +48,17 @@ pub(crate) struct RepairArguments {
     progress: ProgressOptions,
 }
 
+/// The end of the help of `reindex`.
+const REINDEX_EXAMPLES: &str = "\
+Examples:
+  Rebuild a missing or damaged index:
+    mmv-archive reindex backup/20261123.00.10
+  Rebuild the index, then see whether all else is sound:
+    mmv-archive reindex copy && mmv-archive check copy";
+
 /// Options of `reindex`.
 #[derive(Debug, Args)]
+#[command(after_long_help = REINDEX_EXAMPLES)]
 pub(crate) struct ReindexArguments {
     /// Archive: its base name, any of its files, or a directory with a single archive; only its
     /// index may be damaged

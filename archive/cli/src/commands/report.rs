@@ -32,8 +32,24 @@ const REGULAR: [&str; 5] = ["start", "finish", "last", "align", "origin"];
 /// How long before now a record of an archive that is being written is at most.
 const RECENT: Duration = Duration::from_secs(120);
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  The p99 of the last minute:
+    mmv-archive report @ --last 1m -t 1m mmv.shop.latency --quantile 0.99
+  The rate in each minute of the last hour, with restarts of the program:
+    mmv-archive report @ --last 1h -t 1m mmv.shop.orders --events
+  The total rate of all endpoints:
+    mmv-archive report @ --last 1m mmv.server.requests --sum
+  The share of one endpoint in all requests:
+    mmv-archive report @ --last 1m -e \\
+        'rate(mmv.server.requests[cart]) / sum(rate(mmv.server.requests))'
+  Values as they were logged, for a spreadsheet:
+    mmv-archive report @ --last 1h --raw mmv.shop.orders --format csv";
+
 /// Options of `report`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -31,8 +31,20 @@ const MAX_CELLS: usize = 1 << 21;
 /// bytes until it is encoded.
 const CELLS_AT_ONCE: usize = 5 << 15;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Write the last two hours of all metrics as one page, to send by mail:
+    mmv-archive snapshot @ --last 2h -o incident.html
+  Compare two days, with the second shifted over the first:
+    mmv-archive snapshot monday=logs/mon tuesday=logs/tue --align start \\
+        -o days.html
+  Limit the page to the metrics of one program, and its size to 500 KB:
+    mmv-archive snapshot @ mmv.shop --max-size 500K -o shop.html";
+
 /// Options of `snapshot`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sides: SidesArgument,

@@ -31,8 +31,22 @@ const MIN_COVERAGE: f64 = 0.1;
 /// The cell of a missing value.
 const MISSING: &str = "-";
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Which endpoint is the busiest?
+    mmv-archive summary @ --last 1h --sort rate --top 1 mmv.server.requests
+  The quantiles of the last hour as a whole:
+    mmv-archive summary @ --last 1h mmv.shop.latency --quantile 0.5,0.99,1
+  When was the rate of orders the highest?
+    mmv-archive summary @ --last 1d --times mmv.shop.orders
+  How many orders were there yesterday?
+    mmv-archive summary @ -S 'yesterday 00:00' -T 'today 00:00' \\
+        --sum mmv.shop.orders";
+
 /// Options of `summary`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     archive: ArchiveArgument,

@@ -35,8 +35,23 @@ use crate::time::{SpanOptions, ZoneOptions};
 use archives::Archives;
 use server::Server;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  See all metrics, and follow them as they are logged:
+    mmv-archive view @
+  What else happened at 18:05? Begin with the minutes around it:
+    mmv-archive view @ -S 18:00 -T 18:10
+  Compare two hosts:
+    mmv-archive view web1=/srv/web1 web2=/srv/web2 mmv.shop
+  Put the metrics of programs next to those of the kernel:
+    mmv-archive view app=@ kernel=/var/log/pcp/pmlogger/web1
+  Use a port that \"ssh -L 8080:127.0.0.1:8080\" forwards:
+    mmv-archive view @ --port 8080";
+
 /// Options of `view`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sides: SidesArgument,

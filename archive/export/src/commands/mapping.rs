@@ -11,8 +11,19 @@ use crate::options::HostOptions;
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  What are the metrics called in Prometheus, and which are left out?
+    mmv-export mapping /var/log/mmv-agent/web1
+  What are those of some hosts called?
+    mmv-export mapping /srv/archives --host 'web*'
+  Which column of its table has each metric?
+    mmv-export mapping /var/log/mmv-agent --json | jq '{metric, column}'";
+
 /// Options of `mapping`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     hosts: HostOptions,

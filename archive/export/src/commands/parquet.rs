@@ -12,8 +12,21 @@ use crate::text::{print, warn};
 use crate::tree::Host;
 use crate::window::WindowOptions;
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Write all archives of all hosts as tables:
+    mmv-export parquet lake /var/log/mmv-agent
+  Then query them, here the newest rows of a table in DuckDB:
+    duckdb -c \"FROM 'lake/mmv_shop/**/*.parquet' \\
+        ORDER BY timestamp DESC LIMIT 5\"
+  Write an hour as CSV, with a row for each value:
+    mmv-export parquet hour /var/log/mmv-agent --narrow --csv \\
+        --start 2026-11-23T18:00:00Z --finish 2026-11-23T19:00:00Z";
+
 /// Options of `parquet`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Directory of the tables, created if it is missing
     #[arg(value_name = "DIR")]

@@ -24,8 +24,23 @@ use crate::tree::Host;
 const WINDOW: &str = "storage.tsdb.out_of_order_time_window in the configuration of Prometheus \
                       lets them in, --drop-too-old drops them";
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  Send all existing data to Prometheus:
+    mmv-export push --url http://127.0.0.1:9090/api/v1/write \\
+        --state /var/lib/mmv-export /var/log/mmv-agent
+  Also send what is logged later, until a signal:
+    mmv-export push --follow --url http://127.0.0.1:9090/api/v1/write \\
+        --state /var/lib/mmv-export /var/log/mmv-agent
+  Send to a receiver of OTLP, with a token:
+    mmv-export push --protocol otlp --bearer-token-file /etc/token \\
+        --url https://otlp.example.org/v1/metrics \\
+        --state /var/lib/mmv-export-otlp /var/log/mmv-agent";
+
 /// Options of `push`.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     hosts: HostOptions,
