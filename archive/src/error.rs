@@ -79,6 +79,9 @@ pub enum RecordError {
     /// A time is after `most`, which follows it in the file.
     #[error("time {found}, expected {most} or earlier")]
     TimeAfter { found: Timestamp, most: Timestamp },
+    /// What follows the most that are read.
+    #[error("more than {most} {field}; the others are not read")]
+    TooMany { field: &'static str, most: u64 },
     /// Value blocks overlap, or leave a gap between the last value set and the
     /// trailer. `found` is the offset of the block, or of the end of the record;
     /// `expected` is where the previous block ends.

@@ -1,7 +1,8 @@
 //! Makes a valid archive of a damaged one.
 //!
 //! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
-//! The old files are unchanged until the new ones are complete.
+//! The old files are unchanged until the new ones are complete, and the new ones are hidden
+//! until then ([`staging`](crate::staging)).
 //!
 //! The records that [`Salvage`] finds are copied byte for byte into new files
 //! with new labels and a new index. Left out are
@@ -44,6 +45,7 @@ use crate::files::{AddExtension as _, MemberFiles, Members, RecordFile};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
 use crate::salvage::{Lost, Salvage, Salvaged};
+use crate::staging::Staging;
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
 use decisions::{Decisions, KeptMetadata, Part};
 use in_place::Swap;
@@ -121,30 +123,60 @@ pub fn repair_watched(
     output: &Path,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Repaired> {
-    if let Some(file) = Members::any(output)? {
-        return Err(Error::Exists { file });
+    require_free(output)?;
+    let mut stagings = Vec::new();
+    let mut hidden = |base: &Path| {
+        stagings.push(Staging::new(base)?);
+        Ok(stagings.last().map_or(base, Staging::hidden).to_owned())
+    };
+    let mut repaired = repair_to(path, output, &mut hidden, watch)?;
+    // The first one last: with it the repair is complete.
+    for (part, staging) in stagings.into_iter().enumerate().rev() {
+        if let Err(error) = staging.commit() {
+            let later = (part + 1..=repaired.further.len()).map(|part| part_base(output, part));
+            later.for_each(|base| remove(&base));
+            return Err(error);
+        }
     }
+    output.clone_into(&mut repaired.base);
+    for (part, further) in repaired.further.iter_mut().enumerate() {
+        further.base = part_base(output, part + 1);
+    }
+    Ok(repaired)
+}
+
+/// The same under the base names that `place` gives to the archives: first that of `output`,
+/// then those of the [further](Repaired::further) ones.
+fn repair_to(
+    path: impl AsRef<Path>,
+    output: &Path,
+    place: &mut dyn FnMut(&Path) -> Result<PathBuf>,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Repaired> {
     let salvage = Salvage::open(path)?;
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::of(&salvage, &mut progress)?;
-    let bases: Vec<PathBuf> =
-        (0..decisions.parts.len()).map(|part| part_base(output, part)).collect();
-    for base in &bases {
-        if let Some(file) = Members::any(base)? {
-            return Err(Error::Exists { file });
-        }
-    }
+    let bases = (0..decisions.parts.len()).map(|part| place(&part_base(output, part)));
+    let bases: Vec<PathBuf> = bases.collect::<Result<_>>()?;
     let copier = Copier::new(&salvage, &decisions, &bases);
     let repaired = copier.and_then(|copier| copier.copy(&mut progress));
     if repaired.is_err() {
-        // None of them was there before; what cannot be removed stays.
-        for base in &bases {
-            for (file, _) in MemberFiles::of(base)?.all() {
-                let _ = fs::remove_file(file);
-            }
-        }
+        bases.iter().for_each(|base| remove(base));
     }
     repaired
+}
+
+/// Fails if there is an archive of this name.
+fn require_free(base: &Path) -> Result<()> {
+    Members::any(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
+}
+
+/// Removes the files of an archive that this repair made; what cannot be removed stays.
+fn remove(base: &Path) {
+    let Ok(files) = MemberFiles::of(base) else { return };
+    for (file, _) in files.all() {
+        let _ = fs::remove_file(file);
+    }
 }
 
 /// The base name of a part: that of the first, `BASE-2` for the next.
@@ -181,7 +213,9 @@ pub fn repair_in_place_watched(
     check_unwritten(&MemberFiles::of(swap.base())?)?;
     swap.finish()?;
     swap.discard()?;
-    let mut repaired = repair_watched(swap.base(), swap.unfinished(), watch)?;
+    // Names by which another call finds what is left of one that was cut off.
+    let mut unfinished = |base: &Path| require_free(base).map(|()| base.to_owned());
+    let mut repaired = repair_to(swap.base(), swap.unfinished(), &mut unfinished, watch)?;
     if let Err(error) = swap.check_names(repaired.further.len()) {
         swap.discard()?;
         return Err(error);

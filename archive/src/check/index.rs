@@ -28,7 +28,7 @@ impl Checker {
         let Some(mut file) = self.open(&path, Role::Index)? else { return Ok(Vec::new()) };
         let sizes = self.sizes()?;
         let version = self.label.version;
-        let bytes = file.read_from(version.label_size())?;
+        let (bytes, has_more) = file.read_index(version)?;
         let mut rest = Bytes::new(&bytes);
         let mut entries: Vec<Entry> = Vec::new();
         let mut offset = version.label_size();
@@ -49,6 +49,9 @@ impl Checker {
             let (field, needed) = ("index entry", index::size(version) as u64);
             let source = RecordError::Truncated { field, needed, left };
             self.report.add(&path, offset, Defect::TornTail { source });
+        } else if has_more {
+            let source = RecordError::TooMany { field: "index entries", most: index::MOST };
+            self.report.add(&path, offset, Defect::IndexEntry { source });
         } else if bytes.is_empty() {
             self.report.add(&path, offset, Defect::NoRecords);
         }

@@ -10,15 +10,17 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use hashbrown::HashMap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::pieces::Pieces;
 use super::{Effort, compress_pieces};
 use crate::files::{AddExtension as _, MemberFiles, RecordFile};
 use crate::format::{Role, index};
-use crate::{Archive, Compression, Error, Result, Summary, io_error};
+use crate::{Archive, Compression, Error, IndexEntry, Result, Summary, io_error};
 
 /// Archives are readable by all users.
 const MODE: u32 = 0o644;
@@ -31,7 +33,7 @@ const STEP: u64 = 8 << 20;
 /// bytes of each piece of a volume, decompressed.
 ///
 /// `None`, with files that have to be removed, if the archive is not whole: its index is
-/// missing or has defects, a volume is missing, a file ends within a record, has anything between records or
+/// missing, has defects or leads out of the files, a volume is missing, a file ends within a record, has anything between records or
 /// cannot be decompressed, metadata or index are compressed, or a file grew meanwhile.
 ///
 /// # Errors
@@ -53,7 +55,8 @@ pub fn recompress(
         && archive.index().defects().is_empty()
         && archive.missing_volumes().is_empty()
         && files.volumes.keys().copied().eq(archive.volumes())
-        && [metadata, own_index].iter().all(|file| Compression::of(file).is_none());
+        && [metadata, own_index].iter().all(|file| Compression::of(file).is_none())
+        && is_of_records(metadata)?;
     if !is_whole {
         return Ok(None);
     }
@@ -64,25 +67,32 @@ pub fn recompress(
         volumes: files.volumes.len() as u32,
         bytes: 0,
     };
+    let mut plain = HashMap::new();
     for (number, file) in &files.volumes {
         let mut name = to.with_extension_added(&Role::Data(*number).extension());
         if let Some(compression) = compression {
             name = name.with_extension_added(compression.suffix());
         }
         let copied = copy_volume(file, &name, compression, effort, watch)?;
-        let Some((records, bytes)) = copied else { return Ok(None) };
-        made.records += records;
-        made.bytes += bytes;
+        let Some(copied) = copied else { return Ok(None) };
+        made.records += copied.records;
+        made.bytes += copied.written;
+        plain.insert(*number, copied.plain);
+    }
+    let metadata_len = len(metadata)?;
+    let leads_to = |entry: &IndexEntry| {
+        let data = plain.get(&entry.volume);
+        entry.metadata_offset <= metadata_len && data.is_some_and(|len| entry.data_offset <= *len)
+    };
+    if !archive.index().entries().iter().all(leads_to) {
+        return Ok(None);
     }
     // In this order the index has no place that is not there yet.
     for (file, role) in [(metadata, Role::Metadata), (own_index, Role::Index)] {
         let copied = copy(file, &to.with_extension_added(&role.extension()))?;
-        let is_whole = match role {
-            Role::Index => {
-                let entries = copied.checked_sub(archive.version().label_size());
-                entries.is_some_and(|len| len % index::size(archive.version()) as u64 == 0)
-            }
-            _ => is_of_records(file)?.is_some(),
+        let is_whole = role != Role::Index || {
+            let entries = copied.checked_sub(archive.version().label_size());
+            entries.is_some_and(|len| len % index::size(archive.version()) as u64 == 0)
         };
         if !is_whole || len(file)? != copied {
             return Ok(None);
@@ -99,23 +109,39 @@ pub fn recompress(
     Ok((made_anew.end() == archive.end()).then_some(made))
 }
 
-/// Copies a volume: its records and the bytes of the copy; `None` if it has anything else
-/// or grew.
+/// A volume that was copied.
+struct Copied {
+    records: u64,
+    /// The bytes of the copy.
+    written: u64,
+    /// Those of its records and its label.
+    plain: u64,
+}
+
+/// Copies a volume; `None` if it has anything but records, or grew.
 fn copy_volume(
     file: &Path,
     name: &Path,
     compression: Option<Compression>,
     effort: Effort,
     watch: &mut dyn FnMut(u64),
-) -> Result<Option<(u64, u64)>> {
+) -> Result<Option<Copied>> {
     let output = create(name)?;
     let before = len(file)?;
+    let mut plain = 0;
+    let watch = &mut |bytes| {
+        plain += bytes;
+        watch(bytes);
+    };
     let bytes = Plain { file: RecordFile::open(file)?.read_once(), offset: 0, watch };
     let mut pieces = Pieces::of_records(bytes);
+    let goes_on = AtomicBool::new(true);
     let poured = match compression {
         _ if Compression::of(file) == compression => thread::scope(|scope| {
-            let copy = scope.spawn(|| pour_file(file, &output));
+            let copy = scope.spawn(|| pour_file(file, &output, &goes_on));
             let checked = pour(&mut pieces, &mut io::sink());
+            // A file of zeros takes no room on the disk; its copy would.
+            goes_on.store(checked.is_ok() && pieces.records().is_some(), Ordering::Relaxed);
             let copied = copy.join().unwrap_or_else(|panic| resume_unwind(panic));
             checked.and(copied)
         }),
@@ -132,7 +158,8 @@ fn copy_volume(
     }
     let written = len(name)?;
     // The label is not a record of the archive.
-    Ok(pieces.records().and_then(|all| all.checked_sub(1)).map(|records| (records, written)))
+    let records = pieces.records().and_then(|all| all.checked_sub(1));
+    Ok(records.map(|records| Copied { records, written, plain }))
 }
 
 fn pour(pieces: &mut Pieces<impl Read>, output: &mut impl io::Write) -> io::Result<()> {
@@ -142,12 +169,15 @@ fn pour(pieces: &mut Pieces<impl Read>, output: &mut impl io::Write) -> io::Resu
     Ok(())
 }
 
-/// Copies a file, and has what was copied written to the disk meanwhile: synchronizing it
-/// takes as long as copying.
-fn pour_file(file: &Path, mut output: &File) -> io::Result<()> {
+/// Copies a file while it `goes_on`, and has what was copied written to the disk meanwhile:
+/// synchronizing it takes as long as copying.
+fn pour_file(file: &Path, mut output: &File, goes_on: &AtomicBool) -> io::Result<()> {
     let mut input = File::open(file)?;
     let mut copied = 0;
     loop {
+        if !goes_on.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let len = io::copy(&mut input.by_ref().take(STEP), &mut output)?;
         if len == 0 {
             return Ok(());
@@ -160,12 +190,12 @@ fn pour_file(file: &Path, mut output: &File) -> io::Result<()> {
     }
 }
 
-/// How many records a plain file has, the label included; `None` if it has anything else.
-fn is_of_records(file: &Path) -> Result<Option<u64>> {
+/// Whether a plain file has nothing but records.
+fn is_of_records(file: &Path) -> Result<bool> {
     let read = || {
-        let mut pieces = Pieces::of(File::open(file)?);
+        let mut pieces = Pieces::of_records(File::open(file)?);
         while pieces.next()?.is_some() {}
-        Ok(pieces.records())
+        Ok(pieces.records().is_some())
     };
     read().map_err(io_error("read", file))
 }
@@ -315,7 +345,15 @@ mod tests {
             change(&mut bytes);
             fs::write(&file, bytes).unwrap();
         };
-        let cases: [(&str, &str, Spoil); 7] = [
+        let cases: [(&str, &str, Spoil); 9] = [
+            ("index beyond a volume", "index", |bytes| {
+                let offset = Version::V3.label_size() as usize + 24;
+                bytes[offset..offset + 8].copy_from_slice(&(1_u64 << 40).to_be_bytes());
+            }),
+            ("index of a volume that is not there", "index", |bytes| {
+                let volume = Version::V3.label_size() as usize + 12;
+                bytes[volume..volume + 4].copy_from_slice(&9_u32.to_be_bytes());
+            }),
             ("torn", "2", |bytes| bytes.truncate(bytes.len() - 10)),
             ("a length", "1", |bytes| {
                 let label = Version::V3.label_size() as usize;

@@ -5,14 +5,16 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+use nix::unistd::{Whence, lseek};
 
 use super::MAX_DAMAGE;
 #[cfg(feature = "compression")]
 use super::blocks::{BlockFile, BlockTable};
 #[cfg(feature = "compression")]
 use super::decompressed::Decompressed;
-use crate::format::{Role, archive_label, frame};
+use crate::format::{Role, archive_label, frame, index};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
 
 /// How much is read at once where records are read one after the other.
@@ -288,13 +290,22 @@ impl RecordFile {
         }
     }
 
-    /// The whole rest of the file from `offset` on, or what of it can be
+    /// The entries of an index, [as many](index::MOST) as are read, and whether it has more.
+    pub(crate) fn read_index(&mut self, version: Version) -> Result<(Vec<u8>, bool)> {
+        let (start, most) = (version.label_size(), index::MOST as usize * index::size(version));
+        let entries = self.read_from(start, most)?;
+        let has_more = self.available(start + entries.len() as u64, 0, 1)? > 0;
+        Ok((entries, has_more))
+    }
+
+    /// The rest of the file from `offset` on, of `most` bytes at most, or what of it can be
     /// decompressed.
-    pub(crate) fn read_from(&mut self, offset: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_from(&mut self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
             // Not more at once than is there: what a file says of its length may be wrong.
-            let len = self.available(offset + bytes.len() as u64, 0, STEP as u64)? as usize;
+            let step = STEP.min(most - bytes.len()) as u64;
+            let len = self.available(offset + bytes.len() as u64, 0, step)? as usize;
             if len == 0 {
                 return Ok(bytes);
             }
@@ -310,6 +321,7 @@ impl RecordFile {
         let most = self.most_damage(offset);
         let mut chunk = vec![0; CHUNK];
         loop {
+            offset = self.skip_hole(offset);
             let left = self.available(offset, 0, CHUNK as u64)? as usize;
             let bytes = chunk.get_mut(..left).unwrap_or_default();
             self.read_at(bytes, offset)?;
@@ -323,6 +335,18 @@ impl RecordFile {
             if offset > most {
                 return Ok(false);
             }
+        }
+    }
+
+    /// The first place from `offset` on that is in no hole of a plain file: bytes that were
+    /// never written, which are read as zeros and take no room on the disk.
+    pub(crate) fn skip_hole(&self, offset: u64) -> u64 {
+        let Source::Plain { file, len } = &self.source else { return offset };
+        match lseek(file, offset as i64, Whence::SeekData) {
+            Ok(data) => data as u64,
+            Err(Errno::ENXIO) => offset.max(self.end.min(*len)),
+            // A file system that knows no holes.
+            Err(_) => offset,
         }
     }
 

@@ -126,6 +126,9 @@ impl Scanner {
         let mut block = Vec::new();
         let mut start = from;
         loop {
+            // The length before a record may begin with zeros.
+            let data = self.file.skip_hole(start);
+            start = start.max(data.saturating_sub(frame::LENGTH_WORD as u64));
             let len = self.file.available(start, 0, BLOCK as u64)? as usize;
             if len < frame::OVERHEAD {
                 match self.file.damaged_until(start + len as u64) {

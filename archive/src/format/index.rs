@@ -35,6 +35,10 @@ pub struct IndexEntry {
     pub data_offset: u64,
 }
 
+/// The most entries of a file that are read: one a minute for half a year. Files of zeros take
+/// no room on a disk, and their entries memory.
+pub(crate) const MOST: u64 = 1 << 18;
+
 /// Bytes of an entry.
 pub(crate) const fn size(version: Version) -> usize {
     match version {

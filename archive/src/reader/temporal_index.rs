@@ -48,8 +48,8 @@ impl TemporalIndex {
     pub fn open(file: &Path) -> Result<(ArchiveLabel, Self)> {
         let mut file = RecordFile::open(file)?;
         let label = file.read_label(Role::Index)?;
-        let entries = file.read_from(label.version.label_size())?;
-        Ok((label.clone(), Self::parse(label.version, &entries)))
+        let (entries, has_more) = file.read_index(label.version)?;
+        Ok((label.clone(), Self::parse(label.version, &entries, has_more)))
     }
 
     /// All entries, none of them earlier than the one before.
@@ -68,7 +68,7 @@ impl TemporalIndex {
         self.entries.get(after.checked_sub(1)?)
     }
 
-    fn parse(version: Version, bytes: &[u8]) -> Self {
+    fn parse(version: Version, bytes: &[u8], has_more: bool) -> Self {
         let size = index::size(version);
         let mut defects = Vec::new();
         let mut add = |number: usize, error| {
@@ -103,6 +103,10 @@ impl TemporalIndex {
                 // A used one follows, or this one would be used.
                 _ => too_late.push((number, found)),
             }
+        }
+        if has_more {
+            let (field, most) = ("index entries", index::MOST);
+            add(bytes.len() / size, RecordError::TooMany { field, most });
         }
         if left > 0 {
             let (field, needed) = ("index entry", size as u64);
@@ -156,7 +160,8 @@ pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result
     }
     let own = file.read_label(Role::Index)?;
     check_labels(&own, path, label, metadata)?;
-    Ok(TemporalIndex::parse(label.version, &file.read_from(label.version.label_size())?))
+    let (entries, has_more) = file.read_index(label.version)?;
+    Ok(TemporalIndex::parse(label.version, &entries, has_more))
 }
 
 #[cfg(test)]
@@ -175,11 +180,11 @@ mod tests {
         for seconds in seconds {
             index::encode(Version::V3, &entry(*seconds), &mut bytes).unwrap();
         }
-        TemporalIndex::parse(Version::V3, &bytes[..bytes.len() - cut])
+        TemporalIndex::parse(Version::V3, &bytes[..bytes.len() - cut], false)
     }
 
-    #[test]
-    fn one_file_has_start_and_end_of_a_closed_archive() {
+    /// The index of a closed archive of three records.
+    fn closed() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a");
         let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
@@ -191,7 +196,12 @@ mod tests {
             writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
         }
         writer.finish().unwrap();
-        let file = base.with_extension("index");
+        (directory, base.with_extension("index"))
+    }
+
+    #[test]
+    fn one_file_has_start_and_end_of_a_closed_archive() {
+        let (_directory, file) = closed();
         let (label, index) = TemporalIndex::open(&file).unwrap();
         assert_eq!(label.start.seconds(), 10);
         assert_eq!(index.entries().last().unwrap().timestamp.seconds(), 30);
@@ -238,6 +248,19 @@ mod tests {
             let found = index.defects().iter().map(|defect| (defect.number, defect.error.clone()));
             assert_eq!(found.collect::<Vec<_>>(), defects, "{times:?}");
         }
+    }
+
+    /// Half a gigabyte of entries in a file that takes no room on the disk.
+    #[test]
+    fn of_a_file_with_too_many_entries_the_first_ones_are_read() {
+        let (_directory, file) = closed();
+        let index = std::fs::File::options().write(true).open(&file).unwrap();
+        index.set_len(1 << 29).unwrap();
+        let (_, index) = TemporalIndex::open(&file).unwrap();
+        assert!(index.entries().len() as u64 <= index::MOST);
+        let last = index.defects().last().unwrap();
+        assert_eq!((last.number, last.offset), (index::MOST + 1, 808 + 32 * index::MOST));
+        assert!(matches!(last.error, RecordError::TooMany { most: index::MOST, .. }), "{last:?}");
     }
 
     #[test]

@@ -435,6 +435,29 @@ fn one_good_label_is_enough() {
     assert!(matches!(repair(&base, &base.with_file_name("c")), Err(Error::Corrupt { .. })));
 }
 
+/// Its two archives too, of records whose time steps back.
+#[test]
+fn nothing_has_the_new_name_before_it_is_complete() {
+    let (directory, base) = archive();
+    step_back(&base, 100);
+    let seen = || {
+        let entries = fs::read_dir(directory.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with("a.")).collect();
+        names.sort();
+        names
+    };
+    let mut during = Vec::new();
+    let output = directory.path().join("new");
+    let repaired = repair_watched(&base, &output, &mut |_, _| during.push(seen())).unwrap();
+    let is_hidden = |names: &Vec<String>| names.iter().all(|name| name.starts_with(".new"));
+    assert!(during.iter().all(is_hidden) && during.iter().any(|names| !names.is_empty()));
+    let expected = ["new-2.0", "new-2.index", "new-2.meta", "new.0", "new.index", "new.meta"];
+    assert_eq!(seen(), expected);
+    let bases = [&repaired.base, &repaired.further[0].base];
+    assert_eq!(bases, [&output, &directory.path().join("new-2")]);
+}
+
 #[test]
 fn what_cannot_be_repaired_leaves_no_files() {
     let (directory, base) = archive();
