@@ -133,8 +133,9 @@ pub fn repair_watched(
     // The first one last: with it the repair is complete.
     for (part, staging) in stagings.into_iter().enumerate().rev() {
         if let Err(error) = staging.commit() {
-            let later = (part + 1..=repaired.further.len()).map(|part| part_base(output, part));
-            later.for_each(|base| remove(&base));
+            for later in part + 1..=repaired.further.len() {
+                remove(&part_base(output, later));
+            }
             return Err(error);
         }
     }
@@ -161,7 +162,9 @@ fn repair_to(
     let copier = Copier::new(&salvage, &decisions, &bases);
     let repaired = copier.and_then(|copier| copier.copy(&mut progress));
     if repaired.is_err() {
-        bases.iter().for_each(|base| remove(base));
+        for base in &bases {
+            remove(base);
+        }
     }
     repaired
 }

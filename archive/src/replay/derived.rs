@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use pcp_types::names::selects;
 
 use super::expression::{
-    Before, Bound, Expression, ExpressionError, Filter, Limit, Moments, Operand, Problem,
+    Before, Bound, Expression, ExpressionError, Filter, Limit, Limited, Moments, Operand, Problem,
     QuantileOf, Scope, Values,
 };
 use super::histogram::{BucketCount, Histogram, Quantile};
@@ -144,7 +144,9 @@ impl Selection<'_> {
         let histogram = |one: &SelectedMetric| {
             let mut histogram = Histogram::of(source.metadata(), one)?;
             let buckets = self.chosen.labelled_instances(one.desc.pmid);
-            buckets.into_iter().for_each(|buckets| histogram.limit_to(buckets));
+            if let Some(buckets) = buckets {
+                histogram.limit_to(buckets);
+            }
             Some((histogram, buckets.cloned()))
         };
         let histograms: Vec<_> = all.filter_map(histogram).collect();
@@ -254,11 +256,7 @@ impl Scope for Names<'_, '_> {
         Some(Operand { place: place_of(self.operands, name, None), desc })
     }
 
-    fn limited(
-        &mut self,
-        name: &str,
-        limit: &Limit,
-    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem> {
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem> {
         let Some(metric) = self.source.metadata().metric_by_name(name) else { return Ok(None) };
         let desc = metric.desc;
         let instances = match limit {
@@ -290,7 +288,9 @@ impl Scope for Names<'_, '_> {
         if of.has_matchers() {
             buckets = self.with_labels(of, &histogram.counts.desc)?;
         }
-        buckets.iter().for_each(|buckets| histogram.limit_to(buckets));
+        if let Some(buckets) = &buckets {
+            histogram.limit_to(buckets);
+        }
         let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
         let quantile = histogram.quantile(rank, counts, sum);
         let instances = quantile.instances().into_iter().collect();

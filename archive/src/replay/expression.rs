@@ -128,7 +128,7 @@ mod token;
 
 use crate::{InDom, InstanceId, ValueType};
 
-pub(crate) use check::{Bound, Operand, QuantileOf, Scope};
+pub(crate) use check::{Bound, Limited, Operand, QuantileOf, Scope};
 pub use definitions::definitions;
 pub use evaluate::Values;
 pub(crate) use evaluate::{Before, Moments};

@@ -45,6 +45,9 @@ pub(crate) struct Operand {
     pub(crate) desc: MetricDesc,
 }
 
+/// A metric as an operand, and the instances that are wanted, ascending; `None` for all.
+pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
+
 /// A quantile as an operand, and the instances that it can have.
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
@@ -52,17 +55,12 @@ pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 pub(crate) trait Scope {
     /// The metric of a name, as an operand.
     fn metric(&mut self, name: &str) -> Option<Operand>;
-    /// A metric of a name, and those of its instances within a limit, ascending; `None` for
-    /// all that it has.
+    /// A metric of a name, and its instances within a limit.
     ///
     /// # Errors
     ///
     /// For a label that no instance has.
-    fn limited(
-        &mut self,
-        name: &str,
-        limit: &Limit,
-    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem>;
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
     /// The metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
     /// A quantile of histograms, with the index of its values; `None` if the name is that of no

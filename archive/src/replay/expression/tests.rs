@@ -48,11 +48,7 @@ impl Scope for Table {
         Some(Operand { place, desc })
     }
 
-    fn limited(
-        &mut self,
-        name: &str,
-        limit: &Limit,
-    ) -> Result<Option<(Operand, Option<Vec<InstanceId>>)>, Problem> {
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem> {
         let Limit::Ids(ids) = limit else { return Ok(None) };
         Ok(self.metric(name).map(|operand| (operand, Some(ids.clone()))))
     }
