@@ -56,10 +56,10 @@ fn archive() -> (TempDir, PathBuf) {
     for second in 0..5u64 {
         let count = |(number, (_, rate))| (Some(id(number)), OwnedValue::U64(second * rate));
         let values = Ok(BUCKETS.into_iter().enumerate().map(count).collect());
-        let counted = ValueSet { pmid: counts.pmid, values };
+        let in_buckets = ValueSet { pmid: counts.pmid, values };
         let sums = [50, 110].map(|rate| OwnedValue::U64(second * rate)).into_iter().enumerate();
         let values = Ok(sums.map(|(number, sum)| (Some(id(number)), sum)).collect());
-        let sets = vec![counted, ValueSet { pmid: sum.pmid, values }];
+        let sets = vec![in_buckets, ValueSet { pmid: sum.pmid, values }];
         archives::write(&mut writer, archives::at(second.cast_signed()), sets);
     }
     writer.finish().unwrap();

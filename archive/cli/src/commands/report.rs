@@ -61,11 +61,11 @@ pub(crate) struct Arguments {
     metrics: Vec<String>,
 
     /// Also report a derived metric: "free = 100 * mem.free / mem.total",
-    /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]", "sum(web.requests{code=~'5..'})"; with
-    /// + - * /, comparisons, && || ! ?:, rate, delta, instant, sum, avg, min, max, count, scalar,
-    /// defined, novalue, mkconst, matchinst, rescale(x, "Mbyte"), quantile(0.99, histogram). Or
-    /// read definitions from a file or directory, named with a leading /, ./ or ../, and report
-    /// those that METRIC selects, or all. May be repeated
+    /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]", "sum(web.requests{code=~'5..'})"; with the
+    /// operators + - * /, comparisons, && || ! ?:, and the functions rate, delta, instant, sum, avg,
+    /// min, max, count, scalar, defined, novalue, mkconst, matchinst, rescale(x, "Mbyte"),
+    /// quantile(0.99, histogram). Or read definitions from a file or directory, named with a leading
+    /// /, ./ or ../, and report those that METRIC selects, or all. May be repeated
     #[arg(
         short = 'e',
         long = "derived",
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     )]
     expressions: Vec<String>,
 
-    /// Report the sum over all instances of each METRIC; in an expression, use sum()
+    /// Report the sum over all instances of each METRIC; expressions have a function for it
     #[arg(long, requires = "metrics", conflicts_with_all = ["raw", "instances", "quantile"])]
     sum: bool,
 
