@@ -106,8 +106,11 @@ pub fn hosts(paths: &[PathBuf], pattern: Option<&Pattern>) -> Result<Vec<Host>> 
 fn found(path: &Path) -> Result<Vec<(PathBuf, Archives)>> {
     if !path.is_dir() {
         let bases = ArchiveSet::bases(&[path])?;
-        let directory = bases.first().and_then(|base| base.parent()).unwrap_or(path).to_owned();
-        return Ok(vec![(directory, Archives::Listed(bases))]);
+        let directory = bases.first().and_then(|base| base.parent()).unwrap_or(path);
+        // The parent of a name without a directory is empty, which no system call takes.
+        let is_here = directory.as_os_str().is_empty();
+        let directory = if is_here { Path::new(".") } else { directory };
+        return Ok(vec![(directory.to_owned(), Archives::Listed(bases))]);
     }
     let mut directories = host_directories(path)?;
     let has_own =

@@ -69,6 +69,18 @@ fn mapping_prints_what_metrics_are_called() {
 }
 
 #[test]
+fn an_archive_in_the_working_directory_has_its_host_by_any_name() {
+    let tree = tempfile::tempdir().unwrap();
+    let web1 = tree.path().join("web1");
+    archive(&web1.join("a"), "web1.example.org", "mmv.shop.orders");
+    let expected = "web1 mmv.shop.orders -> mmv_shop_orders_total (counter)\n";
+    for names in [&["a"][..], &["a.meta"], &["./a"], &["."], &["a", "./a.0"]] {
+        let output = mmv_export(&[&["mapping"], names].concat(), &web1);
+        assert_eq!(stdout(&output), expected, "{names:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_damaged_host_costs_only_itself() {
     let tree = tempfile::tempdir().unwrap();
     archive(&tree.path().join("web1/a"), "web1", "mmv.shop.orders");

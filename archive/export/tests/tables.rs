@@ -310,6 +310,20 @@ fn damage_costs_only_itself() {
 }
 
 #[test]
+fn archives_named_without_a_directory_keep_their_hosts_apart() {
+    let scratch = tempfile::tempdir().unwrap();
+    for host in ["web1", "web2"] {
+        write_host(scratch.path(), host, 1);
+        let (status, _, error) = parquet(&["../lake", "20231114"], &scratch.path().join(host));
+        assert_eq!(status, Some(0), "{error}");
+    }
+    let table = fs::read_dir(scratch.path().join("lake/mmv_shop")).unwrap();
+    let mut hosts: Vec<_> = table.map(|entry| entry.unwrap().file_name()).collect();
+    hosts.sort();
+    assert_eq!(hosts, ["host=web1", "host=web2"]);
+}
+
+#[test]
 fn exit_statuses_are_those_of_the_help() {
     let scratch = tempfile::tempdir().unwrap();
     write_host(&scratch.path().join("hosts"), "web1", 1);
