@@ -10,7 +10,8 @@
 //!
 //! | a peer can | it costs |
 //! |---|---|
-//! | open connections and say nothing | a connection each; the oldest of them goes when there are too many |
+//! | open connections and say nothing | a connection each; the one that is idle longest is closed when there are too many |
+//! | connect all the time | its connections; accepting takes turns with answering |
 //! | send a header or a body slowly | its own connection, after ten seconds |
 //! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
 //! | be a page of a browser under a name that resolves to this machine | an answer of 403 |
@@ -19,6 +20,7 @@
 
 mod connections;
 mod exposition;
+mod limit;
 mod matcher;
 mod messages;
 mod newest;
@@ -99,15 +101,15 @@ impl Arguments {
         runtime.block_on(async {
             let listener = match &self.socket {
                 Some(path) => Listener::unix(path),
-                None => Listener::tcp(self.listen).await,
+                None => Listener::tcp(self.listen),
             };
             let listener = listener.map_err(Failure::Serve)?;
             let newest = Newest::follow(self.hosts.clone())?;
             let is_tcp = self.socket.is_none();
             let service =
                 Service::new(self.hosts.clone(), newest, self.max_samples, READERS, is_tcp);
-            connections::serve(listener, Arc::new(service)).await;
-            Ok(())
+            let serving = tokio::spawn(connections::serve(listener, Arc::new(service)));
+            serving.await.map_err(|error| Failure::Serve(error.into()))
         })
     }
 }

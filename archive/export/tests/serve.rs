@@ -6,14 +6,18 @@ mod archives;
 mod server;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use archives::shop;
 use server::{Server, get, request};
 use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 fn served(options: &[&str]) -> (TempDir, Server) {
     let place = tempfile::tempdir().unwrap();
@@ -99,6 +103,59 @@ fn a_thousand_half_open_connections_change_nothing_for_others() {
         stream.read_to_end(&mut answer).expect("the end of the connection");
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
     }
+}
+
+/// Ends a flood, also of a test that fails.
+struct EndsOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Connects all the time, hundreds at once, with half a request each.
+fn flood(address: SocketAddr, ends: &AtomicBool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let open = Arc::new(Semaphore::new(800));
+        while !ends.load(Ordering::Relaxed) {
+            let place = Arc::clone(&open).acquire_owned().await.unwrap();
+            tokio::spawn(async move {
+                let _place = place;
+                let lasts = Duration::from_millis(50);
+                let connected = timeout(lasts, tokio::net::TcpStream::connect(address)).await;
+                if let Ok(Ok(stream)) = connected {
+                    let _ = stream.try_write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n");
+                    tokio::time::sleep(lasts).await;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn peers_that_connect_in_a_loop_starve_nobody() {
+    let (_place, server) = served(&[]);
+    let alone = get(server.address, "/metrics", &[]);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = EndsOnDrop(&ends);
+        for _ in 0..2 {
+            scope.spawn(|| flood(server.address, &ends));
+        }
+        let begun = Instant::now();
+        let (mut slowest, mut files) = (Duration::ZERO, 0);
+        while begun.elapsed() < Duration::from_secs(5) {
+            let asked = Instant::now();
+            let among = get(server.address, "/metrics", &[]);
+            assert_eq!((among.status, &among.body), (200, &alone.body));
+            slowest = slowest.max(asked.elapsed());
+            files = files.max(server.open_files());
+        }
+        assert!(slowest < Duration::from_secs(4), "{slowest:?}");
+        assert!(files <= 4_100, "{files}");
+    });
 }
 
 #[test]

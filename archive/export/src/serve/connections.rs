@@ -1,27 +1,21 @@
-//! Connections, and limits on how many there are and what they cost.
-//!
-//! A connection on which no request is being answered is idle: it may never have sent one, or
-//! send one slowly. Where there are too many connections the idle one that is open longest is
-//! closed, so that peers that open connections and say nothing harm only each other.
+//! Connections: where they come from, and what each may cost.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::task::JoinHandle;
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 use tokio::time::{sleep, timeout};
 
+use super::limit::Limit;
 use super::service::Service;
 use crate::open_files;
 use crate::text::warn;
@@ -30,12 +24,18 @@ use crate::text::warn;
 const CONNECTIONS: usize = 4_000;
 /// Open files that are no connections.
 const OTHER_FILES: u64 = 100;
+/// How many connections the kernel keeps until they are accepted, where the system permits it.
+const BACKLOG: u32 = 4_096;
 /// How long a header may take, and a connection be idle.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a connection may last.
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
 /// Bytes of a header.
 const HEADER_BYTES: usize = 1 << 16;
+/// The pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is said that connections cannot be accepted.
+const REPEAT: Duration = Duration::from_secs(60);
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -46,8 +46,12 @@ pub(super) enum Listener {
 
 impl Listener {
     /// Listens on an address, and says on which.
-    pub(super) async fn tcp(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+    pub(super) fn tcp(address: SocketAddr) -> io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // As all servers do: else the address is taken for a minute after the last one ended.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
         warn(&format_args!("listening on http://{}", listener.local_addr()?));
         Ok(Self::Tcp(listener))
     }
@@ -59,82 +63,74 @@ impl Listener {
         if is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refuses) {
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(path)?;
+        let listener = socket.listen(BACKLOG)?;
         warn(&format_args!("listening on {}", path.display()));
         Ok(Self::Unix(listener))
     }
 }
 
-/// A connection.
-#[derive(Debug)]
-struct Open {
-    task: JoinHandle<()>,
-    is_busy: Arc<AtomicBool>,
-}
-
-/// Answers requests for as long as the process lives.
+/// Answers requests for as long as the process lives. This has to be a task of the runtime:
+/// what `block_on` waits for goes before all tasks, and would leave them no time while peers
+/// connect one after the other.
 pub(super) async fn serve(listener: Listener, service: Arc<Service>) {
-    let most = most_connections();
-    let mut open: VecDeque<Open> = VecDeque::new();
+    let limit = Limit::new(most_connections());
+    let mut failures = Failures::default();
     loop {
-        let accepted = match &listener {
+        let begun = match &listener {
             Listener::Tcp(listener) => {
-                listener.accept().await.map(|(stream, _)| begin(TokioIo::new(stream), &service))
+                let accepted = listener.accept().await.map(|(stream, _)| stream);
+                begin(accepted, &limit, &service).await
             }
             Listener::Unix(listener) => {
-                listener.accept().await.map(|(stream, _)| begin(TokioIo::new(stream), &service))
+                let accepted = listener.accept().await.map(|(stream, _)| stream);
+                begin(accepted, &limit, &service).await
             }
         };
-        match accepted {
-            Ok(one) => open.push_back(one),
-            Err(error) => {
-                // There are no descriptors left, or the peer is gone already.
-                warn(&format_args!("cannot accept a connection: {error}"));
-                make_room(&mut open);
-                sleep(Duration::from_millis(100)).await;
+        // A peer that is gone already costs nothing; else there are no descriptors left.
+        if let Err(error) = begun
+            && error.kind() != io::ErrorKind::ConnectionAborted
+        {
+            if let Some(line) = failures.line(Instant::now(), &error) {
+                warn(&line);
             }
-        }
-        if open.len() > most {
-            make_room(&mut open);
+            limit.close_idle();
+            sleep(PAUSE).await;
         }
     }
 }
 
-/// Forgets connections that are closed; if there are none, closes the oldest idle one, or else
-/// the newest.
-fn make_room(open: &mut VecDeque<Open>) {
-    let before = open.len();
-    open.retain(|one| !one.task.is_finished());
-    if open.len() < before {
-        return;
-    }
-    let idle = open.iter().position(|one| !one.is_busy.load(Ordering::Relaxed));
-    let closed = open.remove(idle.unwrap_or(before.saturating_sub(1)));
-    if let Some(closed) = closed {
-        closed.task.abort();
-    }
-}
-
-fn begin<S>(stream: TokioIo<S>, service: &Arc<Service>) -> Open
+/// Serves a connection as soon as there is a place for it, or closes it if all are busy.
+async fn begin<S>(
+    accepted: io::Result<S>,
+    limit: &Arc<Limit>,
+    service: &Arc<Service>,
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let is_busy = Arc::new(AtomicBool::new(false));
-    let (service, busy) = (Arc::clone(service), Arc::clone(&is_busy));
+    let stream = accepted?;
+    let Some(place) = limit.place().await else { return Ok(()) };
+    let (service, own) = (Arc::clone(service), Arc::clone(&place));
     let answer = service_fn(move |request| {
-        let (service, busy) = (Arc::clone(&service), Arc::clone(&busy));
-        async move { service.answer(request, busy).await }
+        let (service, place) = (Arc::clone(&service), Arc::clone(&own));
+        async move { service.answer(request, &place).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES)
-        .serve_connection(stream, answer);
+        .serve_connection(TokioIo::new(stream), answer);
+    let kept = Arc::clone(&place);
     let task = tokio::spawn(async move {
+        // Dropped after the socket.
+        let _place = kept;
         // Errors are the peer's: it went away, was too slow, or sent no HTTP.
         let _ = timeout(CONNECTION_TIME, connection).await;
     });
-    Open { task, is_busy }
+    place.is_served_by(task.abort_handle());
+    Ok(())
 }
 
 /// How many connections there can be, after as many open files as possible are permitted.
@@ -142,4 +138,52 @@ fn most_connections() -> usize {
     let files = open_files::permit(CONNECTIONS as u64 + OTHER_FILES);
     let connections = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(CONNECTIONS);
     connections.clamp(1, CONNECTIONS)
+}
+
+/// Connections that could not be accepted.
+#[derive(Debug, Default)]
+struct Failures {
+    /// When the last line was printed.
+    printed: Option<Instant>,
+    /// How many there were since.
+    since: u64,
+}
+
+impl Failures {
+    /// What is to be printed about one more of them: the first one at once, then their number
+    /// once a minute.
+    fn line(&mut self, now: Instant, error: &io::Error) -> Option<String> {
+        self.since += 1;
+        if self.printed.is_some_and(|at| now.duration_since(at) < REPEAT) {
+            return None;
+        }
+        self.printed = Some(now);
+        Some(match std::mem::take(&mut self.since) {
+            1 => format!("cannot accept a connection: {error}"),
+            count => format!("cannot accept connections: {error} ({count} times)"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_cannot_be_accepted_are_a_line_a_minute() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        let error = io::Error::other("no descriptors");
+        let mut lines = Vec::new();
+        for tenth in 0..1_300 {
+            lines.extend(failures.line(start + PAUSE * tenth, &error));
+        }
+        assert_eq!(
+            lines,
+            [
+                "cannot accept a connection: no descriptors",
+                "cannot accept connections: no descriptors (600 times)",
+                "cannot accept connections: no descriptors (600 times)",
+            ]
+        );
+    }
 }

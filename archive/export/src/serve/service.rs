@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,10 +18,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::exposition::Format;
+use super::limit::Place;
 use super::newest::Newest;
 use super::read::{self, Read, ReadError};
 use super::select::Selected;
-use super::stream::{Busy, Cut, Guard, stream};
+use super::stream::{Cut, Sent, stream};
 use crate::options::HostOptions;
 
 /// Bytes of a request's body, compressed.
@@ -31,6 +31,8 @@ const BODY_BYTES: usize = 1 << 18;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request waits for a thread.
 const WAIT: Duration = Duration::from_secs(20);
+/// How many requests wait: fewer than there are connections, which they keep.
+const WAITING: usize = 256;
 
 type Answer = Response<BoxBody<Bytes, Cut>>;
 
@@ -41,6 +43,7 @@ pub(super) struct Service {
     newest: Newest,
     max_samples: usize,
     readers: Arc<Semaphore>,
+    waiting: Semaphore,
     /// Browsers can connect: not to a unix socket.
     is_tcp: bool,
 }
@@ -54,7 +57,9 @@ impl Service {
         readers: usize,
         is_tcp: bool,
     ) -> Self {
-        Self { hosts, newest, max_samples, readers: Arc::new(Semaphore::new(readers)), is_tcp }
+        let readers = Arc::new(Semaphore::new(readers));
+        let waiting = Semaphore::new(WAITING);
+        Self { hosts, newest, max_samples, readers, waiting, is_tcp }
     }
 
     /// Answers a request, whatever it is.
@@ -64,20 +69,26 @@ impl Service {
     /// None: errors are answers.
     pub(super) async fn answer(
         &self,
-        request: Request<Incoming>,
-        is_busy: Arc<AtomicBool>,
-    ) -> Result<Response<Busy>, Cut> {
-        let busy = Guard::new(is_busy);
+        mut request: Request<Incoming>,
+        place: &Arc<Place>,
+    ) -> Result<Response<Sent>, Cut> {
         let is_own = !self.is_tcp || request.headers().get_all(HOST).iter().all(is_loopback);
-        let answer = match (request.uri().path(), request.method()) {
+        // The connection is idle, and may be closed, until a request is whole.
+        let body = match (request.uri().path(), request.method()) {
+            ("/api/v1/read", &Method::POST) if is_own => Some(whole(request.body_mut()).await),
+            _ => None,
+        };
+        let busy = place.busy();
+        let answer = match (request.uri().path(), request.method(), body) {
             _ if !is_own => plain(StatusCode::FORBIDDEN, "Host is not a loopback address\n"),
-            ("/metrics", &Method::GET) => self.scrape(&request).await,
-            ("/api/v1/read", &Method::POST) => self.read(request).await,
-            ("/metrics", _) => not_allowed("GET"),
-            ("/api/v1/read", _) => not_allowed("POST"),
+            (_, _, Some(Ok(body))) => self.read(&body).await,
+            (_, _, Some(Err(refused))) => refused,
+            ("/metrics", &Method::GET, None) => self.scrape(&request).await,
+            ("/metrics", ..) => not_allowed("GET"),
+            ("/api/v1/read", ..) => not_allowed("POST"),
             _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /api/v1/read\n"),
         };
-        Ok(answer.map(|body| Busy { body, _guard: busy }))
+        Ok(answer.map(|body| Sent::new(body, busy)))
     }
 
     async fn scrape(&self, request: &Request<Incoming>) -> Answer {
@@ -97,17 +108,8 @@ impl Service {
         with_body(StatusCode::OK, format.content_type(), pieces.boxed())
     }
 
-    async fn read(&self, request: Request<Incoming>) -> Answer {
-        let body = Limited::new(request.into_body(), BODY_BYTES).collect();
-        let body = match timeout(BODY_TIME, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large\n");
-            }
-            Ok(Err(_)) => return plain(StatusCode::BAD_REQUEST, "the request is not whole\n"),
-            Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the request takes too long\n"),
-        };
-        let read = match Read::parse(&body) {
+    async fn read(&self, body: &[u8]) -> Answer {
+        let read = match Read::parse(body) {
             Ok(read) => read,
             Err(error) => return refusal(&error),
         };
@@ -166,7 +168,20 @@ impl Service {
 
     /// A thread to read with, if one is free in time.
     async fn reader(&self) -> Option<OwnedSemaphorePermit> {
+        let _waits = self.waiting.try_acquire().ok()?;
         timeout(WAIT, Arc::clone(&self.readers).acquire_owned()).await.ok()?.ok()
+    }
+}
+
+/// The body of a request, once it is whole.
+async fn whole(body: &mut Incoming) -> Result<Bytes, Answer> {
+    match timeout(BODY_TIME, Limited::new(body, BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large\n"))
+        }
+        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the request is not whole\n")),
+        Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the request takes too long\n")),
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +15,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+use super::limit::Busy;
 
 /// Pieces that wait for the connection.
 const PIECES: usize = 4;
@@ -90,31 +91,33 @@ impl Body for Pieces {
     }
 }
 
-/// A request is being answered, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Guard(Arc<AtomicBool>);
+/// A piece that the connection has not sent yet.
+struct Unsent {
+    piece: Bytes,
+    _busy: Arc<Busy>,
+}
 
-impl Guard {
-    pub(super) fn new(is_busy: Arc<AtomicBool>) -> Self {
-        is_busy.store(true, Ordering::Relaxed);
-        Self(is_busy)
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+/// The body of an answer. Its connection is busy until the last piece is sent: a connection
+/// takes a body long before the peer does.
+#[derive(Debug)]
+pub(super) struct Sent {
+    body: BoxBody<Bytes, Cut>,
+    busy: Arc<Busy>,
+}
+
+impl Sent {
+    pub(super) fn new(body: BoxBody<Bytes, Cut>, busy: Busy) -> Self {
+        Self { body, busy: Arc::new(busy) }
     }
 }
 
-/// The body of an answer, whose connection is busy as long as it is sent.
-#[derive(Debug)]
-pub(super) struct Busy {
-    pub(super) body: BoxBody<Bytes, Cut>,
-    pub(super) _guard: Guard,
-}
-
-impl Body for Busy {
+impl Body for Sent {
     type Data = Bytes;
     type Error = Cut;
 
@@ -122,7 +125,10 @@ impl Body for Busy {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let busy = Arc::clone(&self.busy);
+        let unsent = |piece| Bytes::from_owner(Unsent { piece, _busy: busy });
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map_ok(|frame| frame.map_data(unsent))
     }
 
     fn is_end_stream(&self) -> bool {
