@@ -15,8 +15,9 @@
 //! | send a header or a body slowly | its own connection, after ten seconds |
 //! | send a large body, or one that grows when decompressed | an answer of 413 or 400 |
 //! | be a page of a browser under a name that resolves to this machine | an answer of 403 |
-//! | ask for much | an answer of 413 above `--max-samples` |
-//! | not take its answer | its own connection, after half a minute |
+//! | ask for much | an answer of 413 above `--max-samples`; a few answers are read or sent at a time |
+//! | take nothing of its answer, or little | its own connection, after half a minute |
+//! | ask and leave | nothing: reading ends |
 
 mod connections;
 mod exposition;
@@ -27,6 +28,7 @@ mod newest;
 mod read;
 mod select;
 mod service;
+mod socket;
 mod stream;
 mod xor;
 

@@ -8,12 +8,14 @@ mod server;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use archives::shop;
+use archives::{at, begin, counter, of_each, shop, write};
+use pcp_archive::{InDom, Instance, InstanceId};
 use server::{Server, get, request};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -25,6 +27,25 @@ fn served(options: &[&str]) -> (TempDir, Server) {
     let server = Server::start(place.path(), options);
     assert_eq!(server.metrics("").status, 200);
     (place, server)
+}
+
+/// An archive with a million values of `mmv_shop_orders_total`, which hardly compress.
+fn many_samples(base: &Path) {
+    let mut writer = begin(base, "web1");
+    let indom = InDom::new(70, 1).unwrap();
+    let orders = counter(1, Some(indom));
+    writer.declare_metric(&orders, &["mmv.shop.orders"]).unwrap();
+    let instance = |id| Instance {
+        id: InstanceId::new(id).unwrap(),
+        name: format!("path=/{id}").as_str().into(),
+    };
+    writer.declare_indom(indom, &(0..1_000).map(instance).collect::<Vec<_>>()).unwrap();
+    for second in 0..1_000 {
+        let value = |id: i32| (id, (second * 1_000 + id as u64) * 0x09e3_779b_97f4);
+        let values: Vec<_> = (0..1_000).map(value).collect();
+        write(&mut writer, at(second as i64), vec![of_each(&orders, &values)]);
+    }
+    writer.finish().unwrap();
 }
 
 /// A request for `mmv_shop_orders_total`, all of it: as `protoc` and snappy make it.
@@ -156,6 +177,57 @@ fn peers_that_connect_in_a_loop_starve_nobody() {
         assert!(slowest < Duration::from_secs(4), "{slowest:?}");
         assert!(files <= 4_100, "{files}");
     });
+}
+
+/// A request whose answer is not taken, and fills the buffers of the socket soon.
+fn untaken(address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(address).await.unwrap().into_std()
+    });
+    let mut stream = connected.unwrap();
+    stream.set_nonblocking(false).unwrap();
+    let body = read_request();
+    let length = body.len();
+    let head = format!(
+        "POST /api/v1/read HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
+    stream
+}
+
+#[test]
+fn answers_that_are_not_taken_are_given_up_after_half_a_minute() {
+    let place = tempfile::tempdir().unwrap();
+    many_samples(&place.path().join("web1/a"));
+    let server = Server::start(place.path(), &[]);
+    assert_eq!(server.metrics("").status, 200);
+    let read = || request(server.address, "POST", "/api/v1/read", &[], &read_request());
+    let whole = read();
+    assert!(whole.status == 200 && whole.body.len() > 3_500_000, "{}", whole.body.len());
+    // As many as are read at a time: another one waits for the first that is given up.
+    let begun = Instant::now();
+    let mut held: Vec<_> = (0..4).map(|_| untaken(server.address)).collect();
+    while read().status == 503 {
+        assert!(begun.elapsed() < Duration::from_secs(90));
+    }
+    assert!(begun.elapsed() > Duration::from_secs(25), "{:?}", begun.elapsed());
+    std::thread::sleep(Duration::from_secs(5));
+    for stream in &mut held {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut taken = Vec::new();
+        let _ = stream.read_to_end(&mut taken);
+        assert!(taken.len() < whole.body.len(), "{}", taken.len());
+    }
+    // Nobody reads for those who leave.
+    let begun = Instant::now();
+    assert_eq!(read().status, 200);
+    let alone = begun.elapsed();
+    (0..40).for_each(|_| drop(untaken(server.address)));
+    assert_eq!(read().status, 200);
+    assert!(begun.elapsed() < alone * 10, "{alone:?} {:?}", begun.elapsed());
 }
 
 #[test]

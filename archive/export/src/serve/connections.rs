@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::limit::Limit;
 use super::service::Service;
+use super::socket::Socket;
 use crate::open_files;
 use crate::text::warn;
 
@@ -112,20 +113,17 @@ where
 {
     let stream = accepted?;
     let Some(place) = limit.place().await else { return Ok(()) };
-    let (service, own) = (Arc::clone(service), Arc::clone(&place));
+    let (service, kept) = (Arc::clone(service), Arc::clone(&place));
     let answer = service_fn(move |request| {
-        let (service, place) = (Arc::clone(&service), Arc::clone(&own));
+        let (service, place) = (Arc::clone(&service), Arc::clone(&kept));
         async move { service.answer(request, &place).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), answer);
-    let kept = Arc::clone(&place);
+        .serve_connection(TokioIo::new(Socket::new(stream, Arc::clone(&place))), answer);
     let task = tokio::spawn(async move {
-        // Dropped after the socket.
-        let _place = kept;
         // Errors are the peer's: it went away, was too slow, or sent no HTTP.
         let _ = timeout(CONNECTION_TIME, connection).await;
     });

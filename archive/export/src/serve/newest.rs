@@ -177,7 +177,7 @@ impl Newest {
     /// # Errors
     ///
     /// [`Closed`] if nobody takes them.
-    pub(super) fn send(&self, format: Format, mut sink: Sink) -> Result<(), Closed> {
+    pub(super) fn send(&self, format: Format, sink: Sink) -> Result<(), Closed> {
         let mut out = String::with_capacity(PIECE + PIECE / 4);
         let mut after: Option<String> = None;
         // The table is not locked while a piece is sent.

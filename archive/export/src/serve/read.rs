@@ -8,6 +8,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message as _;
@@ -39,6 +40,9 @@ pub(super) enum ReadError {
     /// 413: more samples than are permitted.
     #[error("more than {0} samples: ask for less time or fewer series (--max-samples)")]
     TooMany(usize),
+    /// Nobody gets it.
+    #[error("nobody waits for the answer")]
+    Over,
 }
 
 /// A request that was understood.
@@ -86,17 +90,21 @@ impl Read {
     ///
     /// # Errors
     ///
-    /// [`ReadError::TooMany`] if all of them have more than `most` samples.
+    /// [`ReadError::TooMany`] if all of them have more than `most` samples, [`ReadError::Over`]
+    /// if `is_over` ended it.
     pub(super) fn select(
         &self,
         hosts: &[Host],
         most: usize,
+        is_over: &AtomicBool,
     ) -> Result<Vec<Vec<Selected>>, ReadError> {
         let (mut results, mut left) = (Vec::new(), most);
         for (matchers, span) in &self.queries {
-            let selected = select(hosts, matchers, *span, left);
-            let selected =
-                selected.map_err(|SelectError::TooMany { .. }| ReadError::TooMany(most))?;
+            let selected = select(hosts, matchers, *span, left, is_over);
+            let selected = selected.map_err(|error| match error {
+                SelectError::TooMany => ReadError::TooMany(most),
+                SelectError::Over => ReadError::Over,
+            })?;
             left -= selected.iter().map(|series| series.samples.len()).sum::<usize>().min(left);
             results.push(selected);
         }
@@ -132,7 +140,7 @@ pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
 /// # Errors
 ///
 /// [`Closed`] if nobody takes them.
-pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &mut Sink) -> Result<(), Closed> {
+pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &Sink) -> Result<(), Closed> {
     for (query, all) in (0..).zip(results) {
         for selected in all {
             let frame = frame(&ChunkedReadResponse {
@@ -215,7 +223,8 @@ mod tests {
     fn answer(request: &ReadRequest, most: usize) -> Result<ReadResponse, ReadError> {
         let tree = tree_of_two();
         let hosts = tree::hosts(&[tree.path().join("a")], None).unwrap();
-        let selected = Read::parse(&body(request))?.select(&hosts, most)?;
+        let selected =
+            Read::parse(&body(request))?.select(&hosts, most, &AtomicBool::new(false))?;
         let message = snap::raw::Decoder::new().decompress_vec(&samples(selected)?).unwrap();
         Ok(ReadResponse::decode(&*message).unwrap())
     }
@@ -237,6 +246,15 @@ mod tests {
         assert!(answer(&request("mmv_shop_orders_total", 0..=9), 10).is_ok());
         let error = answer(&request("mmv_shop_orders_total", 0..=9), 9).unwrap_err();
         assert!(matches!(error, ReadError::TooMany(9)), "{error}");
+    }
+
+    #[test]
+    fn reading_ends_when_nobody_waits_for_the_answer() {
+        let tree = tree_of_two();
+        let hosts = tree::hosts(&[tree.path().to_owned()], None).unwrap();
+        let read = Read::parse(&body(&request("mmv_shop_orders_total", 0..=9))).unwrap();
+        let error = read.select(&hosts, 100, &AtomicBool::new(true)).unwrap_err();
+        assert!(matches!(error, ReadError::Over), "{error}");
     }
 
     #[test]
@@ -281,7 +299,8 @@ mod tests {
             }
             if let Ok(read) = Read::parse(&bytes) {
                 // Of no hosts: what is selected is looked at by the tests above.
-                prop_assert!(read.select(&[], 10).unwrap().iter().all(Vec::is_empty));
+                let selected = read.select(&[], 10, &AtomicBool::new(false)).unwrap();
+                prop_assert!(selected.iter().all(Vec::is_empty));
             }
         }
     }

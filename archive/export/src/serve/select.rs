@@ -1,7 +1,8 @@
 //! The samples of a query, out of the archives.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashMap;
 use pcp_archive::Timestamp;
@@ -25,7 +26,7 @@ pub(super) struct Selected {
 
 impl Selected {
     /// The order in which Prometheus merges series: by all labels, one after the other.
-    fn order(&self, other: &Self) -> Ordering {
+    fn order(&self, other: &Self) -> cmp::Ordering {
         self.all_labels().cmp(other.all_labels())
     }
 
@@ -46,10 +47,9 @@ impl Selected {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SelectError {
     /// It has more samples than are permitted.
-    TooMany {
-        /// How many are.
-        most: usize,
-    },
+    TooMany,
+    /// Nobody waits for it any more.
+    Over,
 }
 
 /// A span of time, both ends included, in milliseconds since 1970 UTC.
@@ -64,15 +64,17 @@ pub(super) struct Span {
 ///
 /// # Errors
 ///
-/// [`SelectError::TooMany`] if there are more than `most` samples.
+/// [`SelectError::TooMany`] if there are more than `most` samples, [`SelectError::Over`] soon
+/// after `is_over` is set.
 pub(super) fn select(
     hosts: &[Host],
     matchers: &Arc<Matchers>,
     span: Span,
     most: usize,
+    is_over: &AtomicBool,
 ) -> Result<Vec<Selected>, SelectError> {
-    let mut selection =
-        Selection { matchers, span, most, all: Vec::new(), places: HashMap::new(), samples: 0 };
+    let (all, places) = (Vec::new(), HashMap::new());
+    let mut selection = Selection { matchers, span, most, is_over, all, places, samples: 0 };
     for host in hosts {
         selection.read(host)?;
     }
@@ -93,6 +95,7 @@ struct Selection<'q> {
     matchers: &'q Arc<Matchers>,
     span: Span,
     most: usize,
+    is_over: &'q AtomicBool,
     all: Vec<Selected>,
     places: HashMap<(Arc<str>, Arc<[Label]>), usize>,
     samples: usize,
@@ -114,6 +117,9 @@ impl Selection<'_> {
         // By the number of the series: its place, unless it does not match.
         let mut places: Vec<Option<usize>> = Vec::new();
         loop {
+            if self.is_over.load(Ordering::Relaxed) {
+                return Err(SelectError::Over);
+            }
             match walk.next() {
                 Ok(None) => return Ok(()),
                 Ok(Some(step)) => {
@@ -138,7 +144,7 @@ impl Selection<'_> {
                         }
                     }
                     if self.samples > self.most {
-                        return Err(SelectError::TooMany { most: self.most });
+                        return Err(SelectError::TooMany);
                     }
                 }
                 Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,8 +13,7 @@ use hyper::header::{
     ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -22,7 +22,7 @@ use super::limit::Place;
 use super::newest::Newest;
 use super::read::{self, Read, ReadError};
 use super::select::Selected;
-use super::stream::{Cut, Sent, stream};
+use super::stream::{Cut, Permit, Sent, stream};
 use crate::options::HostOptions;
 
 /// Bytes of a request's body, compressed.
@@ -34,7 +34,11 @@ const WAIT: Duration = Duration::from_secs(20);
 /// How many requests wait: fewer than there are connections, which they keep.
 const WAITING: usize = 256;
 
-type Answer = Response<BoxBody<Bytes, Cut>>;
+/// An answer, and the permit that it holds until it is sent.
+struct Answer {
+    response: Response<BoxBody<Bytes, Cut>>,
+    permit: Option<Permit>,
+}
 
 /// What answers requests.
 #[derive(Debug)]
@@ -88,7 +92,7 @@ impl Service {
             ("/api/v1/read", ..) => not_allowed("POST"),
             _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /api/v1/read\n"),
         };
-        Ok(answer.map(|body| Sent::new(body, busy)))
+        Ok(answer.response.map(|body| Sent::new(body, busy, answer.permit)))
     }
 
     async fn scrape(&self, request: &Request<Incoming>) -> Answer {
@@ -99,13 +103,14 @@ impl Service {
         let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
         let Some(permit) = self.reader().await else { return later("too many requests\n") };
         let newest = self.newest.clone();
-        let (sink, pieces) = stream(Handle::current());
+        let (sink, pieces) = stream();
+        let kept = Arc::clone(&permit);
         // It goes on while the answer is sent.
         spawn_blocking(move || {
-            let _permit = permit;
+            let _permit = kept;
             let _ = newest.send(format, sink);
         });
-        with_body(StatusCode::OK, format.content_type(), pieces.boxed())
+        with_body(StatusCode::OK, format.content_type(), pieces.boxed()).holding(permit)
     }
 
     async fn read(&self, body: &[u8]) -> Answer {
@@ -114,62 +119,96 @@ impl Service {
             Err(error) => return refusal(&error),
         };
         let Some(permit) = self.reader().await else { return later("too many requests\n") };
-        let (hosts, most) = (self.hosts.clone(), self.max_samples);
-        if read.is_chunked {
-            Self::chunks(read, hosts, most, permit).await
-        } else {
-            let answered = spawn_blocking(move || {
-                let _permit = permit;
-                read::samples(selected(&read, &hosts, most)?)
-            });
-            match answered.await {
-                Ok(Ok(message)) => {
-                    let whole = Full::new(message).map_err(|never| match never {}).boxed();
-                    let mut answer = with_body(StatusCode::OK, "application/x-protobuf", whole);
-                    set(&mut answer, CONTENT_ENCODING, "snappy");
-                    answer
-                }
-                Ok(Err(error)) => refusal(&error),
-                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
-            }
+        let job = Job {
+            read,
+            hosts: self.hosts.clone(),
+            most: self.max_samples,
+            is_over: Arc::default(),
+            _permit: Arc::clone(&permit),
+        };
+        // Reading ends when this future is dropped, as it is when the peer goes.
+        let _over = OverOnDrop(Arc::clone(&job.is_over));
+        let answered = if job.read.is_chunked { job.chunks().await } else { job.samples().await };
+        match answered {
+            Some(Ok(answer)) => answer.holding(permit),
+            Some(Err(error)) => refusal(&error),
+            None => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
         }
     }
 
-    async fn chunks(
-        read: Read,
-        hosts: HostOptions,
-        most: usize,
-        permit: OwnedSemaphorePermit,
-    ) -> Answer {
-        let (mut sink, pieces) = stream(Handle::current());
-        let (sender, is_selected) = tokio::sync::oneshot::channel();
+    /// A thread to read with, if one is free in time.
+    async fn reader(&self) -> Option<Permit> {
+        let _waits = self.waiting.try_acquire().ok()?;
+        let permit = timeout(WAIT, Arc::clone(&self.readers).acquire_owned()).await;
+        permit.ok()?.ok().map(Arc::new)
+    }
+}
+
+/// A remote read, for a thread that may wait.
+struct Job {
+    read: Read,
+    hosts: HostOptions,
+    most: usize,
+    /// Nobody waits for the answer any more.
+    is_over: Arc<AtomicBool>,
+    _permit: Permit,
+}
+
+/// Sets a flag when nobody waits any more.
+struct OverOnDrop(Arc<AtomicBool>);
+
+impl Drop for OverOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Job {
+    /// The series of the request.
+    fn selected(&self) -> Result<Vec<Vec<Selected>>, ReadError> {
+        let hosts = self.hosts.hosts();
+        let hosts = hosts.map_err(|failure| ReadError::Archives(failure.to_string()))?;
+        self.read.select(&hosts, self.most, &self.is_over)
+    }
+
+    /// One message; `None` if the thread failed.
+    async fn samples(self) -> Option<Result<Answer, ReadError>> {
+        let message = spawn_blocking(move || read::samples(self.selected()?));
+        let answer = |message| {
+            let body = Full::new(message).map_err(|never| match never {}).boxed();
+            let mut answer = with_body(StatusCode::OK, "application/x-protobuf", body);
+            set(&mut answer, CONTENT_ENCODING, "snappy");
+            answer
+        };
+        Some(message.await.ok()?.map(answer))
+    }
+
+    /// A frame for each series, sent while the others are made; `None` if the thread failed.
+    async fn chunks(self) -> Option<Result<Answer, ReadError>> {
+        let (sink, pieces) = stream();
+        let (sender, is_selected) = oneshot::channel();
         spawn_blocking(move || {
-            let _permit = permit;
-            let results = match selected(&read, &hosts, most) {
+            let results = match self.selected() {
                 Ok(results) => results,
                 Err(error) => {
                     let _ = sender.send(Err(error));
                     return;
                 }
             };
-            if sender.send(Ok(())).is_ok() && read::send_chunks(results, &mut sink).is_ok() {
+            if sender.send(Ok(())).is_ok() && read::send_chunks(results, &sink).is_ok() {
                 let _ = sink.finish();
             }
         });
-        match is_selected.await {
-            Ok(Ok(())) => {
-                let kind = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
-                with_body(StatusCode::OK, kind, pieces.boxed())
-            }
-            Ok(Err(error)) => refusal(&error),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed\n"),
-        }
+        let kind = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
+        Some(is_selected.await.ok()?.map(|()| with_body(StatusCode::OK, kind, pieces.boxed())))
     }
+}
 
-    /// A thread to read with, if one is free in time.
-    async fn reader(&self) -> Option<OwnedSemaphorePermit> {
-        let _waits = self.waiting.try_acquire().ok()?;
-        timeout(WAIT, Arc::clone(&self.readers).acquire_owned()).await.ok()?.ok()
+impl Answer {
+    /// With a permit that is held until it is sent.
+    fn holding(mut self, permit: Permit) -> Self {
+        self.permit = Some(permit);
+        self
     }
 }
 
@@ -198,20 +237,10 @@ fn is_loopback(host: &HeaderValue) -> bool {
         || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// The series of a request.
-fn selected(
-    read: &Read,
-    hosts: &HostOptions,
-    most: usize,
-) -> Result<Vec<Vec<Selected>>, ReadError> {
-    let hosts = hosts.hosts().map_err(|failure| ReadError::Archives(failure.to_string()))?;
-    read.select(&hosts, most)
-}
-
 fn refusal(error: &ReadError) -> Answer {
     let status = match error {
         ReadError::Request(_) => StatusCode::BAD_REQUEST,
-        ReadError::Archives(_) => StatusCode::SERVICE_UNAVAILABLE,
+        ReadError::Archives(_) | ReadError::Over => StatusCode::SERVICE_UNAVAILABLE,
         ReadError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
     };
     plain(status, &format!("{error}\n"))
@@ -235,14 +264,15 @@ fn plain(status: StatusCode, text: &str) -> Answer {
 }
 
 fn with_body(status: StatusCode, content_type: &'static str, body: BoxBody<Bytes, Cut>) -> Answer {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let mut answer = Answer { response, permit: None };
     set(&mut answer, CONTENT_TYPE, content_type);
     answer
 }
 
 fn set(answer: &mut Answer, name: HeaderName, value: &'static str) {
-    answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    answer.response.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
 #[cfg(test)]

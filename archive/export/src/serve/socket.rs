@@ -1,0 +1,193 @@
+//! The socket of a connection, whose peer has to take what is sent.
+//!
+//! Writing fails if the peer has not taken [`PROGRESS`] bytes, or all there are, after it was
+//! waited for [`PATIENCE`] altogether: a peer that stops, or takes a byte now and then, holds no
+//! answer in memory for long. Time in which there is nothing to send does not count.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::limit::Place;
+
+/// How long is waited for a peer until it has taken [`PROGRESS`] bytes.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The bytes that a peer has to take within [`PATIENCE`]: 140 kB a second.
+const PROGRESS: usize = 4 << 20;
+
+/// A socket and its place.
+#[derive(Debug)]
+pub(super) struct Socket<S> {
+    inner: S,
+    patience: Duration,
+    /// The bytes that the peer took since the last progress.
+    taken: usize,
+    /// How long it was waited for since then.
+    waited: Duration,
+    /// Since when it is waited for, and when that ends.
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// Dropped after the socket.
+    _place: Arc<Place>,
+}
+
+impl<S> Socket<S> {
+    pub(super) const fn new(inner: S, place: Arc<Place>) -> Self {
+        Self {
+            inner,
+            patience: PATIENCE,
+            taken: 0,
+            waited: Duration::ZERO,
+            waiting: None,
+            _place: place,
+        }
+    }
+
+    /// What the system said to writing, unless the peer takes too little.
+    fn watched(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(count)) => {
+                if let Some((since, _)) = self.waiting.take() {
+                    self.waited += since.elapsed();
+                }
+                self.taken += count;
+                if self.taken >= PROGRESS {
+                    (self.taken, self.waited) = (0, Duration::ZERO);
+                }
+                written
+            }
+            Poll::Ready(Err(_)) => written,
+            Poll::Pending => {
+                let left = self.patience.saturating_sub(self.waited);
+                let begin = || (Instant::now(), Box::pin(sleep(left)));
+                let (_, end) = self.waiting.get_or_insert_with(begin);
+                ready!(end.as_mut().poll(context));
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, to)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.watched(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, parts);
+        self.watched(context, written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream as Blocking;
+    use std::thread;
+
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::serve::limit::Limit;
+
+    const PATIENCE: Duration = Duration::from_millis(500);
+    const SIZE: usize = 5 * PROGRESS;
+
+    /// Writes much to a peer; how long that took, and the error if there was one.
+    fn write_to(read: impl FnOnce(Blocking) + Send + 'static) -> (Duration, io::Result<()>) {
+        let (writer, reader) = Blocking::pair().unwrap();
+        writer.set_nonblocking(true).unwrap();
+        let reading = thread::spawn(move || read(reader));
+        let begun = Instant::now();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let written = runtime.block_on(async {
+            let inner = UnixStream::from_std(writer).unwrap();
+            let place = Limit::new(1).place().await.unwrap();
+            let mut socket = Socket { patience: PATIENCE, ..Socket::new(inner, place) };
+            let (bytes, mut written) = (vec![0; PROGRESS], 0);
+            while written < SIZE {
+                let write =
+                    |context: &mut Context<'_>| Pin::new(&mut socket).poll_write(context, &bytes);
+                written += poll_fn(write).await?;
+            }
+            Ok(())
+        });
+        let took = begun.elapsed();
+        reading.join().unwrap();
+        (took, written)
+    }
+
+    fn is_given_up(written: &(Duration, io::Result<()>)) -> bool {
+        let kind = written.1.as_ref().map_err(io::Error::kind);
+        kind == Err(io::ErrorKind::TimedOut) && written.0 < PATIENCE * 10
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_or_little_is_given_up() {
+        let stops = write_to(|reader| {
+            thread::sleep(PATIENCE * 4);
+            drop(reader);
+        });
+        assert!(is_given_up(&stops), "{stops:?}");
+        let trickles = write_to(|mut reader| {
+            // A tenth of what it should.
+            let mut bytes = vec![0; PROGRESS / 100];
+            while reader.read(&mut bytes).is_ok_and(|count| count > 0) {
+                thread::sleep(PATIENCE / 10);
+            }
+        });
+        assert!(is_given_up(&trickles), "{trickles:?}");
+    }
+
+    #[test]
+    fn a_slow_peer_that_goes_on_gets_all() {
+        let slow = write_to(|mut reader| {
+            // Three times as much as it has to.
+            let mut bytes = vec![0; PROGRESS / 10];
+            while reader.read_exact(&mut bytes).is_ok() {
+                thread::sleep(PATIENCE / 30);
+            }
+        });
+        assert!(slow.1.is_ok() && slow.0 > PATIENCE, "{slow:?}");
+    }
+}
