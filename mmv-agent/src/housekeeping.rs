@@ -10,6 +10,7 @@ mod compressor;
 mod repair;
 mod retention;
 mod retention_clock;
+mod span;
 mod state_file;
 mod thread;
 

@@ -4,14 +4,15 @@ use std::path::Path;
 
 use crate::files::{RecordFile, check_labels};
 use crate::format::{Bytes, Role, index};
-use crate::{ArchiveLabel, IndexEntry, RecordError, Result, Timestamp, Version};
+use crate::{ArchiveLabel, IndexEntry, RecordError, Result, Timestamp};
 
 /// The entries of an archive's `.index` file, rising in time.
 ///
 /// The index only makes seeking fast; an archive is whole without it. A damaged
 /// entry is therefore no error: it is left out, and [`defects`](Self::defects) has
-/// the reason. Of entries that contradict each other in time as few as possible are
-/// left out.
+/// the reason. Entries before the start in the label are left out, such as zeros at the
+/// end of a file whose last bytes a power failure has taken. Of the others that contradict
+/// each other in time as few as possible are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TemporalIndex {
     entries: Vec<IndexEntry>,
@@ -49,7 +50,8 @@ impl TemporalIndex {
         let mut file = RecordFile::open(file)?;
         let label = file.read_label(Role::Index)?;
         let (entries, has_more) = file.read_index(label.version)?;
-        Ok((label.clone(), Self::parse(label.version, &entries, has_more)))
+        let index = Self::parse(&label, &entries, has_more);
+        Ok((label, index))
     }
 
     /// All entries, none of them earlier than the one before.
@@ -68,7 +70,8 @@ impl TemporalIndex {
         self.entries.get(after.checked_sub(1)?)
     }
 
-    fn parse(version: Version, bytes: &[u8], has_more: bool) -> Self {
+    fn parse(label: &ArchiveLabel, bytes: &[u8], has_more: bool) -> Self {
+        let ArchiveLabel { version, start: least, .. } = *label;
         let size = index::size(version);
         let mut defects = Vec::new();
         let mut add = |number: usize, error| {
@@ -80,6 +83,9 @@ impl TemporalIndex {
         let left = entries.remainder().len() as u64;
         for (number, bytes) in entries.enumerate() {
             match index::parse(version, &mut Bytes::new(bytes)) {
+                Ok(entry) if entry.timestamp < least => {
+                    add(number, RecordError::TimeBefore { found: entry.timestamp, least });
+                }
                 Ok(entry) => parsed.push((number, entry)),
                 Err(error) => add(number, error),
             }
@@ -161,14 +167,14 @@ pub(super) fn load(path: &Path, label: &ArchiveLabel, metadata: &Path) -> Result
     let own = file.read_label(Role::Index)?;
     check_labels(&own, path, label, metadata)?;
     let (entries, has_more) = file.read_index(label.version)?;
-    Ok(TemporalIndex::parse(label.version, &entries, has_more))
+    Ok(TemporalIndex::parse(label, &entries, has_more))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_support::{descs, label};
-    use crate::{ArchiveWriter, FetchResult, ValueSet, WriterOptions};
+    use crate::{ArchiveWriter, ByteText, FetchResult, ValueSet, Version, WriterOptions};
 
     fn entry(seconds: i64) -> IndexEntry {
         let timestamp = Timestamp::new(seconds, 0).unwrap();
@@ -176,11 +182,25 @@ mod tests {
     }
 
     fn index(seconds: &[i64], cut: usize) -> TemporalIndex {
+        index_from(0, seconds, cut)
+    }
+
+    /// The index of an archive that starts at a certain time.
+    fn index_from(start: i64, seconds: &[i64], cut: usize) -> TemporalIndex {
+        let empty = ByteText::default;
+        let label = ArchiveLabel {
+            version: Version::V3,
+            pid: 1,
+            start: Timestamp::new(start, 0).unwrap(),
+            hostname: empty(),
+            timezone: empty(),
+            zoneinfo: empty(),
+        };
         let mut bytes = Vec::new();
         for seconds in seconds {
             index::encode(Version::V3, &entry(*seconds), &mut bytes).unwrap();
         }
-        TemporalIndex::parse(Version::V3, &bytes[..bytes.len() - cut], false)
+        TemporalIndex::parse(&label, &bytes[..bytes.len() - cut], false)
     }
 
     /// The index of a closed archive of three records.
@@ -261,6 +281,17 @@ mod tests {
         let last = index.defects().last().unwrap();
         assert_eq!((last.number, last.offset), (index::MOST + 1, 808 + 32 * index::MOST));
         assert!(matches!(last.error, RecordError::TooMany { most: index::MOST, .. }), "{last:?}");
+    }
+
+    #[test]
+    fn entries_before_the_start_are_left_out_however_many_they_are() {
+        let index = index_from(10, &[10, 20, 0, 0, 0, 9], 0);
+        assert_eq!(index.entries(), [10, 20].map(entry));
+        let at = |seconds| Timestamp::new(seconds, 0).unwrap();
+        let before = |found| RecordError::TimeBefore { found: at(found), least: at(10) };
+        let found = index.defects().iter().map(|defect| (defect.number, defect.error.clone()));
+        let expected = [(3, before(0)), (4, before(0)), (5, before(0)), (6, before(9))];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

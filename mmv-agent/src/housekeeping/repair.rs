@@ -1,13 +1,14 @@
 //! Repairs archives that a killed agent left open.
 //!
 //! At most the last record of each file is incomplete, and the index lacks its last
-//! entry. An archive with that entry was closed and is not examined further.
+//! entry. An archive with that entry was closed and is not examined further. Of a compressed
+//! one only the index is examined: retention relies on it.
 
 use std::path::Path;
 
 use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::repair::{reindex, repair_in_place};
-use pcp_archive::{Archive, Error, has_data};
+use pcp_archive::{Archive, Error, TemporalIndex, has_data};
 
 use super::archive_directory::{Found, Kind, is_being_repaired};
 
@@ -18,6 +19,8 @@ pub(super) enum Outcome {
     WasClosed,
     /// Its index was rebuilt.
     Reindexed,
+    /// It was closed; its damaged index was rebuilt.
+    IndexReplaced,
     /// Incomplete records were cut off.
     Repaired,
     /// It has no records.
@@ -42,7 +45,10 @@ pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
         }
     }
     if found.ends_compressed() {
-        return Ok(Outcome::WasClosed);
+        if has_sound_index(found) {
+            return Ok(Outcome::WasClosed);
+        }
+        return reindex(base).map(|_| Outcome::IndexReplaced);
     }
     if !is_being_repaired(base)
         && let Ok(archive) = Archive::open(base)
@@ -65,6 +71,15 @@ pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
         Err(Error::NoData { .. }) => Ok(Outcome::Empty),
         Err(error) => Err(error),
     }
+}
+
+/// Whether all entries of the index can be used. A missing one is none that was damaged.
+fn has_sound_index(found: &Found) -> bool {
+    let index = found.members.iter().find(|member| member.kind == Kind::Index);
+    index.is_none_or(|member| {
+        TemporalIndex::open(&member.path)
+            .is_ok_and(|(_, index)| index.defects().is_empty() && !index.entries().is_empty())
+    })
 }
 
 /// Whether the last index entry is one that is written at the end: of the last

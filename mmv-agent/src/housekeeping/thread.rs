@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
+use pcp_archive::Compression;
 use pcp_archive::compress::is_same;
-use pcp_archive::{Compression, TemporalIndex};
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
@@ -29,6 +29,7 @@ use super::compressor::{Compressor, Done};
 use super::repair::{self, Outcome};
 use super::retention::{self, Closed};
 use super::retention_clock::RetentionClock;
+use super::span::{self, Span};
 use super::{Memory, Store};
 use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
 use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
@@ -385,26 +386,17 @@ impl Housekeeper {
         }
     }
 
-    /// Start and end of a closed archive's data; of one that cannot be read,
-    /// the time of its last write.
+    /// Start and end of a closed archive's data.
     fn span(&mut self, found: &Found) -> (Timestamp, Timestamp) {
         if let Some(span) = self.spans.get(&found.base) {
             return *span;
         }
-        let index = found.members.iter().find(|member| member.kind == Kind::Index);
-        // Compressed volumes would have to be expanded to see their ends.
-        let known = index.and_then(|member| TemporalIndex::open(&member.path).ok());
-        let known = known.and_then(|(label, index)| {
-            let last = index.entries().last()?;
-            Some((label.start, last.timestamp))
-        });
-        let span = known.unwrap_or_else(|| {
-            let since = found.modified().duration_since(SystemTime::UNIX_EPOCH);
-            let written = Timestamp::EPOCH.saturating_add(since.unwrap_or_default());
-            (written, written)
-        });
-        self.spans.insert(found.base.clone(), span);
-        span
+        let Span { start, end, doubt } = span::of(found);
+        if let Some(doubt) = doubt {
+            self.warn_once(&doubt);
+        }
+        self.spans.insert(found.base.clone(), (start, end));
+        (start, end)
     }
 
     /// Compresses the oldest volume that waits for it; false if none does. Meanwhile
@@ -515,6 +507,7 @@ fn repair_all(directory: &Path, bases: &[PathBuf]) {
         match repair::repair(found) {
             Ok(Outcome::WasClosed) => {}
             Ok(Outcome::Reindexed) => info!(%archive, "was left open: index rebuilt"),
+            Ok(Outcome::IndexReplaced) => info!(%archive, "its index was damaged: rebuilt"),
             Ok(Outcome::Bare) => warn!(%archive, "kept: another program removed its metadata"),
             Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
             Ok(Outcome::Empty) => match found.delete() {

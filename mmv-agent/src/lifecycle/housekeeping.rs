@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mmv_writer::{Counter, Published};
 use pcp_archive::check::check;
@@ -270,6 +270,62 @@ fn an_archive_of_a_killed_agent_is_repaired_at_the_next_start() {
         rig.restart();
         assert_eq!(modified(&base), then);
     }
+}
+
+/// Appends zeros to the index, more entries than it has, as a power failure may.
+fn add_zeros(index: &Path) {
+    let mut bytes = fs::read(index).unwrap();
+    bytes.extend([0; 320]);
+    fs::write(index, bytes).unwrap();
+}
+
+#[test]
+fn an_archive_with_zeros_in_its_index_is_kept_until_its_volumes_are_too_old() {
+    let (mut rig, _count, _published) = counting(|settings| {
+        settings.reloadable.retention.age = Some(2 * DAY);
+        settings.reloadable.compression.method = Some(Compression::Zstd);
+    });
+    for _ in 0..2 {
+        (0..3).for_each(|_| rig.tick());
+        rig.order(Order::NewArchive);
+    }
+    let base = rig.archives()[0].clone();
+    rig.compress_after(DAY);
+    let volume = PathBuf::from(format!("{}.0.zst", base.display()));
+    let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_060);
+    OpenOptions::new().append(true).open(volume).unwrap().set_modified(written).unwrap();
+    add_zeros(&PathBuf::from(format!("{}.index", base.display())));
+    let metadata = PathBuf::from(format!("{}.meta", base.display()));
+    for (days, kept) in [(0, true), (1, true), (2, false)] {
+        rig.tidy();
+        assert_eq!(metadata.exists(), kept, "after {days} days");
+        rig.skip(DAY + Duration::from_secs(30));
+    }
+    let error = rig.last_error().unwrap();
+    assert!(error.contains(".index: the index is damaged"), "{error}");
+}
+
+#[test]
+fn a_damaged_index_of_a_compressed_archive_is_rebuilt_at_the_next_start() {
+    let (mut rig, count, _published) =
+        counting(|settings| settings.reloadable.compression.method = Some(Compression::Zstd));
+    for _ in 0..3 {
+        count.add(1);
+        rig.tick();
+    }
+    let base = rig.archives()[0].clone();
+    rig.order(Order::NewArchive);
+    rig.compress_after(DAY);
+    let index = PathBuf::from(format!("{}.index", base.display()));
+    add_zeros(&index);
+    rig.restart();
+    assert_eq!(check(&base).unwrap().findings(), []);
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(archive.index().entries().last().unwrap().timestamp, archive.end());
+    assert_eq!(entries_of(&base).len(), 3);
+    let rebuilt = fs::metadata(&index).unwrap().modified().unwrap();
+    rig.restart();
+    assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), rebuilt);
 }
 
 #[test]

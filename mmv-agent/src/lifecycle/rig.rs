@@ -166,6 +166,11 @@ impl Rig {
         while self.housekeeper.compress_next(SystemTime::now() + time, &self.tasks) {}
     }
 
+    /// What the agent reports as its last error.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.home.shared.last_error().map(|error| error.what)
+    }
+
     /// The server of prologues.
     pub(super) fn server(&self) -> Server {
         self.home.store.server()

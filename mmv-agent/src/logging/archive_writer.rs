@@ -10,8 +10,9 @@
 
 mod open_archive;
 
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -464,11 +465,22 @@ impl Archiver {
     fn close_archive(&mut self) {
         self.charge();
         let Some(mut current) = self.current.take() else { return };
-        if let Err(error) = current.writer.sync().and_then(|()| current.writer.finish()) {
+        let completed = current.writer.sync().and_then(|()| current.writer.finish());
+        if let Err(error) = completed.and_then(|_| sync_index(&current.base)) {
             error!(archive = %current.base.display(), %error, "cannot be completed");
             self.links.shared.note_error(error.to_string());
         }
         self.links.shared.set_writing(None);
         let _ = self.links.housekeeper.send(Task::Closed);
     }
+}
+
+/// Brings the last entry of an index to disk: after a power failure there may be zeros in
+/// its place. Of the other files nothing was written after their sync.
+fn sync_index(base: &Path) -> Result<(), Error> {
+    let mut name = base.as_os_str().to_owned();
+    name.push(".index");
+    let file = PathBuf::from(name);
+    let synced = File::open(&file).and_then(|index| index.sync_all());
+    synced.map_err(|source| Error::Io { file, operation: "sync", source })
 }
