@@ -1,6 +1,7 @@
 //! A disk that is full is an error when something is registered, and never a
 //! signal when it is counted.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -92,13 +93,27 @@ fn recording(disk: &Path) {
     let image = disk.with_file_name("image");
     std::fs::write(&image, mmv_file::image(9, 1, &[("requests", 3)])).expect("an MMV file");
     std::fs::write(disk.join("full"), vec![0; 245_000]).expect("all but some pages");
-    let mut command = Command::new(binaries::mmv_agent());
-    command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
-    command.args(["sh", "-c", "cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1"]).arg(&image);
-    let output = command.output().expect("start mmv-agent");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the command's own status: {text}");
-    assert!(text.contains("records could not be written"), "{text}");
+    let record = |ending: &str| {
+        let script = format!("cp \"$0\" \"$PCP_TMP_DIR/mmv/app\"; sleep 1; {ending}");
+        let mut command = Command::new(binaries::mmv_agent());
+        command.args(["record", "--interval", "1ms", "--output"]).arg(disk.join("run"));
+        command.args(["sh", "-c", &script]).arg(&image);
+        let output = command.output().expect("start mmv-agent");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("records could not be written: "), "{text}");
+        assert!(text.contains("No space left on device"), "{text}");
+        assert!(!text.contains("published no metrics"), "{text}");
+        (output.status.code(), text)
+    };
+    let (status, text) = record("true");
+    assert!(status == Some(74) && text.contains("run.0"), "{status:?}: {text}");
+    // Nothing is left for another archive.
+    let mut rest = std::fs::File::create(disk.join("rest")).expect("a file");
+    while rest.write_all(&[0; 64]).is_ok() {}
+    let (status, text) = record("true");
+    assert_eq!(status, Some(74), "{text}");
+    let (status, text) = record("exit 3");
+    assert_eq!(status, Some(3), "the command's own status: {text}");
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -171,7 +171,7 @@ pub(super) const RECORD: Ending = Ending {
         (&"N", "exit status of the command"),
         (&EXIT_USAGE, "invalid command line"),
         (&EXIT_INTERNAL, "the agent failed, or the archive cannot be read"),
-        (&EXIT_IO, "a system call failed"),
+        (&EXIT_IO, "a system call failed, or records could not be written"),
         (&NOT_RUN, "the command cannot be run"),
         (&NOT_FOUND, "the command does not exist"),
         (&SIGNAL, "signal N ended the command"),

@@ -24,7 +24,8 @@ use signal_hook::iterator::{Handle, Signals};
 
 use super::archive_summary::summarize;
 use crate::config::{Destination, Settings};
-use crate::run;
+use crate::error::{EXIT_INTERNAL, EXIT_IO, EXIT_OK};
+use crate::run::{self, Summary};
 use directory::RecordingDirectory;
 
 /// A shell's exit status for a command that does not exist.
@@ -80,15 +81,16 @@ impl Error {
         match self {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_RUN,
-            Self::Setup { .. } => crate::error::EXIT_IO,
-            Self::Agent(_) | Self::Archive(_) => crate::error::EXIT_INTERNAL,
+            Self::Setup { .. } => EXIT_IO,
+            Self::Agent(_) | Self::Archive(_) => EXIT_INTERNAL,
         }
     }
 }
 
 impl Recording {
-    /// Runs the command to its end, and prints a summary on standard error. Returns the command's exit status, or 128 and the number of the signal that
-    /// killed it.
+    /// Runs the command to its end, and prints a summary on standard error. Returns the
+    /// command's exit status, or 128 and the number of the signal that killed it;
+    /// [`EXIT_IO`] if records are missing and the command succeeded.
     ///
     /// TERM, HUP and QUIT are passed on to the command. INT, which a terminal
     /// sends to both, is left to it.
@@ -109,8 +111,13 @@ impl Recording {
         handle.close();
         let summary = agent.stop()?;
         let status = ended.map_err(|source| self.failed(source))?;
-        if summary.archiver.archives.is_empty() {
-            say("the command published no metrics, or ended before they were sampled");
+        let missing = missing(&summary);
+        match &missing {
+            Some(text) => say(text),
+            None if summary.archiver.archives.is_empty() => {
+                say("the command published no metrics, or ended before they were sampled");
+            }
+            None => {}
         }
         let first = summary.archiver.archives.first();
         if let Some((base, wanted)) = first.zip(self.output.as_ref()).filter(|(a, b)| a != b) {
@@ -124,13 +131,10 @@ impl Recording {
                 summarize(base, "mmv", &[])?
             ));
         }
-        let (lost, dropped) = (summary.archiver.lost, summary.sampler.dropped);
-        if lost > 0 || dropped > 0 {
-            say(&format!(
-                "{lost} records could not be written, {dropped} were dropped before that"
-            ));
+        match code(status) {
+            EXIT_OK if missing.is_some() => Ok(EXIT_IO),
+            code => Ok(code),
         }
-        Ok(code(status))
     }
 
     fn start(&self, directory: &Path) -> Result<Child, Error> {
@@ -166,6 +170,19 @@ fn pass_on(mut signals: Signals, child: &Child) -> Handle {
     handle
 }
 
+/// What to say of records that are in no archive, if there are any.
+fn missing(summary: &Summary) -> Option<String> {
+    let (lost, dropped) = (summary.archiver.lost, summary.sampler.dropped);
+    let lost = (lost > 0).then(|| {
+        let reason = summary.archiver.error.as_deref().unwrap_or("unknown error");
+        format!("{lost} records could not be written: {reason}")
+    });
+    let dropped =
+        (dropped > 0).then(|| format!("{dropped} records were dropped: the disk is too slow"));
+    let texts: Vec<String> = lost.into_iter().chain(dropped).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
 /// The exit status that a shell would report.
 fn code(status: ExitStatus) -> u8 {
     let killed = || status.signal().map(|signal| 128 + signal);
@@ -187,6 +204,19 @@ mod tests {
         for (raw, expected) in [(0, 0), (7 << 8, 7), (255 << 8, 255), (9, 137), (15, 143)] {
             assert_eq!(code(ExitStatus::from_raw(raw)), expected, "{raw:#x}");
         }
+    }
+
+    #[test]
+    fn records_that_are_missing_have_a_reason() {
+        let mut summary = Summary::default();
+        assert_eq!(missing(&summary), None);
+        summary.archiver.lost = 3;
+        summary.archiver.error = Some("run.0: write: No space".to_owned());
+        let lost = "3 records could not be written: run.0: write: No space";
+        assert_eq!(missing(&summary).as_deref(), Some(lost));
+        summary.sampler.dropped = 2;
+        let expected = format!("{lost}; 2 records were dropped: the disk is too slow");
+        assert_eq!(missing(&summary), Some(expected));
     }
 
     #[test]

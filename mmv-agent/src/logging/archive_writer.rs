@@ -106,6 +106,8 @@ pub(crate) struct ArchiverReport {
     pub written: u64,
     /// Records that could not be written.
     pub lost: u64,
+    /// Why the last of them was lost.
+    pub error: Option<String>,
     /// How often records were synced to disk, without the ends of archives.
     pub synced: u64,
     /// The base names of the archives, in order.
@@ -191,6 +193,7 @@ impl Archiver {
                     shared.note_error(reason.clone());
                 }
                 failure = Some(reason.clone());
+                self.report.error = Some(reason.clone());
                 let new = || Loss { since: sample.timestamp, records: 0, reason };
                 self.failing.get_or_insert_with(new).records += records;
                 self.mark_due = true;
@@ -332,6 +335,9 @@ impl Archiver {
         };
         let (records, since) = current.lost_with(file);
         let (base, reason) = (current.base.clone(), error.to_string());
+        if records > 0 {
+            self.report.error = Some(reason.clone());
+        }
         error!(archive = %base.display(), lost = records, %error, "a new archive begins");
         self.links.shared.note_error(reason.clone());
         self.report.lost += records;
