@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::harness::agent::Agent;
@@ -121,4 +122,23 @@ fn status_reports_the_size_of_a_rarely_sampled_group_between_samples() {
     let own = groups[..2].iter().filter_map(|group| group["bytes-a-day"].as_u64());
     assert!(own.sum::<u64>() < 1_500_000, "{groups:?}");
     drop(agent);
+}
+
+#[test]
+fn without_an_answer_status_says_whether_an_agent_is_there() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let stderr = |output: &Output| {
+        assert_eq!(output.status.code(), Some(74), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let nobody = stderr(&run_status(&scratch, &[]));
+    assert!(nobody.contains("no agent answers: No such file"), "{nobody}");
+    let agent = Agent::start(&scratch);
+    wait::until_true("the agent", || run_status(&scratch, &[]).status.success());
+    agent.signal(Signal::SIGSTOP);
+    let late = stderr(&run_status(&scratch, &[]));
+    agent.signal(Signal::SIGCONT);
+    assert!(late.contains("there is an agent, but it did not answer within 6 seconds"), "{late}");
+    assert!(!late.contains("mmv-agent run"), "{late}");
 }

@@ -10,5 +10,7 @@ pub(crate) mod signals;
 mod socket;
 pub(crate) mod status_socket;
 pub(crate) mod stderr_log;
+mod unanswered;
 
 pub(crate) use socket::{Access, Service};
+pub(crate) use unanswered::Unanswered;

@@ -21,5 +21,6 @@ pub(crate) use own_metrics::OwnMetrics;
 pub(crate) use quantiles::{Quantiles, micros};
 pub(crate) use shared_status::SharedStatus;
 pub(crate) use status::{
-    FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, SourceStatus, Status, Used,
+    Files, FlightRecorderStatus, Forecast, GroupStatus, Lateness, OwnerStatus, SourceStatus,
+    Status, Used,
 };

@@ -19,6 +19,7 @@ use pcp_archive::staging::Staging;
 use pcp_types::printable;
 
 use crate::config::name_of_group;
+use crate::control::Unanswered;
 use crate::control::capture_socket::socket;
 use crate::error::{EXIT_BUSY, EXIT_CONFIG, EXIT_DATA, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 pub(crate) use crate::flight_recorder::wire::Refusal;
@@ -37,16 +38,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[non_exhaustive]
 pub(crate) enum Error {
     /// No agent answers, or no longer.
-    #[error(
-        "{}: no agent answers: {source}; start one with \"mmv-agent run\", or name the directory \
-         of its archives with --archive-dir",
-        socket.display()
-    )]
+    #[error("{}: {source}", socket.display())]
     NoAgent {
         /// Where it was asked.
         socket: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// Why.
+        source: Unanswered,
     },
     /// The user is not in the group that may capture.
     #[error(
@@ -178,7 +175,7 @@ pub(crate) fn capture(
 
 /// The agent's whole answer.
 fn ask(socket: &Path, time: Option<Duration>) -> Result<(Hello, Vec<Chunk>), Error> {
-    let failed = |source| Error::NoAgent { socket: socket.to_owned(), source };
+    let failed = |source| unanswered(socket, source);
     let mut stream = UnixStream::connect(socket).map_err(|error| denied(socket, error))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let request = Request { last: time.map(|time| time.as_secs_f64()) };
@@ -197,13 +194,17 @@ fn denied(socket: &Path, source: io::Error) -> Error {
         Ok(found) if source.kind() == io::ErrorKind::PermissionDenied => {
             Error::Denied { socket, group: name_of_group(found.gid()) }
         }
-        _ => Error::NoAgent { socket, source },
+        _ => unanswered(&socket, source),
     }
+}
+
+fn unanswered(socket: &Path, source: io::Error) -> Error {
+    Error::NoAgent { socket: socket.to_owned(), source: Unanswered::of(source, PATIENCE) }
 }
 
 /// The answer of the agent at a socket.
 fn listen(input: &mut impl BufRead, socket: &Path) -> Result<(Hello, Vec<Chunk>), Error> {
-    let failed = |source| Error::NoAgent { socket: socket.to_owned(), source };
+    let failed = |source| unanswered(socket, source);
     let damaged = |what: &str| Error::Damaged { socket: socket.to_owned(), what: what.to_owned() };
     let (mut hello, mut shape, mut chunks) = (None, None, Vec::new());
     let mut shapes = 0;

@@ -1,7 +1,8 @@
 //! The socket at which a running agent reports its status.
 //!
 //! A client gets one JSON object and the end of the stream. The sampler thread makes
-//! the status on request only, and at most ten times a second.
+//! the status on request only, and at most ten times a second. What it says of files is the
+//! loader's; while that is busy with files of any user, the answer has what it said last.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -10,11 +11,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::Sender;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::socket::{self, Access, Answer, Answers, Limits, Part, Service};
+use super::unanswered::Unanswered;
 use crate::sampling::Command;
-use crate::telemetry::Status;
+use crate::telemetry::{Files, Status};
 
 /// How old an answer may be that is sent again.
 const FRESH: Duration = Duration::from_millis(100);
@@ -22,6 +24,10 @@ const FRESH: Duration = Duration::from_millis(100);
 const REST: u32 = 20;
 /// How long the sampler thread may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the loader may take if it has answered before.
+const FILES_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a client waits for data.
+const PATIENCE: Duration = Duration::from_secs(6);
 /// How long to wait after an agent has refused to answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,7 +55,7 @@ pub(crate) fn serve(socket: &Path, sampler: Sender<Command>) -> io::Result<Servi
 }
 
 fn serve_within(limits: Limits, socket: &Path, sampler: Sender<Command>) -> io::Result<Service> {
-    let reports = Reports { sampler, last: None };
+    let reports = Reports { sampler, last: None, known: None, awaited: None };
     Service::start(socket, Access::Everyone, "status", limits, reports)
 }
 
@@ -58,6 +64,10 @@ struct Reports {
     sampler: Sender<Command>,
     /// The last one, and until when it is sent.
     last: Option<(Instant, Arc<Vec<u8>>)>,
+    /// What the loader said last, and when it was asked.
+    known: Option<(Instant, Files)>,
+    /// Where it will answer, and when it was asked.
+    awaited: Option<(Instant, Receiver<Files>)>,
 }
 
 impl Answers for Reports {
@@ -65,7 +75,7 @@ impl Answers for Reports {
 
     fn prepare(&mut self, now: Instant) -> Result<(), Instant> {
         if self.last.as_ref().is_none_or(|(until, _)| *until <= now) {
-            self.last = report(&self.sampler);
+            self.last = self.report();
         }
         Ok(())
     }
@@ -77,13 +87,40 @@ impl Answers for Reports {
     }
 }
 
-/// The status in JSON, and until when it is sent.
-fn report(sampler: &Sender<Command>) -> Option<(Instant, Arc<Vec<u8>>)> {
-    let status = socket::ask(sampler, Command::Status, TIMEOUT)?;
-    let begun = Instant::now();
-    let mut bytes = serde_json::to_vec(&status).ok()?;
-    bytes.push(b'\n');
-    Some((Instant::now() + FRESH.max(begun.elapsed() * REST).min(TIMEOUT), Arc::new(bytes)))
+impl Reports {
+    /// The status in JSON, and until when it is sent.
+    fn report(&mut self) -> Option<(Instant, Arc<Vec<u8>>)> {
+        // An answer that came too late for the request before.
+        self.take_files(Duration::ZERO);
+        let mut files = None;
+        if self.awaited.is_none() {
+            let (reply, answer) = bounded(1);
+            self.awaited = Some((Instant::now(), answer));
+            files = Some(reply);
+        }
+        let status = |reply| Command::Status(reply, files);
+        let mut status = socket::ask(&self.sampler, status, TIMEOUT)?;
+        self.take_files(if self.known.is_some() { FILES_TIMEOUT } else { TIMEOUT });
+        if let Some((asked, files)) = &self.known {
+            status.files_age = Some(asked.elapsed().as_secs_f64());
+            status.sources.clone_from(&files.sources);
+            status.owners.clone_from(&files.owners);
+        }
+        let begun = Instant::now();
+        let mut bytes = serde_json::to_vec(&status).ok()?;
+        bytes.push(b'\n');
+        Some((Instant::now() + FRESH.max(begun.elapsed() * REST).min(TIMEOUT), Arc::new(bytes)))
+    }
+
+    /// Takes what the loader has answered, if it does within `wait`.
+    fn take_files(&mut self, wait: Duration) {
+        let Some((asked, answer)) = self.awaited.take() else { return };
+        match answer.recv_timeout(wait) {
+            Ok(files) => self.known = Some((asked, files)),
+            Err(RecvTimeoutError::Timeout) => self.awaited = Some((asked, answer)),
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+    }
 }
 
 /// Asks the agent at a socket for its status; again for a while if the agent has too many
@@ -91,22 +128,23 @@ fn report(sampler: &Sender<Command>) -> Option<(Instant, Arc<Vec<u8>>)> {
 ///
 /// # Errors
 ///
-/// From the system, if no agent answers; `InvalidData` for an unexpected answer.
-pub(crate) fn ask(socket: &Path) -> io::Result<Status> {
+/// Any [`Unanswered`].
+pub(crate) fn ask(socket: &Path) -> Result<Status, Unanswered> {
     let begun = Instant::now();
     loop {
-        match serde_json::from_slice(&ask_once(socket)?) {
+        let answer = ask_once(socket).map_err(|error| Unanswered::of(error, PATIENCE))?;
+        match serde_json::from_slice(&answer) {
             Err(error) if error.is_eof() && begun.elapsed() < TIMEOUT => thread::sleep(PAUSE),
-            answer => {
-                return answer.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
-            }
+            Err(error) if error.is_eof() => return Err(Unanswered::Closed),
+            Err(error) => return Err(Unanswered::Failed(error.into())),
+            Ok(status) => return Ok(status),
         }
     }
 }
 
 fn ask_once(socket: &Path) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(TIMEOUT * 3))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok(answer)
@@ -114,11 +152,13 @@ fn ask_once(socket: &Path) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
     use std::{fs, thread};
 
     use crossbeam::channel::unbounded;
 
     use super::*;
+    use crate::telemetry::SourceStatus;
 
     #[test]
     fn many_clients_get_an_answer_and_the_sampler_few_requests() {
@@ -130,7 +170,7 @@ mod tests {
         let service = serve(&socket, commands).unwrap();
         let sampler = thread::spawn(move || {
             let mut asked = 0;
-            while let Ok(Command::Status(reply)) = inbox.recv() {
+            while let Ok(Command::Status(reply, _)) = inbox.recv() {
                 asked += 1;
                 reply.send(Status { pid: asked, ..Status::default() }).unwrap();
             }
@@ -152,7 +192,7 @@ mod tests {
         let (commands, inbox) = unbounded();
         thread::spawn(move || {
             for command in inbox {
-                let Command::Status(reply) = command else { panic!() };
+                let Command::Status(reply, _) = command else { panic!() };
                 let status = Status { version: "v".repeat(4_000_000), ..Status::default() };
                 reply.send(status).unwrap();
             }
@@ -192,8 +232,65 @@ mod tests {
     }
 
     #[test]
-    fn without_an_agent_there_is_an_error() {
+    fn without_an_answer_the_error_says_whether_there_is_an_agent() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(ask(&dir.path().join("status.sock")).is_err());
+        let path = dir.path().join("status.sock");
+        let text = |path: &Path| ask(path).unwrap_err().to_string();
+        let nobody = text(&path);
+        assert!(nobody.contains("no agent answers: No such file"), "{nobody}");
+        let listener = UnixListener::bind(&path).unwrap();
+        let closing = thread::spawn(move || {
+            let until = Instant::now() + TIMEOUT * 2;
+            while Instant::now() < until {
+                drop(listener.accept());
+            }
+        });
+        let refused = text(&path);
+        assert!(refused.contains("closed the connection"), "{refused}");
+        assert!(!refused.contains("mmv-agent run"), "{refused}");
+        drop(UnixStream::connect(&path).map(|_| thread::sleep(TIMEOUT)));
+        drop(UnixStream::connect(&path));
+        closing.join().unwrap();
+        let gone = text(&path);
+        assert!(gone.contains("no agent answers: Connection refused"), "{gone}");
+        let late = Unanswered::of(io::ErrorKind::WouldBlock.into(), PATIENCE).to_string();
+        assert_eq!(late, "there is an agent, but it did not answer within 6 seconds");
+    }
+
+    #[test]
+    fn a_busy_loader_delays_no_status_and_its_last_answer_is_used() {
+        let source = |file: &str| SourceStatus { file: file.to_owned(), ..SourceStatus::default() };
+        let files = |file: &str| Files { sources: vec![source(file)], ..Files::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("status.sock");
+        let (commands, inbox) = unbounded();
+        let (loader, asked) = unbounded();
+        thread::spawn(move || {
+            for command in inbox {
+                let Command::Status(reply, files) = command else { panic!() };
+                reply.send(Status { pid: 7, ..Status::default() }).unwrap();
+                if let Some(files) = files {
+                    loader.send(files).unwrap();
+                }
+            }
+        });
+        let _service = serve(&socket, commands).unwrap();
+        let status = || {
+            thread::sleep(FRESH);
+            let status = ask(&socket).unwrap();
+            assert_eq!(status.pid, 7);
+            (status.sources.first().map(|source| source.file.clone()), status.files_age)
+        };
+        assert_eq!(status(), (None, None), "the loader has never answered");
+        let first: Sender<Files> = asked.recv().unwrap();
+        first.send(files("first")).unwrap();
+        // The loader is asked again, and does not answer.
+        let (file, age) = status();
+        assert_eq!(file.as_deref(), Some("first"));
+        assert!(age > Some(2.0), "{age:?}");
+        assert_eq!(status().0.as_deref(), Some("first"));
+        assert_eq!(asked.len(), 1, "no request is made while one waits");
+        asked.recv().unwrap().send(files("second")).unwrap();
+        assert_eq!(status().0.as_deref(), Some("second"));
     }
 }

@@ -15,7 +15,7 @@ use crate::flight_recorder::Held;
 use crate::housekeeping::{Rules, Task};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
-use crate::telemetry::{Forecast, Lateness, Quantiles, Status, micros, notify};
+use crate::telemetry::{Files, Forecast, Lateness, Quantiles, Status, micros, notify};
 
 /// After how many missed ticks they are logged again.
 const MISSED_LOGGED: u64 = 60;
@@ -43,8 +43,8 @@ pub(crate) enum Command {
     Sync,
     /// Begin a new archive.
     NewArchive,
-    /// Send the status.
-    Status(Sender<Status>),
+    /// Send the status at once without the files, and those later if they are wanted.
+    Status(Sender<Status>, Option<Sender<Files>>),
     /// Send the samples of the flight recorder, all or those of the last time span;
     /// `None` if it is not configured.
     Capture(Option<Duration>, Sender<Option<Held>>),
@@ -273,9 +273,12 @@ impl Driver {
             Command::Change(settings) => self.change(*settings),
             Command::Sync => self.sampler.delivery.queue.order(Order::Sync),
             Command::NewArchive => self.sampler.delivery.queue.order(Order::NewArchive),
-            Command::Status(reply) => {
-                let status = self.status();
-                self.sampler.send(status, reply);
+            Command::Status(reply, files) => {
+                // The client may have stopped waiting.
+                let _ = reply.try_send(self.status());
+                if let Some(files) = files {
+                    self.sampler.send_files(files);
+                }
             }
             Command::Capture(time, reply) => {
                 let now = Timestamp::now();

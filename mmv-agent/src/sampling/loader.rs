@@ -24,7 +24,7 @@ use crate::flight_recorder::{self, Layout};
 use crate::host::Host;
 use crate::housekeeping::{Memory, Task};
 use crate::moment::Moment;
-use crate::telemetry::{SharedStatus, Status};
+use crate::telemetry::{Files, SharedStatus};
 
 /// What the sampler asks of the loader.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(super) enum Request {
     Found(Vec<(Ticket, Finding)>),
     /// Apply other settings.
     Change(Box<Settings>),
-    /// Complete a status by the files, and send it.
-    Status(Box<Status>, Sender<Status>),
+    /// Send the part of the status about files.
+    Files(Sender<Files>),
     /// Charge users for records of these groups, weighted by the ratio of compression.
     Logged(BTreeMap<GroupId, f64>),
     /// Free this.
@@ -141,12 +141,12 @@ impl Loader {
                 self.recorded = recorded(&settings);
                 self.settings = Some(settings);
             }
-            Request::Status(status, reply) => {
+            Request::Files(reply) => {
                 let mut sources = self.sources.status(self.now.monotonic);
                 self.catalogs.complete(&mut sources);
                 let owners = self.sources.owners(&self.disk);
                 // The client may have stopped waiting.
-                let _ = reply.try_send(Status { sources, owners, ..*status });
+                let _ = reply.try_send(Files { sources, owners });
             }
             Request::Logged(records) => self.charge(&records),
             Request::Free(retired) => drop(retired),

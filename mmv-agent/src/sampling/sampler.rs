@@ -29,7 +29,7 @@ use crate::housekeeping::Task;
 use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
-use crate::telemetry::{Kind, SharedStatus, Status};
+use crate::telemetry::{Files, Kind, SharedStatus, Status};
 
 /// How often events are counted for the agent's own metrics.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
@@ -180,9 +180,9 @@ impl Sampler {
         }
     }
 
-    /// Sends a status when the loader has completed it by the files.
-    pub(crate) fn send(&mut self, status: Status, reply: Sender<Status>) {
-        self.loading.ask(Request::Status(Box::new(status), reply));
+    /// Lets the loader send the part of the status about files, when it has the time.
+    pub(crate) fn send_files(&mut self, reply: Sender<Files>) {
+        self.loading.ask(Request::Files(reply));
     }
 
     /// All that can be due.

@@ -20,6 +20,9 @@ pub(crate) struct Status {
     pub pid: u32,
     /// How long it has been running, in seconds.
     pub uptime: f64,
+    /// How long ago it was known what `sources` and `owners` have, in seconds; `None`: it is
+    /// not known yet.
+    pub files_age: Option<f64>,
     /// The files that it knows, by name.
     pub sources: Vec<SourceStatus>,
     /// What the files of each user use, by number.
@@ -59,6 +62,15 @@ pub(crate) struct Status {
     pub flight_recorder: Option<FlightRecorderStatus>,
     /// The last error, even if it is over.
     pub last_error: Option<LastError>,
+}
+
+/// The part of the status that the loader has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Files {
+    /// The files.
+    pub sources: Vec<SourceStatus>,
+    /// Their users.
+    pub owners: Vec<OwnerStatus>,
 }
 
 /// How late ticks were since the start, in seconds.

@@ -83,9 +83,9 @@ fn the_thread_finds_what_is_there_and_what_comes_and_ends_with_its_link() {
     assert_eq!(tickets(&plan), (vec![1, 2], vec![2]));
     assert!(!loading.has_ended());
     let (reply, answer) = unbounded();
-    loading.ask(Request::Status(Box::default(), reply));
-    let status = answer.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(status.sources.len(), 2);
+    loading.ask(Request::Files(reply));
+    let files = answer.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(files.sources.len(), 2);
     drop(loading);
     thread.join().unwrap();
 }

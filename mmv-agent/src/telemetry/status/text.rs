@@ -6,6 +6,9 @@ use pcp_types::printable::{self, line};
 
 use super::{FlightRecorderStatus, GroupStatus, PerValue, SourceStatus, Status};
 
+/// The age of what is known of files, in seconds, that is worth a line.
+const FILES_OLD: f64 = 2.0;
+
 /// A time in UTC, to the second.
 fn in_utc(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds)
@@ -69,6 +72,15 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
              {megabytes:.1} MB of memory"
         )?;
     }
+    match status.files_age {
+        Some(age) if age > FILES_OLD => {
+            writeln!(out, "files: as of {age:.0} s ago, the agent is busy loading files")?;
+        }
+        None if status.pid > 0 && status.sources.is_empty() => {
+            writeln!(out, "files: not known yet")?;
+        }
+        _ => {}
+    }
     super::owners::print(&status.owners, out)?;
     for SourceStatus { file, state, since, reason, values, left_out, .. } in &status.sources {
         // Names and reasons come from files that anybody may make.
@@ -125,6 +137,7 @@ mod tests {
     #[test]
     fn each_part_of_the_status_has_a_line() {
         let status = Status {
+            files_age: Some(7.1),
             late: 3,
             lateness: Lateness { p50: 0.0001, p99: 0.002, max: 0.03 },
             values_a_second: 1234.4,
@@ -151,6 +164,7 @@ mod tests {
         print(&status, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         for expected in [
+            "files: as of 7 s ago, the agent is busy loading files",
             "last error, at 2023-11-14T22:13:20Z: no\\x0aroom",
             "late: 3 ticks; half within 0.1 ms, 99 % within 2.0 ms, all within 30.0 ms",
             "rate: 1234 values and 100 bytes a second",
