@@ -142,3 +142,32 @@ fn without_an_answer_status_says_whether_an_agent_is_there() {
     assert!(late.contains("there is an agent, but it did not answer within 6 seconds"), "{late}");
     assert!(!late.contains("mmv-agent run"), "{late}");
 }
+
+#[test]
+fn an_agent_with_a_runtime_directory_is_found_by_its_archives_or_named() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let runtime = scratch.path().join("runtime");
+    std::fs::create_dir(&runtime).expect("a directory");
+    let mut command = Command::new(binaries::mmv_agent());
+    command.env("RUNTIME_DIRECTORY", &runtime);
+    let agent = Agent::spawn(command, &scratch, &["--interval", "50ms"]);
+    wait::until_true("the socket", || runtime.join("status.sock").exists());
+    let output = run_status(&scratch, &[]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = format!("process {} writes there; its socket is elsewhere", agent.id());
+    assert!(output.status.code() == Some(74) && text.contains(&expected), "{text}");
+    // Where this user's agent has its socket, an agent is found by what it writes.
+    wait::until_true("an archive", || !agent.archives().is_empty());
+    let host = Agent::host_directory(&scratch).file_name().expect("a name").to_owned();
+    let state = scratch.path().join("state");
+    let directory = state.join("mmv-agent/archives").join(host);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let socket = directory.join(".mmv-agent.sock");
+    std::os::unix::fs::symlink(runtime.join("status.sock"), socket).expect("a link");
+    let mut command = Command::new(binaries::mmv_agent());
+    command.env("XDG_STATE_HOME", &state).arg("status");
+    let output = command.arg("--archive-dir").arg(scratch.archives()).output();
+    let output = output.expect("run mmv-agent");
+    assert!(output.status.success(), "{output:?}");
+}

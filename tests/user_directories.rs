@@ -193,6 +193,12 @@ fn program_agent_and_commands_find_the_same_in_any_order() {
                 capture.status.success() && home.path("captured.0").exists(),
                 "{case}: {capture:?}"
             );
+            // The directory is the default one, however it is written.
+            for directory in [home.path(archives), archives.into()] {
+                let directory = directory.to_str().expect("UTF-8");
+                let status = home.run("mmv-agent", &["status", "--archive-dir", directory]);
+                assert!(status.status.success(), "{case}, {directory}: {status:?}");
+            }
             drop((program, agent));
         }
     }

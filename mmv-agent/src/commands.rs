@@ -6,6 +6,7 @@
 //! Invariant: a command other than those never changes anything that a running agent
 //! reads or writes.
 
+mod agent;
 mod archive_summary;
 mod capture;
 pub mod cli;

@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use directories::from_systemd;
-pub(crate) use directories::{find_mmv_file, missing_mmv_file, sockets};
+pub(crate) use directories::{Sockets, find_mmv_file, host_directory, missing_mmv_file};
 pub(crate) use error::ConfigError;
 pub(crate) use groups::{group_named, name_of_group};
 pub(crate) use invocation::Invocation;

@@ -117,6 +117,18 @@ fn holder(file: &mut File) -> String {
     holder.trim().into()
 }
 
+/// The process of the agent that writes to a directory, by its lock; `None` if there is none
+/// or this user may not know.
+pub(crate) fn holder_in(directory: &Path) -> Option<u32> {
+    // To try the lock would keep an agent from starting meanwhile.
+    let flags = OFlag::O_NOFOLLOW.bits();
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(flags).open(directory.join(NAME)).ok()?;
+    let holder: u32 = holder(&mut file).parse().ok()?;
+    let process = fs::metadata(format!("/proc/{holder}")).ok()?;
+    (process.uid() == file.metadata().ok()?.uid()).then_some(holder)
+}
+
 fn note_holder(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
@@ -135,6 +147,16 @@ mod tests {
         assert!(refused.to_string().contains(&format!("process {}", std::process::id())));
         drop(first);
         Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn the_holder_is_a_process_that_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(holder_in(dir.path()), None);
+        let _lock = Lock::take(dir.path()).unwrap();
+        assert_eq!(holder_in(dir.path()), Some(std::process::id()));
+        fs::write(dir.path().join(NAME), "4194305\n").unwrap();
+        assert_eq!(holder_in(dir.path()), None);
     }
 
     #[test]

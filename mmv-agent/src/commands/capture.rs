@@ -45,6 +45,18 @@ pub(crate) enum Error {
         /// Why.
         source: Unanswered,
     },
+    /// The agent that writes to the directory has its socket elsewhere.
+    #[error(
+        "{}: process {process} writes there; its socket is elsewhere, in the runtime directory \
+         that it was started with",
+        directory.display()
+    )]
+    Elsewhere {
+        /// The directory of its archives.
+        directory: PathBuf,
+        /// The agent.
+        process: u32,
+    },
     /// The user is not in the group that may capture.
     #[error(
         "{}: permission denied: only members of the group \"{group}\" may capture, or of another \
@@ -87,7 +99,7 @@ impl Error {
             Self::Refused(Refusal::Nothing) => EXIT_FINDINGS,
             Self::Refused(Refusal::Busy) => EXIT_BUSY,
             Self::Denied { .. } => EXIT_PERMISSION,
-            Self::NoAgent { .. } | Self::Archive(_) => EXIT_IO,
+            Self::NoAgent { .. } | Self::Elsewhere { .. } | Self::Archive(_) => EXIT_IO,
             Self::Refused(Refusal::Request) | Self::Version { .. } | Self::Damaged { .. } => {
                 EXIT_DATA
             }

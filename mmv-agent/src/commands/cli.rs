@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,15 +12,15 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use pcp_types::printable;
 
+use super::agent::{self, Agent};
 use super::recording::Recording;
 use super::{capture, demo, help, inspect};
-use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration, sockets};
+use crate::config::{Invocation, find_mmv_file, missing_mmv_file, parse_duration};
 use crate::control::signals::HeldSignals;
 use crate::control::{status_socket, stderr_log};
 use crate::error::{
     EXIT_CONFIG, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_IO, EXIT_OK, EXIT_PERMISSION, EXIT_USAGE,
 };
-use crate::host::Host;
 use crate::run;
 use crate::telemetry::status;
 
@@ -153,10 +152,13 @@ struct AgentOptions {
 impl AgentOptions {
     /// The status socket of the agent: the first at which one answers, else the
     /// likeliest.
-    fn socket(&self) -> PathBuf {
-        let mut sockets = sockets(self.archive_dir.as_deref(), &Host::here().name);
-        let answers = sockets.iter().position(|socket| UnixStream::connect(socket).is_ok());
-        sockets.swap_remove(answers.unwrap_or(0))
+    fn socket(&self) -> Result<PathBuf, capture::Error> {
+        match agent::find(self.archive_dir.as_deref()) {
+            Agent::At(socket) => Ok(socket),
+            Agent::Elsewhere { directory, process } => {
+                Err(capture::Error::Elsewhere { directory, process })
+            }
+        }
     }
 }
 
@@ -239,13 +241,13 @@ fn check_command(options: CheckOptions) -> ExitCode {
 }
 
 fn status_command(options: &StatusOptions) -> ExitCode {
-    let socket = options.agent.socket();
-    let status = match status_socket::ask(&socket) {
+    let asked = options.agent.socket().and_then(|socket| {
+        let no_agent = |source| capture::Error::NoAgent { socket: socket.clone(), source };
+        status_socket::ask(&socket).map_err(no_agent)
+    });
+    let status = match asked {
         Ok(status) => status,
-        Err(error) => {
-            let error = capture::Error::NoAgent { socket, source: error };
-            return fail(&error, EXIT_IO);
-        }
+        Err(error) => return fail(&error, error.exit_code()),
     };
     let code = if status.archive.error.is_some() { EXIT_FINDINGS } else { EXIT_OK };
     printed(status::print(&status, options.json, &mut io::stdout().lock()), code)
@@ -253,7 +255,8 @@ fn status_command(options: &StatusOptions) -> ExitCode {
 
 fn capture_command(options: &CaptureOptions) -> ExitCode {
     let CaptureOptions { agent, last, output } = options;
-    let captured = match capture::capture(&agent.socket(), *last, output) {
+    let captured = agent.socket().and_then(|socket| capture::capture(&socket, *last, output));
+    let captured = match captured {
         Ok(captured) => captured,
         Err(error) => return fail(&error, error.exit_code()),
     };

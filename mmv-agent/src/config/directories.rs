@@ -91,7 +91,13 @@ fn user_archives() -> Option<PathBuf> {
 
 /// Whether these are the archives of this user by default.
 pub(super) fn are_of_the_user(archives: &Path) -> bool {
-    user_archives().as_deref() == Some(archives)
+    user_archives().is_some_and(|own| own == archives || resolved(&own) == resolved(archives))
+}
+
+/// A path without links; of a directory that does not exist, from the root.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = || std::path::absolute(path).ok();
+    path.canonicalize().ok().or_else(absolute).unwrap_or_else(|| path.to_owned())
 }
 
 /// Whether `mmv-agent run` creates a directory of MMV files, which is the default one.
@@ -133,17 +139,41 @@ pub(super) fn socket(archives: Option<&Path>, host: &str) -> Option<PathBuf> {
 }
 
 fn socket_among_archives(directory: &Path, host: &str) -> PathBuf {
-    directory.join(host.replace('/', "_")).join(".mmv-agent.sock")
+    host_directory(directory, host).join(".mmv-agent.sock")
 }
 
-/// The status sockets at which an agent may answer, the likeliest first: that of a
-/// directory for archives, or without one that of the agent of this user, then that of the
-/// system.
-pub(crate) fn sockets(archive_dir: Option<&Path>, host: &str) -> Vec<PathBuf> {
-    if let Some(directory) = archive_dir {
-        return socket(Some(directory), host).into_iter().collect();
+/// The directory of a host's archives.
+pub(crate) fn host_directory(archives: &Path, host: &str) -> PathBuf {
+    archives.join(host.replace('/', "_"))
+}
+
+/// The status sockets at which an agent may answer, each list with the likeliest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sockets {
+    /// Where only the agent answers that is meant.
+    pub own: Vec<PathBuf>,
+    /// Where it may answer if it has a runtime directory that is not this process's.
+    pub others: Vec<PathBuf>,
+}
+
+impl Sockets {
+    /// Those of the agent of a directory for archives, or without one that of this user,
+    /// then that of the system.
+    pub(crate) fn of(archive_dir: Option<&Path>, host: &str) -> Self {
+        let Some(directory) = archive_dir else {
+            return Self { own: default_sockets(host), others: Vec::new() };
+        };
+        let mut own: Vec<_> = socket(Some(directory), host).into_iter().collect();
+        own.push(socket_among_archives(directory, host));
+        own.dedup();
+        let mut others = default_sockets(host);
+        others.retain(|socket| !own.contains(socket));
+        Self { own, others }
     }
-    let own = socket(Some(&self::archive_dir()), host);
+}
+
+fn default_sockets(host: &str) -> Vec<PathBuf> {
+    let own = socket(Some(&archive_dir()), host);
     // Of an agent that had no runtime directory.
     let among = user_archives().map(|directory| socket_among_archives(&directory, host));
     let unit = PathBuf::from(UNIT_SOCKET);
