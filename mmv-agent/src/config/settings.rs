@@ -170,7 +170,7 @@ impl InstancePattern {
 /// that does not change need not be repeated. Values of counters and instants
 /// are interpolated: only [`Never`](Self::Never) leaves one out. What is logged once or
 /// on change is logged again in each new archive and after each mark.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LogMode {
     /// All of them.

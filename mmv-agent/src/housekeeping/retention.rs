@@ -1,5 +1,7 @@
 //! Which archives are deleted.
 
+use std::time::Duration;
+
 use pcp_types::Timestamp;
 
 use crate::config::Retention;
@@ -17,14 +19,25 @@ pub(super) struct Closed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
     /// Its newest data is too old.
-    #[error("its data is older than {0:?}")]
-    Age(std::time::Duration),
+    #[error("its data is older than {}", shown(*.0))]
+    Age(Duration),
     /// All archives together are too large.
     #[error("all archives together have {found} bytes, {allowed} are allowed")]
     Size { found: u64, allowed: u64 },
     /// The file system is too full.
     #[error("the file system has {found} bytes free, {wanted} are wanted")]
     Free { found: u64, wanted: u64 },
+}
+
+/// A length of time in the largest unit of the configuration that it is a multiple of.
+fn shown(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let whole = |(unit, length): &(&str, u64)| {
+        let fits = time.subsec_nanos() == 0 && seconds > 0 && seconds.is_multiple_of(*length);
+        fits.then(|| format!("{}{unit}", seconds / length))
+    };
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    units.iter().find_map(whole).unwrap_or_else(|| format!("{time:?}"))
 }
 
 impl Reason {
@@ -73,8 +86,6 @@ fn too_much(total: u64, free: u64, retention: &Retention) -> Option<Reason> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const DAY: u64 = 86_400;
@@ -100,6 +111,20 @@ mod tests {
         let retention = Retention { age: Some(Duration::from_secs(2 * DAY)), ..NOTHING };
         assert_eq!(numbers(&ended(&[9, 3, 2, 1, 0]), 0, &retention), [0, 1]);
         assert_eq!(numbers(&ended(&[9, 3]), 0, &NOTHING), [0; 0]);
+    }
+
+    #[test]
+    fn an_age_is_written_as_in_the_configuration() {
+        for (millis, text) in [
+            (1_209_600_000, "14d"),
+            (93_600_000, "26h"),
+            (5_400_000, "90m"),
+            (61_000, "61s"),
+            (1_500, "1.5s"),
+        ] {
+            let reason = Reason::Age(Duration::from_millis(millis)).to_string();
+            assert_eq!(reason, format!("its data is older than {text}"));
+        }
     }
 
     #[test]

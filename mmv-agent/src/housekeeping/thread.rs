@@ -340,7 +340,7 @@ impl Housekeeper {
             Some(_) => {}
             None => drop(self.logged.remove(NO_ROOM)),
         }
-        self.shared.set_kept(archives, bytes, free_bytes(&directory).unwrap_or(0));
+        self.shared.set_kept(archives, bytes, free_bytes(&directory));
         self.note_oldest(&closed);
     }
 

@@ -124,6 +124,7 @@ impl GroupState {
             interval: self.timer.interval().as_secs_f64(),
             values: self.size.0,
             bytes_a_day: self.bytes_a_day(),
+            log: self.config.log,
         }
     }
 

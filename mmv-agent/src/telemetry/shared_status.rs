@@ -83,7 +83,7 @@ impl SharedStatus {
     }
 
     /// The number and size of all archives, and the free bytes of the file system.
-    pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: u64) {
+    pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: Option<u64>) {
         self.own.archives.set(archives);
         self.own.archive_bytes.set(bytes);
         let mut kept = lock(&self.kept);

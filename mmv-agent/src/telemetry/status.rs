@@ -6,6 +6,8 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::LogMode;
+
 pub(crate) use forecast::{Forecast, Kept, PerValue};
 pub(crate) use owners::{OwnerStatus, Used};
 pub(crate) use text::print;
@@ -125,6 +127,9 @@ pub(crate) struct GroupStatus {
     pub values: usize,
     /// Bytes of its records in a day, before compression.
     pub bytes_a_day: u64,
+    /// Which values it logs.
+    #[serde(default)]
+    pub log: LogMode,
 }
 
 /// The flight recorder.

@@ -17,8 +17,8 @@ pub(crate) struct Kept {
     pub bytes: u64,
     /// The start of the oldest closed archive, in seconds since 1970.
     pub oldest: Option<i64>,
-    /// Bytes that the file system has free.
-    pub free: u64,
+    /// Bytes that the file system has free; `None`: not known yet.
+    pub free: Option<u64>,
     /// Bytes of the data volumes that this run compressed.
     pub compressed_from: u64,
     /// Their bytes after compression.
@@ -66,7 +66,7 @@ pub(crate) struct Forecast {
     /// The measured ratio of compressed to plain bytes; `None`: this run has compressed
     /// no volume.
     pub compressed_to: Option<f64>,
-    /// Days of data that will be kept; `None`: nothing is deleted.
+    /// Days of data that will be kept, at least if `compressed_to` is unknown; `None`: nothing is deleted.
     pub days: Option<f64>,
     /// The key of retention that limits them: `age`, `size` or `free`.
     pub limit: Option<String>,
@@ -81,10 +81,9 @@ impl Forecast {
         let days = |bytes: u64| (rate > 0.0).then(|| bytes as f64 / rate);
         let age = retention.age.map(|age| age.as_secs_f64() / DAY);
         let size = retention.size.and_then(days);
-        // The existing bytes plus those that may be added, unless the directory was not
-        // listed yet.
-        let room = retention.free.filter(|_| kept.free > 0);
-        let room = room.map(|least| kept.bytes.saturating_add(kept.free).saturating_sub(least));
+        // The existing bytes plus those that may be added.
+        let room = retention.free.zip(kept.free);
+        let room = room.map(|(least, free)| kept.bytes.saturating_add(free).saturating_sub(least));
         let limits = [("age", age), ("size", size), ("free", room.and_then(days))];
         let first = limits
             .into_iter()
@@ -132,11 +131,15 @@ mod tests {
 
     #[test]
     fn the_first_limit_to_be_reached_sets_the_days() {
-        let kept = Kept { archives: 1, bytes: 300, free: 10_000, ..Kept::default() };
+        let kept = Kept { archives: 1, bytes: 300, free: Some(10_000), ..Kept::default() };
         assert_eq!(limit(10, &kept), (14.0, "age".to_owned()));
         assert_eq!(limit(100, &kept), (10.0, "size".to_owned()));
-        let full = Kept { free: 600, ..kept.clone() };
+        let full = Kept { free: Some(600), ..kept.clone() };
         assert_eq!(limit(100, &full), (4.0, "free".to_owned()));
+        let nothing_free = Kept { bytes: 700, free: Some(0), ..kept.clone() };
+        assert_eq!(limit(100, &nothing_free), (2.0, "free".to_owned()));
+        let unknown = Kept { free: None, ..kept.clone() };
+        assert_eq!(limit(100, &unknown), (10.0, "size".to_owned()));
         assert_eq!(limit(0, &full), (14.0, "age".to_owned()));
         let nothing = Retention { age: None, size: None, free: None };
         assert_eq!(Forecast::new(100, &kept, &nothing).days, None);
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn compression_counts_as_soon_as_it_is_measured() {
-        let kept = Kept { free: 10_000, ..Kept::default() };
+        let kept = Kept { free: Some(10_000), ..Kept::default() };
         assert_eq!(limit(200, &kept), (5.0, "size".to_owned()));
         let measured = Kept { compressed_from: 100, compressed_to: 50, ..kept };
         assert_eq!(limit(200, &measured), (10.0, "size".to_owned()));

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use pcp_types::printable::{self, line};
 
+use crate::config::LogMode;
+
 use super::{FlightRecorderStatus, GroupStatus, PerValue, SourceStatus, Status};
 
 /// The age of what is known of files, in seconds, that is worth a line.
@@ -58,8 +60,12 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
     let (values, bytes) = (status.values_a_second, status.bytes_a_second);
     writeln!(out, "rate: {values:.0} values and {bytes:.0} bytes a second")?;
     print_forecast(status, out)?;
-    for GroupStatus { name, interval, values, bytes_a_day } in &status.groups {
+    for GroupStatus { name, interval, values, bytes_a_day, log } in &status.groups {
         let (name, megabytes) = (line(name), *bytes_a_day as f64 / 1e6);
+        if *log == LogMode::Never {
+            writeln!(out, "group {name}: never logged")?;
+            continue;
+        }
         writeln!(out, "group {name}: {values} values each {interval} s, {megabytes:.1} MB a day")?;
     }
     if let Some(FlightRecorderStatus { interval, values, samples, span, bytes, .. }) =
@@ -123,7 +129,10 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
     }
     match (forecast.days, &forecast.limit) {
         (Some(days), Some(limit)) => {
-            writeln!(out, "; {days:.1} days are kept, by retention.{limit}")
+            // What compression saves is not known yet.
+            let lower = forecast.compressed_to.is_none() && limit != "age";
+            let at_least = if lower { "at least " } else { "" };
+            writeln!(out, "; {at_least}{days:.1} days are kept, by retention.{limit}")
         }
         _ => writeln!(out, "; nothing is deleted"),
     }
@@ -174,6 +183,39 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == expected), "{expected}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_forecast_without_a_ratio_of_compression_is_a_lower_limit() {
+        for (compressed_to, limit, expected) in [
+            (None, "size", "; at least 3.6 days are kept, by retention.size"),
+            (None, "age", "; 3.6 days are kept, by retention.age"),
+            (Some(0.5), "size", "; 3.6 days are kept, by retention.size"),
+        ] {
+            let limit = Some(limit.to_owned());
+            let forecast = Forecast { bytes_a_day: 0, compressed_to, days: Some(3.6), limit };
+            let mut out = Vec::new();
+            print(&Status { forecast, ..Status::default() }, false, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.lines().any(|line| line.ends_with(expected)), "{expected}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_never_logged_has_no_numbers() {
+        let group = |name: &str, log| GroupStatus {
+            name: name.to_owned(),
+            interval: 1.0,
+            log,
+            ..GroupStatus::default()
+        };
+        let groups = vec![group("quiet", LogMode::Never), group("default", LogMode::Every)];
+        let mut out = Vec::new();
+        print(&Status { groups, ..Status::default() }, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let expected = "group quiet: never logged\n\
+                        group default: 0 values each 1 s, 0.0 MB a day\n";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
