@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use mmv_writer::{Counter, Registry};
 use nix::sys::signal::Signal;
 use pcp_archive::event::EventArray;
 use pcp_archive::{Archive, OwnedValue, Timestamp, Value};
@@ -379,6 +380,30 @@ fn lost_records_are_an_event_once_writing_works_again() {
     let [lost] = lost[..] else { panic!("{events:?}") };
     assert!(lost.records > 0 && lost.since.starts_with("20"), "{lost:?}");
     assert!(!lost.reason.is_empty(), "{lost:?}");
+}
+
+/// A record of events fits in the last bytes of a disk on which no sample does.
+#[test]
+fn events_on_a_full_disk_count_each_lost_record_once() {
+    let scratch = Scratch::new();
+    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build().unwrap();
+    for number in 0..200 {
+        let _: Counter<u64> = registry.counter(format!("count{number}")).build().unwrap();
+    }
+    let _published = registry.publish().unwrap();
+    let agent = Agent::start_on_full_disk(&scratch, 62_000, &WITH_EVENTS);
+    let Some(mut agent) = agent else { return };
+    let lost = |base: &Path| {
+        let events = events(base).unwrap_or_default();
+        events.iter().filter(|event| event.kind == "lost").count()
+    };
+    agent.wait_for("events of lost records", |base| lost(base) > 2);
+    agent.lift_limit();
+    wait::until_true("samples again", || agent.log().contains("writing again"));
+    let events = finished(&mut agent);
+    let counts = events.iter().filter(|event| event.kind == "lost").map(|event| event.records);
+    assert_eq!(counts.sum::<u64>(), agent.counted("lost"), "{events:?}");
+    assert_eq!(kinds(&events, "app"), ["appeared"]);
 }
 
 /// The last value of a metric, singular or of any instance.

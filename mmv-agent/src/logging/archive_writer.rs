@@ -117,9 +117,21 @@ pub(crate) struct ArchiverReport {
 /// Records that are being lost.
 #[derive(Debug)]
 struct Loss {
-    since: Timestamp,
     records: u64,
     reason: String,
+    /// Those that no event has reported yet: since when, and how many.
+    unreported: Option<(Timestamp, u64)>,
+}
+
+impl Loss {
+    fn new(reason: String) -> Self {
+        Self { records: 0, reason, unreported: None }
+    }
+
+    fn add(&mut self, since: Timestamp, records: u64) {
+        self.records += records;
+        self.unreported.get_or_insert((since, 0)).1 += records;
+    }
 }
 
 /// The archives of one run.
@@ -194,8 +206,8 @@ impl Archiver {
                 }
                 failure = Some(reason.clone());
                 self.report.error = Some(reason.clone());
-                let new = || Loss { since: sample.timestamp, records: 0, reason };
-                self.failing.get_or_insert_with(new).records += records;
+                let loss = self.failing.get_or_insert_with(|| Loss::new(reason));
+                loss.add(sample.timestamp, records);
                 self.mark_due = true;
                 self.report.lost += records;
                 shared.own.lost.add(records);
@@ -344,8 +356,8 @@ impl Archiver {
         self.links.shared.own.lost.add(records);
         if records > 0 {
             self.mark_due = true;
-            let new = || Loss { since: since.unwrap_or(now), records: 0, reason };
-            self.failing.get_or_insert_with(new).records += records;
+            let loss = self.failing.get_or_insert_with(|| Loss::new(reason));
+            loss.add(since.unwrap_or(now), records);
         }
         // Not completed: an index entry may lead beyond what is left of the files.
         self.current = None;
@@ -402,17 +414,27 @@ impl Archiver {
         }
         self.mark_due = false;
         let mut events = self.events.clone();
-        if let Some(loss) = self.failing.as_ref().filter(|_| self.policy.log_events) {
+        let loss = self.failing.as_ref().filter(|_| self.policy.log_events);
+        if let Some((loss, (since, records))) = loss.and_then(|loss| Some((loss, loss.unreported?)))
+        {
             events.push(Event {
-                records: Some(loss.records),
-                since: Some(loss.since),
+                records: Some(records),
+                since: Some(since),
                 reason: Some(loss.reason.clone()),
                 ..Event::new(Kind::Lost, sample.timestamp)
             });
         }
-        current.write_sample(sample, &events)?;
-        self.events = Events::default();
-        Ok(())
+        let mut reported = false;
+        let written = current.write_sample(sample, &events, &mut reported);
+        // Events may fit where the values after them do not: they are not written again,
+        // unless their volume is another program's now.
+        if reported && !matches!(written, Err(Error::Disturbed { .. })) {
+            self.events = Events::default();
+            if let Some(loss) = &mut self.failing {
+                loss.unreported = None;
+            }
+        }
+        written
     }
 
     /// Writes the prologue of an archive without records, after all metadata: pmproxy

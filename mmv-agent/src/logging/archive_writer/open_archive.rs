@@ -110,13 +110,20 @@ impl OpenArchive {
         Ok(())
     }
 
-    /// Writes a sample and these events, after the metadata that they need.
-    pub(super) fn write_sample(&mut self, sample: &Sample, events: &Events) -> Result<(), Error> {
+    /// Writes a sample and these events, after the metadata that they need. Sets `reported`
+    /// when the events are written, also if the sample cannot be.
+    pub(super) fn write_sample(
+        &mut self,
+        sample: &Sample,
+        events: &Events,
+        reported: &mut bool,
+    ) -> Result<(), Error> {
         if self.has_last_known {
             self.write_before(sample.timestamp, &sample.changes.before)?;
         }
         self.declared.declare(&sample.catalog, &mut self.writer)?;
         self.write_events(sample.timestamp, events)?;
+        *reported = true;
         let on_change =
             if self.has_last_known { &sample.changes.after } else { &*sample.last_known };
         self.write(sample.timestamp, on_change)?;
