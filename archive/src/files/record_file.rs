@@ -341,12 +341,15 @@ impl RecordFile {
     /// The first place from `offset` on that is in no hole of a plain file: bytes that were
     /// never written, which are read as zeros and take no room on the disk.
     pub(crate) fn skip_hole(&self, offset: u64) -> u64 {
-        let Source::Plain { file, len } = &self.source else { return offset };
-        match lseek(file, offset as i64, Whence::SeekData) {
-            Ok(data) => data as u64,
-            Err(Errno::ENXIO) => offset.max(self.end.min(*len)),
-            // A file system that knows no holes.
-            Err(_) => offset,
+        match &self.source {
+            Source::Plain { file, len } => match lseek(file, offset as i64, Whence::SeekData) {
+                Ok(data) => data as u64,
+                Err(Errno::ENXIO) => offset.max(self.end.min(*len)),
+                // A file system that knows no holes.
+                Err(_) => offset,
+            },
+            #[cfg(feature = "compression")]
+            _ => offset,
         }
     }
 
