@@ -48,11 +48,6 @@ impl Server {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
 
-    /// Its memory, in bytes.
-    pub(crate) fn memory(&self) -> u64 {
-        memory(self.child.id(), "VmRSS:").expect("it runs")
-    }
-
     /// Processor time that it has used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         processor_seconds(self.child.id())
