@@ -73,7 +73,9 @@ fn without_a_look_at_the_file_a_new_generation_is_noticed() {
     let published = registry.publish().expect("a file");
     let source = open(published.path());
     assert_eq!(source.check_values().ok(), Some(()));
-    let file = OpenOptions::new().write(true).open(published.path()).expect("open it");
-    file.write_all_at(&[0xff], layout::Header::GENERATION2 as u64).expect("write it");
+    let file = OpenOptions::new().read(true).write(true).open(published.path()).expect("open it");
+    let (mut byte, at) = ([0], layout::Header::GENERATION2 as u64);
+    file.read_exact_at(&mut byte, at).expect("read it");
+    file.write_all_at(&byte.map(|byte| !byte), at).expect("write it");
     assert!(matches!(source.check_values(), Err(Fault::Generation { .. })));
 }
