@@ -116,6 +116,11 @@ impl<'a> Selection<'a> {
         self.chosen.select(name)
     }
 
+    /// Adds a metric by its name, of which only these instances are wanted, or all.
+    pub fn select_limited(&mut self, name: &str, instances: Option<&HashSet<InstanceId>>) {
+        self.chosen.select_operand(name, instances);
+    }
+
     /// Adds an instance to those that are replayed, as
     /// [`scan::Selection::select_instance`] does. If none is added, all are replayed.
     pub fn select_instance(&mut self, instance: impl Into<String>) {

@@ -3,9 +3,11 @@
 #[path = "../../tests/shared/archives.rs"]
 mod archives;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use pcp_archive::{
     InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue,
     Semantics, Units, ValueSet, ValueType, WriterOptions,
@@ -126,4 +128,27 @@ fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
     let text = String::from_utf8(output.stderr).unwrap();
     let reason = "no instance of web.latency has a label code; there are: histogram, path\n";
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
+}
+
+#[test]
+fn a_page_has_the_histograms_with_the_labels() {
+    let (directory, base) = archive();
+    let page = directory.path().join("page.html");
+    let instances = |selector: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("snapshot").arg(&base).arg(selector).arg("-o").arg(&page);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let html = std::fs::read_to_string(&page).unwrap();
+        let (_, after) = html.split_once("id=\"data\">").unwrap();
+        let packed = BASE64_STANDARD.decode(after.split_once('<').unwrap().0).unwrap();
+        let mut data = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut data).unwrap();
+        let length = u32::from_le_bytes(data[8..12].try_into().unwrap()) as usize;
+        let header: serde_json::Value = serde_json::from_slice(&data[12..12 + length]).unwrap();
+        let heats = header["heats"].as_array().unwrap().iter();
+        heats.map(|heat| heat["instance"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(instances("web.latency"), ["path=/a", "path=/b"]);
+    assert_eq!(instances(r#"web.latency{path="/b"}"#), ["path=/b"]);
 }

@@ -48,6 +48,8 @@ pub(crate) struct Histogram {
     pub(crate) pmid: Pmid,
     pub(crate) name: String,
     pub(crate) units: String,
+    /// The buckets that labels select; `None` for all.
+    buckets: Option<HashSet<InstanceId>>,
     /// `None` alone for one without instances.
     pub(crate) instances: Vec<Option<InstanceId>>,
 }
@@ -67,7 +69,8 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
         let Some(quantile) = quantiles.metrics().next() else { continue };
         parts.extend(quantiles.parts());
         let mut replay = Replay::open(source);
-        replay.select(&metric.name);
+        let buckets = selection.labelled_instances(metric.desc.pmid);
+        replay.select_limited(&metric.name, buckets);
         replay.quantiles(&[0.5]);
         let replay = replay.load_spans(&[])?;
         let name = quantile.name.rsplit_once(".p").map_or(&*quantile.name, |(name, _)| name);
@@ -76,6 +79,7 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
             pmid: metric.desc.pmid,
             name: name.to_owned(),
             units: quantile.desc.units.to_string(),
+            buckets: buckets.cloned(),
             instances: replay.instances(0).collect(),
         });
     }
@@ -112,7 +116,7 @@ pub(crate) fn maps(
         }
         let mut selection = Replay::open(side.source()).gaps(reading.gaps).read_on();
         for histogram in histograms {
-            selection.select(&histogram.counts);
+            selection.select_limited(&histogram.counts, histogram.buckets.as_ref());
         }
         selection.quantiles(&[0.5]);
         selection.load_spans(&[from..=to]).map(Some)

@@ -35,7 +35,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(600);
 const HEADER_BYTES: usize = 1 << 16;
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is said that connections cannot be accepted.
+/// The least time between two log lines about connections that cannot be accepted.
 const REPEAT: Duration = Duration::from_secs(60);
 
 /// Where connections come from.

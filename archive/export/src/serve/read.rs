@@ -40,8 +40,8 @@ pub(super) enum ReadError {
     /// 413: more samples than are permitted.
     #[error("more than {0} samples: ask for less time or fewer series (--max-samples)")]
     TooMany(usize),
-    /// Nobody gets it.
-    #[error("nobody waits for the answer")]
+    /// The client has disconnected.
+    #[error("the client has disconnected")]
     Over,
 }
 

@@ -48,7 +48,7 @@ impl Selected {
 pub(super) enum SelectError {
     /// It has more samples than are permitted.
     TooMany,
-    /// Nobody waits for it any more.
+    /// The client has disconnected.
     Over,
 }
 

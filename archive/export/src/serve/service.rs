@@ -149,12 +149,12 @@ struct Job {
     read: Read,
     hosts: HostOptions,
     most: usize,
-    /// Nobody waits for the answer any more.
+    /// The client has disconnected.
     is_over: Arc<AtomicBool>,
     _permit: Permit,
 }
 
-/// Sets a flag when nobody waits any more.
+/// Sets a flag when the client disconnects.
 struct OverOnDrop(Arc<AtomicBool>);
 
 impl Drop for OverOnDrop {

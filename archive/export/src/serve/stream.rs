@@ -18,7 +18,7 @@ use super::limit::Busy;
 /// Pieces that wait for the connection.
 const PIECES: usize = 4;
 
-/// Nobody takes the answer.
+/// The client has disconnected.
 #[derive(Debug)]
 pub(super) struct Closed;
 

@@ -168,7 +168,7 @@ async fn serve(stream: Stream, shared: Arc<Shared>, seat: Arc<Seat>) {
     let _ = pin!(connection).await;
 }
 
-/// Sets a flag when nobody waits any more.
+/// Sets a flag when the client disconnects.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
