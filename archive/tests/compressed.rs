@@ -1,17 +1,14 @@
 //! An archive whose files are compressed is the same archive.
 
-#![cfg(feature = "compression")]
-
-#[path = "shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use archives::at;
 use pcp_archive::{Archive, Error, OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
+use crate::archives::at;
 
 const RECORDS: i64 = 300;
 

@@ -4,16 +4,15 @@
 //! Each write is cut at its first and last bytes and some in between, and with
 //! `MMV_LONG` at all. `tests/crashed.rs` of the workspace asks pmlogcheck the same.
 
-#[path = "shared/workload.rs"]
-mod workload;
-
 use std::path::Path;
 
 use pcp_archive::check::{Severity, check};
 use pcp_archive::follow::{Followed, Follower};
 use pcp_archive::repair::repair;
 use pcp_archive::{Archive, Timestamp, Version};
-use workload::{State, Workload, archives};
+
+use crate::archives;
+use crate::workload::{State, Workload};
 
 /// The findings that `check` may have on the remaining files.
 const TAIL: [&str; 3] = ["torn-tail", "metadata-after-end", "no-records"];

@@ -1,16 +1,15 @@
 //! Damaged archives, one kind of damage after the other. (`hostile.rs` cuts
 //! and flips everywhere.)
 
-#[path = "shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use archives::at;
 use pcp_archive::{Archive, Error, MetricDesc, OwnedValue, RecordError, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
+use crate::archives::at;
 
 const RECORDS: i64 = 4;
 

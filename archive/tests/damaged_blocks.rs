@@ -1,20 +1,17 @@
 //! Archives whose compressed volume is damaged: what is read is right, and what is lost is
 //! in one block.
 
-#![cfg(feature = "compression")]
-
-#[path = "shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use archives::at;
 use pcp_archive::repair::repair;
 use pcp_archive::salvage::{Salvage, Salvaged};
 use pcp_archive::{Archive, OwnedValue, Timestamp, Value, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
+use crate::archives::at;
 
 const RECORDS: i64 = 200;
 /// Records of a block.

@@ -6,9 +6,6 @@
 //! A version 3 archive is written here; those of version 2 are PCP's own. Of
 //! them every eleventh bit is flipped, and with `MMV_LONG` every one.
 
-#[path = "shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +57,7 @@ impl Specimen {
 
     /// The archive with one of its files changed.
     fn with(&self, file: usize, change: impl FnOnce(&mut Vec<u8>)) -> (TempDir, PathBuf) {
-        let directory = archives::scratch();
+        let directory = test_archives::scratch();
         let base = directory.path().join("a");
         for (extension, bytes) in &self.files {
             fs::write(base.with_extension(extension), bytes).unwrap();
@@ -77,8 +74,8 @@ impl Specimen {
 }
 
 fn specimens() -> Vec<Specimen> {
-    let (_directory, base) = archives::of_every_kind();
-    let mut all = vec![Specimen::of("written", &base, 1)];
+    let written = test_archives::of_every_kind();
+    let mut all = vec![Specimen::of("written", &written, 1)];
     if let Some(corpus) = std::env::var_os("MMV_CORPUS") {
         let archives = Path::new(&corpus).join("archives");
         let stride = if std::env::var_os("MMV_LONG").is_some() { 1 } else { 11 };

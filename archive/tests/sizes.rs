@@ -2,9 +2,6 @@
 //! instances, many compressed volumes. What is asserted of the time taken is
 //! generous, and the measured ratio is printed.
 
-#[path = "shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +12,8 @@ use pcp_archive::{
     Timestamp, Value, ValueSet, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos((1_700_000_000_000 + i128::from(millis)) * 1_000_000)

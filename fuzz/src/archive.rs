@@ -19,14 +19,13 @@ use pcp_archive::salvage::{Salvage, Salvaged};
 use pcp_archive::{Archive, Error, Record, Timestamp};
 
 use crate::allocator;
-use crate::seeds::archives;
 use crate::split::Files;
 
 /// Opens, reads, salvages, replays, checks and repairs the archive that the
 /// bytes stand for (`split.rs`).
 pub fn archive(bytes: &[u8]) {
     let Some(files) = Files::of(bytes) else { return };
-    let directory = archives::scratch();
+    let directory = test_archives::scratch();
     let base = directory.path().join("a");
     for (extension, bytes) in &files.0 {
         if !bytes.is_empty() {

@@ -24,8 +24,11 @@ use pcp_archive::{OwnedValue, Value, Version, fuzzing};
 
 pub use archive::archive;
 
+/// A function of bytes, which panics on a fault.
+pub type Target = fn(&[u8]);
+
 /// The targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 7] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("label", label),
     ("metadata", metadata),
     ("result", result),

@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Archive, OwnedValue, Pmid, Value};
 
+use test_archives::at;
+
 use crate::split;
 use crate::{FRAME, OTHER};
-
-#[path = "../../archive/tests/shared/archives.rs"]
-pub(crate) mod archives;
 
 /// Longer ones are left out: many short inputs show more.
 const MOST_BYTES: usize = 16 << 10;
@@ -25,8 +24,7 @@ const MOST_RECORDS: usize = 20;
 /// All seeds, each with the name of its target.
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Seeds(Vec::new());
-    let (directory, _) = archives::of_every_kind();
-    seeds.archives(directory.path());
+    seeds.archives(test_archives::of_every_kind().directory());
     seeds.mmv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/mmv"));
     for highres in [false, true] {
         seeds.event(&event_array(highres));
@@ -54,12 +52,12 @@ fn event_array(highres: bool) -> OwnedValue {
         Value::Aggregate(b"ag"),
     ];
     let flags = EventFlags::START | EventFlags::ID;
-    let mut record = array.record(archives::at(0), flags).expect("room");
+    let mut record = array.record(at(0), flags).expect("room");
     for value in values {
         record = record.parameter(pmid, value).expect("room");
     }
-    record.missed(archives::at(1), 3).expect("room");
-    array.record(archives::at(2), EventFlags::NONE).expect("room");
+    record.missed(at(1), 3).expect("room");
+    array.record(at(2), EventFlags::NONE).expect("room");
     array.finish()
 }
 

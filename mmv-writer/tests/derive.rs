@@ -1,7 +1,5 @@
 //! Structs of metrics that register themselves.
 
-#![cfg(feature = "derive")]
-
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
 use mmv_writer::{

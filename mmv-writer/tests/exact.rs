@@ -4,12 +4,14 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use mmv_format::mapping::ReadMapping;
 use mmv_format::view::{Contents, Limits, Refusal};
 use mmv_writer::{Counter, Registry};
+
+use crate::child;
 
 /// Increments of each thread.
 fn each() -> u64 {
@@ -18,8 +20,7 @@ fn each() -> u64 {
 
 /// The value of a singular metric, as another process sees it in its own mapping.
 fn value(path: &Path, metric: &str) -> u64 {
-    let mut reader = Command::new(std::env::current_exe().unwrap());
-    reader.args(["--exact", "--ignored", "--nocapture", "reads_a_value"]);
+    let mut reader = child::running("exact::reads_a_value");
     reader.env("MMV_TEST_FILE", path).env("MMV_TEST_METRIC", metric);
     // The test runner talks on standard output.
     let output = reader.stdout(Stdio::null()).output().unwrap();

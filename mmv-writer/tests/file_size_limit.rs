@@ -15,7 +15,9 @@ const BLOCK: u64 = 512;
 /// Runs the test `name` in a child process, under a limit of `blocks`.
 #[track_caller]
 fn run(name: &str, directory: &Path, blocks: u64, stderr: Stdio) -> Output {
-    let command = format!("ulimit -f {blocks} && exec \"$0\" --ignored --nocapture --exact {name}");
+    let command = format!(
+        "ulimit -f {blocks} && exec \"$0\" --ignored --nocapture --exact file_size_limit::{name}"
+    );
     let output = Command::new("sh")
         .args(["-c", &command])
         .arg(std::env::current_exe().unwrap())

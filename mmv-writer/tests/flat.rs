@@ -1,6 +1,6 @@
 //! Instances that come and go take no more memory than those that are there.
 //!
-//! A test binary of its own, as it looks at the memory of the whole process.
+//! The test runs again in a process of its own, since it looks at the memory of all of it.
 //! `MMV_LONG` in the environment asks for the 100 000 cycles.
 
 use std::fs::File;
@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use mmv_format::view::{Contents, Limits};
 use mmv_writer::{Counter, Family, Label, LiveIndom, LiveRegistry, Registry};
+
+use crate::child;
 
 /// Instances that are there at once.
 const ROUND: u64 = 2_500;
@@ -56,6 +58,15 @@ fn round(registry: &LiveRegistry, things: &LiveIndom, count: &Family<Counter<u64
 
 #[test]
 fn memory_stays_flat_while_instances_come_and_go() {
+    let output = child::running("flat::memory_of_this_process_stays_flat").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains("kB after"), "{printed}");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn memory_of_this_process_stays_flat() {
     let rounds = if std::env::var_os("MMV_LONG").is_some() { 40 } else { 8 };
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").directory(directory.path()).live();

@@ -8,11 +8,13 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use mmv_format::view::{Contents, Flags, Limits, Refusal};
 use mmv_writer::{Buckets, Error, Label, LiveRegistry, Published, Registry, RegistryBuilder};
+
+use crate::child;
 
 /// Kills of each kind.
 fn kills() -> u32 {
@@ -198,8 +200,7 @@ fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> 
 
 /// Starts the child, and waits until it begins.
 fn start(directory: &Path, mode: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "publishes_until_it_is_killed"]);
+    let mut command = child::running("killed::publishes_until_it_is_killed");
     command.env("MMV_TEST_DIRECTORY", directory).env("MMV_TEST_MODE", mode);
     // The test runner talks on standard output.
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

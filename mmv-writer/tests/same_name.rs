@@ -5,9 +5,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use mmv_writer::{Error, Registry};
+
+use crate::child;
 
 /// A process that has tried to publish the file.
 struct Process(Child);
@@ -15,8 +17,7 @@ struct Process(Child);
 impl Process {
     /// Starts one, which tries at once.
     fn start(directory: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "--ignored", "--nocapture", "publishes_until_it_is_killed"]);
+        let mut command = child::running("same_name::publishes_until_it_is_killed");
         command.env("MMV_TEST_DIRECTORY", directory);
         Self(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }

@@ -7,11 +7,12 @@ use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
-use std::process::Command;
 
 use mmv_writer::Registry;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{Uid, geteuid, setuid};
+
+use crate::child;
 
 /// Users that need no names.
 const PROGRAM: u32 = 61_001;
@@ -102,19 +103,17 @@ fn a_name_that_another_user_has_costs_the_metrics_and_not_the_program() {
     // The same program with the name to itself: the test sees the difference.
     fs::write(&path, "junk").unwrap();
     chown(&path, Some(PROGRAM), Some(PROGRAM)).unwrap();
-    assert!(!child(&all).success());
+    assert!(!run_alone(&all).success());
 }
 
-fn child(directory: &Path) -> std::process::ExitStatus {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "program"]).env("SQUATTED_DIRECTORY", directory);
-    command.output().unwrap().status
+fn run_alone(directory: &Path) -> std::process::ExitStatus {
+    let mut command = child::running("squatted_name::program");
+    command.env("SQUATTED_DIRECTORY", directory).output().unwrap().status
 }
 
 #[track_caller]
 fn run(directory: &Path, what: &str) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "--nocapture", "program"]);
+    let mut command = child::running("squatted_name::program");
     let output = command.env("SQUATTED_DIRECTORY", directory).output().unwrap();
     assert!(output.status.success(), "{what}: {output:?}");
     let left = fs::read_dir(directory).unwrap().count();

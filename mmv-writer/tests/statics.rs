@@ -1,4 +1,4 @@
-//! The registry of a program's statics. A test binary of its own: a program has one.
+//! The registry of a program's statics. One test, since a program has one such registry.
 
 use std::path::Path;
 

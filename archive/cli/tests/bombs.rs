@@ -2,9 +2,6 @@
 //! take no room on the disk: no command takes much time or memory, and each says what is wrong or
 //! passes by it.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -15,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use pcp_archive::{OwnedValue, ValueType, WriterOptions};
 use wait4::{ResUse, Wait4 as _};
+
+use crate::archives;
 
 /// All commands that read records.
 const COMMANDS: [&[&str]; 15] = [

@@ -1,8 +1,5 @@
 //! Output and exit status of `check`, `repair` and `reindex`.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -11,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use pcp_archive::{MetricDesc, OwnedValue, Semantics, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
 

@@ -4,9 +4,6 @@
 //! of the descriptors, which there is that of a hash table, and the note about the
 //! time zone.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -16,6 +13,8 @@ use pcp_archive::{
     TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// A counter by product and a level, two records, a mark, a record.
 fn archive() -> (TempDir, PathBuf) {

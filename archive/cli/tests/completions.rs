@@ -1,14 +1,13 @@
 //! The completion scripts complete subcommands, options, files and names of metrics.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcp_archive::{OwnedValue, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// An archive `web` of `web.errors` and `web.requests`.
 fn archive() -> (TempDir, PathBuf) {

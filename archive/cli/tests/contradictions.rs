@@ -1,14 +1,13 @@
 //! Archives of one directory that contradict each other about a metric: other metrics are read as
 //! if it was not there, and no copy is made that lacks it.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
 use pcp_archive::{MetricDesc, OwnedValue, Pmid, ValueSet, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// Two archives of ten seconds each, of `acme.changed`, which has another type in the second,
 /// of `acme.moved`, which has another PMID there, and of `acme.same`.

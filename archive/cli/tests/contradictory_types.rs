@@ -1,15 +1,14 @@
 //! Values whose blocks state another type than the descriptor of their metric are left
 //! out and reported once, and cost nothing else.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcp_archive::{OwnedValue, ValueSet, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// Ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
 /// says `double`, the blocks are of 64-bit integers.

@@ -1,14 +1,13 @@
 //! Defects that do not decide a record do not keep `dump` from printing it.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcp_archive::{OwnedValue, TextKind, TextTarget, ValueSet, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// Three records of a metric in place and one in blocks; the first has a help text.
 fn archive() -> (TempDir, PathBuf) {

@@ -1,9 +1,6 @@
 //! `mmv-archive dump` with pmdumplog's options for other views than the records in
 //! order.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,6 +10,8 @@ use pcp_archive::{
     WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// A metric of which more instances come and go, one record for each second.
 fn archive(times: &[i64]) -> (TempDir, PathBuf) {

@@ -1,16 +1,15 @@
 //! Event metrics in `dump`, `report` and `events`.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use archives::desc;
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{OwnedValue, Timestamp, Value, ValueType, WriterOptions};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
+
+use crate::archives;
+use crate::archives::desc;
 
 fn at(seconds: i64, nanos: u32) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()

@@ -1,8 +1,5 @@
 //! `mmv-archive follow` while a writer appends records.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +11,8 @@ use pcp_archive::{
     ArchiveWriter, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
     ValueType, WriterOptions,
 };
+
+use crate::archives;
 
 /// A writer of a counter by shop: another shop opens with each record.
 struct Logger {

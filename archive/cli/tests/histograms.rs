@@ -1,15 +1,10 @@
 //! Quantiles and heat maps of a histogram in `plot`, `summary` and expressions, against
 //! numbers computed from what the program counted.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-#[path = "../../tests/shared/programs.rs"]
-mod programs;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
-use programs::shop;
+use crate::programs::shop;
 
 fn run(command: &str, base: &Path, arguments: &[&str]) -> Output {
     let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

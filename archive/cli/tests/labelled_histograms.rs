@@ -1,8 +1,5 @@
 //! Histograms that are selected by labels: those of their sums are those of their buckets.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,6 +10,8 @@ use pcp_archive::{
     Semantics, Units, ValueSet, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// The buckets of both histograms, and what each counts a second.
 const BUCKETS: [(&str, u64); 4] = [

@@ -1,8 +1,5 @@
 //! Metrics and instances selected by labels, in all commands.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -11,6 +8,8 @@ use pcp_archive::{
     Units, ValueSet, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// The instances of `shop.requests`: name, path, code, and what it counts per second.
 const SERIES: [(&str, &str, &str, u32); 4] = [

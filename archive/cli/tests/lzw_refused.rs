@@ -1,13 +1,12 @@
 //! Every command rejects files of compress(1) and names the remedy.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::process::Command;
 
 use pcp_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// What compress(1) makes of "ab\n".
 const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];

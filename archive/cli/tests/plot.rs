@@ -1,11 +1,6 @@
 //! Plots of an archive with many instances, several units and a gap. The images
 //! stay in the target directory for inspection.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-#[path = "../../tests/shared/programs.rs"]
-mod programs;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -16,6 +11,9 @@ use pcp_archive::{
     Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
+use crate::programs;
 
 const INSTANCES: i32 = 50;
 

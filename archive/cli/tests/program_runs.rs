@@ -1,18 +1,15 @@
 //! Values, rates, quantiles and summaries of a program that ends and starts again, with
 //! the agent's events in the archive.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-#[path = "../../tests/shared/programs.rs"]
-mod programs;
-
 use std::path::Path;
 use std::process::Command;
 
 use pcp_archive::{
     Instance, InstanceId, MetricDesc, OwnedValue, Semantics, ValueType, WriterOptions,
 };
-use programs::{shop, shop_that_ends};
+
+use crate::archives;
+use crate::programs::{shop, shop_that_ends};
 
 /// The lines without their first field; none if there are no values.
 fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {

@@ -1,8 +1,5 @@
 //! `report --quantile` and `report --sum`.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -11,6 +8,8 @@ use pcp_archive::{
     Semantics, Units, ValueSet, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// A record: its second, how often the values 4..5, 6..7 and 8..11 were counted,
 /// and the sum of them; without any a mark.

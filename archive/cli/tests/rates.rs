@@ -1,8 +1,5 @@
 //! `report --rate` at resets, marks and absences of a counter.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +8,8 @@ use pcp_archive::{
     WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// A record: its second, and what the instances `steady` and `fleeting` count;
 /// without any a mark.

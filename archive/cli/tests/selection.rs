@@ -1,8 +1,5 @@
 //! Every command selects the same metrics and instances by name.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +8,8 @@ use pcp_archive::{
     WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// `disk.io` of the instances 0 `sda disk`, 7 `sdb disk` and 8 `0007`, with
 /// the values 100, 107 and 108.

@@ -1,8 +1,5 @@
 //! Several archives on the command line: as one timeline, or one by one.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -10,6 +7,8 @@ use pcp_archive::{
     ArchiveWriter, MetricDesc, OwnedValue, Timestamp, Units, ValueType, WriterOptions,
 };
 use tempfile::TempDir;
+
+use crate::archives;
 
 const START: i64 = 1_700_000_000;
 

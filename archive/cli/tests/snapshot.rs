@@ -1,13 +1,6 @@
 //! Snapshots: pages with their data, of what is hard to draw. They stay in the target directory
 //! for inspection.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-#[path = "../../tests/shared/pictures.rs"]
-mod pictures;
-#[path = "../../tests/shared/programs.rs"]
-mod programs;
-
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,6 +8,10 @@ use std::process::{Command, Output};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use pcp_archive::{OwnedValue, ValueType, WriterOptions};
 use serde_json::Value as Json;
+
+use crate::archives;
+use crate::pictures;
+use crate::programs;
 
 fn run(base: &Path, output: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

@@ -1,9 +1,6 @@
 //! A FIFO, a directory or a device in place of a file of an archive: each command says so
 //! at once, and none waits for a process that writes to it.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pcp_archive::{OwnedValue, ValueType, WriterOptions};
+
+use crate::archives;
 
 /// All commands that read an archive.
 const COMMANDS: [&[&str]; 16] = [

@@ -1,8 +1,5 @@
 //! Tables are as wide as the terminal that they are printed on.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -11,6 +8,8 @@ use std::process::{Command, Stdio};
 use pcp_archive::{MetricDesc, OwnedValue, ValueType, WriterOptions};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::archives;
 
 /// The longest line that `report` prints on a terminal of this width.
 fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {

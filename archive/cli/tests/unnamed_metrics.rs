@@ -1,14 +1,13 @@
 //! Metrics without a name of their own are skipped in new archives, with a
 //! warning.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-
 use std::fs;
 use std::process::{Command, Output};
 
 use pcp_archive::{Archive, OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
+
+use crate::archives;
 
 /// A number of metrics, all but the first under the name of the first.
 fn archive(metrics: u32) -> TempDir {

@@ -1,15 +1,5 @@
 //! `mmv-archive view` by HTTP, without a browser: what it answers, to whom, and what it survives.
-#![cfg(feature = "view")]
 #![expect(clippy::float_cmp, reason = "what is sent is what was logged")]
-
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
-#[path = "../../tests/shared/pictures.rs"]
-mod pictures;
-#[path = "../../tests/shared/programs.rs"]
-mod programs;
-#[path = "../../tests/shared/view_server.rs"]
-mod view_server;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -21,7 +11,11 @@ use pcp_archive::scan::Selection;
 use pcp_archive::{Archive, ArchiveWriter, OwnedValue, Timestamp, ValueType, WriterOptions};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::Value as Json;
-use view_server::{Response, Server};
+
+use crate::archives;
+use crate::pictures;
+use crate::programs;
+use crate::view_server::{Response, Server};
 
 fn start(base: &Path) -> Server {
     Server::start(&[base.to_str().unwrap(), "-Z", "UTC"])

@@ -1,10 +1,5 @@
 //! Peers of `mmv-export serve` that lie, hang and ask for too much.
 
-#[path = "shared/archives.rs"]
-mod archives;
-#[path = "shared/server.rs"]
-mod server;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -14,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use archives::{at, begin, counter, of_each, shop, write};
 use pcp_archive::{InDom, Instance, InstanceId};
-use server::{Server, get, request};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+
+use crate::archives::{at, begin, counter, of_each, shop, write};
+use crate::server::{Server, get, request};
 
 fn served(options: &[&str]) -> (TempDir, Server) {
     let place = tempfile::tempdir().unwrap();

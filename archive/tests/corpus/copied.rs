@@ -11,7 +11,7 @@ use pcp_archive::{
     Metadata, Metric, TextKind, TextTarget, Timestamp, Version, WriterOptions,
 };
 
-use crate::golden::{Case, cases};
+use super::golden::{Case, cases};
 
 #[test]
 fn copies_in_version_3_match_the_originals() {

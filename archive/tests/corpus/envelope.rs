@@ -9,7 +9,7 @@ use pcp_archive::replay::Decrease;
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::summarize;
 
-use crate::golden::cases;
+use super::golden::cases;
 
 /// Only these instances have no series: those without a name, and those of large domains
 /// outside of their lifetimes.
@@ -65,7 +65,7 @@ fn envelopes_of_one_column_have_the_extremes_of_summaries() {
             }
         }
     }
-    let is_there = crate::golden::corpus().is_some();
+    let is_there = super::golden::corpus().is_some();
     assert!(compared > 5000 || !is_there, "{compared}");
 }
 
@@ -105,7 +105,7 @@ fn pyramid_and_records_agree() {
             }
         }
     }
-    let is_there = crate::golden::corpus().is_some();
+    let is_there = super::golden::corpus().is_some();
     assert!(compared > 100_000 || !is_there, "{compared}");
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pcp_archive::compress::{Effort, compress_volumes, recompress};
 use pcp_archive::{Archive, Compression, Record, Timestamp, member_files};
 
-use crate::golden::{Case, cases};
+use super::golden::{Case, cases};
 
 #[test]
 fn archives_with_packed_volumes_are_the_originals() {

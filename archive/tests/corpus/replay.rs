@@ -16,7 +16,7 @@ use pcp_archive::replay::{Replay, Sample, times};
 use pcp_archive::{Pmid, Timestamp};
 use serde_json::Value;
 
-use crate::golden::{self, Case, cases};
+use super::golden::{self, Case, cases};
 
 /// Counters for which libpcp's own answer is wrong, and why: archive, metric,
 /// reason. Only where the reason holds for the two observations around a moment

@@ -10,8 +10,8 @@ use pcp_archive::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::rules::{Key, Model, Row};
 use crate::archives;
-use crate::rules::{Key, Model, Row};
 
 /// The grid of times, in nanoseconds: 1/64 s.
 pub(crate) const TICK: i128 = 15_625_000;

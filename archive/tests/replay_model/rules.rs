@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pcp_archive::replay::Decrease;
 use pcp_archive::{OwnedValue, Semantics, Timestamp, Value, ValueType};
 
-use crate::random::{INSTANCES, METRICS};
+use super::random::{INSTANCES, METRICS};
 
 /// A metric and an instance of it.
 pub(crate) type Key = (usize, Option<i32>);

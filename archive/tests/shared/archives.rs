@@ -2,12 +2,10 @@
 #![allow(dead_code, reason = "each test needs a part of this")]
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -78,33 +76,4 @@ pub(crate) fn of_each(desc: &MetricDesc, instances: &[Instance], value: &OwnedVa
 /// Writes a record.
 pub(crate) fn write(writer: &mut ArchiveWriter, timestamp: Timestamp, value_sets: Vec<ValueSet>) {
     writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-}
-
-/// Two volumes with metadata of every kind, values in place and in blocks, a
-/// mark, and an index entry for every record.
-pub(crate) fn of_every_kind() -> (TempDir, PathBuf) {
-    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let (directory, base, mut writer) = begin("a", options);
-    let word = desc(1, ValueType::U32);
-    let text = MetricDesc { indom: Some(domain()), ..desc(2, ValueType::String) };
-    writer.declare_metric(&word, &["a.word"]).unwrap();
-    writer.declare_metric(&text, &["a.text"]).unwrap();
-    writer.declare_text(TextTarget::Metric(word.pmid), TextKind::OneLine, "help").unwrap();
-    let set = LabelSet::from_pairs(LabelClass::Context, [("a", "1", false)]).unwrap();
-    writer.declare_labels(LabelTarget::Context, &[set]).unwrap();
-    for second in 0..4 {
-        if second == 2 {
-            writer.write_mark(at(1).saturating_add(Duration::from_millis(1))).unwrap();
-            writer.switch_volume();
-        }
-        let instances = instances(0..=second, "x");
-        writer.declare_indom(domain(), &instances).unwrap();
-        let value_sets = vec![
-            single(&word, OwnedValue::U32(7)),
-            of_each(&text, &instances, &OwnedValue::String(b"text".to_vec())),
-        ];
-        write(&mut writer, at(second.into()), value_sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
 }

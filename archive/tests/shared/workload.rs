@@ -5,16 +5,12 @@
 //! files are those of the finished archive, cut to the lengths that they had:
 //! one of them perhaps within a write.
 
-#[path = "archives.rs"]
-pub(crate) mod archives;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archives::domain;
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{
     ArchiveWriter, ErrorCode, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
@@ -22,6 +18,8 @@ use pcp_archive::{
     ValueType, Version, WriterOptions,
 };
 use tempfile::TempDir;
+
+use super::archives::{self, domain};
 
 /// The files by their extension, with their lengths.
 type Lengths = BTreeMap<String, u64>;

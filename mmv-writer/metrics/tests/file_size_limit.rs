@@ -37,7 +37,12 @@ fn what_cannot_be_counted_is_not_printed_beyond_the_limit() {
     stderr.set_len(blocks * BLOCK).unwrap();
     let append = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     let status = Command::new("sh")
-        .args(["-c", &format!("ulimit -f {blocks} && exec \"$0\" --ignored --exact program")])
+        .args([
+            "-c",
+            &format!(
+                "ulimit -f {blocks} && exec \"$0\" --ignored --exact file_size_limit::program"
+            ),
+        ])
         .arg(std::env::current_exe().unwrap())
         .env("LIMIT_DIRECTORY", directory.path())
         .stdout(std::process::Stdio::null())
@@ -52,8 +57,9 @@ fn what_cannot_be_counted_is_not_printed_beyond_the_limit() {
 fn a_program_counts_under_any_limit_on_the_size_of_its_files() {
     for blocks in [0, 1, 100, 1000, 10_000] {
         let directory = tempfile::tempdir().unwrap();
-        let command =
-            format!("ulimit -f {blocks} && exec \"$0\" --ignored --nocapture --exact program");
+        let command = format!(
+            "ulimit -f {blocks} && exec \"$0\" --ignored --nocapture --exact file_size_limit::program"
+        );
         let output = Command::new("sh")
             .args(["-c", &command])
             .arg(std::env::current_exe().unwrap())

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use mmv_format::mapping::ReadMapping;
 use mmv_format::view::{Contents, Limits};
 
-use crate::receiver::{Reaction, Receiver};
-use crate::sender::{START, Sent, messages, write_archive};
+use super::receiver::{Reaction, Receiver};
+use super::sender::{START, Sent, messages, write_archive};
 
 fn directory(sent: &Sent) -> PathBuf {
     let directory = sent.place.path().join("mmv");

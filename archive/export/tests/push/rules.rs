@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::receiver::{Reaction, Receiver, Request};
-use crate::sender::{START, Sent, messages, printed, set, write_archive};
+use super::receiver::{Reaction, Receiver, Request};
+use super::sender::{START, Sent, messages, printed, set, write_archive};
 
 #[test]
 fn all_samples_arrive_once_and_a_second_run_sends_nothing() {

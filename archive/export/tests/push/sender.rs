@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use pcp_archive::{MetricDesc, Pmid, Timestamp};
 
+use super::receiver::{Receiver, Row};
 use crate::archives::{begin, counter, single, write};
-use crate::receiver::{Receiver, Row};
 
 /// Seconds since 1970 of the first record.
 pub(crate) const START: i64 = 1_700_000_000;
@@ -72,7 +72,7 @@ impl Sent {
 
     /// What a receiver has that refuses nothing.
     pub(crate) fn expected(&self) -> Vec<Row> {
-        let receiver = Receiver::start(|_, _| crate::receiver::Reaction::Store);
+        let receiver = Receiver::start(|_, _| super::receiver::Reaction::Store);
         let state = self.place.path().join("other-state");
         let _ = std::fs::remove_dir_all(&state);
         let output = Command::new(env!("CARGO_BIN_EXE_mmv-export"))

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::sender::{Sent, messages};
+use super::sender::{Sent, messages};
 
 /// Makes a certificate for a host and its key; `None`, with a message, without openssl.
 fn certificate(place: &Path, name: &str, host: &str) -> Option<(PathBuf, PathBuf)> {

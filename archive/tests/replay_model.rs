@@ -6,8 +6,6 @@
 //! all records, and it counts in integers. Times lie on a grid of 1/64 s, on
 //! which PCP's doubles are exact, so each question has one right answer.
 
-#[path = "../shared/archives.rs"]
-mod archives;
 mod random;
 mod rules;
 

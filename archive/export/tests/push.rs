@@ -1,10 +1,7 @@
 //! `mmv-export push` in front of a receiver that does everything that receivers do wrong.
 
-mod receiver;
-
-#[path = "../shared/archives.rs"]
-mod archives;
 mod own_metrics;
+pub(crate) mod receiver;
 mod rules;
-mod sender;
+pub(crate) mod sender;
 mod tls;

@@ -1,0 +1,46 @@
+//! Tests of the command `mmv-archive`, as one program: linking takes longer than most of them.
+
+#[path = "../../tests/shared/archives.rs"]
+mod archives;
+#[cfg(feature = "view")]
+#[path = "../../tests/shared/pictures.rs"]
+mod pictures;
+#[path = "../../tests/shared/programs.rs"]
+mod programs;
+#[cfg(feature = "view")]
+#[path = "../../tests/shared/sides.rs"]
+mod sides;
+#[cfg(feature = "view")]
+#[path = "../../tests/shared/view_server.rs"]
+mod view_server;
+
+mod bombs;
+#[cfg(feature = "view")]
+mod browser;
+mod check_and_repair;
+mod command;
+mod completions;
+mod contradictions;
+mod contradictory_types;
+mod current_directory;
+mod defects;
+mod dump_options;
+mod events;
+mod follow;
+mod histograms;
+mod labelled_histograms;
+mod labels;
+mod lzw_refused;
+mod output_errors;
+mod plot;
+mod program_runs;
+mod quantiles_and_sums;
+mod rates;
+mod selection;
+mod several_archives;
+mod snapshot;
+mod special_files;
+mod terminal_width;
+mod unnamed_metrics;
+#[cfg(feature = "view")]
+mod view;

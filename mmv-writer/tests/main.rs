@@ -1,0 +1,12 @@
+//! Tests of the writer through its public interface, as one program.
+
+mod child;
+#[cfg(feature = "derive")]
+mod derive;
+mod exact;
+mod file_size_limit;
+mod flat;
+mod killed;
+mod same_name;
+mod squatted_name;
+mod statics;

@@ -1,0 +1,298 @@
+//! Writes an archive, call by call.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pcp_archive::{
+    ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
+    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
+    ValueSet, ValueType, WriterLabel, WriterOptions,
+};
+use tempfile::TempDir;
+
+use crate::{Cell, TestArchive, at};
+
+/// Writes an archive. Everything is declared from the next row on, as with a real writer.
+///
+/// All methods panic on what cannot be written: a test has the wrong data then.
+#[derive(Debug)]
+pub struct Builder {
+    writer: ArchiveWriter,
+    directory: Option<TempDir>,
+    metrics: BTreeMap<String, MetricDesc>,
+    /// Metrics that the writer does not know yet: they may still get instances.
+    undeclared: Vec<String>,
+    instances: BTreeMap<InDom, Vec<Instance>>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// Begins an archive `a` in a directory of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with("a", WriterOptions::default())
+    }
+
+    /// Begins an archive with this base name and these options in a directory of its own.
+    #[must_use]
+    pub fn with(name: &str, options: WriterOptions) -> Self {
+        let directory = crate::scratch();
+        let builder = Self::in_directory(directory.path(), name, options);
+        Self { directory: Some(directory), ..builder }
+    }
+
+    /// Begins an archive in a directory that exists.
+    #[must_use]
+    pub fn in_directory(directory: &Path, name: &str, options: WriterOptions) -> Self {
+        Self::of_host("host", &directory.join(name), options)
+    }
+
+    /// Begins an archive of a host at a path, whose directory is made.
+    #[must_use]
+    pub fn of_host(hostname: &str, base: &Path, options: WriterOptions) -> Self {
+        let label = WriterLabel {
+            pid: 1,
+            hostname: hostname.into(),
+            timezone: "UTC".into(),
+            zoneinfo: "".into(),
+        };
+        std::fs::create_dir_all(base.parent().expect("a directory")).expect("make it");
+        let writer = ArchiveWriter::create(base, label, options).expect("begin an archive");
+        Self {
+            writer,
+            directory: None,
+            metrics: BTreeMap::new(),
+            undeclared: Vec::new(),
+            instances: BTreeMap::new(),
+        }
+    }
+
+    /// Declares a metric by its type, semantics and units, as in `u64 counter count` or
+    /// `double instant millisec`. PMIDs are 70.1.1, 70.1.2 and so on.
+    #[must_use]
+    pub fn metric(self, name: &str, description: &str) -> Self {
+        let item = self.metrics.len() as u32 + 1;
+        self.metric_with(Pmid::new(70, 1, item).expect("a PMID"), name, description)
+    }
+
+    /// Declares a metric with this PMID.
+    #[must_use]
+    pub fn metric_with(self, pmid: Pmid, name: &str, description: &str) -> Self {
+        let mut words = description.splitn(3, ' ');
+        let [value_type, semantics, units] = [(); 3].map(|()| words.next().unwrap_or(""));
+        let value_type = match value_type {
+            "i32" => ValueType::I32,
+            "u32" => ValueType::U32,
+            "i64" => ValueType::I64,
+            "u64" => ValueType::U64,
+            "float" => ValueType::Float,
+            "double" => ValueType::Double,
+            "string" => ValueType::String,
+            "aggregate" => ValueType::Aggregate,
+            "event" => ValueType::Event,
+            "highres-event" => ValueType::HighresEvent,
+            other => panic!("no type {other:?}; a description is `u64 counter count`"),
+        };
+        let semantics = match semantics {
+            "counter" => Semantics::Counter,
+            "instant" => Semantics::Instant,
+            "discrete" => Semantics::Discrete,
+            other => panic!("no semantics {other:?}; a description is `u64 counter count`"),
+        };
+        let units = match units {
+            "" | "none" => Units::NONE,
+            units => units.parse().expect("units"),
+        };
+        self.described(name, MetricDesc { pmid, value_type, indom: None, semantics, units })
+    }
+
+    /// Declares a metric.
+    #[must_use]
+    pub fn described(mut self, name: &str, desc: MetricDesc) -> Self {
+        self.metrics.insert(name.to_owned(), desc);
+        self.undeclared.push(name.to_owned());
+        self
+    }
+
+    /// Gives a metric instances, numbered from 0, in place of those that it has.
+    #[must_use]
+    pub fn instances<'n>(self, metric: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.numbered_instances(metric, (0..).zip(names))
+    }
+
+    /// Gives a metric instances with these numbers, in place of those that it has. Its domain has
+    /// the number of its PMID.
+    #[must_use]
+    pub fn numbered_instances<'n>(
+        mut self,
+        metric: &str,
+        instances: impl IntoIterator<Item = (i32, &'n str)>,
+    ) -> Self {
+        let mut desc = self.desc(metric);
+        let indom = desc.indom.unwrap_or_else(|| {
+            InDom::new(desc.pmid.domain(), desc.pmid.raw() & 0x3f_ffff).expect("a domain")
+        });
+        let instances: Vec<_> = instances
+            .into_iter()
+            .map(|(number, name)| Instance {
+                id: InstanceId::new(number).expect("a number"),
+                name: name.into(),
+            })
+            .collect();
+        if desc.indom.is_none() {
+            assert!(self.undeclared.iter().any(|name| name == metric), "{metric} has a row");
+            desc.indom = Some(indom);
+            self.metrics.insert(metric.to_owned(), desc);
+        }
+        self.writer.declare_indom(indom, &instances).expect("declare instances");
+        self.instances.insert(indom, instances);
+        self
+    }
+
+    /// Gives a metric a short help text.
+    #[must_use]
+    pub fn help(mut self, metric: &str, text: &str) -> Self {
+        let target = TextTarget::Metric(self.desc(metric).pmid);
+        self.writer.declare_text(target, TextKind::OneLine, text).expect("declare a text");
+        self
+    }
+
+    /// Gives the archive labels; values are text.
+    #[must_use]
+    pub fn context_labels(mut self, labels: &[(&str, &str)]) -> Self {
+        let set = label_set(LabelClass::Context, labels);
+        self.writer.declare_labels(LabelTarget::Context, &[set]).expect("declare labels");
+        self
+    }
+
+    /// Gives a metric labels; values are text.
+    #[must_use]
+    pub fn labels(mut self, metric: &str, labels: &[(&str, &str)]) -> Self {
+        let target = LabelTarget::Item(self.desc(metric).pmid);
+        let set = label_set(LabelClass::Item, labels);
+        self.writer.declare_labels(target, &[set]).expect("declare labels");
+        self
+    }
+
+    /// Gives instances of a metric labels, each by its name; values are text.
+    #[must_use]
+    pub fn instance_labels(mut self, metric: &str, labels: &[(&str, &[(&str, &str)])]) -> Self {
+        let desc = self.desc(metric);
+        let sets: Vec<_> = labels
+            .iter()
+            .map(|(instance, labels)| {
+                label_set(LabelClass::Instances, labels)
+                    .for_instance(self.instance(&desc, instance))
+            })
+            .collect();
+        let target = LabelTarget::Instances(desc.indom.expect("instances"));
+        self.writer.declare_labels(target, &sets).expect("declare labels");
+        self
+    }
+
+    /// Writes a record some seconds after the start. Values are named `metric` or
+    /// `metric[instance]`; those of one metric become one set, in the order given.
+    #[must_use]
+    pub fn row<N: AsRef<str>, C: Into<Cell>>(
+        self,
+        seconds: impl Into<f64>,
+        cells: impl IntoIterator<Item = (N, C)>,
+    ) -> Self {
+        self.row_at(at(seconds), cells)
+    }
+
+    /// Writes a record with this time; see [`row`](Self::row).
+    #[must_use]
+    pub fn row_at<N: AsRef<str>, C: Into<Cell>>(
+        mut self,
+        timestamp: Timestamp,
+        cells: impl IntoIterator<Item = (N, C)>,
+    ) -> Self {
+        self.declare();
+        let mut value_sets: Vec<ValueSet> = Vec::new();
+        for (name, cell) in cells {
+            let (metric, instance) = match name.as_ref().split_once('[') {
+                Some((metric, rest)) => (metric, rest.strip_suffix(']')),
+                None => (name.as_ref(), None),
+            };
+            let desc = self.desc(metric);
+            let id = instance.map(|instance| self.instance(&desc, instance));
+            put(&mut value_sets, &desc, id, cell.into());
+        }
+        self.writer.write_result(&FetchResult { timestamp, value_sets }).expect("write a record");
+        self
+    }
+
+    /// Writes a mark some seconds after the start.
+    #[must_use]
+    pub fn mark(mut self, seconds: impl Into<f64>) -> Self {
+        self.writer.write_mark(at(seconds)).expect("write a mark");
+        self
+    }
+
+    /// Lets the next record begin another volume.
+    #[must_use]
+    pub fn volume(mut self) -> Self {
+        self.writer.switch_volume();
+        self
+    }
+
+    /// Finishes the archive.
+    #[must_use]
+    pub fn finish(self) -> TestArchive {
+        let summary = self.writer.finish().expect("finish an archive");
+        TestArchive { base: summary.base, directory: self.directory }
+    }
+
+    /// Returns the writer, for what has no method here, and the directory.
+    #[must_use]
+    pub fn into_writer(mut self) -> (Option<TempDir>, ArchiveWriter) {
+        self.declare();
+        (self.directory, self.writer)
+    }
+
+    /// Declares the metrics that the writer does not know yet.
+    fn declare(&mut self) {
+        for name in std::mem::take(&mut self.undeclared) {
+            let desc = self.metrics[&name];
+            self.writer.declare_metric(&desc, &[&name]).expect("declare a metric");
+        }
+    }
+
+    fn desc(&self, metric: &str) -> MetricDesc {
+        *self.metrics.get(metric).unwrap_or_else(|| panic!("no metric {metric} is declared"))
+    }
+
+    fn instance(&self, desc: &MetricDesc, name: &str) -> InstanceId {
+        let instances = desc.indom.and_then(|indom| self.instances.get(&indom));
+        let found = instances.and_then(|known| known.iter().find(|known| *known.name == *name));
+        found.unwrap_or_else(|| panic!("no instance {name} of {} is declared", desc.pmid)).id
+    }
+}
+
+/// Adds a value to the set of its metric.
+fn put(sets: &mut Vec<ValueSet>, desc: &MetricDesc, instance: Option<InstanceId>, cell: Cell) {
+    if let Cell::Error(code) = cell {
+        let code = ErrorCode::new(code).expect("a negative code");
+        sets.push(ValueSet { pmid: desc.pmid, values: Err(code) });
+        return;
+    }
+    let value: OwnedValue = cell.of_type(desc.value_type).expect("a value");
+    match sets.iter_mut().find(|set| set.pmid == desc.pmid) {
+        Some(ValueSet { values: Ok(values), .. }) => values.push((instance, value)),
+        Some(_) => panic!("{} has an error code and values", desc.pmid),
+        None => sets.push(ValueSet { pmid: desc.pmid, values: Ok(vec![(instance, value)]) }),
+    }
+}
+
+fn label_set(class: LabelClass, labels: &[(&str, &str)]) -> LabelSet {
+    let quoted: Vec<_> =
+        labels.iter().map(|(name, value)| (*name, format!("\"{value}\""))).collect();
+    let pairs = quoted.iter().map(|(name, value)| (*name, value.as_str(), false));
+    LabelSet::from_pairs(class, pairs).expect("labels")
+}
