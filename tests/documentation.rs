@@ -10,12 +10,21 @@ mod page;
 mod snippets;
 mod terminal;
 
-use newcomer::Newcomer;
+use newcomer::{Builds, Newcomer};
 
-#[test]
-#[ignore = "compiles the workspace, which would disturb tests of times: ci/test runs it alone"]
-fn readme_and_tutorial_work_from_top_to_bottom() {
-    let mut newcomer = Newcomer::new();
+fn follow_readme_and_tutorial(builds: Builds) {
+    let mut newcomer = Newcomer::new(builds);
     newcomer.follow("README.md");
     newcomer.follow("docs/tutorial.md");
+}
+
+#[test]
+fn readme_and_tutorial_work_from_top_to_bottom() {
+    follow_readme_and_tutorial(Builds::Present);
+}
+
+#[test]
+#[ignore = "compiles the workspace, which would disturb tests of times: ci/slow runs it alone"]
+fn readme_and_tutorial_work_with_real_builds() {
+    follow_readme_and_tutorial(Builds::Real);
 }

@@ -95,8 +95,23 @@ impl Plan {
     }
 }
 
+/// All attacks once, in the ordinary run of the tests: what is asserted is what they do to values and
+/// memory. What they do to ticks is measured where nothing else runs.
 #[test]
-#[ignore = "takes both processors, which would disturb other tests: ci/test runs it alone"]
+fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {
+    if !users::are_possible() {
+        skip::report("the storm: only root can be several users");
+        return;
+    }
+    let seed = honest::micros();
+    let outcome = run(seed, Duration::from_secs(4), &attacks::ALL);
+    println!("{outcome}");
+    let faults: Vec<String> = outcome.faults().collect();
+    assert!(faults.is_empty(), "MMV_SEED={seed}:\n{}", faults.join("\n"));
+}
+
+#[test]
+#[ignore = "takes both processors, which would disturb other tests: ci/slow runs it alone"]
 fn no_attack_of_other_users_costs_an_honest_program_anything() {
     let Some(plan) = plan() else { return };
     let calm = run(plan.seed, plan.calm, &[attacks::COMPUTE].repeat(plan.attacks.len().max(1)));

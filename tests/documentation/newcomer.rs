@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,6 +16,9 @@ use crate::harness::binaries;
 
 /// The directory with the copy of the sources, in the home.
 const COPY: &str = "mmv";
+
+/// The directory of the script in cargo's place, in the home.
+const PRESENT: &str = "present";
 
 /// How long a command that goes on may take to print what the page shows.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,20 +37,56 @@ mmv-archive = { opt-level = 0 }
 /// the environment.
 const PASSED_ON: [&str; 4] = ["CARGO_", "RUSTUP_", "http_proxy", "https_proxy"];
 
+/// Where the programs of a newcomer come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Builds {
+    /// Cargo compiles everything, as it would for a newcomer.
+    Real,
+    /// A script in cargo's place answers with what the tests were built with, and compiles only
+    /// the newcomer's own programs.
+    Present,
+}
+
+/// In cargo's place: answers `cargo build` and `cargo run` with programs that are already built.
+/// Everything else, as `cargo new`, is left to cargo.
+const PRESENT_CARGO: &str = r#"#!/bin/sh
+set -e
+case "$*" in
+"build --release -p "*)
+    mkdir -p target
+    ln -sfn "$MMV_BUILT" target/release
+    ;;
+"build --release")
+    mkdir -p target/release
+    library=$(ls -t "$MMV_BUILT"/deps/libmmv_writer-*.rlib | head -n 1)
+    rustc --edition 2024 -o "target/release/$(basename "$PWD")" src/main.rs \
+        --extern "mmv_writer=$library" -L "dependency=$MMV_BUILT/deps"
+    ;;
+"run --release -p "*)
+    program=$4
+    shift 5
+    exec "$MMV_BUILT/$program" "$@"
+    ;;
+*) exec "$MMV_CARGO" "$@" ;;
+esac
+echo '    Finished `release` profile [optimized] target(s) in 0.01s' >&2
+"#;
+
 /// A user with a copy of the sources in an otherwise empty home.
 #[derive(Debug)]
 pub(crate) struct Newcomer {
+    builds: Builds,
     home: PathBuf,
     terminals: BTreeMap<u32, Terminal>,
 }
 
 impl Newcomer {
-    /// One whose copy is that of the last run with what has changed since then, so that
+    /// Returns one whose copy is that of the last run with what has changed since then, so that
     /// only that is compiled.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(builds: Builds) -> Self {
         // Outside of the workspace, which would claim the newcomer's own packages.
         let inode = fs::metadata(binaries::workspace()).expect("the workspace").ino();
-        let home = std::env::temp_dir().join(format!("mmv-newcomer-{inode}"));
+        let home = std::env::temp_dir().join(format!("mmv-newcomer-{builds:?}-{inode}"));
         match DirBuilder::new().mode(0o700).create(&home) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("a home: {error}"),
             _ => {}
@@ -63,12 +102,18 @@ impl Newcomer {
                 _ => fs::remove_file(entry.path()).expect("remove what the last run left"),
             }
         }
-        copy_workspace(&home.join(COPY));
+        let copy = home.join(COPY);
+        copy_workspace(&copy);
+        if builds == Builds::Present {
+            place_present_cargo(&home);
+            return Self { builds, home, terminals: BTreeMap::new() };
+        }
+        link_compiled(&copy);
         if std::env::var_os("MMV_LONG").is_none() {
             fs::create_dir(home.join(".cargo")).expect("a directory for cargo's settings");
             fs::write(home.join(".cargo/config.toml"), UNOPTIMIZED).expect("cargo's settings");
         }
-        Self { home, terminals: BTreeMap::new() }
+        Self { builds, home, terminals: BTreeMap::new() }
     }
 
     /// Does what a page says, in new terminals, and panics where what happens is not what
@@ -112,9 +157,9 @@ impl Newcomer {
     }
 
     fn terminal(&mut self, number: u32) -> &mut Terminal {
-        let home = &self.home;
+        let (home, builds) = (&self.home, self.builds);
         self.terminals.entry(number).or_insert_with(|| {
-            let mut terminal = Terminal::start(ordinary_user(home));
+            let mut terminal = Terminal::start(ordinary_user(home, builds));
             terminal.run(&format!("cd ~/{COPY}"));
             terminal
         })
@@ -128,7 +173,7 @@ impl Newcomer {
 
 /// A command that runs the rest of its line as a user without privileges, with a home
 /// and nothing else in the environment.
-fn ordinary_user(home: &Path) -> Command {
+fn ordinary_user(home: &Path, builds: Builds) -> Command {
     let mut command = Command::new("env");
     command.env_clear().env("HOME", home).env("TERM", "xterm").env("LANG", "C.UTF-8");
     let real_home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -144,15 +189,38 @@ fn ordinary_user(home: &Path) -> Command {
     };
     command.envs(std::env::vars_os().filter(|(name, _)| passed_on(name)));
     let cargo = Path::new(env!("CARGO")).parent().expect("the directory of cargo");
-    command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", cargo.display()));
+    let mut path = format!("{}:/usr/local/bin:/usr/bin:/bin", cargo.display());
+    if builds == Builds::Present {
+        path = format!("{}:{path}", home.join(PRESENT).display());
+        command.env("MMV_CARGO", env!("CARGO"));
+        command.env("MMV_BUILT", binaries::directory());
+    }
+    command.env("PATH", path);
     if nix::unistd::geteuid().is_root() {
         command.args(["unshare", "--user", "--map-user=1000", "--map-group=1000"]);
     }
     command
 }
 
-/// Copies the files of the workspace that git knows or would add. What is compiled goes to
-/// the workspace's own directory for that.
+/// Writes the script in cargo's place.
+fn place_present_cargo(home: &Path) {
+    let directory = home.join(PRESENT);
+    fs::create_dir(&directory).expect("a directory for a script");
+    let script = directory.join("cargo");
+    fs::write(&script, PRESENT_CARGO).expect("write a script");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("make it executable");
+}
+
+/// Lets what is compiled in a copy of the workspace go to the workspace's own directory for that.
+fn link_compiled(copy: &Path) {
+    let compiled = binaries::workspace().join("target/newcomer");
+    fs::create_dir_all(&compiled).expect("a directory for what is compiled");
+    if !copy.join("target").exists() {
+        symlink(compiled, copy.join("target")).expect("a link to it");
+    }
+}
+
+/// Copies the files of the workspace that git knows or would add.
 fn copy_workspace(copy: &Path) {
     let workspace = binaries::workspace();
     let list = Command::new("git")
@@ -172,11 +240,6 @@ fn copy_workspace(copy: &Path) {
         }
         fs::create_dir_all(to.parent().expect("a directory")).expect("a directory of the copy");
         fs::copy(&from, &to).expect("a file of the copy");
-    }
-    let compiled = workspace.join("target/newcomer");
-    fs::create_dir_all(&compiled).expect("a directory for what is compiled");
-    if !copy.join("target").exists() {
-        symlink(compiled, copy.join("target")).expect("a link to it");
     }
     remove_others(copy, copy, &files);
 }

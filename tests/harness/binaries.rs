@@ -27,8 +27,8 @@ pub(crate) fn capi_archive() -> PathBuf {
     DIRECTORY.get_or_init(|| built(&["-p", "mmv-capi", "--lib"])).join("libpcp_mmv.a")
 }
 
-/// The directory of both programs, built at the first call.
-fn directory() -> &'static Path {
+/// The directory of the programs, built at the first call.
+pub(crate) fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| built(&["--workspace", "--bins"]))
 }
