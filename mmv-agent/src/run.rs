@@ -200,6 +200,7 @@ fn start_with(
         shared: Arc::clone(&shared),
         housekeeper: tasks.clone(),
     };
+    let names = names.after_found(left.bases());
     let archiver = Archiver::new(names, &host, Policy::of(settings), links);
     let (housekeeper_tasks, status) = (tasks.clone(), Arc::clone(&shared));
     let links = loader::Links { housekeeper: housekeeper_tasks, removals, shared: status };

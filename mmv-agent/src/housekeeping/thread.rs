@@ -115,6 +115,14 @@ pub(crate) struct Leftovers {
     files: Vec<PathBuf>,
 }
 
+impl Leftovers {
+    /// Returns the base names that archives of this run must not have, since this thread removes
+    /// or repairs what it finds under them.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
+        self.archives.iter().map(PathBuf::as_path)
+    }
+}
+
 /// The housekeeping thread's state.
 #[derive(Debug)]
 pub(crate) struct Housekeeper {
@@ -182,8 +190,8 @@ impl Housekeeper {
         Self { lock, ..self }
     }
 
-    /// What earlier runs left behind. Call this before this run creates files:
-    /// those of an archive in the making look like leftovers.
+    /// Returns what earlier runs left behind. Call this before this run creates files, which
+    /// look like leftovers; none of its archives may have one of the [names](Leftovers::bases).
     pub(crate) fn leftovers(&self) -> Leftovers {
         let Some(directory) = self.directory.as_deref() else { return Leftovers::default() };
         let archives = archive_directory::archives(directory).unwrap_or_default();

@@ -381,6 +381,28 @@ fn files_of_an_archive_that_is_being_created_are_not_leftovers() {
 }
 
 #[test]
+fn a_new_archive_has_no_name_that_the_clean_up_removes() {
+    let (mut rig, _count, _published) = counting(|_| ());
+    rig.tick();
+    rig.order(Order::NewArchive);
+    let left = ["0", "index", "meta.unfinished"]
+        .map(|suffix| rig.host_directory().join(format!("20231114.22.13-01.{suffix}")));
+    for file in &left {
+        fs::write(file, "").unwrap();
+    }
+    rig.restart_and(|rig| {
+        // The clean-up has removed them, and lists the directory again after the first record.
+        for file in &left {
+            fs::remove_file(file).unwrap();
+        }
+        rig.tick();
+    });
+    assert_eq!(rig.archives()[0].file_name().unwrap(), "20231114.22.13-02");
+    rig.tick();
+    assert_eq!(rig.finish().entries.len(), 2);
+}
+
+#[test]
 fn programs_without_an_archive_are_forgotten() {
     let (mut rig, _count, published) =
         counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));

@@ -109,8 +109,13 @@ impl Rig {
         groups.map(|(at, group)| (GroupId::OwnMetrics(at), interval(&group))).collect()
     }
 
-    /// Ends the agent and starts another one.
+    /// Ends the agent and starts another one, which cleans up.
     pub(super) fn restart(&mut self) {
+        self.restart_and(|_| ());
+    }
+
+    /// The same with an agent that does something before it cleans up.
+    pub(super) fn restart_and(&mut self, meanwhile: impl FnOnce(&mut Self)) {
         self.keep();
         self.home.shared = Arc::new(SharedStatus::new(OwnMetrics::default()));
         let (sampler, receiver, archiver, housekeeper, tasks) = self.home.agent();
@@ -119,8 +124,7 @@ impl Rig {
         self.tasks = tasks;
         std::mem::replace(&mut self.archiver, archiver).finish();
         self.housekeeper = housekeeper;
-        let left = self.housekeeper.leftovers();
-        self.housekeeper.clean_up(&left);
+        self.clean_up_around(meanwhile);
     }
 
     /// Cleans up what was left before `meanwhile`.
@@ -322,16 +326,17 @@ impl Home {
         let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);
         let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
         let links = archive_writer::Links { store, shared, housekeeper: housekeeper.clone() };
-        let archiver = Archiver::new(names, &host, Policy::of(settings), links);
         let (outcomes, removals) = unbounded();
+        let keeper = self.housekeeper(outcomes);
+        let names = names.after_found(keeper.leftovers().bases());
+        let archiver = Archiver::new(names, &host, Policy::of(settings), links);
         let [shared, of_loader] = [(); 2].map(|()| Arc::clone(&self.shared));
         let links = loader::Links { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
         let (loading, links) =
             (Loading::Inline(Box::new(loader)), sampler::Links { housekeeper, shared });
         let sampler = Sampler::new(settings, loading, writer, links);
-        let housekeeper = self.housekeeper(outcomes);
-        (sampler, receiver, archiver, housekeeper, tasks)
+        (sampler, receiver, archiver, keeper, tasks)
     }
 
     fn housekeeper(&self, outcomes: Sender<RemovalOutcome>) -> Housekeeper {

@@ -5,6 +5,7 @@
 //! in time, since PCP cannot open such a directory: after the clock was set back
 //! they go to a sibling directory `step-1`, `step-2` and so on.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,13 +28,26 @@ pub(crate) struct ArchiveNames {
     step: u32,
     /// The last name that was given, without its number, and the number.
     last: Option<(PathBuf, u32)>,
+    /// The highest numbers of archives that were found at the start, by name without it.
+    found: BTreeMap<PathBuf, u32>,
 }
 
 impl ArchiveNames {
     /// Names for archives of `host`.
     pub(crate) fn new(destination: Destination, host: &str) -> Self {
         // A host name with a slash would lead elsewhere.
-        Self { destination, host: host.replace('/', "_"), step: 0, last: None }
+        let host = host.replace('/', "_");
+        Self { destination, host, step: 0, last: None, found: BTreeMap::new() }
+    }
+
+    /// Gives numbers after those of archives that were found at the start, also when these
+    /// archives have been removed.
+    pub(crate) fn after_found<'p>(mut self, bases: impl Iterator<Item = &'p Path>) -> Self {
+        for (stem, number) in bases.filter_map(Path::to_str).map(split_number) {
+            let highest = self.found.entry(stem).or_default();
+            *highest = number.max(*highest);
+        }
+        self
     }
 
     /// Gives no name that was given up to `newest`, which is what [`newest`](Self::newest) of
@@ -74,7 +88,9 @@ impl ArchiveNames {
             Destination::Base(base) => base.clone(),
         };
         let given = self.last.as_ref().filter(|(last, _)| *last == wanted);
-        let mut number = given.map_or(0, |(_, number)| number.saturating_add(1));
+        let given = given.map(|(_, number)| *number);
+        let highest = given.max(self.found.get(&wanted).copied());
+        let mut number = highest.map_or(0, |highest| highest.saturating_add(1));
         while is_taken(&numbered(&wanted, number)) {
             number += 1;
         }
@@ -199,6 +215,20 @@ mod tests {
             fs::write(with_suffix(&base, &format!("{separator}{member}")), "").unwrap();
             assert_eq!(names.next(start()).unwrap(), with_suffix(&base, next));
         }
+    }
+
+    #[test]
+    fn a_name_follows_those_that_were_found_also_if_there_is_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ArchiveNames::new(Destination::Directory(dir.path().to_owned()), "web");
+        let base = names.next(start()).unwrap();
+        let found = [with_suffix(&base, "-04"), base.clone(), "/elsewhere-07".into()];
+        let mut names = names.after_found(found.iter().map(PathBuf::as_path));
+        assert_eq!(names.next(start()).unwrap(), with_suffix(&base, "-05"));
+        names.note(&with_suffix(&base, "-02"));
+        assert_eq!(names.next(start()).unwrap(), with_suffix(&base, "-05"));
+        names.note(&with_suffix(&base, "-05"));
+        assert_eq!(names.next(start()).unwrap(), with_suffix(&base, "-06"));
     }
 
     #[test]
