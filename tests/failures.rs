@@ -4,6 +4,7 @@
 mod clock_and_disk;
 mod disturbed;
 pub(crate) mod half_made;
+mod killed;
 mod reused_pid;
 mod start;
 mod startup;

@@ -3,7 +3,8 @@
 //! In: a name that a user gives. Out: [`MemberFiles`], the paths of an archive, and
 //! [`RecordFile`], one of them, read record by record through a [`Window`].
 //! [`Scanner`] walks over damage in a file, and [`RawFile`] shows its bytes
-//! whatever they mean. Compressed files are decompressed on the way, within bounded
+//! whatever they mean. `visibility` has the steps by which an archive appears and
+//! disappears. Compressed files are decompressed on the way, within bounded
 //! memory. Nothing here interprets records.
 
 #[cfg(feature = "compression")]
@@ -15,17 +16,18 @@ mod members;
 mod raw_file;
 mod record_file;
 mod scanner;
+mod visibility;
 
 #[cfg(feature = "compression")]
 pub(crate) use blocks::{BlockCache, CRC32, XzIndex, block_header, seek_table};
 pub use half_made::{half_made, has_data};
-pub(crate) use members::{
-    AddExtension, MemberFiles, Members, UNFINISHED, WHOLE, bases, sync_directory,
-};
+pub(crate) use members::{AddExtension, MemberFiles, Members, bases, list, sync_directory};
 pub use members::{Compression, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{Next, RecordFile, Window, check_labels, label_difference};
 pub(crate) use scanner::{Damage, Scanned, Scanner};
+pub use visibility::{existing_file, remove_archive, unfinished_archives};
+pub(crate) use visibility::{move_archive, show, unfinished_metadata};
 
 /// As many bytes of a compressed file may follow the last record without one of them being
 /// the start of a record: more than a crash leaves as a hole in a volume.

@@ -41,7 +41,7 @@ mod value_filter;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::{AddExtension as _, MemberFiles, Members, RecordFile};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile, existing_file, remove_archive};
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
 use crate::salvage::{Lost, Salvage, Salvaged};
@@ -49,6 +49,7 @@ use crate::staging::Staging;
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version, io_error};
 use decisions::{Decisions, KeptMetadata, Part};
 use in_place::Swap;
+pub use in_place::{interrupted_repairs, resume_repair};
 use live_writer::check_unwritten;
 use output_files::{DataFiles, IndexFile, OutputFile};
 use pending_mark::PendingMark;
@@ -134,7 +135,7 @@ pub fn repair_watched(
     for (part, staging) in stagings.into_iter().enumerate().rev() {
         if let Err(error) = staging.commit() {
             for later in part + 1..=repaired.further.len() {
-                remove(&part_base(output, later));
+                let _ = remove_archive(&part_base(output, later));
             }
             return Err(error);
         }
@@ -147,7 +148,8 @@ pub fn repair_watched(
 }
 
 /// The same under the base names that `place` gives to the archives: first that of `output`,
-/// then those of the [further](Repaired::further) ones.
+/// then those of the [further](Repaired::further) ones. After an error the caller removes the
+/// files.
 fn repair_to(
     path: impl AsRef<Path>,
     output: &Path,
@@ -159,27 +161,12 @@ fn repair_to(
     let decisions = Decisions::of(&salvage, &mut progress)?;
     let bases = (0..decisions.parts.len()).map(|part| place(&part_base(output, part)));
     let bases: Vec<PathBuf> = bases.collect::<Result<_>>()?;
-    let copier = Copier::new(&salvage, &decisions, &bases);
-    let repaired = copier.and_then(|copier| copier.copy(&mut progress));
-    if repaired.is_err() {
-        for base in &bases {
-            remove(base);
-        }
-    }
-    repaired
+    Copier::new(&salvage, &decisions, &bases)?.copy(&mut progress)
 }
 
 /// Fails if there is an archive of this name.
 fn require_free(base: &Path) -> Result<()> {
-    Members::any(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
-}
-
-/// Removes the files of an archive that this repair made; what cannot be removed stays.
-fn remove(base: &Path) {
-    let Ok(files) = MemberFiles::of(base) else { return };
-    for (file, _) in files.all() {
-        let _ = fs::remove_file(file);
-    }
+    existing_file(base)?.map_or(Ok(()), |file| Err(Error::Exists { file }))
 }
 
 /// The base name of a part: that of the first, `BASE-2` for the next.
@@ -192,9 +179,10 @@ fn part_base(base: &Path, part: usize) -> PathBuf {
     name.into()
 }
 
-/// Repairs an archive in its place: the new files are written next to the old
-/// ones and synced before they take their names. At any time the archive is
-/// complete, or another call completes it (`repair/in_place.rs`).
+/// Repairs an archive in its place: the new files are written in a hidden directory and synced
+/// before they take the place of the old ones. Readers find the old archive, none for the moment
+/// of the replacement, and then the new one; another call completes a repair that was
+/// interrupted (`repair/in_place.rs`).
 ///
 /// # Errors
 ///
@@ -214,16 +202,18 @@ pub fn repair_in_place_watched(
 ) -> Result<Repaired> {
     let swap = Swap::find(path.as_ref())?;
     check_unwritten(&MemberFiles::of(swap.base())?)?;
-    swap.finish()?;
-    swap.discard()?;
-    // Names by which another call finds what is left of one that was cut off.
-    let mut unfinished = |base: &Path| require_free(base).map(|()| base.to_owned());
-    let mut repaired = repair_to(swap.base(), swap.unfinished(), &mut unfinished, watch)?;
-    if let Err(error) = swap.check_names(repaired.further.len()) {
+    swap.resume()?;
+    let new = swap.begin()?;
+    let repaired = repair_to(swap.base(), &new, &mut |base| Ok(base.to_owned()), watch);
+    let repaired = repaired.and_then(|repaired| {
+        swap.check_names(repaired.further.len())?;
+        swap.commit()?;
+        Ok(repaired)
+    });
+    if repaired.is_err() {
         swap.discard()?;
-        return Err(error);
     }
-    swap.commit()?;
+    let mut repaired = repaired?;
     swap.finish()?;
     for (part, further) in repaired.further.iter_mut().enumerate() {
         further.base = part_base(swap.base(), part + 1);

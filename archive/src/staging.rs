@@ -1,49 +1,49 @@
 //! An archive that appears complete or not at all.
 //!
-//! It is written under a hidden name in the same directory, and is renamed when
-//! it is complete: data volumes first, and last the metadata, without which the
-//! files are no archive.
+//! It is written in a hidden directory next to its place, and its files are moved out when they
+//! are complete. The last one is the metadata, without which the files are no archive.
 //!
-//! A process that is killed leaves its hidden files (`.NAME.PID.meta` and so
-//! on). No command reads them as part of a directory, and none removes them:
-//! they may be deleted.
+//! A process that is killed leaves its hidden directory (`.NAME.PID`). No command reads or
+//! removes it: it may be deleted.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::{AddExtension as _, MemberFiles, Members, sync_directory};
-use crate::format::Role;
-use crate::{Compression, Error, Result, io_error};
+use crate::files::{MemberFiles, existing_file, move_archive, remove_archive, sync_directory};
+use crate::{Error, Result, io_error};
 
-/// An archive under construction. Its remaining files are removed on drop.
+/// An archive under construction. The hidden directory is removed on drop, with what is left in
+/// it.
 #[derive(Debug)]
 pub struct Staging {
     base: PathBuf,
+    directory: PathBuf,
     hidden: PathBuf,
     replaces: bool,
 }
 
 impl Staging {
-    /// The place of an archive called `base`, which must not exist.
+    /// Creates the hidden directory for an archive called `base`, which must not exist.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`]; [`Error::Io`] if the directory cannot be listed.
+    /// [`Error::Exists`]; [`Error::Io`] if the hidden directory cannot be created.
     pub fn new(base: &Path) -> Result<Self> {
-        match Members::any(base)? {
+        match existing_file(base)? {
             Some(file) => Err(Error::Exists { file }),
             None => Self::at(base, false),
         }
     }
 
-    /// The place of an archive called `base`; what has that name now is
+    /// Creates the hidden directory for an archive called `base`; what has that name now is
     /// replaced. `sources` are base names of archives that must not be.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new), and [`Error::Exists`] if `base` is a source.
     pub fn replacing(base: &Path, sources: &[&Path]) -> Result<Self> {
-        match Members::any(base)? {
+        match existing_file(base)? {
             Some(file) if sources.iter().any(|source| is_same(base, source)) => {
                 Err(Error::Exists { file })
             }
@@ -52,15 +52,20 @@ impl Staging {
     }
 
     fn at(base: &Path, replaces: bool) -> Result<Self> {
-        let name = base.file_name().unwrap_or_default().to_string_lossy();
-        let hidden = base.with_file_name(format!(".{name}.{}", std::process::id()));
-        match Members::any(&hidden)? {
-            Some(file) => Err(Error::Exists { file }),
-            None => Ok(Self { base: base.to_owned(), hidden, replaces }),
+        let name = base.file_name().unwrap_or_default();
+        let hidden_name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+        let directory = base.with_file_name(hidden_name);
+        match fs::create_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::Exists { file: directory });
+            }
+            created => created.map_err(io_error("create", &directory))?,
         }
+        let hidden = directory.join(name);
+        Ok(Self { base: base.to_owned(), directory, hidden, replaces })
     }
 
-    /// The name to write under until [`commit`](Self::commit).
+    /// Returns the base name to write under until [`commit`](Self::commit).
     pub fn hidden(&self) -> &Path {
         &self.hidden
     }
@@ -84,32 +89,21 @@ impl Staging {
     /// [`Error::Exists`] if someone else took the name; [`Error::Io`].
     pub fn commit(self) -> Result<()> {
         if self.replaces {
-            for (file, _) in MemberFiles::of(&self.base)?.all() {
-                fs::remove_file(file).map_err(io_error("remove", file))?;
-            }
-        } else if let Some(file) = Members::any(&self.base)? {
+            remove_archive(&self.base)?;
+        } else if let Some(file) = existing_file(&self.base)? {
             return Err(Error::Exists { file });
         }
-        let files = MemberFiles::of(&self.hidden)?;
-        let mut files: Vec<_> = files.all().collect();
-        files.sort_by_key(|(_, role)| *role == Role::Metadata);
-        for (file, role) in files {
-            let mut name = self.base.with_extension_added(&role.extension());
-            if let Some(suffix) = compression_suffix(file) {
-                name = name.with_extension_added(suffix);
-            }
-            fs::rename(file, &name).map_err(io_error("rename", file))?;
-        }
+        move_archive(&self.hidden, &self.base).inspect_err(|_| {
+            // What was moved is of no use without the metadata.
+            let _ = remove_archive(&self.base);
+        })?;
         sync_directory(&self.base)
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        let Ok(files) = MemberFiles::of(&self.hidden) else { return };
-        for (file, _) in files.all() {
-            let _ = fs::remove_file(file);
-        }
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -125,14 +119,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
     place(one) == place(other)
 }
 
-fn compression_suffix(file: &Path) -> Option<&str> {
-    Compression::of(file)?;
-    file.extension()?.to_str()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::AddExtension as _;
 
     fn names(directory: &tempfile::TempDir) -> Vec<String> {
         let entries = fs::read_dir(directory.path()).unwrap();

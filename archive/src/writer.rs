@@ -22,7 +22,7 @@ mod options;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::files::Members;
+use crate::files::existing_file;
 use crate::format::{EventArray, ResultBuilder, Role, archive_label, encode_mark, timestamp};
 use crate::prepared::{RecordBuffer, SetShape};
 use crate::{
@@ -103,7 +103,7 @@ impl ArchiveWriter {
     /// [`Error::Exists`] if any file of such an archive is there,
     /// [`Error::Encode`] if the label cannot be stored, [`Error::Io`].
     pub fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Result<Self> {
-        if let Some(file) = Members::any(base)? {
+        if let Some(file) = existing_file(base)? {
             return Err(Error::Exists { file });
         }
         let mut bytes = Vec::new();

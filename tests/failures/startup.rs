@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -14,6 +13,8 @@ use pcp_archive::Compression;
 use pcp_archive::check::{Severity, check};
 use pcp_archive::compress::{Effort, compress_volume};
 
+use super::half_made::assert_readable_after_kill;
+use super::killed::{each_step, member};
 use super::wait_for_samples;
 use crate::compliance;
 use crate::harness::agent::{Agent, find_bases};
@@ -23,11 +24,6 @@ use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::shim;
 use crate::harness::wait;
-
-/// A member of an archive.
-fn member(base: &Path, suffix: &str) -> PathBuf {
-    PathBuf::from(format!("{}.{suffix}", base.display()))
-}
 
 /// An archive of some samples, whose agent was ended by this signal.
 fn archive(scratch: &Scratch, signal: Signal) -> PathBuf {
@@ -70,27 +66,20 @@ fn disorder() -> Scratch {
     scratch
 }
 
-/// Runs an agent that has nothing to log and soon ends, by itself or before a step.
+/// Runs an agent that has nothing to log until it has put the directory in order, or until
+/// its housekeeping thread is about to take this step.
 fn start(scratch: &Scratch, step: Option<u64>) -> ExitStatus {
     let mut command = Command::new(binaries::mmv_agent());
-    if let (Some(step), Some(shim)) = (step, shim::library()) {
-        command.env("LD_PRELOAD", shim).env("SHIM_KILL", step.to_string());
+    if let Some(step) = step {
+        shim::kill_before(&mut command, "housekeeper", step);
     }
     let config = scratch.path().join("agent.toml");
     // What is compressed in so short a time is chance.
     fs::write(&config, "[compression]\nmethod = \"none\"\n").expect("write the configuration");
     let config = config.to_str().expect("UTF-8");
+    // The thread does all this before it ends, however short the run is.
     let options = ["--config", config, "--interval", "20ms", "--duration", "20ms"];
     Agent::spawn(command, scratch, &options).gone()
-}
-
-/// The same archives in a directory of their own.
-fn copy(scratch: &Scratch) -> Scratch {
-    let copy = Scratch::new();
-    let from = scratch.archives().join(".");
-    let status = Command::new("cp").arg("-a").args([from, copy.archives()]).status();
-    assert!(status.expect("start cp").success());
-    copy
 }
 
 /// All files of archives, and how many records each archive has; none has a finding.
@@ -106,6 +95,7 @@ fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
         for entry in fs::read_dir(&directory).expect("a host's directory") {
             let path = entry.expect("an entry").path();
             if !shown(&path) {
+                assert!(!path.is_dir(), "{}: left by a repair", path.display());
                 continue;
             }
             let mut records = 0;
@@ -128,12 +118,12 @@ fn order(scratch: &Scratch) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn an_agent_killed_before_any_step_of_its_start_leaves_what_the_next_one_puts_in_order() {
+fn killed_while_repairing_at_start_directory_stays_readable_and_next_start_completes() {
     if shim::library().is_none() {
         return;
     }
     let disorder = disorder();
-    let whole = copy(&disorder);
+    let whole = Scratch::with_archives_of(&disorder);
     assert!(start(&whole, None).success());
     let expected = order(&whole);
     let archives: Vec<u64> = expected.values().copied().filter(|records| *records > 0).collect();
@@ -147,17 +137,13 @@ fn an_agent_killed_before_any_step_of_its_start_leaves_what_the_next_one_puts_in
             );
         }
     }
-    let mut step = 1;
-    loop {
-        let scratch = copy(&disorder);
+    let steps = each_step(|step| {
+        let scratch = Scratch::with_archives_of(&disorder);
         let status = start(&scratch, Some(step));
-        if status.success() {
-            break;
-        }
-        assert_eq!(status.signal(), Some(Signal::SIGKILL as i32), "before step {step}: {status}");
-        assert!(start(&scratch, None).success(), "after it was killed before step {step}");
-        assert_eq!(order(&scratch), expected, "after it was killed before step {step}");
-        step += 1;
-    }
-    assert!(step > 20, "only {step} steps");
+        assert_readable_after_kill(&Agent::host_directory(&scratch));
+        assert!(start(&scratch, None).success());
+        assert_eq!(order(&scratch), expected);
+        status
+    });
+    assert!(steps >= 20, "only {steps} steps");
 }

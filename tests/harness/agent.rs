@@ -186,6 +186,19 @@ impl Agent {
         })
     }
 
+    /// Waits until it has done something, and ends it by SIGTERM; or until it ends by itself.
+    #[track_caller]
+    pub(crate) fn terminate_after(&mut self, what: &str, is_done: impl Fn() -> bool) -> ExitStatus {
+        let log = self.log.clone();
+        let is_started = || fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+        let by_itself = wait::until(what, || match self.process.try_wait() {
+            // When it has logged something it handles signals.
+            Ok(None) => (is_done() && is_started()).then_some(None),
+            ended => Some(ended.expect("the agent's status")),
+        });
+        by_itself.unwrap_or_else(|| self.terminate())
+    }
+
     /// Waits for its end, whatever the status.
     pub(crate) fn gone(&mut self) -> ExitStatus {
         self.process.wait().expect("the agent's status")
@@ -270,16 +283,17 @@ impl Drop for Agent {
     }
 }
 
-/// Archives in a directory and below, by their metadata files.
+/// Archives in a directory and below, by their metadata files. Hidden directories are those
+/// of archives that are being written.
 pub(crate) fn find_bases(directory: &Path, bases: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         if path.is_dir() {
             find_bases(&path, bases);
-        } else if path.extension().is_some_and(|suffix| suffix == "meta")
-            // A repair has not written it yet.
-            && path.with_extension("").extension().is_none_or(|end| end != "in-place-new")
-        {
+        } else if path.extension().is_some_and(|suffix| suffix == "meta") {
             bases.push(path.with_extension(""));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -20,6 +21,15 @@ impl Scratch {
             fs::create_dir_all(directory.path().join(name)).expect("a directory in it");
         }
         Self { directory: Some(directory) }
+    }
+
+    /// A new one with the same archives.
+    pub(crate) fn with_archives_of(other: &Self) -> Self {
+        let scratch = Self::new();
+        let from = other.archives().join(".");
+        let status = Command::new("cp").arg("-a").args([from, scratch.archives()]).status();
+        assert!(status.expect("start cp").success());
+        scratch
     }
 
     /// The directory itself.

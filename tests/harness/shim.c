@@ -8,6 +8,8 @@
  * SHIM_FULL   set: a limit on the size of files (setrlimit(2)) is the end of the disk
  * SHIM_KILL   a number n: instead of changing anything in the file system for the
  *             nth time, the process kills itself
+ * SHIM_THREAD the name of a thread: only its changes are counted, so that their
+ *             order does not depend on the others
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +19,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,6 +33,7 @@ static volatile int64_t *offset;
 static const char *stall;
 static int is_limit_full;
 static atomic_long steps_left;
+static const char *counted_thread;
 
 __attribute__((constructor)) static void prepare(void)
 {
@@ -39,6 +44,7 @@ __attribute__((constructor)) static void prepare(void)
     is_limit_full = getenv("SHIM_FULL") != NULL;
     if (getenv("SHIM_KILL"))
         steps_left = atol(getenv("SHIM_KILL"));
+    counted_thread = getenv("SHIM_THREAD");
     if (file < 0)
         return;
     void *map = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
@@ -62,6 +68,11 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 static void step(void)
 {
+    char thread[16] = "";
+
+    prctl(PR_GET_NAME, thread);
+    if (counted_thread && strcmp(thread, counted_thread) != 0)
+        return;
     if (atomic_fetch_sub(&steps_left, 1) == 1)
         kill(getpid(), SIGKILL);
 }
@@ -132,4 +143,22 @@ int unlink(const char *name)
 {
     step();
     return (int)syscall(SYS_unlinkat, AT_FDCWD, name, 0);
+}
+
+int unlinkat(int directory, const char *name, int flags)
+{
+    step();
+    return (int)syscall(SYS_unlinkat, directory, name, flags);
+}
+
+int mkdir(const char *name, mode_t mode)
+{
+    step();
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
+}
+
+int rmdir(const char *name)
+{
+    step();
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, name, AT_REMOVEDIR);
 }

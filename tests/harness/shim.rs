@@ -20,3 +20,12 @@ pub(crate) fn library() -> Option<&'static Path> {
     }
     library
 }
+
+/// Has a program kill itself before a thread's nth change of the file system, n from 1; does
+/// nothing without the library. The first thread has the name of the program.
+pub(crate) fn kill_before(command: &mut Command, thread: &str, step: u64) {
+    if let Some(library) = library() {
+        command.env("LD_PRELOAD", library);
+        command.env("SHIM_KILL", step.to_string()).env("SHIM_THREAD", thread);
+    }
+}

@@ -1,6 +1,6 @@
 //! The files of an archive, by their names.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -67,7 +67,7 @@ pub(crate) struct MemberFiles {
 
 /// The part of a file's name after the base name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Metadata,
     Index,
     Volume(u32),
@@ -190,14 +190,7 @@ pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(hosts)
 }
 
-/// What the name of an archive ends with while [repair](crate::repair) writes it anew.
-pub(crate) const UNFINISHED: &str = "in-place-new";
-/// What it ends with from then on, until it has the place of the damaged one.
-pub(crate) const WHOLE: &str = "in-place-whole";
-
-/// The base names of all archives in a directory, sorted. Hidden files are
-/// those of archives that are not complete. Of an archive that is being repaired, or whose
-/// repair was interrupted, there is one form: the old until the new is whole.
+/// The base names of all archives in a directory, sorted, without hidden ones.
 fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let files = list(directory, |_| true)?;
     let bases = files.iter().filter_map(|file| match split(file)? {
@@ -207,12 +200,6 @@ fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut bases: Vec<_> = bases.collect();
     bases.sort_unstable();
     bases.dedup();
-    let all: HashSet<PathBuf> = bases.iter().cloned().collect();
-    bases.retain(|base| match base.extension().and_then(OsStr::to_str) {
-        Some(part) if part.starts_with(UNFINISHED) => false,
-        Some(part) if part.starts_with(WHOLE) => all.contains(&base.with_extension(WHOLE)),
-        _ => !all.contains(&base.with_extension_added(WHOLE)),
-    });
     Ok(bases)
 }
 
@@ -247,7 +234,7 @@ fn scan(base: &Path) -> Result<MemberFiles> {
 /// The files of a directory whose names are wanted, sorted; none if there is no
 /// such directory. The name of the present one is empty, and files in it are
 /// called as if a user had named them: `acme.meta`, not `./acme.meta`.
-fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
+pub(crate) fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
     let failed = io_error("list", directory);
     let is_here = directory.as_os_str().is_empty();
     let entries = match fs::read_dir(if is_here { Path::new(".") } else { directory }) {
@@ -266,7 +253,7 @@ fn list(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<Path
 }
 
 /// A member's name as base and part; `None` for other names.
-fn split(path: &Path) -> Option<(PathBuf, Part)> {
+pub(super) fn split(path: &Path) -> Option<(PathBuf, Part)> {
     let path = without_compression(path);
     let part = match path.extension()?.to_str()? {
         "meta" => Part::Metadata,
@@ -347,23 +334,6 @@ mod tests {
         let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
         let members = Members::find(&directory.path().join("a.1")).unwrap();
         assert_eq!(members.base, directory.path().join("a.1"));
-    }
-
-    #[test]
-    fn of_an_archive_that_is_repaired_there_is_one_form() {
-        let names = |files: &[&str]| -> Vec<String> {
-            let directory = directory(files);
-            let bases = bases(directory.path()).unwrap();
-            let name = |base: PathBuf| base.file_name().unwrap().to_str().unwrap().to_owned();
-            bases.into_iter().map(name).collect()
-        };
-        let [old, new] = ["a.1.meta", "a.1.in-place-new.meta"];
-        let [whole, second] = ["a.1.in-place-whole.meta", "a.1.in-place-whole-2.meta"];
-        assert_eq!(names(&[old, new, "a.1.in-place-new-2.meta", "b.meta"]), ["a.1", "b"]);
-        assert_eq!(names(&[old, second]), ["a.1"]);
-        let parts = ["a.1.in-place-whole", "a.1.in-place-whole-2", "a.2"];
-        assert_eq!(names(&[old, whole, second, "a.2.meta"]), parts);
-        assert_eq!(names(&[whole, "a.1-2.meta"]), ["a.1-2", "a.1.in-place-whole"]);
     }
 
     #[test]

@@ -1,57 +1,69 @@
 //! A repair that replaces the old files, and may be interrupted at any time.
 //!
-//! | step | files | whole is |
+//! | step | files | readers find |
 //! |---|---|---|
-//! | write | `BASE.in-place-new.*` are written and synced | the old, as far as it was |
-//! | commit | they become `BASE.in-place-whole.*`, metadata last | the old |
-//! | finish 1 | `BASE.*` are removed | `BASE.in-place-whole` |
-//! | finish 2 | `BASE.in-place-whole.*` become `BASE.*`, index first, metadata last | nothing for a moment, and then `BASE` |
+//! | write | `.BASE.repairing/` gets the new files, which are synced | the old archive |
+//! | commit | the directory is renamed to `.BASE.repaired/` | the old archive |
+//! | finish 1 | the old files are removed, metadata first | none |
+//! | finish 2 | the new files are moved out, metadata last | none, and then the new one |
+//! | finish 3 | the directory is removed | the new archive |
 //!
-//! Further archives, `BASE-2` and so on, have the same steps, each before those of `BASE`:
-//! `BASE.in-place-new-2`, `BASE.in-place-whole-2`.
+//! The directory also has the further archives, `BASE-2` and so on, which are moved out before
+//! `BASE`.
 //!
-//! The files show how far it came: with `in-place-whole` metadata the new
-//! archive is complete, and if its index is there too, none of its files has
-//! been renamed yet. So another run continues where the last one stopped.
+//! The files show how far it came: `.BASE.repaired/` is complete, and as long as the index of
+//! `BASE` is in it, none of the files of `BASE` has been moved. So another run continues where
+//! the last one stopped.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::decisions::MAX_PARTS;
+use super::live_writer::check_unwritten;
 use super::part_base;
-use crate::files::{AddExtension as _, MemberFiles, Members, UNFINISHED, WHOLE, sync_directory};
+use crate::files::{
+    MemberFiles, existing_file, list, move_archive, remove_archive, sync_directory,
+};
 use crate::{Error, Result, io_error};
+
+const REPAIRING: &str = ".repairing";
+const REPAIRED: &str = ".repaired";
 
 /// The names of an archive whose files are being replaced.
 pub(super) struct Swap {
     base: PathBuf,
-    unfinished: PathBuf,
-    whole: PathBuf,
-}
-
-/// One change in the directory.
-enum Step {
-    Remove(PathBuf),
-    Rename(PathBuf, PathBuf),
+    /// The directory of new files that are being written.
+    repairing: PathBuf,
+    /// The same when they are complete.
+    repaired: PathBuf,
 }
 
 impl Swap {
-    /// The archive that a name means, even if there is nothing of it left but
-    /// what another run made.
+    /// Finds the archive that a name means, even if there is nothing of it left but what
+    /// another run made.
     pub(super) fn find(path: &Path) -> Result<Self> {
-        let named = Self::of(path);
+        let named = Self::new(path);
         match MemberFiles::find(path) {
-            Ok(files) => Ok(Self::of(&files.base)),
-            Err(Error::NotFound { .. }) if named.is_committed()? => Ok(named),
+            Ok(files) => Ok(Self::new(&files.base)),
+            Err(Error::NotFound { .. }) if named.is_committed() => Ok(named),
             Err(error) => Err(error),
         }
     }
 
-    fn of(base: &Path) -> Self {
+    fn new(base: &Path) -> Self {
+        let name = base.file_name().unwrap_or_default();
+        let directory = |suffix: &str| {
+            let mut hidden = OsString::from(".");
+            hidden.push(name);
+            hidden.push(suffix);
+            base.with_file_name(hidden)
+        };
         Self {
             base: base.to_owned(),
-            unfinished: base.with_extension_added(UNFINISHED),
-            whole: base.with_extension_added(WHOLE),
+            repairing: directory(REPAIRING),
+            repaired: directory(REPAIRED),
         }
     }
 
@@ -59,150 +71,189 @@ impl Swap {
         &self.base
     }
 
-    /// The base name of the files that are being written.
-    pub(super) fn unfinished(&self) -> &Path {
-        &self.unfinished
+    /// Creates the directory for the new files; returns the base name to write them under.
+    pub(super) fn begin(&self) -> Result<PathBuf> {
+        fs::create_dir(&self.repairing).map_err(io_error("create", &self.repairing))?;
+        Ok(self.inside(&self.repairing))
     }
 
-    /// Removes the files of a run that did not reach its commit.
+    /// Removes what a run that did not reach its commit has written.
     pub(super) fn discard(&self) -> Result<()> {
-        for base in [&self.unfinished, &self.whole] {
-            for part in 0..MAX_PARTS {
-                let files = MemberFiles::of(&part_base(base, part))?;
-                apply(files.all().map(|(path, _)| Step::Remove(path.to_owned())))?;
-            }
+        match fs::remove_dir_all(&self.repairing) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(io_error("remove", &self.repairing)),
         }
-        Ok(())
     }
 
-    /// The names of some further archives are free.
+    /// Brings an interrupted run to an end, as [`resume_repair`].
+    pub(super) fn resume(&self) -> Result<bool> {
+        if self.repairing.is_dir() {
+            check_unwritten(&MemberFiles::of(&self.inside(&self.repairing))?)?;
+            self.discard()?;
+        }
+        let is_committed = self.is_committed();
+        if is_committed {
+            self.finish()?;
+        }
+        Ok(is_committed)
+    }
+
+    /// Fails if the name of a further archive is taken.
     pub(super) fn check_names(&self, further: usize) -> Result<()> {
         for part in 1..=further {
-            if let Some(file) = Members::any(&part_base(&self.base, part))? {
+            if let Some(file) = existing_file(&part_base(&self.base, part))? {
                 return Err(Error::Exists { file });
             }
         }
         Ok(())
     }
 
-    /// The new files are written and synced.
+    /// Declares the new files, which are written and synced, complete.
     pub(super) fn commit(&self) -> Result<()> {
-        sync_directory(&self.base)?;
-        apply(further_renames(&self.unfinished, &self.whole)?.into_iter())?;
-        apply(renames(&MemberFiles::of(&self.unfinished)?, &self.whole).into_iter())?;
+        sync_directory(&self.inside(&self.repairing))?;
+        fs::rename(&self.repairing, &self.repaired).map_err(io_error("rename", &self.repairing))?;
         sync_directory(&self.base)
     }
 
-    /// Puts complete new files in the place of the old ones; does nothing
-    /// without.
+    /// Puts the complete new files in the place of the old ones.
     pub(super) fn finish(&self) -> Result<()> {
-        if self.is_committed()? {
-            apply(self.steps()?.into_iter())?;
-            sync_directory(&self.base)?;
+        let new = self.inside(&self.repaired);
+        if MemberFiles::of(&new)?.index.is_some() {
+            remove_archive(&self.base)?;
         }
-        Ok(())
+        for part in 1..MAX_PARTS {
+            move_archive(&part_base(&new, part), &part_base(&self.base, part))?;
+        }
+        move_archive(&new, &self.base)?;
+        sync_directory(&self.base)?;
+        fs::remove_dir(&self.repaired).map_err(io_error("remove", &self.repaired))
     }
 
-    fn is_committed(&self) -> Result<bool> {
-        Ok(MemberFiles::of(&self.whole)?.metadata.is_some())
+    fn is_committed(&self) -> bool {
+        self.repaired.is_dir()
     }
 
-    fn steps(&self) -> Result<Vec<Step>> {
-        let (old, new) = (MemberFiles::of(&self.base)?, MemberFiles::of(&self.whole)?);
-        let mut steps = further_renames(&self.whole, &self.base)?;
-        if new.index.is_some() {
-            steps.extend(old.all().map(|(path, _)| Step::Remove(path.to_owned())));
-        }
-        steps.extend(renames(&new, &self.base));
-        Ok(steps)
+    /// Returns the base name within one of the directories.
+    fn inside(&self, directory: &Path) -> PathBuf {
+        directory.join(self.base.file_name().unwrap_or_default())
     }
 }
 
-/// Those of all further archives.
-fn further_renames(from: &Path, to: &Path) -> Result<Vec<Step>> {
-    let mut steps = Vec::new();
-    for part in 1..MAX_PARTS {
-        steps.extend(renames(&MemberFiles::of(&part_base(from, part))?, &part_base(to, part)));
-    }
-    Ok(steps)
-}
-
-/// Index first, metadata last.
-fn renames(files: &MemberFiles, to: &Path) -> Vec<Step> {
-    let mut steps: Vec<_> = files
-        .all()
-        .map(|(path, role)| {
-            Step::Rename(path.to_owned(), to.with_extension_added(&role.extension()))
-        })
-        .collect();
-    steps.reverse();
-    steps
-}
-
-fn apply(steps: impl Iterator<Item = Step>) -> Result<()> {
-    for step in steps {
-        match step {
-            Step::Remove(file) => {
-                fs::remove_file(&file).map_err(io_error("remove", &file))?;
-            }
-            Step::Rename(from, to) => {
-                fs::rename(&from, to).map_err(io_error("rename", &from))?;
-            }
+/// Returns the base names of archives of a directory whose repair in place runs, or was
+/// interrupted; sorted. [`resume_repair`] brings it to an end: until then an archive may have no
+/// files under its own name.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the directory cannot be listed.
+pub fn interrupted_repairs(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut bases = Vec::new();
+    for path in list(directory, |name| name.as_encoded_bytes().starts_with(b"."))? {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let name = name.strip_prefix('.').unwrap_or_default();
+        let base = name.strip_suffix(REPAIRED).or_else(|| name.strip_suffix(REPAIRING));
+        if let Some(base) = base.filter(|_| path.is_dir()) {
+            bases.push(directory.join(base));
         }
     }
-    Ok(())
+    bases.dedup();
+    Ok(bases)
+}
+
+/// Brings an interrupted repair in place to an end. Complete new files take the place of the old
+/// ones; others are removed, and the archive is as before the repair. Returns whether the
+/// archive was replaced.
+///
+/// # Errors
+///
+/// [`Error::Written`] while another process repairs the archive; [`Error::Io`].
+pub fn resume_repair(base: &Path) -> Result<bool> {
+    Swap::new(base).resume()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Archive;
+    use crate::files::AddExtension as _;
     use crate::repair::tests::{archive, words};
-    use crate::repair::{repair, repair_in_place};
+    use crate::repair::{repair_in_place, repair_to};
 
-    /// A damaged archive, and its repair cut off after a number of changes of the
-    /// directory; whether there were as many.
-    fn cut_off(base: &Path, mut changes: usize) -> bool {
+    /// A change in a directory.
+    enum Change {
+        Rename(&'static str, &'static str),
+        Remove(&'static str),
+        RemoveDirectory(&'static str),
+    }
+    use Change::{Remove, RemoveDirectory, Rename};
+
+    /// All changes from the complete new files to the end.
+    const CHANGES: [Change; 11] = [
+        Rename(".a.repairing", ".a.repaired"),
+        Rename("a.meta", "a.meta.deleting"),
+        Remove("a.0"),
+        Remove("a.1"),
+        Remove("a.index"),
+        Remove("a.meta.deleting"),
+        Rename(".a.repaired/a.index", "a.index"),
+        Rename(".a.repaired/a.0", "a.0"),
+        Rename(".a.repaired/a.1", "a.1"),
+        Rename(".a.repaired/a.meta", "a.meta"),
+        RemoveDirectory(".a.repaired"),
+    ];
+
+    /// A damaged archive whose repair ended after a number of changes.
+    fn cut_off(base: &Path, changes: usize) {
         let volume = base.with_extension("1");
         let bytes = fs::read(&volume).unwrap();
         fs::write(&volume, &bytes[..bytes.len() - 1]).unwrap();
         let swap = Swap::find(base).unwrap();
-        repair(base, swap.unfinished()).unwrap();
-        for _ in 0..2 {
-            let steps = if swap.is_committed().unwrap() {
-                swap.steps().unwrap()
-            } else {
-                renames(&MemberFiles::of(&swap.unfinished).unwrap(), &swap.whole)
-            };
-            let done = changes.min(steps.len());
-            apply(steps.into_iter().take(done)).unwrap();
-            changes -= done;
+        let new = swap.begin().unwrap();
+        repair_to(base, &new, &mut |base| Ok(base.to_owned()), &mut |_, _| {}).unwrap();
+        let path = |name: &str| base.with_file_name(name);
+        for change in &CHANGES[..changes] {
+            match change {
+                Rename(from, to) => fs::rename(path(from), path(to)).unwrap(),
+                Remove(file) => fs::remove_file(path(file)).unwrap(),
+                RemoveDirectory(directory) => fs::remove_dir(path(directory)).unwrap(),
+            }
         }
-        changes == 0
     }
 
     #[test]
     fn a_repair_that_was_cut_off_anywhere_is_completed_by_the_next() {
-        let mut changes = 0;
-        loop {
+        for changes in 0..=CHANGES.len() {
             let (directory, base) = archive();
-            if !cut_off(&base, changes) {
-                break;
-            }
+            cut_off(&base, changes);
+            let interrupted = interrupted_repairs(directory.path()).unwrap();
+            let is_interrupted = changes < CHANGES.len();
+            assert_eq!(interrupted, vec![base.clone(); usize::from(is_interrupted)], "{changes}");
             let repaired = repair_in_place(&base).unwrap();
             assert_eq!((repaired.base, repaired.records), (base.clone(), 9), "{changes}");
             assert_eq!(words(&base).len(), 9);
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4, "{changes}");
-            changes += 1;
         }
-        // Four files renamed, four removed, four renamed.
-        assert_eq!(changes, 13);
+    }
+
+    #[test]
+    fn a_repair_that_was_cut_off_is_resumed_or_undone() {
+        for changes in 0..=CHANGES.len() {
+            let (directory, base) = archive();
+            cut_off(&base, changes);
+            let is_replaced = (1..CHANGES.len()).contains(&changes);
+            assert_eq!(resume_repair(&base).unwrap(), is_replaced, "{changes}");
+            assert_eq!(interrupted_repairs(directory.path()).unwrap(), [""; 0].map(PathBuf::from));
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4, "{changes}");
+            let is_torn = Archive::open(&base).unwrap().torn_tail().is_some();
+            assert_eq!(is_torn, changes == 0, "{changes}");
+        }
     }
 
     #[test]
     fn what_a_repair_left_in_the_middle_of_writing_is_written_again() {
         let (directory, base) = archive();
-        fs::write(base.with_extension("in-place-new.0"), "half").unwrap();
-        fs::write(base.with_extension("in-place-whole.0"), "half").unwrap();
+        let new = Swap::find(&base).unwrap().begin().unwrap();
+        fs::write(new.with_extension_added("0"), "half").unwrap();
         assert_eq!(repair_in_place(&base).unwrap().records, 10);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
     }

@@ -9,6 +9,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 #[cfg(test)]
 use super::fault;
+use crate::files::show;
 use crate::{Error, Result, io_error};
 
 /// Archives are readable by all users.
@@ -199,12 +200,11 @@ impl AppendFile {
         self.file.set_len(self.written())
     }
 
-    /// Gives the file another name.
-    pub(super) fn rename(&mut self, to: PathBuf) -> Result<()> {
+    /// Makes the file the metadata by which readers find the archive called `base`.
+    pub(super) fn show(&mut self, base: &Path) -> Result<()> {
         #[cfg(test)]
         fault::before_change().map_err(io_error("rename", &self.path))?;
-        fs::rename(&self.path, &to).map_err(io_error("rename", &self.path))?;
-        self.path = to;
+        self.path = show(&self.path, base)?;
         Ok(())
     }
 

@@ -7,12 +7,9 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use super::append_file::AppendFile;
 use super::index_policy::IndexPolicy;
-use crate::files::{AddExtension as _, MemberFiles, sync_directory};
+use crate::files::{AddExtension as _, MemberFiles, sync_directory, unfinished_metadata};
 use crate::format::{Role, archive_label, index};
 use crate::{ArchiveLabel, EncodeError, Error, IndexEntry, Result, Timestamp};
-
-/// The suffix of the metadata of an archive that has no record yet.
-const UNFINISHED: &str = "unfinished";
 
 /// Metadata, index and the present data volume.
 #[derive(Debug)]
@@ -38,20 +35,19 @@ pub(super) struct FileSet {
 }
 
 impl FileSet {
-    /// Creates the files with their labels: all three or none. Until [`show`](Self::show)
-    /// there is no metadata of the archive's name, and so no archive for any reader.
+    /// Creates the files with their labels: all three or none. Readers do not find the archive
+    /// until [`show`](Self::show).
     pub(super) fn create(
         base: &Path,
         label: ArchiveLabel,
         policy: IndexPolicy,
         buffer_bytes: usize,
     ) -> Result<Self> {
-        let data = create(base, &label, Role::Data(0))?;
-        let index = create(base, &label, Role::Index).inspect_err(|_| data.remove())?;
-        let hidden = metadata_path(base).with_extension_added(UNFINISHED);
-        let metadata = create_file(hidden, &label, Role::Metadata).inspect_err(|_| {
-            data.remove();
+        let metadata = create_file(unfinished_metadata(base), &label, Role::Metadata)?;
+        let index = create(base, &label, Role::Index).inspect_err(|_| metadata.remove())?;
+        let data = create(base, &label, Role::Data(0)).inspect_err(|_| {
             index.remove();
+            metadata.remove();
         })?;
         let limit = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft);
         Ok(Self {
@@ -70,9 +66,10 @@ impl FileSet {
         })
     }
 
-    /// Shows readers the archive, which has a record by now.
+    /// Lets readers find the archive, which has a record by now.
     pub(super) fn show(&mut self) -> Result<()> {
-        self.metadata.rename(metadata_path(&self.base))
+        self.flush()?;
+        self.metadata.show(&self.base)
     }
 
     /// Compares the files with what their names lead to, and the volumes with those that
@@ -95,7 +92,8 @@ impl FileSet {
         }
     }
 
-    /// Takes all files away.
+    /// Removes all files of an archive that was not [shown](Self::show), those that this writer
+    /// has created. As in [`remove_archive`](crate::remove_archive) the metadata is the last.
     pub(super) fn remove(&self) {
         self.data.remove();
         self.index.remove();
@@ -280,8 +278,4 @@ fn create_file(path: PathBuf, label: &ArchiveLabel, role: Role) -> Result<Append
     let mut bytes = Vec::new();
     archive_label::encode(label, role, &mut bytes)?;
     AppendFile::create(path, &bytes)
-}
-
-fn metadata_path(base: &Path) -> PathBuf {
-    base.with_extension_added(&Role::Metadata.extension())
 }

@@ -80,6 +80,17 @@ fn without_a_record_there_are_no_files() {
 }
 
 #[test]
+fn a_buffered_archive_has_its_first_record_when_readers_find_it() {
+    let options = WriterOptions { buffer_bytes: 1 << 20, ..WriterOptions::default() };
+    let (_directory, base, mut writer) = writer(options);
+    writer.write_result(&one_value(0, 1)).unwrap();
+    writer.write_result(&one_value(1, 2)).unwrap();
+    let archive = Archive::open(&base).unwrap();
+    assert_eq!(forward(&archive), [one_value(0, 1)]);
+    assert_eq!(archive.index().entries().len(), 1);
+}
+
+#[test]
 fn an_archive_is_never_overwritten() {
     let (_directory, base, mut writer) = writer(WriterOptions::default());
     writer.write_result(&one_value(0, 1)).unwrap();

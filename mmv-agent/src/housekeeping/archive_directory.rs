@@ -8,17 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pcp_archive::repair::interrupted_repairs;
+use pcp_archive::unfinished_archives;
+
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
-/// The suffix of an incomplete compressed file, and of the metadata of an archive that has
-/// no record yet.
+/// The suffix of an incomplete compressed file.
 const UNFINISHED: &str = ".unfinished";
-/// The suffix of metadata that a repair in place has written: with it the new archive
-/// is complete.
-const WHOLE: &str = ".in-place-whole.meta";
-
-/// The suffix of metadata whose archive is being deleted.
-const DELETING: &str = ".deleting";
 
 /// The kind of an archive's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,11 +87,6 @@ pub(super) fn archives(directory: &Path) -> io::Result<Vec<Found>> {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            // An archive under repair may have no other file.
-            let repaired = name.to_str().and_then(|name| name.strip_suffix(WHOLE));
-            if let Some(stem) = repaired.filter(|stem| is_ours(stem)) {
-                found.entry(directory.join(stem)).or_default();
-            }
             let Some((stem, kind, compressed)) = name.to_str().and_then(member) else { continue };
             // It may have been removed since.
             let Ok(metadata) = entry.metadata() else { continue };
@@ -141,75 +132,55 @@ fn is_ours(stem: &str) -> bool {
     lens == [8, 2, 2] && parts.into_iter().all(is_number) && number.is_none_or(is_number)
 }
 
+fn has_our_name(base: &Path) -> bool {
+    base.file_name().and_then(|name| name.to_str()).is_some_and(is_ours)
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-impl Found {
-    /// Deletes all files. The metadata is renamed first: if the deletion is interrupted,
-    /// no reader takes the remaining files for an archive, and the next start continues.
-    pub(super) fn delete(&self) -> io::Result<()> {
-        let of_kind = |wanted: bool| {
-            self.members.iter().filter(move |member| (member.kind == Kind::Metadata) == wanted)
-        };
-        for metadata in of_kind(true) {
-            fs::rename(&metadata.path, deleting(&metadata.path))?;
-        }
-        for member in of_kind(false) {
-            remove(&member.path)?;
-        }
-        of_kind(true).try_for_each(|metadata| remove(&deleting(&metadata.path)))
+/// Returns the archives that a killed agent was repairing. They may have no files until the
+/// repair is resumed.
+pub(super) fn half_repaired(directory: &Path) -> Vec<PathBuf> {
+    let mut half_repaired = Vec::new();
+    for directory in directories(directory) {
+        let bases = interrupted_repairs(&directory).unwrap_or_default();
+        half_repaired.extend(bases.into_iter().filter(|base| has_our_name(base)));
     }
+    half_repaired
 }
 
-/// The name of metadata whose archive is being deleted.
-fn deleting(metadata: &Path) -> PathBuf {
-    let mut name = metadata.as_os_str().to_owned();
-    name.push(DELETING);
-    PathBuf::from(name)
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+/// Returns the archives that a killed agent was creating or deleting.
+pub(super) fn unfinished(directory: &Path) -> Vec<PathBuf> {
+    let mut unfinished = Vec::new();
+    for directory in directories(directory) {
+        let bases = unfinished_archives(&directory).unwrap_or_default();
+        unfinished.extend(bases.into_iter().filter(|base| has_our_name(base)));
     }
+    unfinished
 }
 
-/// Files that a killed agent left: incomplete compressed volumes, plain volumes that are
-/// there compressed as well, and files of archives that were being made or deleted, their
-/// metadata last.
+/// Returns files that a killed agent left in archives: incomplete compressed volumes, and plain
+/// volumes that are there compressed as well.
 pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
-    // Metadata of archives that were being made or deleted.
-    let mut without = Vec::new();
     for directory in directories(directory) {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let unfinished = name.strip_suffix(UNFINISHED);
-            match unfinished.or_else(|| name.strip_suffix(DELETING)).and_then(member) {
-                Some((stem, Kind::Metadata, false)) => {
-                    without.push((directory.join(stem), entry.path()));
-                }
-                Some(_) if unfinished.is_some() => left.push(entry.path()),
-                _ => {}
+            let unfinished = name.to_str().and_then(|name| name.strip_suffix(UNFINISHED));
+            if let Some((_, Kind::Volume(_), true)) = unfinished.and_then(member) {
+                left.push(entry.path());
             }
         }
     }
     for found in archives(directory)? {
-        let is_left = without.iter().any(|(base, _)| *base == found.base);
-        if is_left && !found.has_metadata() {
-            left.extend(found.members.into_iter().map(|member| member.path));
-            continue;
-        }
         let twice = found.members.iter().filter(|plain| {
             let is_other = |other: &&Member| other.compressed && other.kind == plain.kind;
             !plain.compressed && found.members.iter().find(is_other).is_some()
         });
         left.extend(twice.map(|plain| plain.path.clone()));
     }
-    left.extend(without.into_iter().map(|(_, metadata)| metadata));
     Ok(left)
 }
 
@@ -222,14 +193,6 @@ pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
         PathBuf::from(name)
     });
     twins.into_iter().filter(|twin| twin.is_file())
-}
-
-/// Whether a repair in place was interrupted after its result was complete: the next
-/// repair continues there, and until then there may be no metadata.
-pub(super) fn is_being_repaired(base: &Path) -> bool {
-    let mut whole = base.as_os_str().to_owned();
-    whole.push(WHOLE);
-    Path::new(&whole).exists()
 }
 
 #[cfg(test)]
@@ -264,20 +227,12 @@ mod tests {
             ],
         );
         touch(&dir.path().join("step-1"), &["20231114.22.13.0"]);
-        touch(&dir.path().join("step-2"), &["20231114.22.14.in-place-whole.meta"]);
-        touch(&dir.path().join("step-2"), &["mine.in-place-whole.meta"]);
         touch(&dir.path().join("other"), &["20231114.22.13.0"]);
         let found = archives(dir.path()).unwrap();
         let bases: Vec<_> =
             found.iter().map(|found| found.base.strip_prefix(dir.path()).unwrap()).collect();
-        let expected = [
-            "20231114.22.13",
-            "20231114.22.13-01",
-            "step-1/20231114.22.13",
-            "step-2/20231114.22.14",
-        ];
+        let expected = ["20231114.22.13", "20231114.22.13-01", "step-1/20231114.22.13"];
         assert_eq!(bases, expected.map(Path::new));
-        assert!(found[3].members.is_empty() && is_being_repaired(&found[3].base));
         let kinds: Vec<_> =
             found[0].members.iter().map(|member| (member.kind, member.compressed)).collect();
         let expected = [
@@ -293,23 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_deletion_continues() {
-        let dir = tempfile::tempdir().unwrap();
-        let stubborn = dir.path().join("20231114.22.13.1");
-        touch(dir.path(), &["20231114.22.13.meta", "20231114.22.13.0"]);
-        fs::create_dir(&stubborn).unwrap();
-        let mut found = archives(dir.path()).unwrap().remove(0);
-        let (kind, compressed, modified) = (Kind::Volume(1), false, SystemTime::UNIX_EPOCH);
-        found.members.push(Member { path: stubborn, kind, compressed, bytes: 0, modified });
-        assert!(found.delete().is_err());
-        touch(dir.path(), &["20231114.22.13.2"]);
-        let left = leftovers(dir.path()).unwrap();
-        let expected = ["20231114.22.13.2", "20231114.22.13.meta.deleting"];
-        assert_eq!(left, expected.map(|name| dir.path().join(name)));
-    }
-
-    #[test]
-    fn leftovers_are_files_of_no_use() {
+    fn leftovers_are_unfinished_archives_and_files_of_no_use() {
         let dir = tempfile::tempdir().unwrap();
         touch(
             dir.path(),
@@ -324,29 +263,22 @@ mod tests {
                 "20231115.22.13.meta.deleting",
                 "20231117.22.13.0",
                 "20231117.22.13.index",
-                "20231118.22.13.0",
-                "20231118.22.13.index",
-                "20231118.22.13.meta.unfinished",
                 "mine.meta.deleting",
-                "mine.meta.unfinished",
-                "20231116.22.13.0",
-                "20231116.22.13.in-place-whole.meta",
                 "mine.0.xz.unfinished",
                 "mine.0",
             ],
         );
+        touch(&dir.path().join("step-1"), &["20231118.22.13.meta.unfinished"]);
         let mut left = leftovers(dir.path()).unwrap();
         left.sort();
-        let expected = [
-            "20231114.22.13.0",
-            "20231114.22.13.1.xz.unfinished",
-            "20231115.22.13.0",
-            "20231115.22.13.index",
-            "20231115.22.13.meta.deleting",
-            "20231118.22.13.0",
-            "20231118.22.13.index",
-            "20231118.22.13.meta.unfinished",
-        ];
+        let expected = ["20231114.22.13.0", "20231114.22.13.1.xz.unfinished"];
         assert_eq!(left, expected.map(|name| dir.path().join(name)));
+        let expected = ["20231115.22.13", "step-1/20231118.22.13"];
+        assert_eq!(unfinished(dir.path()), expected.map(|name| dir.path().join(name)));
+        for name in [".20231119.22.13.repaired", ".20231120.22.13.repairing", ".mine.repaired"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let expected = ["20231119.22.13", "20231120.22.13"];
+        assert_eq!(half_repaired(dir.path()), expected.map(|name| dir.path().join(name)));
     }
 }

@@ -10,7 +10,7 @@ use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::repair::{reindex, repair_in_place};
 use pcp_archive::{Archive, Error, TemporalIndex, has_data};
 
-use super::archive_directory::{Found, Kind, is_being_repaired};
+use super::archive_directory::{Found, Kind};
 
 /// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +36,11 @@ pub(super) enum Outcome {
 /// Those of [`repair_in_place`].
 pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
     let base = &found.base;
-    if !is_being_repaired(base) {
-        if !has_data(base)? {
-            return Ok(Outcome::Empty);
-        }
-        if !found.has_metadata() {
-            return Ok(Outcome::Bare);
-        }
+    if !has_data(base)? {
+        return Ok(Outcome::Empty);
+    }
+    if !found.has_metadata() {
+        return Ok(Outcome::Bare);
     }
     if found.ends_compressed() {
         if has_sound_index(found) {
@@ -50,8 +48,7 @@ pub(super) fn repair(found: &Found) -> Result<Outcome, Error> {
         }
         return reindex(base).map(|_| Outcome::IndexReplaced);
     }
-    if !is_being_repaired(base)
-        && let Ok(archive) = Archive::open(base)
+    if let Ok(archive) = Archive::open(base)
         && archive.torn_tail().is_none()
         && archive.index().defects().is_empty()
     {

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
-use pcp_archive::Compression;
 use pcp_archive::compress::is_same;
+use pcp_archive::repair::resume_repair;
+use pcp_archive::{Compression, remove_archive};
 use pcp_types::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
@@ -111,6 +112,10 @@ impl Rules {
 pub(crate) struct Leftovers {
     /// Their archives.
     archives: Vec<PathBuf>,
+    /// Archives that were being repaired.
+    half_repaired: Vec<PathBuf>,
+    /// Archives that were being created or deleted.
+    unfinished: Vec<PathBuf>,
     /// Files of no use.
     files: Vec<PathBuf>,
 }
@@ -119,7 +124,8 @@ impl Leftovers {
     /// Returns the base names that archives of this run must not have, since this thread removes
     /// or repairs what it finds under them.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
-        self.archives.iter().map(PathBuf::as_path)
+        let all = self.archives.iter().chain(&self.half_repaired).chain(&self.unfinished);
+        all.map(PathBuf::as_path)
     }
 }
 
@@ -197,6 +203,8 @@ impl Housekeeper {
         let archives = archive_directory::archives(directory).unwrap_or_default();
         Leftovers {
             archives: archives.into_iter().map(|found| found.base).collect(),
+            half_repaired: archive_directory::half_repaired(directory),
+            unfinished: archive_directory::unfinished(directory),
             files: archive_directory::leftovers(directory).unwrap_or_default(),
         }
     }
@@ -238,7 +246,8 @@ impl Housekeeper {
     pub(crate) fn repair_broken(&mut self) {
         let broken = std::mem::take(&mut self.broken);
         if let Some(directory) = self.directory.as_deref().filter(|_| !broken.is_empty()) {
-            repair_all(directory, &broken);
+            let bases: Vec<&Path> = broken.iter().map(PathBuf::as_path).collect();
+            repair_all(directory, &bases);
         }
     }
 
@@ -283,6 +292,23 @@ impl Housekeeper {
     /// Repairs archives that an earlier run left open, and removes its other leftovers.
     pub(crate) fn clean_up(&mut self, leftovers: &Leftovers) {
         let Some(directory) = self.directory.clone() else { return };
+        // Before repairs are completed: of an archive that is about to be replaced this removes
+        // the old files.
+        for base in &leftovers.unfinished {
+            let archive = base.display();
+            match remove_archive(base) {
+                Ok(()) => info!(%archive, "removed: left unfinished by an earlier run"),
+                Err(error) => warn!(%archive, %error, "cannot be removed"),
+            }
+        }
+        for base in &leftovers.half_repaired {
+            let archive = base.display();
+            match resume_repair(base) {
+                Ok(true) => info!(%archive, "its repair was interrupted: completed"),
+                Ok(false) => info!(%archive, "its repair was interrupted"),
+                Err(error) => warn!(%archive, %error, "its repair cannot be completed"),
+            }
+        }
         for path in &leftovers.files {
             let file = path.display();
             // An incomplete compressed file may be another program's.
@@ -296,7 +322,8 @@ impl Housekeeper {
                 Err(error) => warn!(%file, %error, "cannot be removed"),
             }
         }
-        repair_all(&directory, &leftovers.archives);
+        let bases: Vec<&Path> = leftovers.bases().collect();
+        repair_all(&directory, &bases);
     }
 
     /// Deletes archives by the rules of retention.
@@ -331,7 +358,7 @@ impl Housekeeper {
                 *wanted = true;
                 continue;
             }
-            match found.delete() {
+            match remove_archive(&found.base) {
                 Ok(()) => {
                     info!(%archive, bytes = found.bytes(), %reason, "deleted");
                     self.shared.own.deleted.inc();
@@ -508,9 +535,9 @@ impl Housekeeper {
 }
 
 /// Repairs archives that were left open, if they are in the directory.
-fn repair_all(directory: &Path, bases: &[PathBuf]) {
+fn repair_all(directory: &Path, bases: &[&Path]) {
     let found = archive_directory::archives(directory).unwrap_or_default();
-    for found in found.iter().filter(|found| bases.contains(&found.base)) {
+    for found in found.iter().filter(|found| bases.contains(&found.base.as_path())) {
         let archive = found.base.display();
         match repair::repair(found) {
             Ok(Outcome::WasClosed) => {}
@@ -518,7 +545,7 @@ fn repair_all(directory: &Path, bases: &[PathBuf]) {
             Ok(Outcome::IndexReplaced) => info!(%archive, "its index was damaged: rebuilt"),
             Ok(Outcome::Bare) => warn!(%archive, "kept: another program removed its metadata"),
             Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
-            Ok(Outcome::Empty) => match found.delete() {
+            Ok(Outcome::Empty) => match remove_archive(&found.base) {
                 Ok(()) => info!(%archive, "removed: left without a record"),
                 Err(error) => warn!(%archive, %error, "cannot be removed"),
             },

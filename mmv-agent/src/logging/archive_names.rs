@@ -10,15 +10,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::Archive;
+use pcp_archive::{Archive, existing_file};
 use pcp_types::Timestamp;
 
 use crate::config::Destination;
-
-/// The members by which a base name is known to be taken. Closed volumes may
-/// be compressed; while an archive is repaired in its place there may be none but
-/// the last of these.
-const MEMBERS: [&str; 7] = ["meta", "index", "0", "0.xz", "0.zst", "0.gz", "in-place-whole.meta"];
 
 /// Gives each new archive its name.
 #[derive(Debug)]
@@ -158,7 +153,7 @@ fn stem(start: Timestamp) -> String {
 }
 
 fn is_taken(base: &Path) -> bool {
-    MEMBERS.iter().any(|member| with_suffix(base, &format!(".{member}")).symlink_metadata().is_ok())
+    existing_file(base).is_ok_and(|found| found.is_some())
 }
 
 /// A name with its number, if that is not 0.
@@ -209,7 +204,7 @@ mod tests {
             ("meta", "-01"),
             ("-01.0.xz", "-02"),
             ("-02.index", "-03"),
-            ("-03.in-place-whole.meta", "-04"),
+            ("-03.meta.unfinished", "-04"),
         ] {
             let separator = if member.starts_with('-') { "" } else { "." };
             fs::write(with_suffix(&base, &format!("{separator}{member}")), "").unwrap();

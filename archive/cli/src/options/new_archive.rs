@@ -1,6 +1,6 @@
 //! Options of commands that write a new archive.
 //!
-//! The archive is written under a hidden name ([`OutputOptions::staging`],
+//! The archive is written in a hidden directory ([`OutputOptions::staging`],
 //! [`OutputOptions::write`] or [`OutputOptions::recompress`]) and appears when it is
 //! complete ([`OutputOptions::commit`]).
 
@@ -30,7 +30,7 @@ const WRITTEN_AT_ONCE: usize = 256 << 10;
 #[derive(Debug, Args)]
 pub(crate) struct OutputOptions {
     /// Base name of the new archive, which appears when it is complete; an interrupted run leaves
-    /// hidden files (.NAME.PID.*)
+    /// a hidden directory (.NAME.PID)
     #[arg(short = 'o', long = "output", value_name = "BASE", value_parser = base_names())]
     base: PathBuf,
 

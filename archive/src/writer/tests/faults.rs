@@ -73,7 +73,7 @@ fn a_record_is_written_after_its_metadata_and_before_its_index_entry() {
     let names = names.iter().map(|path| path.extension().unwrap().to_str().unwrap());
     let expected = [
         // The labels, and the first record.
-        &["0", "index", "unfinished", "unfinished", "0", "index"][..],
+        &["unfinished", "index", "0", "unfinished", "0", "index"][..],
         &["0"],
         &["meta", "0", "index"],
         // The label of a volume, and its first record.

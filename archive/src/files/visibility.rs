@@ -1,0 +1,234 @@
+//! How an archive appears and disappears: for readers in one step each.
+//!
+//! Readers find the archives of a directory by their metadata. PCP's take every file whose
+//! name ends in `.meta`, also one whose name begins with a dot, and refuse the whole directory
+//! if one of these archives has no data volume or overlaps another one. They do not enter
+//! directories.
+//!
+//! | an archive that | has its metadata as | its other files |
+//! |---|---|---|
+//! | is being created | `BASE.meta.unfinished` | grow |
+//! | is complete | `BASE.meta` | are there |
+//! | is being deleted | `BASE.meta.deleting` | go |
+//!
+//! Of an archive that is being created or deleted this metadata is the first and the last file,
+//! so that after a kill it tells which files to remove ([`unfinished_archives`]). An archive
+//! that is written as a whole lies in a hidden directory until [`move_archive`].
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::members::{AddExtension as _, Compression, MemberFiles, Part, list, split};
+use crate::format::Role;
+use crate::{Result, io_error};
+
+const UNFINISHED: &str = "unfinished";
+const DELETING: &str = "deleting";
+
+/// Returns the name of the metadata of an archive that is being created.
+pub(crate) fn unfinished_metadata(base: &Path) -> PathBuf {
+    base.with_extension_added(&Role::Metadata.extension()).with_extension_added(UNFINISHED)
+}
+
+/// Lets readers find an archive: gives its metadata the name that they look for, which is
+/// returned. The other files must be complete.
+pub(crate) fn show(metadata: &Path, base: &Path) -> Result<PathBuf> {
+    rename_member(metadata, base, Role::Metadata)
+}
+
+/// Gives a complete archive that readers cannot find another base name, by which they can.
+/// The index is moved first and the metadata last.
+pub(crate) fn move_archive(from: &Path, to: &Path) -> Result<()> {
+    let files = MemberFiles::of(from)?;
+    if let Some(index) = &files.index {
+        rename_member(index, to, Role::Index)?;
+    }
+    for (number, volume) in &files.volumes {
+        rename_member(volume, to, Role::Data(*number))?;
+    }
+    if let Some(metadata) = &files.metadata {
+        show(metadata, to)?;
+    }
+    Ok(())
+}
+
+/// Removes an archive, or what an interrupted run left of one. Its metadata is renamed first:
+/// from then on no reader finds the archive, and [`unfinished_archives`] does.
+///
+/// # Errors
+///
+/// [`Error::Io`](crate::Error::Io). Files that are gone already are none.
+pub fn remove_archive(base: &Path) -> Result<()> {
+    // There may be a compressed one as well.
+    while let Some(metadata) = MemberFiles::of(base)?.metadata {
+        let hidden = metadata.with_extension_added(DELETING);
+        unless_gone(fs::rename(&metadata, hidden)).map_err(io_error("rename", &metadata))?;
+    }
+    let mut files = all_files(base)?;
+    files.sort_by_key(|(_, part)| *part == Part::Metadata);
+    for (file, _) in files {
+        unless_gone(fs::remove_file(&file)).map_err(io_error("remove", &file))?;
+    }
+    Ok(())
+}
+
+/// Returns the base names of archives of a directory that are being created or deleted, or were
+/// when their process ended; sorted. [`remove_archive`] removes what is left of them.
+///
+/// # Errors
+///
+/// [`Error::Io`](crate::Error::Io) if the directory cannot be listed.
+pub fn unfinished_archives(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut unfinished = BTreeSet::new();
+    let mut complete = BTreeSet::new();
+    for file in list(directory, |_| true)? {
+        let (member, is_marked) = without_mark(&file);
+        match split(&member) {
+            Some((base, Part::Metadata)) if is_marked => unfinished.insert(base),
+            Some((base, Part::Metadata)) => complete.insert(base),
+            _ => continue,
+        };
+    }
+    Ok(unfinished.difference(&complete).cloned().collect())
+}
+
+/// Returns a file that has the base name of an archive, also of an incomplete one: its metadata
+/// if there is any; `None` if the name is free.
+///
+/// # Errors
+///
+/// [`Error::Io`](crate::Error::Io) if the directory cannot be listed.
+pub fn existing_file(base: &Path) -> Result<Option<PathBuf>> {
+    let files = all_files(base)?.into_iter();
+    let first = files.min_by_key(|(_, part)| *part != Part::Metadata);
+    Ok(first.map(|(file, _)| file))
+}
+
+/// Lists all files with the base name of an archive: also both forms of a member that is there
+/// plain and compressed, and incomplete files.
+fn all_files(base: &Path) -> Result<Vec<(PathBuf, Part)>> {
+    let directory = base.parent().unwrap_or(Path::new(""));
+    let name = base.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut files = Vec::new();
+    for file in list(directory, |file| file.as_encoded_bytes().starts_with(name))? {
+        let (member, _) = without_mark(&file);
+        if let Some((of, part)) = split(&member)
+            && of.file_name() == base.file_name()
+        {
+            files.push((file, part));
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the name of an incomplete file without its mark, and whether it has one.
+fn without_mark(file: &Path) -> (PathBuf, bool) {
+    let is_marked =
+        [UNFINISHED, DELETING].iter().any(|mark| file.extension() == Some(mark.as_ref()));
+    (if is_marked { file.with_extension("") } else { file.to_owned() }, is_marked)
+}
+
+/// Makes a file a member of the archive called `base`, with the same compression suffix.
+fn rename_member(file: &Path, base: &Path, role: Role) -> Result<PathBuf> {
+    let mut name = base.with_extension_added(&role.extension());
+    if Compression::of(file).is_some()
+        && let Some(suffix) = file.extension().and_then(OsStr::to_str)
+    {
+        name = name.with_extension_added(suffix);
+    }
+    fs::rename(file, &name).map_err(io_error("rename", file))?;
+    Ok(name)
+}
+
+fn unless_gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for file in files {
+            fs::write(directory.path().join(file), "").unwrap();
+        }
+        directory
+    }
+
+    fn names(directory: &tempfile::TempDir) -> Vec<String> {
+        let entries = fs::read_dir(directory.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn removing_an_archive_removes_all_its_files_and_no_others() {
+        let others = ["a.1.0", "a.1.meta", "a.config", "a.x.unfinished", "ab.0", "b.meta"];
+        let own = [
+            "a.0",
+            "a.0.xz",
+            "a.1.zst.unfinished",
+            "a.12",
+            "a.index",
+            "a.meta",
+            "a.meta.deleting",
+            "a.meta.unfinished",
+            "a.meta.xz",
+        ];
+        let directory = directory(&[&others[..], &own].concat());
+        let base = directory.path().join("a");
+        assert!(existing_file(&base).unwrap().is_some());
+        remove_archive(&base).unwrap();
+        assert_eq!(names(&directory), others);
+        assert!(existing_file(&base).unwrap().is_none());
+        remove_archive(&base).unwrap();
+    }
+
+    #[test]
+    fn an_archive_that_cannot_be_removed_is_hidden_and_removed_later() {
+        let directory = directory(&["a.meta", "a.0", "a.index"]);
+        let base = directory.path().join("a");
+        let stubborn = directory.path().join("a.1");
+        fs::create_dir(&stubborn).unwrap();
+        assert!(remove_archive(&base).is_err());
+        assert_eq!(names(&directory), ["a.1", "a.index", "a.meta.deleting"]);
+        assert_eq!(unfinished_archives(directory.path()).unwrap(), std::slice::from_ref(&base));
+        fs::remove_dir(stubborn).unwrap();
+        remove_archive(&base).unwrap();
+        assert_eq!(names(&directory), [""; 0]);
+    }
+
+    #[test]
+    fn archives_without_their_metadata_are_unfinished_if_it_has_another_name() {
+        let files = [
+            "a.meta.unfinished",
+            "b.0",
+            "b.meta.xz.deleting",
+            "c.0",
+            "c.index",
+            "d.meta",
+            "d.meta.unfinished",
+            "e.0.unfinished",
+        ];
+        let directory = directory(&files);
+        let expected = ["a", "b"].map(|name| directory.path().join(name));
+        assert_eq!(unfinished_archives(directory.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_moved_archive_keeps_its_compression() {
+        let directory = directory(&["a.meta.xz", "a.0.zst", "a.3", "a.index"]);
+        let [from, to] = ["a", "b.0"].map(|name| directory.path().join(name));
+        move_archive(&from, &to).unwrap();
+        assert_eq!(names(&directory), ["b.0.0.zst", "b.0.3", "b.0.index", "b.0.meta.xz"]);
+    }
+}
