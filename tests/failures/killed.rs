@@ -136,16 +136,21 @@ fn killed_while_creating_archive_fails_directory_stays_readable() {
     let scratch = with_archives(1);
     let host = Agent::host_directory(&scratch);
     let options = ["--interval", "5ms", "--samples", "2"];
+    let mut log = String::new();
     let steps = each_step(|step| {
-        // There is room for the labels, and not for the metadata.
+        // There is room for the labels and the log, and not for the metadata.
         let mut command = Command::new("prlimit");
         command.arg("--fsize=1400:").arg(binaries::mmv_agent()).env("SHIM_FULL", "1");
         shim::kill_before(&mut command, "writer", step);
-        let status = Agent::spawn(command, &scratch, &options).gone();
+        let mut agent = Agent::spawn(command, &scratch, &options);
+        let status = agent.gone();
         assert_readable_after_kill(&host);
+        log = agent.log();
         status
     });
     assert!(steps >= 20, "only {steps} steps");
+    // An archive that was never there needs no completion.
+    assert!(log.contains("stopped records=0") && !log.contains("completed"), "{log}");
     assert!(Agent::start_with(&scratch, &options).gone().success());
     assert_eq!(assert_complete(&host).len(), 2);
 }

@@ -484,7 +484,7 @@ impl Archiver {
 
     /// Ends the archive, if there is one, and logs why.
     fn close(&mut self, reason: &str) {
-        if let Some(current) = &self.current {
+        if let Some(current) = self.current.as_ref().filter(|_| self.has_records()) {
             info!(archive = %current.base.display(), reason, "closed");
         }
         self.close_archive();
@@ -492,11 +492,15 @@ impl Archiver {
 
     fn close_archive(&mut self) {
         self.charge();
+        let has_records = self.has_records();
         let Some(mut current) = self.current.take() else { return };
-        let completed = current.writer.sync().and_then(|()| current.writer.finish());
-        if let Err(error) = completed.and_then(|_| sync_index(&current.base)) {
-            error!(archive = %current.base.display(), %error, "cannot be completed");
-            self.links.shared.note_error(error.to_string());
+        // Without a record there are no files.
+        if has_records {
+            let completed = current.writer.sync().and_then(|()| current.writer.finish());
+            if let Err(error) = completed.and_then(|_| sync_index(&current.base)) {
+                error!(archive = %current.base.display(), %error, "cannot be completed");
+                self.links.shared.note_error(error.to_string());
+            }
         }
         self.links.shared.set_writing(None);
         let _ = self.links.housekeeper.send(Task::Closed);
