@@ -221,6 +221,7 @@ fn plain() -> tempfile::TempDir {
 }
 
 #[test]
+#[ignore = "takes a minute of a processor where nothing is optimized: ci/slow runs it"]
 fn no_command_takes_much_time_or_memory_for_ten_gigabytes_of_zeros() {
     // Every command with every bomb takes minutes: in the short form each gets some.
     let long = std::env::var_os("MMV_LONG").is_some();
