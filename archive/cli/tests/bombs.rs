@@ -10,10 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pcp_archive::{OwnedValue, ValueType, WriterOptions};
+use test_archives::Builder;
 use wait4::{ResUse, Wait4 as _};
-
-use crate::archives;
 
 /// All commands that read records.
 const COMMANDS: [&[&str]; 15] = [
@@ -206,18 +204,9 @@ fn archive(pack: fn(&[u8]) -> Vec<u8>, suffix: &str, volume: &str) -> tempfile::
 
 /// An archive of two volumes.
 fn plain() -> tempfile::TempDir {
-    let (directory, _, mut writer) = archives::begin("a", WriterOptions::default());
-    let metric = archives::desc(1, ValueType::I64);
-    writer.declare_metric(&metric, &["a.b"]).unwrap();
-    for n in 0..20 {
-        if n == 10 {
-            writer.switch_volume();
-        }
-        let sets = vec![archives::single(&metric, OwnedValue::I64(n))];
-        archives::write(&mut writer, archives::at(n), sets);
-    }
-    writer.finish().unwrap();
-    directory
+    let row = |n| (n, [("a.b", n)]);
+    let builder = Builder::new().metric("a.b", "i64 instant").rows((0..10).map(row));
+    builder.volume().rows((10..20).map(row)).finish().into_parts().0
 }
 
 #[test]

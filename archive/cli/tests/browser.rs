@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pcp_archive::{ArchiveWriter, OwnedValue, ValueType, WriterOptions};
+use test_archives::{Builder, scratch};
 
-use crate::archives;
 use crate::pictures;
 use crate::programs;
 use crate::sides;
@@ -120,14 +119,12 @@ fn archives_are_compared_in_a_browser() {
 #[ignore = "needs the browser that ci/browser fetches"]
 fn a_page_follows_an_archive_that_grows() {
     let Some(browser) = browser() else { return };
-    let (_directory, base, mut writer) = archives::begin("grows", WriterOptions::default());
-    let [first, second] = [1, 2].map(|item| archives::desc(item, ValueType::U32));
-    writer.declare_metric(&first, &["grows.first"]).unwrap();
-    let put = move |writer: &mut ArchiveWriter, desc, tenth: i64| {
-        let at = archives::at(0).saturating_add(Duration::from_millis(100 * tenth as u64));
-        archives::write(writer, at, vec![archives::single(desc, OwnedValue::U32(tenth as u32))]);
-    };
-    (0..100).for_each(|tenth| put(&mut writer, &first, tenth));
+    let directory = scratch();
+    let row = |name, tenth| (f64::from(tenth) / 10.0, [(name, tenth)]);
+    let mut builder = Builder::in_directory(directory.path(), "grows")
+        .metric("grows.first", "u32 instant")
+        .rows((0..100).map(|tenth| row("grows.first", tenth)));
+    let base = directory.path().join("grows");
     let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -137,13 +134,11 @@ fn a_page_follows_an_archive_that_grows() {
                     break;
                 }
                 if tenth == 250 {
-                    writer.declare_metric(&second, &["grows.second"]).unwrap();
+                    builder = builder.metric("grows.second", "u32 instant");
                 }
-                put(
-                    &mut writer,
-                    if tenth % 10 == 0 && tenth > 250 { &second } else { &first },
-                    tenth,
-                );
+                let is_second = tenth % 10 == 0 && tenth > 250;
+                let name = if is_second { "grows.second" } else { "grows.first" };
+                builder = builder.rows([row(name, tenth)]);
                 thread::sleep(Duration::from_millis(100));
             }
         });

@@ -6,25 +6,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use pcp_archive::{MetricDesc, OwnedValue, Semantics, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 const RECORD: usize = 4 + 12 + 4 + 20 + 4;
 
 /// Three records, a second apart.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let level = archives::desc(1, ValueType::U32);
-    writer.declare_metric(&level, &["acme.level"]).unwrap();
-    for second in 0..3 {
-        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
-        let value = archives::single(&level, OwnedValue::U32(second));
-        archives::write(&mut writer, timestamp, vec![value]);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let builder = Builder::named("acme").metric("acme.level", "u32 instant");
+    builder.rows((0..3).map(|n| (n, [("acme.level", n)]))).finish().into_parts()
 }
 
 /// Makes the second record's two lengths differ.
@@ -56,14 +46,11 @@ fn check_of_a_clean_archive_prints_nothing_and_exits_with_0() {
 
 #[test]
 fn notes_beyond_the_hundredth_are_counted_only_with_the_others() {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let counter = MetricDesc { semantics: Semantics::Counter, ..archives::desc(1, ValueType::U32) };
-    writer.declare_metric(&counter, &["acme.counter"]).unwrap();
-    for second in 0..300 {
-        let value = OwnedValue::U32(second as u32 % 2);
-        archives::write(&mut writer, archives::at(second), vec![archives::single(&counter, value)]);
-    }
-    writer.finish().unwrap();
+    let (directory, base) = Builder::named("acme")
+        .metric("acme.counter", "u32 counter")
+        .rows((0..300).map(|n| (n, [("acme.counter", n % 2)])))
+        .finish()
+        .into_parts();
     assert!(base.with_extension("0").exists());
     assert_eq!(stdout(&run(directory.path(), &["check", "acme"]), 0), "");
     let notes = run(directory.path(), &["check", "acme", "-n"]);
@@ -159,17 +146,10 @@ fn reindex_rebuilds_the_index_and_exits_with_65_for_other_damage() {
 
 #[test]
 fn a_missing_volume_is_reported_and_marked() {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let desc = archives::desc(1, ValueType::U32);
-    writer.declare_metric(&desc, &["acme.value"]).unwrap();
-    for second in 0..30 {
-        if second > 0 && second % 10 == 0 {
-            writer.switch_volume();
-        }
-        let value = archives::single(&desc, OwnedValue::U32(second as u32));
-        archives::write(&mut writer, archives::at(second), vec![value]);
-    }
-    writer.finish().unwrap();
+    let row = |n| (n, [("acme.value", n)]);
+    let builder = Builder::named("acme").metric("acme.value", "u32 instant");
+    let builder = builder.rows((0..10).map(row)).volume().rows((10..20).map(row));
+    let (directory, base) = builder.volume().rows((20..30).map(row)).finish().into_parts();
     fs::remove_file(base.with_extension("1")).unwrap();
     let missing = "mmv-archive: acme: volume 1 does not exist; nothing is known of its time\n";
     for command in

@@ -7,59 +7,40 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
-use pcp_archive::{
-    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, TextKind,
-    TextTarget, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use pcp_archive::{Pmid, WriterLabel, WriterOptions};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::{Builder, Cell, at};
 
 /// A counter by product and a level, two records, a mark, a record.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("acme");
     let label = WriterLabel {
         pid: 4711,
         hostname: "host.example.com".into(),
         timezone: "AEST-10".into(),
         zoneinfo: ":Australia/Brisbane".into(),
     };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let products = InDom::new(70, 2051).unwrap();
-    let count = MetricDesc {
-        indom: Some(products),
-        semantics: Semantics::Counter,
-        units: Units::count(),
-        ..archives::desc(1, ValueType::U64)
+    let at = |second| at(second).saturating_add(Duration::from_nanos(123_456_789));
+    let row = |count: i32, level: f64| {
+        [
+            ("mmv.acme.products.count[Anvils]", count.into()),
+            ("mmv.acme.products.count[Rockets]", (count + 1).into()),
+            ("mmv.acme.level", Cell::from(level)),
+        ]
     };
-    let level = archives::desc(2, ValueType::Double);
-    writer.declare_metric(&count, &["mmv.acme.products.count"]).unwrap();
-    writer.declare_metric(&level, &["mmv.acme.level"]).unwrap();
-    let target = TextTarget::Metric(count.pmid);
-    writer.declare_text(target, TextKind::OneLine, "products made").unwrap();
-    let id = |number| InstanceId::new(number).unwrap();
-    let instances = [(0, "Anvils"), (1, "Rockets")];
-    let instances = instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
-    writer.declare_indom(products, &instances).unwrap();
-    let records =
-        [(0, Some((10, 0.5))), (10, Some((30, 1.0 / 3.0))), (11, None), (20, Some((40, 7.0)))];
-    for (seconds, values) in records {
-        let timestamp = Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap();
-        let Some((made, height)) = values else {
-            writer.write_mark(timestamp).unwrap();
-            continue;
-        };
-        let by_product = [0, 1].map(|n| (Some(id(n)), OwnedValue::U64(made + n as u64)));
-        let value_sets = vec![
-            ValueSet { pmid: count.pmid, values: Ok(by_product.to_vec()) },
-            archives::single(&level, OwnedValue::Double(height)),
-        ];
-        archives::write(&mut writer, timestamp, value_sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::labelled("acme", label, WriterOptions::default())
+        .metric("mmv.acme.products.count", "u64 counter count")
+        .metric("mmv.acme.level", "double instant")
+        .help("mmv.acme.products.count", "products made")
+        .in_domain("mmv.acme.products.count", 2051)
+        .instances("mmv.acme.products.count", ["Anvils", "Rockets"])
+        .row_at(at(0), row(10, 0.5))
+        .row_at(at(10), row(30, 1.0 / 3.0))
+        .mark_at(at(11))
+        .row_at(at(20), row(40, 7.0))
+        .finish()
+        .into_parts()
 }
 
 /// Runs a subcommand on an archive, in UTC.
@@ -190,20 +171,13 @@ fn a_long_table_is_printed_in_blocks() {
 /// An archive with one metric `a.x` and instances 3 and 7, of which the
 /// domain names none but 3, so.
 fn archive_with_instance(name: &str) -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("few", WriterOptions::default());
-    let domain = archives::domain();
-    let desc = MetricDesc { indom: Some(domain), ..archives::desc(1, ValueType::U32) };
-    writer.declare_metric(&desc, &["a.x"]).unwrap();
-    writer.declare_indom(domain, &archives::instances([3], name)).unwrap();
-    for seconds in 0..3 {
-        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
-        let id = |number| InstanceId::new(number).unwrap();
-        let values = [3, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(n as u32 * 10)));
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
-        archives::write(&mut writer, timestamp, value_sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let values = [(format!("a.x[{name}]"), 30), ("a.x[7]".into(), 70), ("a.x[8]".into(), 80)];
+    Builder::named("few")
+        .metric("a.x", "u32 instant")
+        .numbered_instances("a.x", [(3, name)])
+        .rows((0..3).map(|second| (second, values.clone())))
+        .finish()
+        .into_parts()
 }
 
 #[test]
@@ -515,14 +489,11 @@ fn a_reader_that_closes_the_output_is_no_error() {
 fn a_long_dump_has_all_whole_records_in_order() {
     const RECORDS: u64 = 20_000;
     const FIRST: u64 = 1 << 40;
-    let (_directory, base, mut writer) = archives::begin("long", WriterOptions::default());
-    let metric = archives::desc(1, ValueType::U64);
-    writer.declare_metric(&metric, &["a.b"]).unwrap();
-    for n in 0..RECORDS {
-        let value = archives::single(&metric, OwnedValue::U64(FIRST + n));
-        archives::write(&mut writer, archives::at(n as i64), vec![value]);
-    }
-    writer.finish().unwrap();
+    let (_directory, base) = Builder::named("long")
+        .metric("a.b", "u64 instant")
+        .rows((0..RECORDS).map(|n| (n as f64, [("a.b", FIRST + n)])))
+        .finish()
+        .into_parts();
     let values = |text: &str| -> Vec<u64> {
         let values = text.lines().filter_map(|line| line.split_once(" value "));
         values.map(|(_, value)| value.parse::<u64>().unwrap() - FIRST).collect()

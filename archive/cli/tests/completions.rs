@@ -4,21 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcp_archive::{OwnedValue, ValueType, WriterOptions};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// An archive `web` of `web.errors` and `web.requests`.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("web", WriterOptions::default());
-    let (errors, requests) = (archives::desc(1, ValueType::U32), archives::desc(2, ValueType::U32));
-    writer.declare_metric(&errors, &["web.errors"]).unwrap();
-    writer.declare_metric(&requests, &["web.requests"]).unwrap();
-    let set = |desc| archives::single(desc, OwnedValue::U32(1));
-    archives::write(&mut writer, archives::at(0), vec![set(&errors), set(&requests)]);
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::named("web")
+        .metric("web.errors", "u32 instant")
+        .metric("web.requests", "u32 instant")
+        .row(0, [("web.errors", 1), ("web.requests", 1)])
+        .finish()
+        .into_parts()
 }
 
 fn script(shell: &str) -> String {

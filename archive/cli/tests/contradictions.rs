@@ -4,37 +4,28 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pcp_archive::{MetricDesc, OwnedValue, Pmid, ValueSet, ValueType, WriterOptions};
+use pcp_archive::Pmid;
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::{Builder, scratch};
 
 /// Two archives of ten seconds each, of `acme.changed`, which has another type in the second,
 /// of `acme.moved`, which has another PMID there, and of `acme.same`.
 fn directory() -> TempDir {
-    let (directory, _, first) = archives::begin("a", WriterOptions::default());
-    let second = archives::begin_in(directory.path(), "b", WriterOptions::default());
-    let parts = [(first, 0, ValueType::U64, 3), (second, 10, ValueType::U32, 4)];
-    for (mut writer, start, changed, moved) in parts {
-        let descs = [(1, changed), (2, ValueType::U64), (moved, ValueType::U64)];
-        let descs = descs.map(|(item, value_type)| archives::desc(item, value_type));
-        for (desc, name) in descs.iter().zip(["acme.changed", "acme.same", "acme.moved"]) {
-            writer.declare_metric(desc, &[name]).unwrap();
-        }
-        for second in start..start + 10 {
-            archives::write(&mut writer, archives::at(second), descs.iter().map(set).collect());
-        }
-        writer.finish().unwrap();
-    }
+    let directory = scratch();
+    let pmid = |item| Pmid::new(70, 1, item).unwrap();
+    Builder::in_directory(directory.path(), "a")
+        .metric_with(pmid(1), "acme.changed", "u64 instant")
+        .metric_with(pmid(2), "acme.same", "u64 instant")
+        .metric_with(pmid(3), "acme.moved", "u64 instant")
+        .rows((0..10).map(|n| (n, [("acme.changed", 1), ("acme.same", 2), ("acme.moved", 3)])))
+        .finish();
+    Builder::in_directory(directory.path(), "b")
+        .metric_with(pmid(1), "acme.changed", "u32 instant")
+        .metric_with(pmid(2), "acme.same", "u64 instant")
+        .metric_with(pmid(4), "acme.moved", "u64 instant")
+        .rows((10..20).map(|n| (n, [("acme.changed", 4711), ("acme.same", 2), ("acme.moved", 4)])))
+        .finish();
     directory
-}
-
-fn set(desc: &MetricDesc) -> ValueSet {
-    let value = match desc.value_type {
-        ValueType::U32 => OwnedValue::U32(4711),
-        _ => OwnedValue::U64(u64::from(desc.pmid.item())),
-    };
-    archives::single(desc, value)
 }
 
 fn run(directory: &Path, command: &str, arguments: &[&str]) -> Output {

@@ -5,29 +5,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{OwnedValue, ValueSet, ValueType, WriterOptions};
+use pcp_archive::{Pmid, ValueType};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// Ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
 /// says `double`, the blocks are of 64-bit integers.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let (bad, good) = (archives::desc(1, ValueType::U64), archives::desc(2, ValueType::U64));
-    writer.declare_metric(&bad, &["acme.bad"]).unwrap();
-    writer.declare_metric(&good, &["acme.good"]).unwrap();
-    for second in 0..10 {
-        let set = |desc: &pcp_archive::MetricDesc| ValueSet {
-            pmid: desc.pmid,
-            values: Ok(vec![(None, OwnedValue::U64(26_767_720))]),
-        };
-        archives::write(&mut writer, archives::at(second), vec![set(&bad), set(&good)]);
-    }
-    writer.finish().unwrap();
+    let (directory, base) = Builder::named("acme")
+        .metric("acme.bad", "u64 instant")
+        .metric("acme.good", "u64 instant")
+        .rows((0..10).map(|n| (n, [("acme.bad", 26_767_720), ("acme.good", 26_767_720)])))
+        .finish()
+        .into_parts();
     let meta = directory.path().join("acme.meta");
     let mut bytes = fs::read(&meta).unwrap();
-    let pmid = bad.pmid.raw().to_be_bytes();
+    let pmid = Pmid::new(70, 1, 1).unwrap().raw().to_be_bytes();
     let at = bytes.windows(4).position(|word| word == pmid).unwrap();
     bytes[at + 4..at + 8].copy_from_slice(&ValueType::Double.code().to_be_bytes());
     fs::write(&meta, bytes).unwrap();

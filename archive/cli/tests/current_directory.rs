@@ -4,37 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
 use tempfile::TempDir;
+use test_archives::Builder;
 
 /// A directory with an archive `acme`.
 fn archive() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let base = directory.path().join("acme");
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U32,
-        indom: None,
-        semantics: Semantics::Instant,
-        units: Units::count(),
-    };
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
-    let values = Ok(vec![(None, OwnedValue::U32(1))]);
-    let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    writer.finish().unwrap();
-    directory
+    let builder = Builder::named("acme").metric("a.b", "u32 instant count");
+    builder.row(0, [("a.b", 1)]).finish().into_parts().0
 }
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {

@@ -4,26 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{OwnedValue, TextKind, TextTarget, ValueSet, ValueType, WriterOptions};
+use pcp_archive::Pmid;
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::{Builder, Cell};
 
 /// Three records of a metric in place and one in blocks; the first has a help text.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let (word, long) = (archives::desc(1, ValueType::U32), archives::desc(2, ValueType::U64));
-    writer.declare_metric(&word, &["acme.word"]).unwrap();
-    writer.declare_metric(&long, &["acme.long"]).unwrap();
-    let target = TextTarget::Metric(word.pmid);
-    writer.declare_text(target, TextKind::OneLine, "words").unwrap();
-    for second in 0..3 {
-        let set = |pmid, value| ValueSet { pmid, values: Ok(vec![(None, value)]) };
-        let sets = vec![set(word.pmid, OwnedValue::U32(5)), set(long.pmid, OwnedValue::U64(7))];
-        archives::write(&mut writer, archives::at(second), sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::named("acme")
+        .metric("acme.word", "u32 instant")
+        .metric("acme.long", "u64 instant")
+        .help("acme.word", "words")
+        .rows((0..3).map(|n| (n, [("acme.word", 5), ("acme.long", 7)])))
+        .finish()
+        .into_parts()
 }
 
 fn run(command: &str, base: &Path) -> Output {
@@ -89,7 +82,7 @@ fn a_help_text_without_its_nul_costs_the_text() {
 #[test]
 fn a_bad_descriptor_costs_the_values_of_its_metric() {
     let (_directory, base) = archive();
-    let pmid = archives::desc(2, ValueType::U64).pmid.raw().to_be_bytes();
+    let pmid = Pmid::new(70, 1, 2).unwrap().raw().to_be_bytes();
     change(&base, &pmid, |bytes| bytes[3] = 99);
     let output = run("dump", &base);
     assert_eq!(output.status.code(), Some(65));
@@ -109,7 +102,7 @@ fn a_bad_descriptor_costs_the_values_of_its_metric() {
 fn a_value_that_its_type_cannot_have_costs_only_itself() {
     let (_directory, base) = archive();
     // Of type 3 in place.
-    let pmid = archives::desc(1, ValueType::U32).pmid.raw().to_be_bytes();
+    let pmid = Pmid::new(70, 1, 1).unwrap().raw().to_be_bytes();
     change(&base, &pmid, |bytes| bytes[3] = 3);
     let output = run("dump", &base);
     assert_eq!(output.status.code(), Some(65));
@@ -269,18 +262,14 @@ fn a_damaged_record_costs_itself_alone() {
 
 #[test]
 fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
-    let (directory, base, mut writer) = archives::begin("packed", WriterOptions::default());
-    let text = archives::desc(1, ValueType::String);
-    let number = archives::desc(2, ValueType::U64);
-    writer.declare_metric(&text, &["packed.text"]).unwrap();
-    writer.declare_metric(&number, &["packed.number"]).unwrap();
-    for second in 0..400 {
-        let value = OwnedValue::String(vec![b'x'; 10_000]);
-        let sets =
-            vec![archives::single(&text, value), archives::single(&number, OwnedValue::U64(5))];
-        archives::write(&mut writer, archives::at(second), sets);
-    }
-    writer.finish().unwrap();
+    let text = "x".repeat(10_000);
+    let row = |n| (n, [("packed.text", Cell::from(&*text)), ("packed.number", Cell::from(5))]);
+    let (directory, base) = Builder::named("packed")
+        .metric("packed.text", "string instant")
+        .metric("packed.number", "u64 instant")
+        .rows((0..400).map(row))
+        .finish()
+        .into_parts();
     // Four blocks of a megabyte.
     let packed = directory.path().join("xz");
     let convert = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))

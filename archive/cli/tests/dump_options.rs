@@ -5,37 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    Instance, InstanceId, MetricDesc, OwnedValue, Timestamp, Units, ValueSet, ValueType,
-    WriterOptions,
-};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// A metric of which more instances come and go, one record for each second.
-fn archive(times: &[i64]) -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let domain = archives::domain();
-    let desc = MetricDesc {
-        indom: Some(domain),
-        units: Units::count(),
-        ..archives::desc(1, ValueType::U32)
-    };
-    writer.declare_metric(&desc, &["acme.jobs"]).unwrap();
-    for seconds in times {
-        let id = |n: i64| InstanceId::new((seconds + n) as i32).unwrap();
-        let name = |n| format!("job {}", seconds + n);
+fn archive(times: &[i32]) -> (TempDir, PathBuf) {
+    let builder = Builder::named("acme").metric("acme.jobs", "u32 instant count");
+    let mut builder = builder.in_domain("acme.jobs", 1);
+    for &second in times {
         // Eight of nine stay from second to second: a difference is shorter.
-        let instances = (0..9).map(|n| Instance { id: id(n), name: name(n).into() });
-        writer.declare_indom(domain, &instances.collect::<Vec<_>>()).unwrap();
-        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
-        let values = Ok(vec![(Some(id(0)), OwnedValue::U32(7))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        archives::write(&mut writer, timestamp, value_sets);
+        let names: Vec<_> = (second..second + 9).map(|n| (n, format!("job {n}"))).collect();
+        let instances = names.iter().map(|(n, name)| (*n, name.as_str()));
+        let value = (format!("acme.jobs[job {second}]"), 7);
+        builder = builder.numbered_instances("acme.jobs", instances).row(second, [value]);
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 fn dump(path: &Path, options: &[&str]) -> Output {

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
-use pcp_archive::{OwnedValue, Timestamp, Value, ValueType, WriterOptions};
+use pcp_archive::{Pmid, Timestamp, Value};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-
-use crate::archives;
-use crate::archives::desc;
+use test_archives::{Builder, Cell};
 
 fn at(seconds: i64, nanos: u32) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()
@@ -18,24 +16,20 @@ fn at(seconds: i64, nanos: u32) -> Timestamp {
 /// Requests as events with a path and a size; and the size of what else there
 /// is. Nothing describes the third parameter.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("acme", WriterOptions::default());
-    let requests = desc(1, ValueType::HighresEvent);
-    writer.declare_metric(&requests, &["acme.requests"]).unwrap();
-    writer.declare_metric(&desc(2, ValueType::String), &["acme.path"]).unwrap();
-    writer.declare_metric(&desc(3, ValueType::U64), &["acme.size"]).unwrap();
+    let pmid = |item| Pmid::new(70, 1, item).unwrap();
     let mut events = EventArrayBuilder::highres();
     let record = events.record(at(0, 5), EventFlags::POINT).unwrap();
-    let record = record.parameter(desc(2, ValueType::String).pmid, Value::String(b"/")).unwrap();
-    let record = record.parameter(desc(3, ValueType::U64).pmid, Value::U64(u64::MAX)).unwrap();
-    record.parameter(desc(9, ValueType::I32).pmid, Value::I32(-1)).unwrap();
+    let record = record.parameter(pmid(2), Value::String(b"/")).unwrap();
+    let record = record.parameter(pmid(3), Value::U64(u64::MAX)).unwrap();
+    record.parameter(pmid(9), Value::I32(-1)).unwrap();
     events.missed(at(0, 7), 3).unwrap();
-    let value_sets = vec![
-        archives::single(&requests, events.finish()),
-        archives::single(&desc(3, ValueType::U64), OwnedValue::U64(1)),
-    ];
-    archives::write(&mut writer, at(1, 0), value_sets);
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::named("acme")
+        .metric("acme.requests", "highres-event instant")
+        .metric("acme.path", "string instant")
+        .metric("acme.size", "u64 instant")
+        .row(1, [("acme.requests", events.finish().into()), ("acme.size", Cell::from(1))])
+        .finish()
+        .into_parts()
 }
 
 /// What a run that must succeed prints.

@@ -7,53 +7,39 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use pcp_archive::{
-    ArchiveWriter, Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Timestamp, Units,
-    ValueType, WriterOptions,
-};
+use test_archives::Builder;
 
-use crate::archives;
-
-/// A writer of a counter by shop: another shop opens with each record.
+/// A counter by shop, in an archive that grows.
 struct Logger {
-    writer: ArchiveWriter,
-    second: i64,
+    /// Always `Some` between calls.
+    builder: Option<Builder>,
+    second: i32,
 }
 
 impl Logger {
-    fn new(base: &Path, second: i64) -> Self {
-        let options = WriterOptions::default();
-        let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
-        Self { writer, second }
+    fn new(base: &Path, second: i32) -> Self {
+        let builder = Builder::of_host("host", base).metric("acme.sold", "u64 counter count");
+        Self { builder: Some(builder), second }
     }
 
-    /// A record `seconds` after the last one, all counters at `count`.
-    fn write(&mut self, seconds: i64, shops: i32, count: u64) {
+    fn append(&mut self, append: impl FnOnce(Builder) -> Builder) {
+        self.builder = self.builder.take().map(append);
+    }
+
+    /// Writes a record `seconds` after the last one, with all counters at `count`.
+    fn write(&mut self, seconds: i32, shops: usize, count: u64) {
         self.second += seconds;
-        let indom = archives::domain();
-        let desc = MetricDesc {
-            indom: Some(indom),
-            semantics: Semantics::Counter,
-            units: Units::count(),
-            ..archives::desc(1, ValueType::U64)
-        };
-        self.writer.declare_metric(&desc, &["acme.sold"]).unwrap();
-        let ids = (0..shops).map(|id| InstanceId::new(id).unwrap());
-        let instances: Vec<_> =
-            ids.map(|id| Instance { id, name: format!("s{id}").into() }).collect();
-        self.writer.declare_indom(indom, &instances).unwrap();
-        let sold = archives::of_each(&desc, &instances, &OwnedValue::U64(count));
-        let timestamp = self.timestamp();
-        archives::write(&mut self.writer, timestamp, vec![sold]);
+        let (second, shops) = (self.second, &["s0", "s1"][..shops]);
+        let counts = shops.iter().map(|shop| (format!("acme.sold[{shop}]"), count));
+        self.append(|builder| {
+            builder.instances("acme.sold", shops.iter().copied()).row(second, counts)
+        });
     }
 
-    fn mark(&mut self, seconds: i64) {
+    fn mark(&mut self, seconds: i32) {
         self.second += seconds;
-        self.writer.write_mark(self.timestamp()).unwrap();
-    }
-
-    fn timestamp(&self) -> Timestamp {
-        Timestamp::new(1_700_000_000 + self.second, 0).unwrap()
+        let second = self.second;
+        self.append(|builder| builder.mark(second));
     }
 }
 
@@ -110,7 +96,7 @@ fn a_table_shows_rates_as_records_arrive_and_adds_new_instances() {
     follow.expect(&["2023-11-14 22:13:30.000        0.500"]);
     logger.mark(1);
     follow.expect(&["2023-11-14 22:13:31.000  <mark>"]);
-    logger.writer.switch_volume();
+    logger.append(Builder::volume);
     logger.write(9, 2, 200);
     follow.expect(&[""]);
     follow.expect(&["                           acme.sold    acme.sold"]);
@@ -147,7 +133,7 @@ fn json_lines_have_logged_values_and_continue_in_the_next_archive() {
     follow.expect(&[&line(0, "s0", 100), &line(10, "s0", 110)]);
     first.write(10, 2, 120);
     follow.expect(&[&line(20, "s0", 120), &line(20, "s1", 120)]);
-    first.writer.finish().unwrap();
+    first.builder.take().unwrap().finish();
     let mut second = Logger::new(&directory.path().join("20231114.2"), 30);
     second.write(0, 1, 7);
     follow.expect(&[&line(30, "s0", 7)]);

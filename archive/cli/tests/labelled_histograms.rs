@@ -5,13 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use pcp_archive::{
-    InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue,
-    Semantics, Units, ValueSet, ValueType, WriterOptions,
-};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// The buckets of both histograms, and what each counts a second.
 const BUCKETS: [(&str, u64); 4] = [
@@ -21,50 +16,27 @@ const BUCKETS: [(&str, u64); 4] = [
     ("path=/b,bucket=12..", 8),
 ];
 
-fn id(number: usize) -> InstanceId {
-    InstanceId::new(i32::try_from(number).unwrap()).unwrap()
-}
-
-fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Instance> {
-    let all = names.into_iter().enumerate();
-    all.map(|(number, name)| Instance { id: id(number), name: name.into() }).collect()
-}
-
 /// Five records, a second apart, of `web.latency`, by path.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("web", WriterOptions::default());
-    let (buckets, paths) = (archives::domain(), InDom::new(70, 9).unwrap());
-    let counter = |item, indom, units| MetricDesc {
-        indom: Some(indom),
-        semantics: Semantics::Counter,
-        units,
-        ..archives::desc(item, ValueType::U64)
+    let paths: &[(&str, &[(&str, &str)])] =
+        &[("path=/a", &[("path", "/a")]), ("path=/b", &[("path", "/b")])];
+    let row = |second: u64| {
+        let counts = BUCKETS.map(|(name, rate)| (format!("web.latency.bucket[{name}]"), rate));
+        let sums = [("/a", 50), ("/b", 110)]
+            .map(|(path, rate)| (format!("web.latency.sum[path={path}]"), rate));
+        let counted = counts.into_iter().chain(sums);
+        (second as f64, counted.map(move |(name, rate)| (name, second * rate)))
     };
-    let counts = counter(1, buckets, Units::count());
-    let sum = counter(2, paths, Units::microseconds());
-    writer.declare_metric(&counts, &["web.latency.bucket"]).unwrap();
-    writer.declare_metric(&sum, &["web.latency.sum"]).unwrap();
-    writer.declare_indom(buckets, &named(BUCKETS.map(|(name, _)| name))).unwrap();
-    writer.declare_indom(paths, &named(["path=/a", "path=/b"])).unwrap();
-    let set = |class, name, value: &str| {
-        LabelSet::from_pairs(class, [(name, &*format!("\"{value}\""), false)]).unwrap()
-    };
-    let units = [set(LabelClass::Item, "histogram", "microsec")];
-    writer.declare_labels(LabelTarget::Item(counts.pmid), &units).unwrap();
-    let path = |(number, path)| set(LabelClass::Instances, "path", path).for_instance(id(number));
-    let of_paths: Vec<_> = ["/a", "/b"].into_iter().enumerate().map(path).collect();
-    writer.declare_labels(LabelTarget::Instances(paths), &of_paths).unwrap();
-    for second in 0..5u64 {
-        let count = |(number, (_, rate))| (Some(id(number)), OwnedValue::U64(second * rate));
-        let values = Ok(BUCKETS.into_iter().enumerate().map(count).collect());
-        let in_buckets = ValueSet { pmid: counts.pmid, values };
-        let sums = [50, 110].map(|rate| OwnedValue::U64(second * rate)).into_iter().enumerate();
-        let values = Ok(sums.map(|(number, sum)| (Some(id(number)), sum)).collect());
-        let sets = vec![in_buckets, ValueSet { pmid: sum.pmid, values }];
-        archives::write(&mut writer, archives::at(second.cast_signed()), sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::named("web")
+        .metric("web.latency.bucket", "u64 counter count")
+        .metric("web.latency.sum", "u64 counter microsec")
+        .instances("web.latency.bucket", BUCKETS.map(|(name, _)| name))
+        .instances("web.latency.sum", ["path=/a", "path=/b"])
+        .labels("web.latency.bucket", &[("histogram", "microsec")])
+        .instance_labels("web.latency.sum", paths)
+        .rows((0..5).map(row))
+        .finish()
+        .into_parts()
 }
 
 fn report(base: &Path, arguments: &[&str]) -> Output {

@@ -3,13 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue, Semantics,
-    Units, ValueSet, ValueType, WriterOptions,
-};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// The instances of `shop.requests`: name, path, code, and what it counts per second.
 const SERIES: [(&str, &str, &str, u32); 4] = [
@@ -19,56 +14,26 @@ const SERIES: [(&str, &str, &str, u32); 4] = [
     ("b 503", "/b", "503", 2),
 ];
 
-fn id(number: usize) -> InstanceId {
-    InstanceId::new(i32::try_from(number).unwrap()).unwrap()
-}
-
-fn labels(class: LabelClass, pairs: &[(&str, &str)]) -> LabelSet {
-    let quoted: Vec<_> =
-        pairs.iter().map(|(name, value)| (*name, format!("\"{value}\""))).collect();
-    let pairs = quoted.iter().map(|(name, value)| (*name, value.as_str(), false));
-    LabelSet::from_pairs(class, pairs).unwrap()
-}
-
 /// Eleven records, a second apart, of `shop.requests` with instances and `shop.queue` without,
 /// whose item has the label `unit`.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("shop", WriterOptions::default());
-    let requests = MetricDesc {
-        indom: Some(archives::domain()),
-        semantics: Semantics::Counter,
-        units: Units::count(),
-        ..archives::desc(1, ValueType::U32)
+    let labels = SERIES.map(|(name, path, code, _)| (name, [("path", path), ("code", code)]));
+    let labels = labels.each_ref().map(|(name, labels)| (*name, &labels[..]));
+    let row = |second: u32| {
+        let counts =
+            SERIES.map(|(name, .., rate)| (format!("shop.requests[{name}]"), rate * second));
+        (second, counts.into_iter().chain([("shop.queue".to_owned(), 40 + second)]))
     };
-    let queue = archives::desc(2, ValueType::U32);
-    writer.declare_metric(&requests, &["shop.requests"]).unwrap();
-    writer.declare_metric(&queue, &["shop.queue"]).unwrap();
-    let named = |(number, (name, ..)): (usize, &(&str, &str, &str, u32))| Instance {
-        id: id(number),
-        name: (*name).into(),
-    };
-    let instances: Vec<_> = SERIES.iter().enumerate().map(named).collect();
-    writer.declare_indom(archives::domain(), &instances).unwrap();
-    let sets = SERIES.iter().enumerate().map(|(number, (_, path, code, _))| {
-        labels(LabelClass::Instances, &[("path", path), ("code", code)]).for_instance(id(number))
-    });
-    let sets: Vec<_> = sets.collect();
-    writer.declare_labels(LabelTarget::Instances(archives::domain()), &sets).unwrap();
-    let context = [labels(LabelClass::Context, &[("site", "berlin")])];
-    writer.declare_labels(LabelTarget::Context, &context).unwrap();
-    let item = [labels(LabelClass::Item, &[("unit", "orders")])];
-    writer.declare_labels(LabelTarget::Item(queue.pmid), &item).unwrap();
-    for second in 0..=10u32 {
-        let counts = SERIES
-            .iter()
-            .enumerate()
-            .map(|(number, (.., rate))| (Some(id(number)), OwnedValue::U32(rate * second)));
-        let counts = ValueSet { pmid: requests.pmid, values: Ok(counts.collect()) };
-        let queue = archives::single(&queue, OwnedValue::U32(40 + second));
-        archives::write(&mut writer, archives::at(second.into()), vec![counts, queue]);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    Builder::named("shop")
+        .metric("shop.requests", "u32 counter count")
+        .metric("shop.queue", "u32 instant")
+        .instances("shop.requests", SERIES.map(|(name, ..)| name))
+        .instance_labels("shop.requests", &labels)
+        .context_labels(&[("site", "berlin")])
+        .labels("shop.queue", &[("unit", "orders")])
+        .rows((0..=10).map(row))
+        .finish()
+        .into_parts()
 }
 
 fn run(base: &Path, arguments: &[&str]) -> Output {

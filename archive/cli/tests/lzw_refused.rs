@@ -3,27 +3,16 @@
 use std::fs;
 use std::process::Command;
 
-use pcp_archive::{OwnedValue, Timestamp, ValueType, WriterOptions};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// What compress(1) makes of "ab\n".
 const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
 
 /// Two volumes with a record each.
 fn archive() -> TempDir {
-    let (directory, _, mut writer) = archives::begin("old", WriterOptions::default());
-    let desc = archives::desc(1, ValueType::U32);
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
-    for seconds in 0..2 {
-        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
-        let value = archives::single(&desc, OwnedValue::U32(1));
-        archives::write(&mut writer, timestamp, vec![value]);
-        writer.switch_volume();
-    }
-    writer.finish().unwrap();
-    directory
+    let builder = Builder::named("old").metric("a.b", "u32 instant");
+    builder.row(0, [("a.b", 1)]).volume().row(1, [("a.b", 1)]).finish().into_parts().0
 }
 
 #[test]

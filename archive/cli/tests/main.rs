@@ -1,7 +1,5 @@
 //! Tests of the command `mmv-archive`, as one program: linking takes longer than most of them.
 
-#[path = "../../tests/shared/archives.rs"]
-mod archives;
 #[cfg(feature = "view")]
 #[path = "../../tests/shared/pictures.rs"]
 mod pictures;

@@ -3,69 +3,50 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
+use pcp_archive::Pmid;
 use pcp_archive::event::EventArrayBuilder;
-use pcp_archive::{
-    ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-    Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
 use tempfile::TempDir;
+use test_archives::{Builder, Cell, at, scratch};
 
-use crate::archives;
 use crate::programs;
 
-const INSTANCES: i32 = 50;
-
-fn desc(item: u32, semantics: Semantics, units: Units, indom: Option<InDom>) -> MetricDesc {
-    MetricDesc { semantics, units, indom, ..archives::desc(item, ValueType::U64) }
-}
+const INSTANCES: usize = 50;
 
 /// Half an hour, a record every 5 s, and a stop of the logger from minute 12
 /// to minute 16.
 fn archive() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let base = directory.path().join("shop");
-    let label = WriterLabel { hostname: "shop.example.com".into(), ..archives::label() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let workers = archives::domain();
-    let requests = desc(1, Semantics::Counter, Units::count(), Some(workers));
-    let busy = desc(2, Semantics::Counter, Units::milliseconds(), None);
-    let memory = desc(3, Semantics::Instant, Units::kilobytes(), None);
-    writer.declare_metric(&requests, &["shop.worker.requests"]).unwrap();
-    writer.declare_metric(&busy, &["shop.busy"]).unwrap();
-    writer.declare_metric(&memory, &["shop.memory"]).unwrap();
-    let id = |n: i32| InstanceId::new(n).unwrap();
-    let name = |n: i32| format!("worker-{n:02} on node-{}.example.com", n % 7);
-    let instances: Vec<_> =
-        (0..INSTANCES).map(|n| Instance { id: id(n), name: name(n).into() }).collect();
-    writer.declare_indom(workers, &instances).unwrap();
-    let mut totals = vec![0.0; INSTANCES as usize];
+    let names: Vec<_> =
+        (0..INSTANCES).map(|n| format!("worker-{n:02} on node-{}.example.com", n % 7)).collect();
+    let mut builder = Builder::of_host("shop.example.com", &base)
+        .metric("shop.worker.requests", "u64 counter count")
+        .metric("shop.busy", "u64 counter millisec")
+        .metric("shop.memory", "u64 instant Kbyte")
+        .instances("shop.worker.requests", names.iter().map(String::as_str));
+    let series = names.iter().map(|name| format!("shop.worker.requests[{name}]"));
+    let series: Vec<_> =
+        series.chain(["shop.busy", "shop.memory"].map(ToOwned::to_owned)).collect();
+    let mut totals = vec![0.0; INSTANCES];
     for step in 0..360 {
-        let timestamp = Timestamp::new(1_700_000_000 + step * 5, 0).unwrap();
-        let minutes = step as f64 / 12.0;
+        let minutes = f64::from(step) / 12.0;
         for (n, total) in totals.iter_mut().enumerate() {
             let speed = 400.0 / (n as f64 + 1.0);
             *total += 5.0 * speed * (1.2 + (minutes / 3.0 + n as f64).sin());
         }
         if step == 144 {
-            writer.write_mark(timestamp).unwrap();
+            builder = builder.mark(step * 5);
         }
         if (144..192).contains(&step) {
             continue;
         }
-        let by_worker = totals.iter().enumerate();
-        let by_worker = by_worker.map(|(n, v)| (Some(id(n as i32)), OwnedValue::U64(*v as u64)));
-        let single =
-            |desc: &MetricDesc, value: f64| archives::single(desc, OwnedValue::U64(value as u64));
-        let value_sets = vec![
-            ValueSet { pmid: requests.pmid, values: Ok(by_worker.collect()) },
-            single(&busy, 5000.0 * step as f64 * 0.6 + 9000.0 * (minutes / 2.0).sin()),
-            single(&memory, 4e6 + 1.5e6 * (minutes / 5.0).cos()),
-        ];
-        archives::write(&mut writer, timestamp, value_sets);
+        let busy = 5000.0 * f64::from(step) * 0.6 + 9000.0 * (minutes / 2.0).sin();
+        let memory = 4e6 + 1.5e6 * (minutes / 5.0).cos();
+        let values = totals.iter().copied().chain([busy, memory]);
+        builder = builder.row(step * 5, series.iter().zip(values.map(|value| value as u64)));
     }
-    writer.finish().unwrap();
+    builder.finish();
     (directory, base)
 }
 
@@ -144,26 +125,17 @@ fn what_cannot_be_plotted_is_an_error() {
 
 /// A day at 1 s of a counter that stands still and a gauge, but for one second each.
 fn spikes() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("day");
-    let mut writer =
-        ArchiveWriter::create(&base, archives::label(), WriterOptions::default()).unwrap();
-    let errors = desc(1, Semantics::Counter, Units::count(), None);
-    let queue = desc(2, Semantics::Instant, Units::NONE, None);
-    writer.declare_metric(&errors, &["shop.errors"]).unwrap();
-    writer.declare_metric(&queue, &["shop.queue"]).unwrap();
-    for second in 0..86_400 {
-        let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
-        let counted = if second < 50_021 { 7 } else { 7 + 7_000 };
-        let waiting = if second == 30_013 { 9_000 } else { 3 };
-        let value_sets = vec![
-            archives::single(&errors, OwnedValue::U64(counted)),
-            archives::single(&queue, OwnedValue::U64(waiting)),
-        ];
-        archives::write(&mut writer, timestamp, value_sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let row = |second| {
+        let errors = if second < 50_021 { 7 } else { 7 + 7_000 };
+        let queue = if second == 30_013 { 9_000 } else { 3 };
+        (second, [("shop.errors", errors), ("shop.queue", queue)])
+    };
+    Builder::named("day")
+        .metric("shop.errors", "u64 counter count")
+        .metric("shop.queue", "u64 instant")
+        .rows((0..86_400).map(row))
+        .finish()
+        .into_parts()
 }
 
 #[test]
@@ -214,31 +186,19 @@ fn drawn_columns(text: &str, title: &str) -> usize {
 
 #[test]
 fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("day");
-    let mut writer =
-        ArchiveWriter::create(&base, archives::label(), WriterOptions::default()).unwrap();
-    let fast = desc(1, Semantics::Instant, Units::NONE, None);
-    let slow = desc(2, Semantics::Instant, Units::kilobytes(), None);
-    writer.declare_metric(&fast, &["shop.queue"]).unwrap();
-    writer.declare_metric(&slow, &["shop.memory"]).unwrap();
-    for second in 0..86_400 {
-        let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
-        if second == 60_000 {
-            writer.write_mark(timestamp).unwrap();
-        }
-        // Nothing is known of three hours.
-        if (60_000..70_800).contains(&second) {
-            continue;
-        }
-        let mut value_sets = vec![archives::single(&fast, OwnedValue::U64(second as u64 % 7))];
-        if second % 1200 == 0 {
-            value_sets.push(archives::single(&slow, OwnedValue::U64(1000 + second as u64 / 100)));
-        }
-        archives::write(&mut writer, timestamp, value_sets);
-    }
-    writer.finish().unwrap();
-    let done = plot(&base, &["shop", "--width", "100"]);
+    let row = |second| {
+        let slow = (second % 1200 == 0).then_some(("shop.memory", 1000 + second / 100));
+        (second, [("shop.queue", second % 7)].into_iter().chain(slow))
+    };
+    // Nothing is known of three hours.
+    let archive = Builder::named("day")
+        .metric("shop.queue", "u64 instant")
+        .metric("shop.memory", "u64 instant Kbyte")
+        .rows((0..60_000).map(row))
+        .mark(60_000)
+        .rows((70_800..86_400).map(row))
+        .finish();
+    let done = plot(&archive, &["shop", "--width", "100"]);
     let text = String::from_utf8(done.stdout).unwrap();
     let [fast, slow] = ["shop.queue", "shop.memory"].map(|title| drawn_columns(&text, title));
     // Of 97 columns an eighth is the gap.
@@ -248,24 +208,18 @@ fn the_line_of_a_slow_metric_is_whole_beside_a_fast_one() {
 
 #[test]
 fn many_events_do_not_shorten_the_time_between_samples() {
-    let (_directory, base, mut writer) = archives::begin("busy", WriterOptions::default());
-    let events =
-        MetricDesc { pmid: Pmid::new(70, 0, 1001).unwrap(), ..archives::desc(1, ValueType::Event) };
-    let jobs = MetricDesc { semantics: Semantics::Counter, ..archives::desc(2, ValueType::U64) };
-    writer.declare_metric(&events, &["mmv.agent.events"]).unwrap();
-    writer.declare_metric(&jobs, &["mmv.worker.jobs"]).unwrap();
-    for tenth in 0..300u32 {
-        let timestamp =
-            archives::at(0).saturating_add(Duration::from_millis(100 * u64::from(tenth)));
-        let mut sets = vec![archives::single(&events, EventArrayBuilder::new().finish())];
-        if tenth % 10 == 0 {
-            sets.push(archives::single(&jobs, OwnedValue::U64(u64::from(tenth / 10))));
-        }
-        archives::write(&mut writer, timestamp, sets);
-    }
-    writer.finish().unwrap();
+    let row = |tenth: u32| {
+        let events = ("mmv.agent.events", Cell::from(EventArrayBuilder::new().finish()));
+        let jobs = tenth.is_multiple_of(10).then(|| ("mmv.worker.jobs", (tenth / 10).into()));
+        (f64::from(tenth) / 10.0, [events].into_iter().chain(jobs))
+    };
+    let archive = Builder::named("busy")
+        .metric_with(Pmid::new(70, 0, 1001).unwrap(), "mmv.agent.events", "event instant")
+        .metric("mmv.worker.jobs", "u64 counter")
+        .rows((0..300).map(row))
+        .finish();
     // One a second: no column has more, as one that is a tenth of a second wide would.
-    let done = plot(&base, &["mmv.worker.jobs", "--width", "80"]);
+    let done = plot(&archive, &["mmv.worker.jobs", "--width", "80"]);
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(text.contains("1.") && !text.contains("10"), "{text}");
 }
@@ -276,7 +230,7 @@ fn events_on_both_sides_of_damage_are_shown() {
     let archive = pcp_archive::Archive::open(&base).unwrap();
     let mut records = archive.records().unwrap();
     while let Some(record) = records.next().unwrap() {
-        if record.timestamp() < archives::at(20) {
+        if record.timestamp() < at(20) {
             continue;
         }
         let volume = base.with_extension("0");

@@ -4,11 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use pcp_archive::{
-    Instance, InstanceId, MetricDesc, OwnedValue, Semantics, ValueType, WriterOptions,
-};
+use test_archives::Builder;
 
-use crate::archives;
 use crate::programs::{shop, shop_that_ends};
 
 /// The lines without their first field; none if there are no values.
@@ -218,27 +215,15 @@ fn the_last_values_of_a_run_have_rates_where_the_agent_notices_the_end_with_them
 /// The program removes b within its run: its domain is small, so PCP would hold the value.
 #[test]
 fn a_removed_instance_of_a_program_has_no_values() {
-    let (_directory, base, mut writer) = archives::begin("jobs", WriterOptions::default());
-    let (semantics, indom) = (Semantics::Discrete, Some(archives::domain()));
-    let state = MetricDesc { semantics, indom, ..archives::desc(1, ValueType::U32) };
-    let ticks = archives::desc(2, ValueType::U32);
-    writer.declare_metric(&state, &["mmv.jobs.state"]).unwrap();
-    writer.declare_metric(&ticks, &["mmv.jobs.ticks"]).unwrap();
-    let all = [(0, "a"), (1, "b")].map(|(number, name)| {
-        let id = InstanceId::new(number).unwrap();
-        Instance { id, name: name.into() }
-    });
-    for step in 0..5 {
-        let listed = if step == 0 { &all[..] } else { &all[..1] };
-        writer.declare_indom(archives::domain(), listed).unwrap();
-        let mut sets = vec![archives::single(&ticks, OwnedValue::U32(step))];
-        if step == 0 {
-            sets.push(archives::of_each(&state, &all, &OwnedValue::U32(7)));
-        }
-        archives::write(&mut writer, archives::at(10 * i64::from(step)), sets);
-    }
-    writer.finish().unwrap();
-    let states = |options: &[&str]| report(&base, &[&["mmv.jobs.state"], options].concat());
+    let archive = Builder::named("jobs")
+        .metric("mmv.jobs.state", "u32 discrete")
+        .metric("mmv.jobs.ticks", "u32 instant")
+        .instances("mmv.jobs.state", ["a", "b"])
+        .row(0, [("mmv.jobs.ticks", 0), ("mmv.jobs.state[a]", 7), ("mmv.jobs.state[b]", 7)])
+        .instances("mmv.jobs.state", ["a"])
+        .rows((1..5).map(|step| (10 * step, [("mmv.jobs.ticks", step)])))
+        .finish();
+    let states = |options: &[&str]| report(&archive, &[&["mmv.jobs.state"], options].concat());
     assert_eq!(states(&[]), ["7,7", "7,7", "7,", "7,", "7,"]);
     assert_eq!(states(&["--pcp"]), ["7,7"; 5]);
     let window = ["-S", "25s", "-T", "10s"];

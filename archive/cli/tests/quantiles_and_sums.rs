@@ -3,17 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid,
-    Semantics, Units, ValueSet, ValueType, WriterOptions,
-};
+use pcp_archive::Pmid;
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// A record: its second, how often the values 4..5, 6..7 and 8..11 were counted,
 /// and the sum of them; without any a mark.
-type Row = (i64, [Option<u64>; 3], Option<u64>);
+type Row = (i32, [Option<u64>; 3], Option<u64>);
 
 /// At 60 s the program restarted; a mark at 75 s.
 const ROWS: [Row; 10] = [
@@ -29,51 +25,32 @@ const ROWS: [Row; 10] = [
     (80, [Some(1), Some(9), Some(1)], Some(69)),
 ];
 
-fn counter(item: u32, units: Units) -> MetricDesc {
-    let semantics = Semantics::Counter;
-    MetricDesc { semantics, units, ..archives::desc(item, ValueType::U64) }
-}
-
-fn id(number: i32) -> InstanceId {
-    InstanceId::new(number).unwrap()
-}
-
 fn archive() -> (TempDir, PathBuf) {
     archive_of(&ROWS)
 }
 
 fn archive_of(rows: &[Row]) -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("latency", WriterOptions::default());
-    let indom = archives::domain();
-    let counts = MetricDesc { indom: Some(indom), ..counter(1, Units::count()) };
-    let sum = counter(2, Units::microseconds());
-    writer.declare_metric(&counts, &["web.latency.bucket"]).unwrap();
-    writer.declare_metric(&sum, &["web.latency.sum"]).unwrap();
-    let set = |class, pairs: &[(&str, &str)]| {
-        let pairs = pairs.iter().map(|(name, value)| (*name, *value, false));
-        [LabelSet::from_pairs(class, pairs).unwrap()]
-    };
-    let units = set(LabelClass::Item, &[("histogram", "\"microsec\"")]);
-    let buckets = set(LabelClass::InDom, &[("bucket_max", "10"), ("bucket_precision", "1")]);
-    let names = ["4..5", "6..7", "8..11"];
-    let instances: Vec<_> =
-        (4..).zip(names).map(|(n, name)| Instance { id: id(n), name: name.into() }).collect();
-    writer.declare_indom(indom, &instances).unwrap();
-    writer.declare_labels(LabelTarget::Item(counts.pmid), &units).unwrap();
-    writer.declare_labels(LabelTarget::InDom(indom), &buckets).unwrap();
-    for &(second, counted, total) in rows {
-        let Some(total) = total else {
-            writer.write_mark(archives::at(second)).unwrap();
-            continue;
+    let mut builder = Builder::named("latency")
+        .metric("web.latency.bucket", "u64 counter count")
+        .metric("web.latency.sum", "u64 counter microsec")
+        .numbered_instances("web.latency.bucket", [(4, "4..5"), (5, "6..7"), (6, "8..11")])
+        .labels("web.latency.bucket", &[("histogram", "microsec")])
+        .domain_labels("web.latency.bucket", &[("bucket_max", 10), ("bucket_precision", 1)]);
+    for &(second, [first, middle, last], total) in rows {
+        builder = match total {
+            None => builder.mark(second),
+            Some(_) => builder.row(
+                second,
+                [
+                    ("web.latency.bucket[4..5]", first),
+                    ("web.latency.bucket[6..7]", middle),
+                    ("web.latency.bucket[8..11]", last),
+                    ("web.latency.sum", total),
+                ],
+            ),
         };
-        let values = (4..).zip(counted);
-        let values = values.filter_map(|(n, count)| Some((Some(id(n)), OwnedValue::U64(count?))));
-        let counts = ValueSet { pmid: counts.pmid, values: Ok(values.collect()) };
-        let sets = vec![counts, archives::single(&sum, OwnedValue::U64(total))];
-        archives::write(&mut writer, archives::at(second), sets);
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 fn report(base: &Path, arguments: &[&str]) -> Output {
@@ -212,7 +189,7 @@ fn the_last_minute_has_a_quantile_of_its_own() {
     let rows: Vec<Row> = (0..=12u64)
         .map(|n| {
             let (fast, slow) = (100 * n, if n > 6 { 10 * (n - 6) } else { 0 });
-            (10 * n as i64, [Some(fast), None, Some(slow)], Some(4 * fast + 8 * slow))
+            (10 * n as i32, [Some(fast), None, Some(slow)], Some(4 * fast + 8 * slow))
         })
         .collect();
     let (_directory, base) = archive_of(&rows);
@@ -255,20 +232,16 @@ fn a_sum_is_of_values_or_of_rates() {
 /// More metrics than PCP has numbers for derived ones of one cluster.
 #[test]
 fn sums_of_many_metrics_have_distinct_pmids() {
-    let (_directory, base, mut writer) = archives::begin("wide", WriterOptions::default());
-    let indom = archives::domain();
-    let instances = archives::instances([0, 1], "x");
-    writer.declare_indom(indom, &instances).unwrap();
-    let mut sets = Vec::new();
+    let mut builder = Builder::named("wide");
     for number in 0..1100 {
         let pmid = Pmid::new(70, 1 + number / 1000, number % 1000).unwrap();
-        let desc = MetricDesc { pmid, indom: Some(indom), ..archives::desc(0, ValueType::U32) };
-        writer.declare_metric(&desc, &[&format!("m.n{number}")]).unwrap();
-        sets.push(archives::of_each(&desc, &instances, &OwnedValue::U32(number)));
+        let name = format!("m.n{number}");
+        builder = builder.metric_with(pmid, &name, "u32 instant").in_domain(&name, 1);
     }
-    archives::write(&mut writer, archives::at(0), sets);
-    writer.finish().unwrap();
-    let lines = lines(&base, &["m", "--sum", "-s", "1"]);
+    let values = (0..1100)
+        .flat_map(|number| ["x", "y"].map(|instance| (format!("m.n{number}[{instance}]"), number)));
+    let archive = builder.instances("m.n0", ["x", "y"]).row(0, values).finish();
+    let lines = lines(&archive, &["m", "--sum", "-s", "1"]);
     let values: Vec<_> = lines[1].split(',').collect();
     assert_eq!(values.len(), 1100);
     let largest = values.iter().map(|value| value.parse::<u32>().unwrap()).max();

@@ -3,17 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcp_archive::{
-    Instance, InstanceId, MetricDesc, OwnedValue, Semantics, Units, ValueSet, ValueType,
-    WriterOptions,
-};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// A record: its second, and what the instances `steady` and `fleeting` count;
 /// without any a mark.
-type Row = (i64, Option<u32>, Option<u32>);
+type Row = (i32, Option<u32>, Option<u32>);
 
 /// Between 40 and 50 s the first is set back, so that nothing of it shows at
 /// the tens of seconds; from 10 to 40 s the second is gone; a mark at 65 s.
@@ -37,31 +32,18 @@ fn archive() -> (TempDir, PathBuf) {
 }
 
 fn archive_of(name: &str) -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("rates", WriterOptions::default());
-    let counter = MetricDesc {
-        indom: Some(archives::domain()),
-        semantics: Semantics::Counter,
-        units: Units::count(),
-        ..archives::desc(1, ValueType::U32)
-    };
-    writer.declare_metric(&counter, &[name]).unwrap();
-    let id = |number| InstanceId::new(number).unwrap();
-    let instances = [(1, "steady"), (2, "fleeting")]
-        .map(|(number, name)| Instance { id: id(number), name: name.into() });
-    writer.declare_indom(archives::domain(), &instances).unwrap();
-    for (second, steady, fleeting) in ROWS {
-        let counts = [(1, steady), (2, fleeting)].into_iter();
-        let counts = counts.filter_map(|(n, count)| Some((Some(id(n)), OwnedValue::U32(count?))));
-        let values: Vec<_> = counts.collect();
-        if values.is_empty() {
-            writer.write_mark(archives::at(second)).unwrap();
-            continue;
-        }
-        let set = ValueSet { pmid: counter.pmid, values: Ok(values) };
-        archives::write(&mut writer, archives::at(second), vec![set]);
+    let mut builder = Builder::named("rates")
+        .metric(name, "u32 counter count")
+        .numbered_instances(name, [(1, "steady"), (2, "fleeting")]);
+    let [steady, fleeting] = ["steady", "fleeting"].map(|instance| format!("{name}[{instance}]"));
+    for (second, one, other) in ROWS {
+        let second = f64::from(second) + 1e-9;
+        builder = match one {
+            None => builder.mark(second),
+            Some(_) => builder.row(second, [(&steady, one), (&fleeting, other)]),
+        };
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 /// The cells of a report every ten seconds, without the times.
@@ -118,25 +100,16 @@ fn two_instants_have_one_interval_between_them_as_in_pmval() {
 /// An archive of a counter that is at its own age in seconds, whose last record is some
 /// seconds old.
 fn recent(age: i64) -> (TempDir, PathBuf, i64) {
-    let (directory, base, mut writer) = archives::begin("recent", WriterOptions::default());
-    let desc = |item| MetricDesc {
-        semantics: Semantics::Counter,
-        units: Units::count(),
-        ..archives::desc(item, ValueType::U32)
-    };
-    let (fast, slow) = (desc(1), desc(2));
-    writer.declare_metric(&fast, &["a.fast"]).unwrap();
-    writer.declare_metric(&slow, &["a.slow"]).unwrap();
     let end = pcp_archive::Timestamp::now().seconds() - age;
+    let mut builder = Builder::named("recent")
+        .metric("a.fast", "u32 counter count")
+        .metric("a.slow", "u32 counter count");
     for second in 0..=90 {
-        let mut sets = vec![archives::single(&fast, OwnedValue::U32(second * second))];
-        if second % 40 == 0 {
-            sets.push(archives::single(&slow, OwnedValue::U32(second)));
-        }
+        let slow = (second % 40 == 0).then_some(("a.slow", second));
         let at = pcp_archive::Timestamp::new(end - 90 + i64::from(second), 0).unwrap();
-        archives::write(&mut writer, at, sets);
+        builder = builder.row_at(at, [("a.fast", second * second)].into_iter().chain(slow));
     }
-    writer.finish().unwrap();
+    let (directory, base) = builder.finish().into_parts();
     (directory, base, end)
 }
 

@@ -3,34 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcp_archive::{
-    InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Timestamp, ValueSet, ValueType,
-    WriterOptions,
-};
+use pcp_archive::Pmid;
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// `disk.io` of the instances 0 `sda disk`, 7 `sdb disk` and 8 `0007`, with
 /// the values 100, 107 and 108.
 fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = archives::begin("disks", WriterOptions::default());
-    let indom = InDom::new(60, 1).unwrap();
-    let pmid = Pmid::new(60, 0, 1).unwrap();
-    let desc = MetricDesc { pmid, indom: Some(indom), ..archives::desc(1, ValueType::U32) };
-    writer.declare_metric(&desc, &["disk.io"]).unwrap();
-    let id = |number| InstanceId::new(number).unwrap();
-    let instances = [(0, "sda disk"), (7, "sdb disk"), (8, "0007")];
-    let instances = instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
-    writer.declare_indom(indom, &instances).unwrap();
-    for seconds in 0..3 {
-        let timestamp = Timestamp::new(1_700_000_000 + seconds, 0).unwrap();
-        let values = [0, 7, 8].map(|n| (Some(id(n)), OwnedValue::U32(100 + n as u32)));
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values.to_vec()) }];
-        archives::write(&mut writer, timestamp, value_sets);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let values = [("disk.io[sda disk]", 100), ("disk.io[sdb disk]", 107), ("disk.io[0007]", 108)];
+    Builder::named("disks")
+        .metric_with(Pmid::new(60, 0, 1).unwrap(), "disk.io", "u32 instant")
+        .numbered_instances("disk.io", [(0, "sda disk"), (7, "sdb disk"), (8, "0007")])
+        .rows((0..3).map(|second| (second, values)))
+        .finish()
+        .into_parts()
 }
 
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {

@@ -3,12 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    ArchiveWriter, MetricDesc, OwnedValue, Timestamp, Units, ValueType, WriterOptions,
-};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 const START: i64 = 1_700_000_000;
 
@@ -23,16 +19,9 @@ fn three() -> TempDir {
 }
 
 /// Records at `from`, five and ten seconds later; a value is its time.
-fn write(base: &Path, from: i64) {
-    let options = WriterOptions::default();
-    let mut writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
-    let level = MetricDesc { units: Units::count(), ..archives::desc(1, ValueType::U64) };
-    writer.declare_metric(&level, &["acme.level"]).unwrap();
-    for second in [from, from + 5, from + 10] {
-        let value = archives::single(&level, OwnedValue::U64(second as u64));
-        archives::write(&mut writer, Timestamp::new(START + second, 0).unwrap(), vec![value]);
-    }
-    writer.finish().unwrap();
+fn write(base: &Path, from: i32) {
+    let builder = Builder::of_host("host", base).metric("acme.level", "u64 instant count");
+    builder.rows([from, from + 5, from + 10].map(|n| (n, [("acme.level", n)]))).finish();
 }
 
 fn run(directory: &TempDir, arguments: &[&str]) -> Output {

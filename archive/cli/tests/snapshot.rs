@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use pcp_archive::{OwnedValue, ValueType, WriterOptions};
 use serde_json::Value as Json;
+use test_archives::Builder;
 
-use crate::archives;
 use crate::pictures;
 use crate::programs;
 
@@ -194,14 +193,9 @@ fn what_cannot_be_written_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn a_single_record_has_a_page() {
-    let (_directory, base, mut writer) = archives::begin("one", WriterOptions::default());
-    let desc = archives::desc(1, ValueType::U32);
-    writer.declare_metric(&desc, &["one.value"]).unwrap();
-    archives::write(
-        &mut writer,
-        archives::at(0),
-        vec![archives::single(&desc, OwnedValue::U32(5))],
-    );
-    writer.finish().unwrap();
-    assert_eq!(page(&base, "one.html", &[]).values("one.value"), [5.0]);
+    let archive = Builder::named("one")
+        .metric("one.value", "u32 instant")
+        .row(0, [("one.value", 5)])
+        .finish();
+    assert_eq!(page(&archive, "one.html", &[]).values("one.value"), [5.0]);
 }

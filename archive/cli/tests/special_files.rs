@@ -7,9 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pcp_archive::{OwnedValue, ValueType, WriterOptions};
-
-use crate::archives;
+use test_archives::Builder;
 
 /// All commands that read an archive.
 const COMMANDS: [&[&str]; 16] = [
@@ -65,12 +63,8 @@ fn no_command_waits_for_what_is_no_regular_file() {
     for member in ["0", "meta", "index"] {
         for suffix in ["", ".xz", ".zst"] {
             for make in kinds {
-                let (directory, base, mut writer) = archives::begin("a", WriterOptions::default());
-                let metric = archives::desc(1, ValueType::I64);
-                writer.declare_metric(&metric, &["a.b"]).unwrap();
-                let sets = vec![archives::single(&metric, OwnedValue::I64(1))];
-                archives::write(&mut writer, archives::at(1), sets);
-                writer.finish().unwrap();
+                let builder = Builder::new().metric("a.b", "i64 instant");
+                let (directory, base) = builder.row(1, [("a.b", 1)]).finish().into_parts();
                 fs::remove_file(base.with_extension(member)).unwrap();
                 make(&base.with_extension(format!("{member}{suffix}")));
                 for arguments in COMMANDS {
@@ -92,12 +86,8 @@ fn no_command_waits_for_what_is_no_regular_file() {
 #[test]
 fn a_new_archive_replaces_no_link() {
     for member in ["0", "meta", "index"] {
-        let (directory, _, mut writer) = archives::begin("a", WriterOptions::default());
-        let metric = archives::desc(1, ValueType::I64);
-        writer.declare_metric(&metric, &["a.b"]).unwrap();
-        let sets = vec![archives::single(&metric, OwnedValue::I64(1))];
-        archives::write(&mut writer, archives::at(1), sets);
-        writer.finish().unwrap();
+        let builder = Builder::new().metric("a.b", "i64 instant");
+        let (directory, _) = builder.row(1, [("a.b", 1)]).finish().into_parts();
         let victim = directory.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, directory.path().join(format!("new.{member}"))).unwrap();

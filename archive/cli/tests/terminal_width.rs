@@ -5,11 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pcp_archive::{MetricDesc, OwnedValue, ValueType, WriterOptions};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-
-use crate::archives;
+use test_archives::Builder;
 
 /// The longest line that `report` prints on a terminal of this width.
 fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
@@ -42,21 +40,16 @@ fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
 
 #[test]
 fn a_report_is_as_wide_as_its_terminal() {
-    let (_directory, base, mut writer) = archives::begin("wide", WriterOptions::default());
-    let descs: Vec<MetricDesc> = (0..30).map(|n| archives::desc(n, ValueType::U32)).collect();
-    for (number, desc) in descs.iter().enumerate() {
-        writer.declare_metric(desc, &[&format!("web.number{number}")]).unwrap();
-    }
-    for second in 0..3 {
-        let sets = descs.iter().map(|desc| archives::single(desc, OwnedValue::U32(second)));
-        archives::write(&mut writer, archives::at(i64::from(second)), sets.collect());
-    }
-    writer.finish().unwrap();
+    let names: Vec<String> = (0..30).map(|number| format!("web.number{number}")).collect();
+    let builder = Builder::named("wide");
+    let builder = names.iter().fold(builder, |builder, name| builder.metric(name, "u32 instant"));
+    let row = |second: u32| (second, names.iter().map(move |name| (name, second)));
+    let archive = builder.rows((0..3).map(row)).finish();
     for width in [60, 80, 133] {
-        let longest = longest_line(&base, width, None);
+        let longest = longest_line(&archive, width, None);
         let width = usize::from(width);
         assert!((width - 20..=width).contains(&longest), "{longest} of {width}");
     }
-    let longest = longest_line(&base, 80, Some("120"));
+    let longest = longest_line(&archive, 80, Some("120"));
     assert!((100..=120).contains(&longest), "{longest}, COLUMNS=120");
 }

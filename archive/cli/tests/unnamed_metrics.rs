@@ -4,23 +4,16 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use pcp_archive::{Archive, OwnedValue, Timestamp, ValueType, WriterOptions};
+use pcp_archive::Archive;
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 /// A number of metrics, all but the first under the name of the first.
 fn archive(metrics: u32) -> TempDir {
-    let (directory, _, mut writer) = archives::begin("old", WriterOptions::default());
-    let mut value_sets = Vec::new();
-    for item in 1..=metrics {
-        let desc = archives::desc(item, ValueType::U32);
-        writer.declare_metric(&desc, &[&format!("acme.m{item:02}")]).unwrap();
-        value_sets.push(archives::single(&desc, OwnedValue::U32(item)));
-    }
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    archives::write(&mut writer, timestamp, value_sets);
-    writer.finish().unwrap();
+    let names: Vec<_> = (1..=metrics).map(|item| format!("acme.m{item:02}")).collect();
+    let builder = Builder::named("old");
+    let builder = names.iter().fold(builder, |builder, name| builder.metric(name, "u32 instant"));
+    let (directory, _) = builder.row(0, names.iter().zip(1..=metrics)).finish().into_parts();
     let meta = directory.path().join("old.meta");
     let mut bytes = fs::read(&meta).unwrap();
     let names = bytes.windows(6).enumerate().filter(|(_, window)| *window == b"acme.m");

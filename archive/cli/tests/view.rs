@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::scan::Selection;
-use pcp_archive::{Archive, ArchiveWriter, OwnedValue, Timestamp, ValueType, WriterOptions};
+use pcp_archive::{Archive, Timestamp};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::Value as Json;
+use test_archives::{Builder, scratch};
 
-use crate::archives;
 use crate::pictures;
 use crate::programs;
 use crate::view_server::{Response, Server};
@@ -331,48 +331,37 @@ fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn an_archive_that_grows_is_followed() {
-    let options = WriterOptions::default();
-    let (_directory, base, mut writer) = archives::begin("grows", options);
-    let first = archives::desc(1, ValueType::U32);
-    writer.declare_metric(&first, &["grows.first"]).unwrap();
-    let put = |writer: &mut ArchiveWriter, desc, second: i64| {
-        let set = archives::single(desc, OwnedValue::U32(second as u32));
-        archives::write(writer, archives::at(second), vec![set]);
-    };
-    (0..10).for_each(|second| put(&mut writer, &first, second));
+    let directory = scratch();
+    let row = |name, second| (second, [(name, second)]);
+    let builder = Builder::in_directory(directory.path(), "grows")
+        .metric("grows.first", "u32 instant")
+        .rows((0..10).map(|second| row("grows.first", second)));
+    let base = directory.path().join("grows");
     let server = start(&base);
     let header = server.get("header").json();
     let begin = header["header"]["start"].as_f64().unwrap();
     let length = |now: &Json| (now["end"].as_f64().unwrap() - begin).round() as i64;
     assert_eq!(length(&header["now"]), 9);
-    (10..20).for_each(|second| put(&mut writer, &first, second));
+    let builder = builder.rows((10..20).map(|second| row("grows.first", second)));
     let now = until(|| Some(server.get("now").json()).filter(|now| length(now) == 19));
     assert_eq!(now["generation"], 0);
-    let second = archives::desc(2, ValueType::U32);
-    writer.declare_metric(&second, &["grows.second"]).unwrap();
-    put(&mut writer, &second, 20);
+    let builder = builder.metric("grows.second", "u32 instant").rows([row("grows.second", 20)]);
     let now = until(|| Some(server.get("now").json()).filter(|now| now["generation"] == 1));
     assert_eq!(length(&now), 20);
     let header = server.get("header").json();
     let of = of(&header, "grows.second", 0);
     let found = series(&server.get(&format!("columns?from=0&to=20&columns=20&raw=0&of={of}")));
     assert_eq!(found[0].1[1], [20.0]);
+    builder.finish();
 }
 
 #[test]
 fn archives_that_appear_in_a_directory_are_followed() {
-    let directory = tempfile::tempdir().unwrap();
-    let desc = archives::desc(1, ValueType::U32);
-    let write = |name: &str, from: i64| {
-        let base = directory.path().join(name);
-        let options = WriterOptions::default();
-        let mut writer = ArchiveWriter::create(&base, archives::label(), options).unwrap();
-        writer.declare_metric(&desc, &["a.metric"]).unwrap();
-        for second in from..from + 10 {
-            let set = archives::single(&desc, OwnedValue::U32(second as u32));
-            archives::write(&mut writer, archives::at(second), vec![set]);
-        }
-        writer.finish().unwrap();
+    let directory = scratch();
+    let write = |name: &str, from: i32| {
+        let builder = Builder::in_directory(directory.path(), name);
+        let row = |second| (second, [("a.metric", second)]);
+        builder.metric("a.metric", "u32 instant").rows((from..from + 10).map(row)).finish();
     };
     write("one", 0);
     let server = start(directory.path());
@@ -444,14 +433,10 @@ fn archives_side_by_side_may_overlap_and_are_moved_on_request() {
     assert_eq!((&found[0].0["side"], &found[1].0["side"]), (&0.into(), &1.into()));
 
     // 250 s later: half of it is over the first one, and with `--align start` all of it.
-    let (_directory, later, mut writer) = archives::begin("later", WriterOptions::default());
-    let desc = archives::desc(1, ValueType::Double);
-    writer.declare_metric(&desc, &["pictures.wave"]).unwrap();
-    for second in 250..260 {
-        let set = archives::single(&desc, OwnedValue::Double(second as f64));
-        archives::write(&mut writer, archives::at(second), vec![set]);
-    }
-    writer.finish().unwrap();
+    let later = Builder::named("later")
+        .metric("pictures.wave", "double instant")
+        .rows((250..260).map(|second| (second, [("pictures.wave", second)])))
+        .finish();
     let b = format!("B={}", later.display());
     let metric = "pictures.wave";
     for (options, from) in [(&[][..], 250), (&["--align", "start"][..], 0)] {

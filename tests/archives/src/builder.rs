@@ -22,6 +22,8 @@ pub struct Builder {
     metrics: BTreeMap<String, MetricDesc>,
     /// Metrics that the writer does not know yet: they may still get instances.
     undeclared: Vec<String>,
+    /// Texts that the writer does not know yet: they follow the metrics.
+    texts: Vec<(TextTarget, String)>,
     instances: BTreeMap<InDom, Vec<Instance>>,
 }
 
@@ -35,39 +37,55 @@ impl Builder {
     /// Begins an archive `a` in a directory of its own.
     #[must_use]
     pub fn new() -> Self {
-        Self::with("a", WriterOptions::default())
+        Self::named("a")
+    }
+
+    /// Begins an archive with this base name in a directory of its own.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self::with(name, WriterOptions::default())
+    }
+
+    /// Begins an archive `a` with an index entry every so many bytes in a directory of its own.
+    #[must_use]
+    pub fn indexed(index_bytes: u64) -> Self {
+        Self::with("a", WriterOptions { index_bytes, ..WriterOptions::default() })
     }
 
     /// Begins an archive with this base name and these options in a directory of its own.
     #[must_use]
     pub fn with(name: &str, options: WriterOptions) -> Self {
+        Self::labelled(name, label("host"), options)
+    }
+
+    /// Begins an archive with this base name and label in a directory of its own.
+    #[must_use]
+    pub fn labelled(name: &str, label: WriterLabel, options: WriterOptions) -> Self {
         let directory = crate::scratch();
-        let builder = Self::in_directory(directory.path(), name, options);
+        let builder = Self::create(&directory.path().join(name), label, options);
         Self { directory: Some(directory), ..builder }
     }
 
     /// Begins an archive in a directory that exists.
     #[must_use]
-    pub fn in_directory(directory: &Path, name: &str, options: WriterOptions) -> Self {
-        Self::of_host("host", &directory.join(name), options)
+    pub fn in_directory(directory: &Path, name: &str) -> Self {
+        Self::create(&directory.join(name), label("host"), WriterOptions::default())
     }
 
     /// Begins an archive of a host at a path, whose directory is made.
     #[must_use]
-    pub fn of_host(hostname: &str, base: &Path, options: WriterOptions) -> Self {
-        let label = WriterLabel {
-            pid: 1,
-            hostname: hostname.into(),
-            timezone: "UTC".into(),
-            zoneinfo: "".into(),
-        };
+    pub fn of_host(hostname: &str, base: &Path) -> Self {
         std::fs::create_dir_all(base.parent().expect("a directory")).expect("make it");
-        let writer = ArchiveWriter::create(base, label, options).expect("begin an archive");
+        Self::create(base, label(hostname), WriterOptions::default())
+    }
+
+    fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Self {
         Self {
-            writer,
+            writer: ArchiveWriter::create(base, label, options).expect("begin an archive"),
             directory: None,
             metrics: BTreeMap::new(),
             undeclared: Vec::new(),
+            texts: Vec::new(),
             instances: BTreeMap::new(),
         }
     }
@@ -119,6 +137,17 @@ impl Builder {
         self
     }
 
+    /// Gives the instance domain of a metric this number. Metrics with one number share their
+    /// instances.
+    #[must_use]
+    pub fn in_domain(mut self, metric: &str, serial: u32) -> Self {
+        let mut desc = self.desc(metric);
+        assert!(self.undeclared.iter().any(|name| name == metric), "{metric} has a row");
+        desc.indom = Some(InDom::new(desc.pmid.domain(), serial).expect("a domain"));
+        self.metrics.insert(metric.to_owned(), desc);
+        self
+    }
+
     /// Gives a metric instances, numbered from 0, in place of those that it has.
     #[must_use]
     pub fn instances<'n>(self, metric: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
@@ -126,17 +155,18 @@ impl Builder {
     }
 
     /// Gives a metric instances with these numbers, in place of those that it has. Its domain has
-    /// the number of its PMID.
+    /// the number of its PMID, if [`in_domain`](Self::in_domain) has given it none.
     #[must_use]
     pub fn numbered_instances<'n>(
         mut self,
         metric: &str,
         instances: impl IntoIterator<Item = (i32, &'n str)>,
     ) -> Self {
-        let mut desc = self.desc(metric);
-        let indom = desc.indom.unwrap_or_else(|| {
-            InDom::new(desc.pmid.domain(), desc.pmid.raw() & 0x3f_ffff).expect("a domain")
-        });
+        let desc = self.desc(metric);
+        if desc.indom.is_none() {
+            self = self.in_domain(metric, desc.pmid.raw() & 0x3f_ffff);
+        }
+        let indom = self.desc(metric).indom.expect("its domain");
         let instances: Vec<_> = instances
             .into_iter()
             .map(|(number, name)| Instance {
@@ -144,11 +174,6 @@ impl Builder {
                 name: name.into(),
             })
             .collect();
-        if desc.indom.is_none() {
-            assert!(self.undeclared.iter().any(|name| name == metric), "{metric} has a row");
-            desc.indom = Some(indom);
-            self.metrics.insert(metric.to_owned(), desc);
-        }
         self.writer.declare_indom(indom, &instances).expect("declare instances");
         self.instances.insert(indom, instances);
         self
@@ -158,7 +183,7 @@ impl Builder {
     #[must_use]
     pub fn help(mut self, metric: &str, text: &str) -> Self {
         let target = TextTarget::Metric(self.desc(metric).pmid);
-        self.writer.declare_text(target, TextKind::OneLine, text).expect("declare a text");
+        self.texts.push((target, text.to_owned()));
         self
     }
 
@@ -175,6 +200,18 @@ impl Builder {
     pub fn labels(mut self, metric: &str, labels: &[(&str, &str)]) -> Self {
         let target = LabelTarget::Item(self.desc(metric).pmid);
         let set = label_set(LabelClass::Item, labels);
+        self.writer.declare_labels(target, &[set]).expect("declare labels");
+        self
+    }
+
+    /// Gives the instance domain of a metric labels; values are numbers.
+    #[must_use]
+    pub fn domain_labels(mut self, metric: &str, labels: &[(&str, i64)]) -> Self {
+        let target = LabelTarget::InDom(self.desc(metric).indom.expect("instances"));
+        let numbers: Vec<_> =
+            labels.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        let pairs = numbers.iter().map(|(name, value)| (*name, value.as_str(), false));
+        let set = LabelSet::from_pairs(LabelClass::InDom, pairs).expect("labels");
         self.writer.declare_labels(target, &[set]).expect("declare labels");
         self
     }
@@ -196,7 +233,8 @@ impl Builder {
     }
 
     /// Writes a record some seconds after the start. Values are named `metric` or
-    /// `metric[instance]`; those of one metric become one set, in the order given.
+    /// `metric[instance]`, with the name of an instance, or the number of one that has no name;
+    /// those of one metric become one set, in the order given.
     #[must_use]
     pub fn row<N: AsRef<str>, C: Into<Cell>>(
         self,
@@ -228,10 +266,25 @@ impl Builder {
         self
     }
 
+    /// Writes records; see [`row`](Self::row).
+    #[must_use]
+    pub fn rows<S: Into<f64>, N: AsRef<str>, C: Into<Cell>>(
+        self,
+        rows: impl IntoIterator<Item = (S, impl IntoIterator<Item = (N, C)>)>,
+    ) -> Self {
+        rows.into_iter().fold(self, |builder, (seconds, cells)| builder.row(seconds, cells))
+    }
+
     /// Writes a mark some seconds after the start.
     #[must_use]
-    pub fn mark(mut self, seconds: impl Into<f64>) -> Self {
-        self.writer.write_mark(at(seconds)).expect("write a mark");
+    pub fn mark(self, seconds: impl Into<f64>) -> Self {
+        self.mark_at(at(seconds))
+    }
+
+    /// Writes a mark with this time.
+    #[must_use]
+    pub fn mark_at(mut self, timestamp: Timestamp) -> Self {
+        self.writer.write_mark(timestamp).expect("write a mark");
         self
     }
 
@@ -243,7 +296,6 @@ impl Builder {
     }
 
     /// Finishes the archive.
-    #[must_use]
     pub fn finish(self) -> TestArchive {
         let summary = self.writer.finish().expect("finish an archive");
         TestArchive { base: summary.base, directory: self.directory }
@@ -256,11 +308,14 @@ impl Builder {
         (self.directory, self.writer)
     }
 
-    /// Declares the metrics that the writer does not know yet.
+    /// Declares what the writer does not know yet.
     fn declare(&mut self) {
         for name in std::mem::take(&mut self.undeclared) {
             let desc = self.metrics[&name];
             self.writer.declare_metric(&desc, &[&name]).expect("declare a metric");
+        }
+        for (target, text) in std::mem::take(&mut self.texts) {
+            self.writer.declare_text(target, TextKind::OneLine, &text).expect("declare a text");
         }
     }
 
@@ -271,8 +326,16 @@ impl Builder {
     fn instance(&self, desc: &MetricDesc, name: &str) -> InstanceId {
         let instances = desc.indom.and_then(|indom| self.instances.get(&indom));
         let found = instances.and_then(|known| known.iter().find(|known| *known.name == *name));
-        found.unwrap_or_else(|| panic!("no instance {name} of {} is declared", desc.pmid)).id
+        if let Some(found) = found {
+            return found.id;
+        }
+        let number = name.parse().ok().and_then(|number| InstanceId::new(number).ok());
+        number.unwrap_or_else(|| panic!("no instance {name} of {} is declared", desc.pmid))
     }
+}
+
+fn label(hostname: &str) -> WriterLabel {
+    WriterLabel { pid: 1, hostname: hostname.into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 
 /// Adds a value to the set of its metric.
@@ -282,11 +345,12 @@ fn put(sets: &mut Vec<ValueSet>, desc: &MetricDesc, instance: Option<InstanceId>
         sets.push(ValueSet { pmid: desc.pmid, values: Err(code) });
         return;
     }
-    let value: OwnedValue = cell.of_type(desc.value_type).expect("a value");
+    let value: Option<OwnedValue> = cell.of_type(desc.value_type);
+    let value = value.map(|value| (instance, value));
     match sets.iter_mut().find(|set| set.pmid == desc.pmid) {
-        Some(ValueSet { values: Ok(values), .. }) => values.push((instance, value)),
+        Some(ValueSet { values: Ok(values), .. }) => values.extend(value),
         Some(_) => panic!("{} has an error code and values", desc.pmid),
-        None => sets.push(ValueSet { pmid: desc.pmid, values: Ok(vec![(instance, value)]) }),
+        None => sets.push(ValueSet { pmid: desc.pmid, values: Ok(value.into_iter().collect()) }),
     }
 }
 

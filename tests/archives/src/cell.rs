@@ -11,6 +11,8 @@ pub enum Cell {
     Number(f64),
     /// A string, or the bytes of an aggregate or of an event array.
     Bytes(Vec<u8>),
+    /// The metric is in the record, but this value is not.
+    Absent,
     /// The metric has no values for this reason, a negative code of PMAPI.
     Error(i32),
 }
@@ -33,9 +35,32 @@ impl From<f64> for Cell {
     }
 }
 
+impl<C: Into<Self>> From<Option<C>> for Cell {
+    fn from(value: Option<C>) -> Self {
+        value.map_or(Self::Absent, Into::into)
+    }
+}
+
 impl From<&str> for Cell {
     fn from(value: &str) -> Self {
         Self::Bytes(value.into())
+    }
+}
+
+impl From<OwnedValue> for Cell {
+    fn from(value: OwnedValue) -> Self {
+        match value {
+            OwnedValue::I32(value) => value.into(),
+            OwnedValue::U32(value) => value.into(),
+            OwnedValue::I64(value) => value.into(),
+            OwnedValue::U64(value) => value.into(),
+            OwnedValue::Float(value) => f64::from(value).into(),
+            OwnedValue::Double(value) => value.into(),
+            OwnedValue::String(value)
+            | OwnedValue::Aggregate(value)
+            | OwnedValue::Event(value)
+            | OwnedValue::HighresEvent(value) => value.into(),
+        }
     }
 }
 
@@ -46,14 +71,14 @@ impl From<Vec<u8>> for Cell {
 }
 
 impl Cell {
-    /// Returns the value as one of a metric of this type; `None` for an error code.
+    /// Returns the value as one of a metric of this type; `None` for an absent one.
     ///
     /// # Panics
     ///
     /// If the type has no such value.
     pub(crate) fn of_type(self, value_type: ValueType) -> Option<OwnedValue> {
         let value = match (value_type, self) {
-            (_, Self::Error(_)) => return None,
+            (_, Self::Absent) => return None,
             (ValueType::I32, Self::Integer(value)) => value.try_into().ok().map(OwnedValue::I32),
             (ValueType::U32, Self::Integer(value)) => value.try_into().ok().map(OwnedValue::U32),
             (ValueType::I64, Self::Integer(value)) => value.try_into().ok().map(OwnedValue::I64),

@@ -1,15 +1,12 @@
 //! Archives that several crates test with.
 
-use pcp_archive::WriterOptions;
-
 use crate::{Builder, Cell, TestArchive};
 
 /// Writes two volumes with metadata of every kind, values in place and in blocks, a mark, and an
 /// index entry for every record.
 #[must_use]
 pub fn of_every_kind() -> TestArchive {
-    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let mut builder = Builder::with("a", options)
+    let mut builder = Builder::indexed(1)
         .metric("a.word", "u32 instant none")
         .metric("a.text", "string instant none")
         .help("a.word", "help")
