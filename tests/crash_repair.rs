@@ -9,8 +9,6 @@ use pcp_archive::repair::repair;
 use crate::compliance;
 use crate::harness::oracle::Oracle;
 
-#[path = "../archive/tests/shared/archives.rs"]
-mod archives;
 #[path = "../archive/tests/shared/workload.rs"]
 mod workload;
 
@@ -26,7 +24,7 @@ fn pmlogcheck_is_silent_after_a_repair() {
                 continue;
             }
             println!("{} records, and half a write to {:?}", state.records, state.torn);
-            let directory = archives::scratch();
+            let directory = test_archives::scratch();
             let base = directory.path().join("a");
             workload.restore(&state, &base);
             let mended = directory.path().join("mended");

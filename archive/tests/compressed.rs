@@ -4,32 +4,18 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, Error, OwnedValue, Timestamp, ValueType, WriterOptions};
+use pcp_archive::{Archive, Error, Timestamp};
 use tempfile::TempDir;
-
-use crate::archives;
-use crate::archives::at;
+use test_archives::{Builder, at};
 
 const RECORDS: i64 = 300;
 
 /// Three volumes of 100 records.
 fn archive() -> (TempDir, PathBuf) {
-    let options = WriterOptions { index_bytes: 500, ..WriterOptions::default() };
-    let (directory, base, mut writer) = archives::begin("a", options);
-    let metric = archives::desc(1, ValueType::I64);
-    writer.declare_metric(&metric, &["a.b"]).unwrap();
-    for n in 0..RECORDS {
-        if n % 100 == 0 {
-            writer.switch_volume();
-        }
-        archives::write(
-            &mut writer,
-            at(n),
-            vec![archives::single(&metric, OwnedValue::I64(n * n))],
-        );
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let row = |n| (n, [("a.b", n * n)]);
+    let builder = Builder::indexed(500).metric("a.b", "i64 instant").rows((0..100).map(row));
+    let builder = builder.volume().rows((100..200).map(row));
+    builder.volume().rows((200..RECORDS).map(row)).finish().into_parts()
 }
 
 fn compress(bytes: &[u8], suffix: &str) -> Vec<u8> {

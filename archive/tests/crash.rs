@@ -11,7 +11,6 @@ use pcp_archive::follow::{Followed, Follower};
 use pcp_archive::repair::repair;
 use pcp_archive::{Archive, Timestamp, Version};
 
-use crate::archives;
 use crate::workload::{State, Workload};
 
 /// The findings that `check` may have on the remaining files.
@@ -42,7 +41,7 @@ fn assert_survives(version: Version) {
         (0..len).filter(is_cut)
     };
     for (n, state) in workload.states(cuts).into_iter().enumerate() {
-        let directory = archives::scratch();
+        let directory = test_archives::scratch();
         let base = directory.path().join("a");
         workload.restore(&state, &base);
         if state.records == 0 {
@@ -64,7 +63,7 @@ fn assert_survives(version: Version) {
 fn who_follows_the_writer_sees_each_record_when_it_is_whole() {
     for version in [Version::V3, Version::V2] {
         let workload = Workload::new(version);
-        let directory = archives::scratch();
+        let directory = test_archives::scratch();
         let base = directory.path().join("a");
         let (mut follower, mut seen) = (None, 0);
         for state in workload.states(|len| [0, 1, len / 2, len - 1]) {

@@ -5,31 +5,21 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{Archive, Error, MetricDesc, OwnedValue, RecordError, ValueType, WriterOptions};
+use pcp_archive::{Archive, Error, RecordError};
 use tempfile::TempDir;
-
-use crate::archives;
-use crate::archives::at;
+use test_archives::{Builder, at};
 
 const RECORDS: i64 = 4;
 
 /// A small archive with a record of every kind.
 fn archive() -> (TempDir, PathBuf) {
-    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let (directory, base, mut writer) = archives::begin("a", options);
-    let domain = archives::domain();
-    let metric = MetricDesc { indom: Some(domain), ..archives::desc(1, ValueType::String) };
-    writer.declare_metric(&metric, &["a.b"]).unwrap();
+    let mut builder = Builder::indexed(1).metric("a.b", "string instant");
     for second in 0..RECORDS - 1 {
-        let instances = archives::instances(0..=second as i32, "x");
-        writer.declare_indom(domain, &instances).unwrap();
-        let text = OwnedValue::String(b"text".to_vec());
-        let values = archives::of_each(&metric, &instances, &text);
-        archives::write(&mut writer, at(second), vec![values]);
+        let names = &["x", "y", "z"][..=second as usize];
+        let texts = names.iter().map(|name| (format!("a.b[{name}]"), "text"));
+        builder = builder.instances("a.b", names.iter().copied()).row(second, texts);
     }
-    writer.write_mark(at(RECORDS - 1)).unwrap();
-    writer.finish().unwrap();
-    (directory, base)
+    builder.mark(RECORDS - 1).finish().into_parts()
 }
 
 /// Where the records of the archive's volume start, and where the last ends.

@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 
 use pcp_archive::repair::repair;
 use pcp_archive::salvage::{Salvage, Salvaged};
-use pcp_archive::{Archive, OwnedValue, Timestamp, Value, ValueType, WriterOptions};
+use pcp_archive::{Archive, Timestamp, Value, ValueType};
 use tempfile::TempDir;
-
-use crate::archives;
-use crate::archives::at;
+use test_archives::{Builder, at};
 
 const RECORDS: i64 = 200;
 /// Records of a block.
@@ -21,16 +19,8 @@ const DAMAGES: usize = 5000;
 
 /// One volume.
 fn archive() -> (TempDir, PathBuf) {
-    let options = WriterOptions { index_bytes: 500, ..WriterOptions::default() };
-    let (directory, base, mut writer) = archives::begin("a", options);
-    let metric = archives::desc(1, ValueType::I64);
-    writer.declare_metric(&metric, &["a.b"]).unwrap();
-    for n in 0..RECORDS {
-        let value = archives::single(&metric, OwnedValue::I64(value(n)));
-        archives::write(&mut writer, at(n), vec![value]);
-    }
-    writer.finish().unwrap();
-    (directory, base)
+    let builder = Builder::indexed(500).metric("a.b", "i64 instant");
+    builder.rows((0..RECORDS).map(|n| (n, [("a.b", value(n))]))).finish().into_parts()
 }
 
 /// Something else in all its bytes for each record.

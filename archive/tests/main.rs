@@ -1,7 +1,5 @@
 //! Tests of the library through its public interface, as one program.
 
-#[path = "shared/archives.rs"]
-mod archives;
 #[path = "shared/workload.rs"]
 mod workload;
 

@@ -7,24 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pcp_archive::replay::Replay;
-use pcp_archive::{
-    Archive, ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Semantics,
-    Timestamp, Value, ValueSet, ValueType, WriterOptions,
-};
+use pcp_archive::{Archive, InstanceId, Timestamp, Value};
 use tempfile::TempDir;
-
-use crate::archives;
+use test_archives::Builder;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos((1_700_000_000_000 + i128::from(millis)) * 1_000_000)
-}
-
-fn writer(indom: Option<InDom>) -> (TempDir, PathBuf, ArchiveWriter, MetricDesc) {
-    let (directory, base, mut writer) = archives::begin("a", WriterOptions::default());
-    let semantics = Semantics::Counter;
-    let desc = MetricDesc { indom, semantics, ..archives::desc(1, ValueType::U64) };
-    writer.declare_metric(&desc, &["a.b"]).unwrap();
-    (directory, base, writer, desc)
 }
 
 fn load(archive: &Archive) -> Replay<'_> {
@@ -43,20 +31,18 @@ fn single(replay: &Replay<'_>, millis: i64) -> Option<u64> {
 
 /// 14 000 records, one a second, each counting its milliseconds; a mark after every
 /// `marked` records.
-fn counted(marked: usize, volumes: i64) -> (TempDir, PathBuf) {
-    let (directory, base, mut writer, desc) = writer(None);
+fn counted(marked: i32, volumes: i32) -> (TempDir, PathBuf) {
+    let mut builder = Builder::new().metric("a.b", "u64 counter");
     for second in 0..14_000 {
         if volumes > 0 && second % (14_000 / volumes) == 0 {
-            writer.switch_volume();
+            builder = builder.volume();
         }
-        let value = archives::single(&desc, OwnedValue::U64(1000 * second as u64));
-        archives::write(&mut writer, at(1000 * second), vec![value]);
-        if marked > 0 && second as usize % marked == marked - 1 {
-            writer.write_mark(at(1000 * second + 1)).unwrap();
+        builder = builder.row(second, [("a.b", 1000 * second)]);
+        if marked > 0 && second % marked == marked - 1 {
+            builder = builder.mark_at(at(1000 * i64::from(second) + 1));
         }
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 /// Opens an archive, loads it and asks for every third second; the answers in
@@ -97,34 +83,27 @@ fn seven_hundred_marks() {
 #[test]
 fn a_hundred_thousand_instances_come_and_go() {
     const STEP: i32 = 1000;
-    let indom = archives::domain();
-    let (_directory, base, mut writer, desc) = writer(Some(indom));
-    let id = |id| InstanceId::new(id).unwrap();
     // At second k the 2000 instances from 1000 k on: each is there at two
     // records, and counts 7 in between.
+    let mut builder = Builder::new().metric("a.b", "u64 counter");
     for second in 0..99 {
         let ids = STEP * second..STEP * (second + 2);
-        let instances: Vec<_> =
-            ids.map(|n| Instance { id: id(n), name: format!("i{n}").into() }).collect();
-        writer.declare_indom(indom, &instances).unwrap();
-        let value = |one: &Instance| {
-            let is_second = one.id.get() < STEP * (second + 1);
-            (Some(one.id), OwnedValue::U64(if is_second { 107 } else { 100 }))
-        };
-        let values = Ok(instances.iter().map(value).collect());
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        archives::write(&mut writer, at(1000 * i64::from(second)), value_sets);
+        let names: Vec<_> = ids.map(|n| (n, format!("i{n}"))).collect();
+        let value = |n| if n < STEP * (second + 1) { 107 } else { 100 };
+        let values = names.iter().map(|(n, name)| (format!("a.b[{name}]"), value(*n)));
+        let instances = names.iter().map(|(n, name)| (*n, name.as_str()));
+        builder = builder.numbered_instances("a.b", instances).row(second, values);
     }
-    writer.finish().unwrap();
+    let archive = builder.finish();
     let start = Instant::now();
-    let archive = Archive::open(&base).unwrap();
+    let archive = Archive::open(&archive).unwrap();
     let replay = load(&archive);
     assert_eq!(replay.instances(0).count(), 100_000);
     for second in [0, 1, 50, 97] {
         let sample = replay.at(at(1000 * i64::from(second) + 500)).unwrap();
         // Those that are there before and after.
         let expected: Vec<_> = (STEP * (second + 1)..STEP * (second + 2))
-            .map(|n| (Some(id(n)), Value::U64(104)))
+            .map(|n| (Some(InstanceId::new(n).unwrap()), Value::U64(104)))
             .collect();
         assert_eq!(sample.values[0].as_slice(), expected, "{second} s");
         let exact = replay.at(at(1000 * i64::from(second))).unwrap();

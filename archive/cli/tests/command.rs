@@ -491,7 +491,7 @@ fn a_long_dump_has_all_whole_records_in_order() {
     const FIRST: u64 = 1 << 40;
     let (_directory, base) = Builder::named("long")
         .metric("a.b", "u64 instant")
-        .rows((0..RECORDS).map(|n| (n as f64, [("a.b", FIRST + n)])))
+        .rows((0..RECORDS).map(|n| (n, [("a.b", FIRST + n)])))
         .finish()
         .into_parts();
     let values = |text: &str| -> Vec<u64> {

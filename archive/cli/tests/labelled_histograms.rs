@@ -25,7 +25,7 @@ fn archive() -> (TempDir, PathBuf) {
         let sums = [("/a", 50), ("/b", 110)]
             .map(|(path, rate)| (format!("web.latency.sum[path={path}]"), rate));
         let counted = counts.into_iter().chain(sums);
-        (second as f64, counted.map(move |(name, rate)| (name, second * rate)))
+        (second, counted.map(move |(name, rate)| (name, second * rate)))
     };
     Builder::named("web")
         .metric("web.latency.bucket", "u64 counter count")

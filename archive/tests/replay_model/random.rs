@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use pcp_archive::replay::{Decrease, Gaps, Replay, Selection};
 use pcp_archive::{
-    ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, MetricDesc, OwnedValue,
-    Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
+    ArchiveSet, ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, MetricDesc,
+    OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType, Version, WriterOptions,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::rules::{Key, Model, Row};
-use crate::archives;
 
 /// The grid of times, in nanoseconds: 1/64 s.
 pub(crate) const TICK: i128 = 15_625_000;
@@ -160,7 +159,7 @@ fn name(metric: usize) -> String {
 /// Writes archives and the model of them.
 pub(crate) fn build(steps: &[Step], options: &Options) -> (Archives, Model) {
     let mut making = Making {
-        directory: archives::scratch(),
+        directory: test_archives::scratch(),
         options,
         bases: Vec::new(),
         writer: None,
@@ -220,7 +219,8 @@ impl Making<'_> {
         let sets: Vec<ValueSet> = (0..METRICS.len()).filter_map(|m| value_set(m, step)).collect();
         let values = sets.iter().flat_map(stored).collect();
         self.model.rows.push(Row { at: at(self.tick), values: Some(values) });
-        archives::write(self.writer.as_mut().unwrap(), at(self.tick), sets);
+        let result = FetchResult { timestamp: at(self.tick), value_sets: sets };
+        self.writer.as_mut().unwrap().write_result(&result).unwrap();
     }
 
     fn mark(&mut self) {
@@ -261,7 +261,7 @@ impl Making<'_> {
 fn begin(base: &Path, options: &Options) -> ArchiveWriter {
     let Options { version, index_bytes, volume_bytes, .. } = *options;
     let options = WriterOptions { version, index_bytes, volume_bytes, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+    let mut writer = ArchiveWriter::create(base, test_archives::label("host"), options).unwrap();
     for metric in 0..METRICS.len() {
         writer.declare_metric(&desc(metric), &[&name(metric)]).unwrap();
     }

@@ -13,13 +13,11 @@ use std::time::Duration;
 
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{
-    ArchiveWriter, ErrorCode, FetchResult, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Semantics, TextKind, TextTarget, Timestamp, Units, Value, ValueSet,
-    ValueType, Version, WriterOptions,
+    ArchiveWriter, ErrorCode, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet,
+    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units,
+    Value, ValueSet, ValueType, Version, WriterOptions,
 };
 use tempfile::TempDir;
-
-use super::archives::{self, domain};
 
 /// The files by their extension, with their lengths.
 type Lengths = BTreeMap<String, u64>;
@@ -54,7 +52,7 @@ pub(crate) struct State {
 impl Workload {
     /// Writes the archive.
     pub(crate) fn new(version: Version) -> Self {
-        let directory = archives::scratch();
+        let directory = test_archives::scratch();
         let base = directory.path().join("a");
         let mut logger = Logger::new(&base, version);
         (0..RECORDS).for_each(|second| logger.live(second));
@@ -123,6 +121,10 @@ struct Logger {
     writes: Vec<Write>,
 }
 
+fn domain() -> InDom {
+    InDom::new(70, 1).unwrap()
+}
+
 fn at(second: i64) -> Timestamp {
     let second = if second < JUMP.start { second } else { second + JUMP.end - JUMP.start };
     Timestamp::new(1_700_000_000 + second, 1000).unwrap()
@@ -136,7 +138,8 @@ fn desc(item: u32) -> MetricDesc {
         3 => (ValueType::Event, None, Semantics::Instant),
         _ => (ValueType::Double, Some(domain()), Semantics::Instant),
     };
-    MetricDesc { indom, semantics, units: Units::count(), ..archives::desc(item, value_type) }
+    let pmid = Pmid::new(70, 1, item).unwrap();
+    MetricDesc { pmid, value_type, indom, semantics, units: Units::count() }
 }
 
 fn worker(id: i32, name: &str) -> Instance {
@@ -159,7 +162,7 @@ impl Logger {
             volume_bytes: Some(label_size + 4500),
             ..WriterOptions::default()
         };
-        let writer = ArchiveWriter::create(base, archives::label(), options).unwrap();
+        let writer = ArchiveWriter::create(base, test_archives::label("host"), options).unwrap();
         Self {
             writer,
             base: base.to_owned(),

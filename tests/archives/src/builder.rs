@@ -10,7 +10,7 @@ use pcp_archive::{
 };
 use tempfile::TempDir;
 
-use crate::{Cell, TestArchive, at};
+use crate::{Cell, Seconds, TestArchive, at};
 
 /// Writes an archive. Everything is declared from the next row on, as with a real writer.
 ///
@@ -24,7 +24,7 @@ pub struct Builder {
     undeclared: Vec<String>,
     /// Texts that the writer does not know yet: they follow the metrics.
     texts: Vec<(TextTarget, String)>,
-    instances: BTreeMap<InDom, Vec<Instance>>,
+    instances: BTreeMap<InDom, BTreeMap<String, InstanceId>>,
 }
 
 impl Default for Builder {
@@ -175,7 +175,8 @@ impl Builder {
             })
             .collect();
         self.writer.declare_indom(indom, &instances).expect("declare instances");
-        self.instances.insert(indom, instances);
+        let ids = instances.iter().map(|one| (one.name.to_string(), one.id));
+        self.instances.insert(indom, ids.collect());
         self
     }
 
@@ -238,7 +239,7 @@ impl Builder {
     #[must_use]
     pub fn row<N: AsRef<str>, C: Into<Cell>>(
         self,
-        seconds: impl Into<f64>,
+        seconds: impl Seconds,
         cells: impl IntoIterator<Item = (N, C)>,
     ) -> Self {
         self.row_at(at(seconds), cells)
@@ -268,7 +269,7 @@ impl Builder {
 
     /// Writes records; see [`row`](Self::row).
     #[must_use]
-    pub fn rows<S: Into<f64>, N: AsRef<str>, C: Into<Cell>>(
+    pub fn rows<S: Seconds, N: AsRef<str>, C: Into<Cell>>(
         self,
         rows: impl IntoIterator<Item = (S, impl IntoIterator<Item = (N, C)>)>,
     ) -> Self {
@@ -277,7 +278,7 @@ impl Builder {
 
     /// Writes a mark some seconds after the start.
     #[must_use]
-    pub fn mark(self, seconds: impl Into<f64>) -> Self {
+    pub fn mark(self, seconds: impl Seconds) -> Self {
         self.mark_at(at(seconds))
     }
 
@@ -301,11 +302,12 @@ impl Builder {
         TestArchive { base: summary.base, directory: self.directory }
     }
 
-    /// Returns the writer, for what has no method here, and the directory.
+    /// Lets the writer do what has no method here.
     #[must_use]
-    pub fn into_writer(mut self) -> (Option<TempDir>, ArchiveWriter) {
+    pub fn with_writer(mut self, write: impl FnOnce(&mut ArchiveWriter)) -> Self {
         self.declare();
-        (self.directory, self.writer)
+        write(&mut self.writer);
+        self
     }
 
     /// Declares what the writer does not know yet.
@@ -325,16 +327,17 @@ impl Builder {
 
     fn instance(&self, desc: &MetricDesc, name: &str) -> InstanceId {
         let instances = desc.indom.and_then(|indom| self.instances.get(&indom));
-        let found = instances.and_then(|known| known.iter().find(|known| *known.name == *name));
-        if let Some(found) = found {
-            return found.id;
+        if let Some(id) = instances.and_then(|ids| ids.get(name)) {
+            return *id;
         }
         let number = name.parse().ok().and_then(|number| InstanceId::new(number).ok());
         number.unwrap_or_else(|| panic!("no instance {name} of {} is declared", desc.pmid))
     }
 }
 
-fn label(hostname: &str) -> WriterLabel {
+/// Returns the label of archives of a host.
+#[must_use]
+pub fn label(hostname: &str) -> WriterLabel {
     WriterLabel { pid: 1, hostname: hostname.into(), timezone: "UTC".into(), zoneinfo: "".into() }
 }
 

@@ -24,28 +24,23 @@
 mod builder;
 mod cell;
 mod samples;
+mod seconds;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use pcp_archive::Timestamp;
 use tempfile::TempDir;
 
-pub use builder::Builder;
+pub use builder::{Builder, label};
 pub use cell::Cell;
 pub use samples::of_every_kind;
+pub use seconds::Seconds;
 
 /// Returns the time of a number of seconds after the start of all test archives.
 #[must_use]
-pub fn at(seconds: impl Into<f64>) -> Timestamp {
-    let start = Timestamp::from_nanos(1_700_000_000_000_000_000);
-    let seconds: f64 = seconds.into();
-    if seconds < 0.0 {
-        start.saturating_sub(Duration::from_secs_f64(-seconds))
-    } else {
-        start.saturating_add(Duration::from_secs_f64(seconds))
-    }
+pub fn at(seconds: impl Seconds) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + seconds.nanos())
 }
 
 /// Returns a directory in memory, where the system has one: syncing files there is free.
