@@ -3,10 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use test_archives::Builder;
 
 fn mmv_export(arguments: &[&str], directory: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mmv-export"))
@@ -26,27 +23,8 @@ fn stderr(output: &Output) -> String {
 
 /// An archive with a counter of this name, of a host with this name.
 fn archive(base: &Path, hostname: &str, metric: &str) {
-    std::fs::create_dir_all(base.parent().unwrap()).unwrap();
-    let label = WriterLabel {
-        pid: 1,
-        hostname: hostname.into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
-    let desc = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type: ValueType::U64,
-        indom: None,
-        semantics: Semantics::Counter,
-        units: Units::count(),
-    };
-    writer.declare_metric(&desc, &[metric]).unwrap();
-    let values = Ok(vec![(None, OwnedValue::U64(1))]);
-    let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    writer.finish().unwrap();
+    let builder = Builder::of_host(hostname, base).metric(metric, "u64 counter count");
+    builder.row(0, [(metric, 1)]).finish();
 }
 
 #[test]

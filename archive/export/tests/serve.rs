@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pcp_archive::{InDom, Instance, InstanceId};
 use tempfile::TempDir;
+use test_archives::Builder;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::archives::{at, begin, counter, of_each, shop, write};
+use crate::archives::shop;
 use crate::server::{Server, get, request};
 
 fn served(options: &[&str]) -> (TempDir, Server) {
@@ -27,21 +27,17 @@ fn served(options: &[&str]) -> (TempDir, Server) {
 
 /// An archive with a million values of `mmv_shop_orders_total`, which hardly compress.
 fn many_samples(base: &Path) {
-    let mut writer = begin(base, "web1");
-    let indom = InDom::new(70, 1).unwrap();
-    let orders = counter(1, Some(indom));
-    writer.declare_metric(&orders, &["mmv.shop.orders"]).unwrap();
-    let instance = |id| Instance {
-        id: InstanceId::new(id).unwrap(),
-        name: format!("path=/{id}").as_str().into(),
+    let names: Vec<_> = (0..1_000).map(|path| format!("path=/{path}")).collect();
+    let series: Vec<_> = names.iter().map(|name| format!("mmv.shop.orders[{name}]")).collect();
+    let row = |second: u64| {
+        let value = move |id| (second * 1_000 + id) * 0x09e3_779b_97f4;
+        (second, series.iter().zip((0..1_000).map(value)))
     };
-    writer.declare_indom(indom, &(0..1_000).map(instance).collect::<Vec<_>>()).unwrap();
-    for second in 0..1_000 {
-        let value = |id: i32| (id, (second * 1_000 + id as u64) * 0x09e3_779b_97f4);
-        let values: Vec<_> = (0..1_000).map(value).collect();
-        write(&mut writer, at(second as i64), vec![of_each(&orders, &values)]);
-    }
-    writer.finish().unwrap();
+    Builder::of_host("web1", base)
+        .metric("mmv.shop.orders", "u64 counter count")
+        .instances("mmv.shop.orders", names.iter().map(String::as_str))
+        .rows((0..1_000).map(row))
+        .finish();
 }
 
 /// A request for `mmv_shop_orders_total`, all of it: as `protoc` and snappy make it.

@@ -12,11 +12,9 @@ use std::time::Duration;
 use pcp_archive::replay::Decrease;
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::{MetricSummary, summarize};
-use pcp_archive::{
-    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use pcp_archive::{Archive, Semantics, Timestamp};
 use serde_json::Value;
+use test_archives::{Builder, Cell};
 
 /// Records of each host: an odd number, so that the median is one of the values.
 const RECORDS: i64 = 301;
@@ -59,46 +57,32 @@ fn run(python: &Path, program: &str, directory: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn desc(item: u32, value_type: ValueType, semantics: Semantics) -> MetricDesc {
-    let pmid = Pmid::new(70, 1, item).unwrap();
-    MetricDesc { pmid, value_type, indom: None, semantics, units: Units::NONE }
-}
-
 /// The archive of a host: a counter above 2^53 that restarts after a mark, a gauge, an
 /// integer with a sign, and a metric that only one host has.
 fn write_host(directory: &Path, host: &str, factor: i64) -> PathBuf {
     let base = directory.join(host).join("20231114");
-    fs::create_dir_all(base.parent().unwrap()).unwrap();
-    let label =
-        WriterLabel { pid: 1, hostname: host.into(), timezone: "UTC".into(), zoneinfo: "".into() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let orders = desc(1, ValueType::U64, Semantics::Counter);
-    let load = desc(2, ValueType::Double, Semantics::Instant);
-    let balance = desc(3, ValueType::I32, Semantics::Instant);
-    writer.declare_metric(&orders, &["mmv.shop.orders"]).unwrap();
-    writer.declare_metric(&load, &["mmv.shop.load"]).unwrap();
-    writer.declare_metric(&balance, &["mmv.shop.balance"]).unwrap();
-    let own = desc(4, ValueType::U32, Semantics::Instant);
-    writer.declare_metric(&own, &[&format!("mmv.shop.only.{host}")]).unwrap();
+    let own = format!("mmv.shop.only.{host}");
+    let mut builder = Builder::of_host(host, &base)
+        .metric("mmv.shop.orders", "u64 counter")
+        .metric("mmv.shop.load", "double instant")
+        .metric("mmv.shop.balance", "i32 instant")
+        .metric(&own, "u32 instant");
     for record in 0..RECORDS {
-        let timestamp = Timestamp::new(START + record * 20, 123_456_789).unwrap();
         let half = RECORDS / 2;
         if record == half {
-            writer.write_mark(Timestamp::new(START + record * 20 - 10, 0).unwrap()).unwrap();
+            builder = builder.mark_at(Timestamp::new(START + record * 20 - 10, 0).unwrap());
         }
-        let first = if record < half { 1 << 60 } else { 0 };
-        let count = first + (record * factor) as u64;
-        let set =
-            |desc: MetricDesc, value| ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
-        let value_sets = vec![
-            set(orders, OwnedValue::U64(count)),
-            set(load, OwnedValue::Double((record * 7 % 101 * factor) as f64 / 4.0)),
-            set(balance, OwnedValue::I32((record - half) as i32)),
-            set(own, OwnedValue::U32(u32::MAX)),
+        let first: i64 = if record < half { 1 << 60 } else { 0 };
+        let values = [
+            ("mmv.shop.orders", Cell::from(first + record * factor)),
+            ("mmv.shop.load", ((record * 7 % 101 * factor) as f64 / 4.0).into()),
+            ("mmv.shop.balance", (record - half).into()),
+            (&own, u32::MAX.into()),
         ];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        let timestamp = Timestamp::new(START + record * 20, 123_456_789).unwrap();
+        builder = builder.row_at(timestamp, values);
     }
-    writer.finish().unwrap();
+    builder.finish();
     base
 }
 

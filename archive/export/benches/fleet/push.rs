@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pcp_archive::{MetricDesc, Pmid, Timestamp};
+use pcp_archive::Pmid;
+use test_archives::Builder;
 
-use crate::archives::{begin, counter, single, write};
 use crate::server;
 
 /// Metrics of each archive.
@@ -50,21 +50,17 @@ pub(crate) fn measure() -> bool {
 }
 
 fn made(base: &Path, metrics: u32, records: i64) {
-    let of = |number: u32| MetricDesc {
-        pmid: Pmid::new(70, 1 + number / 1_000, number % 1_000).expect("a PMID"),
-        ..counter(0, None)
-    };
-    let mut writer = begin(base, "web1.example.org");
-    for number in 0..metrics {
-        let name = format!("mmv.shop.m{number}");
-        writer.declare_metric(&of(number), &[name.as_str()]).expect("declare");
+    let names: Vec<_> = (0..metrics).map(|number| format!("mmv.shop.m{number}")).collect();
+    let mut builder = Builder::of_host("web1.example.org", base);
+    for (number, name) in (0..).zip(&names) {
+        let pmid = Pmid::new(70, 1 + number / 1_000, number % 1_000).expect("a PMID");
+        builder = builder.metric_with(pmid, name, "u64 counter count");
     }
     for record in 0..records {
-        let at = Timestamp::new(1_700_000_000 + record * 10, 0).expect("a time");
-        let value = |number| single(&of(number), record as u64 * u64::from(number));
-        write(&mut writer, at, (0..metrics).map(value).collect());
+        let values = names.iter().zip((0..).map(|number| record * number));
+        builder = builder.row(record * 10, values);
     }
-    writer.finish().expect("finish the archive");
+    builder.finish();
 }
 
 /// Sends an archive. Processor seconds, and the most memory in MB.

@@ -2,32 +2,26 @@
 
 use std::path::Path;
 
-use pcp_archive::{InDom, Instance, InstanceId};
+use test_archives::Builder;
 
-use crate::archives::{START, at, begin, counter, of_each, write};
+use crate::archives::START;
 use crate::row;
 use crate::server::{Server, get, request};
 
 /// An hour of a counter with this number of instances, a record every `step` seconds.
-fn hour(base: &Path, instances: i32, step: usize) {
-    let mut writer = begin(base, "web1");
-    let indom = InDom::new(70, 1).expect("a domain");
-    let requests = counter(1, Some(indom));
-    writer.declare_metric(&requests, &["mmv.shop.requests"]).expect("declare");
-    let instance = |id: i32| Instance {
-        id: InstanceId::new(id).expect("an instance"),
-        name: format!("path=/{id},code=200").as_str().into(),
+fn hour(base: &Path, instances: u64, step: usize) {
+    let names: Vec<_> = (0..instances).map(|id| format!("path=/{id},code=200")).collect();
+    let series: Vec<_> = names.iter().map(|name| format!("mmv.shop.requests[{name}]")).collect();
+    // Some go on fast, some stand still.
+    let row = |second: u64| {
+        let value = move |id: u64| second * (id % 100) + id;
+        (second, series.iter().zip((0..).map(value)))
     };
-    writer
-        .declare_indom(indom, &(0..instances).map(instance).collect::<Vec<_>>())
-        .expect("declare");
-    for second in (0..3_600).step_by(step) {
-        // Some go on fast, some stand still.
-        let value = |id: i32| (id, (second as u64 * (id as u64 % 100)) + id as u64);
-        let values: Vec<(i32, u64)> = (0..instances).map(value).collect();
-        write(&mut writer, at(i64::from(second)), vec![of_each(&requests, &values)]);
-    }
-    writer.finish().expect("finish the archive");
+    Builder::of_host("web1", base)
+        .metric("mmv.shop.requests", "u64 counter count")
+        .instances("mmv.shop.requests", names.iter().map(String::as_str))
+        .rows((0..3_600).step_by(step).map(row))
+        .finish();
 }
 
 /// A remote read of all samples of `mmv_shop_requests_total`.

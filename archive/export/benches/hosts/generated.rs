@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use pcp_archive::{ArchiveWriter, InDom, Instance, InstanceId, MetricDesc, Pmid};
+use pcp_archive::{
+    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
+    Semantics, Units, ValueSet, ValueType, WriterOptions,
+};
+use test_archives::{at, label};
 
 use crate::Options;
-use crate::archives::{START, at, begin, counter, of_each, write};
+use crate::archives::START;
 
 /// Seconds between records.
 pub(crate) const INTERVAL: i64 = 10;
@@ -36,7 +40,10 @@ impl Fleet {
         let indom = InDom::new(70, 1).expect("a domain");
         let desc = |item: u32| MetricDesc {
             pmid: Pmid::new(70, 1, item).expect("a PMID"),
-            ..counter(0, Some(indom))
+            value_type: ValueType::U64,
+            indom: Some(indom),
+            semantics: Semantics::Counter,
+            units: Units::count(),
         };
         let descs: Vec<MetricDesc> = (0..options.series / INSTANCES).map(desc).collect();
         let instance = |id: u32| Instance {
@@ -47,7 +54,10 @@ impl Fleet {
         let host = |number: u32| {
             let name = format!("host{number:05}");
             let directory = directory.join(&name);
-            let mut writer = begin(&directory.join("20231114"), &name);
+            std::fs::create_dir_all(&directory).expect("make a directory");
+            let base = directory.join("20231114");
+            let mut writer = ArchiveWriter::create(&base, label(&name), WriterOptions::default())
+                .expect("begin an archive");
             writer.declare_indom(indom, &instances).expect("declare");
             for (number, desc) in descs.iter().enumerate() {
                 let name = format!("mmv.shop.http.m{number}");
@@ -72,10 +82,13 @@ impl Fleet {
             self.sum += first.map(|value| u128::from(*value)).sum::<u128>();
             let sets = self.descs.iter().zip(values.chunks(INSTANCES as usize));
             let sets = sets.map(|(desc, values)| {
-                let pairs: Vec<(i32, u64)> = (0..).zip(values.iter().copied()).collect();
-                of_each(desc, &pairs)
+                let ids = (0..).map(|id| InstanceId::new(id).ok());
+                let values = ids.zip(values.iter().map(|value| OwnedValue::U64(*value)));
+                ValueSet { pmid: desc.pmid, values: Ok(values.collect()) }
             });
-            write(writer, at(i64::from(self.records) * INTERVAL), sets.collect());
+            let timestamp = at(i64::from(self.records) * INTERVAL);
+            let result = FetchResult { timestamp, value_sets: sets.collect() };
+            writer.write_result(&result).expect("write a record");
         }
         self.records += 1;
     }

@@ -1,7 +1,5 @@
-use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    Timestamp, Units, ValueSet, WriterLabel, WriterOptions,
-};
+use pcp_archive::{InstanceId, Units};
+use test_archives::{Builder, Cell};
 
 use super::*;
 
@@ -19,7 +17,7 @@ fn desc(item: u32, semantics: Semantics, units: &str) -> MetricDesc {
 fn mapping(archives: &[&[(&str, MetricDesc)]]) -> Mapping {
     let mut mapping = Mapping::new();
     for metrics in archives {
-        let archive = archive(metrics, |_| ());
+        let archive = archive(metrics, |builder| builder);
         mapping.set_metadata(archive.metadata());
     }
     mapping
@@ -27,26 +25,13 @@ fn mapping(archives: &[&[(&str, MetricDesc)]]) -> Mapping {
 
 fn archive(
     metrics: &[(&str, MetricDesc)],
-    more: impl FnOnce(&mut ArchiveWriter),
+    more: impl FnOnce(Builder) -> Builder,
 ) -> pcp_archive::Archive {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "web1".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    for (name, desc) in metrics {
-        writer.declare_metric(desc, &[*name]).unwrap();
-    }
-    more(&mut writer);
-    let value_sets = vec![ValueSet { pmid: metrics[0].1.pmid, values: Ok(Vec::new()) }];
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    writer.finish().unwrap();
-    pcp_archive::Archive::open(&base).unwrap()
+    let declare =
+        |builder: Builder, (name, desc): &(&str, MetricDesc)| builder.described(name, *desc);
+    let builder = more(metrics.iter().fold(Builder::new(), declare));
+    let archive = builder.row(0, [(metrics[0].0, Cell::Absent)]).finish();
+    pcp_archive::Archive::open(&archive).unwrap()
 }
 
 #[test]
@@ -169,18 +154,13 @@ fn what_is_no_number_is_left_out() {
 
 #[test]
 fn the_metrics_of_a_histogram_are_one_family() {
-    let indom = InDom::new(70, 1).unwrap();
-    let bucket = MetricDesc { indom: Some(indom), ..desc(1, Semantics::Counter, "count") };
+    let bucket = desc(1, Semantics::Counter, "count");
     let sum = desc(2, Semantics::Counter, "microsec");
     let metrics = [("mmv.shop.latency.bucket", bucket), ("mmv.shop.latency.sum", sum)];
-    let archive = archive(&metrics, |writer| {
-        let instances = [(0, "bucket=0..0"), (1, "bucket=1..7"), (2, "bucket=8..")];
-        let instances = instances
-            .map(|(id, name)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() });
-        writer.declare_indom(indom, &instances).unwrap();
-        let label = [(HISTOGRAM_LABEL, "\"microsec\"", false)];
-        let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
-        writer.declare_labels(LabelTarget::Item(bucket.pmid), &[set]).unwrap();
+    let archive = archive(&metrics, |builder| {
+        builder
+            .instances("mmv.shop.latency.bucket", ["bucket=0..0", "bucket=1..7", "bucket=8.."])
+            .labels("mmv.shop.latency.bucket", &[(HISTOGRAM_LABEL, "microsec")])
     });
     let mut mapping = Mapping::new();
     mapping.set_metadata(archive.metadata());

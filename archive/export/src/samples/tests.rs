@@ -1,13 +1,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pcp_archive::{
-    ArchiveWriter, InDom, Instance, LabelClass, LabelSet, LabelTarget, MetricDesc, Semantics,
-    ValueSet,
-};
+use test_archives::{Builder, Cell, at};
 
 use super::*;
-use crate::test_support::{Events, at, begin, counter, of_each, single, write};
+use crate::test_support::{begin, event, with_events};
 use crate::tree::Archives;
 use crate::walk::{Start, Walk};
 
@@ -41,12 +38,11 @@ fn of(directory: &Path, name: &str) -> Vec<(i64, Option<f64>)> {
 #[test]
 fn values_are_in_base_units_at_milliseconds() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let busy = MetricDesc { units: "millisec".parse().unwrap(), ..counter(1) };
-    writer.declare_metric(&busy, &["mmv.shop.busy"]).unwrap();
-    write(&mut writer, 1, vec![single(&busy, 1100)]);
-    write(&mut writer, 2, vec![single(&busy, 1_u64 << 53 | 1)]);
-    writer.finish().unwrap();
+    begin(&directory.path().join("a"))
+        .metric("mmv.shop.busy", "u64 counter millisec")
+        .row(1, [("mmv.shop.busy", 1100)])
+        .row(2, [("mmv.shop.busy", 1_u64 << 53 | 1)])
+        .finish();
     let found = of(directory.path(), "mmv_shop_busy_seconds_total");
     assert_eq!(found, [(1_000, Some(1.1)), (2_000, Some(9_007_199_254_740.992))]);
     let mut walk =
@@ -61,17 +57,15 @@ fn values_are_in_base_units_at_milliseconds() {
 #[test]
 fn a_mark_and_the_end_of_an_archive_are_stale_markers() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    writer.declare_metric(&counter(1), &["a.b"]).unwrap();
-    write(&mut writer, 1, vec![single(&counter(1), 1)]);
-    writer.write_mark(at(2)).unwrap();
-    write(&mut writer, 3, vec![single(&counter(1), 2)]);
-    writer.finish().unwrap();
-    let mut writer = begin(&directory.path().join("b"));
+    begin(&directory.path().join("a"))
+        .metric("a.b", "u64 counter count")
+        .row(1, [("a.b", 1)])
+        .mark(2)
+        .row(3, [("a.b", 2)])
+        .finish();
     // The label has the time of the first record.
-    writer.declare_metric(&counter(1), &["a.b"]).unwrap();
-    write(&mut writer, 5, vec![single(&counter(1), 3)]);
-    writer.finish().unwrap();
+    let next = begin(&directory.path().join("b")).metric("a.b", "u64 counter count");
+    next.row(5, [("a.b", 3)]).finish();
     let found = of(directory.path(), "a_b_total");
     let values = [(1_000, Some(1.0)), (2_000, None), (3_000, Some(2.0)), (3_001, None)];
     assert_eq!(found, [&values[..], &[(5_000, Some(3.0))]].concat());
@@ -81,18 +75,17 @@ fn a_mark_and_the_end_of_an_archive_are_stale_markers() {
 #[test]
 fn a_number_that_is_used_again_is_another_series_also_with_the_same_labels() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let indom = InDom::new(70, 1).unwrap();
-    let instance = Instance { id: InstanceId::new(1).unwrap(), name: "one".into() };
-    writer.declare_indom(indom, &[instance]).unwrap();
-    let [first, second] = [1, 2].map(|item| MetricDesc { indom: Some(indom), ..counter(item) });
-    writer.declare_metric(&first, &["a.first"]).unwrap();
-    writer.declare_metric(&second, &["a.second"]).unwrap();
-    write(&mut writer, 1, vec![of_each(&first, &[(1, 10)])]);
-    // The instance goes, and with it the series.
-    write(&mut writer, 2, vec![of_each(&first, &[])]);
-    write(&mut writer, 3, vec![of_each(&second, &[(1, 20)])]);
-    writer.finish().unwrap();
+    begin(&directory.path().join("a"))
+        .metric("a.first", "u64 counter count")
+        .metric("a.second", "u64 counter count")
+        .in_domain("a.first", 1)
+        .in_domain("a.second", 1)
+        .numbered_instances("a.first", [(1, "one")])
+        .row(1, [("a.first[one]", 10)])
+        // The instance goes, and with it the series.
+        .row(2, [("a.first[one]", Cell::Absent)])
+        .row(3, [("a.second[one]", 20)])
+        .finish();
     let name = |metric| format!("a_{metric}_total instid=1 instname=one");
     let first = [(1_000, Some(10.0)), (2_000, None)];
     assert_eq!(of(directory.path(), &name("first")), first);
@@ -102,14 +95,11 @@ fn a_number_that_is_used_again_is_another_series_also_with_the_same_labels() {
 #[test]
 fn records_within_a_millisecond_are_a_millisecond_apart() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    writer.declare_metric(&counter(1), &["a.b"]).unwrap();
-    for (nanos, value) in [(0, 1), (500_000, 2), (700_000, 3), (5_000_000, 4)] {
-        let timestamp = pcp_archive::Timestamp::from_nanos(at(0).as_nanos() + nanos);
-        let value_sets = vec![single(&counter(1), value)];
-        writer.write_result(&pcp_archive::FetchResult { timestamp, value_sets }).unwrap();
-    }
-    writer.finish().unwrap();
+    let rows = [(0.0, 1), (0.000_5, 2), (0.000_7, 3), (0.005, 4)];
+    begin(&directory.path().join("a"))
+        .metric("a.b", "u64 counter count")
+        .rows(rows.map(|(second, value)| (second, [("a.b", value)])))
+        .finish();
     let found = of(directory.path(), "a_b_total");
     assert_eq!(found, [(0, Some(1.0)), (1, Some(2.0)), (5, Some(4.0))]);
 }
@@ -117,20 +107,19 @@ fn records_within_a_millisecond_are_a_millisecond_apart() {
 #[test]
 fn a_program_that_began_to_count_has_a_zero_before_its_first_value() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let gauge = MetricDesc { semantics: Semantics::Instant, ..counter(2) };
-    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
-    writer.declare_metric(&gauge, &["mmv.shop.queue"]).unwrap();
-    let events = Events::declare(&mut writer);
-    let values = |one, other| vec![single(&counter(1), one), single(&gauge, other)];
-    write(&mut writer, 1, values(7, 1));
-    write(&mut writer, 4, vec![events.value("restarted", "shop", 4_000_000)]);
-    write(&mut writer, 4, values(9, 2));
-    write(&mut writer, 5, vec![events.value("ended", "shop", 5_000_000)]);
-    write(&mut writer, 5, values(10, 3));
-    write(&mut writer, 8, vec![events.value("appeared", "shop", 7_500_000)]);
-    write(&mut writer, 8, values(2, 4));
-    writer.finish().unwrap();
+    let values = |orders, queue| [("mmv.shop.orders", orders), ("mmv.shop.queue", queue)];
+    let builder = begin(&directory.path().join("a"))
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.shop.queue", "u64 instant count");
+    with_events(builder)
+        .row(1, values(7, 1))
+        .row(4, event("restarted", 4_000_000))
+        .row(4, values(9, 2))
+        .row(5, event("ended", 5_000_000))
+        .row(5, values(10, 3))
+        .row(8, event("appeared", 7_500_000))
+        .row(8, values(2, 4))
+        .finish();
     let orders = of(directory.path(), "mmv_shop_orders_total");
     let expected = [
         (1_000, Some(7.0)),
@@ -147,44 +136,33 @@ fn a_program_that_began_to_count_has_a_zero_before_its_first_value() {
     assert_eq!(queue, [&values[..], &[(8_000, Some(4.0))]].concat());
 }
 
-/// Two metrics that are the histogram `mmv.shop.latency`, with a bucket for 0 to 4, for 5 to
+/// Begins an archive of the histogram `mmv.shop.latency`, with a bucket for 0 to 4, for 5 to
 /// 9, and for all above.
-struct Latency {
-    bucket: MetricDesc,
-    sum: MetricDesc,
+fn begin_latency(base: &Path) -> Builder {
+    begin(base)
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .metric("mmv.shop.latency.sum", "u64 counter millisec")
+        .instances("mmv.shop.latency.bucket", ["bucket=0..4", "bucket=5..9", "bucket=10.."])
+        .labels("mmv.shop.latency.bucket", &[(crate::mapping::HISTOGRAM_LABEL, "millisec")])
 }
 
-impl Latency {
-    fn declare(writer: &mut ArchiveWriter) -> Self {
-        let indom = InDom::new(70, 1).unwrap();
-        let bucket = MetricDesc { indom: Some(indom), ..counter(1) };
-        let sum = MetricDesc { units: "millisec".parse().unwrap(), ..counter(2) };
-        writer.declare_metric(&bucket, &["mmv.shop.latency.bucket"]).unwrap();
-        writer.declare_metric(&sum, &["mmv.shop.latency.sum"]).unwrap();
-        let instances = [(0, "bucket=0..4"), (1, "bucket=5..9"), (2, "bucket=10..")];
-        let instances = instances
-            .map(|(id, name)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() });
-        writer.declare_indom(indom, &instances).unwrap();
-        let label = [(crate::mapping::HISTOGRAM_LABEL, "\"millisec\"", false)];
-        let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
-        writer.declare_labels(LabelTarget::Item(bucket.pmid), &[set]).unwrap();
-        Self { bucket, sum }
-    }
-
-    fn values(&self, buckets: &[(i32, u64)], sum: u64) -> Vec<ValueSet> {
-        vec![of_each(&self.bucket, buckets), single(&self.sum, sum)]
-    }
+fn latency(buckets: [Option<u64>; 3], sum: u64) -> [(&'static str, Option<u64>); 4] {
+    [
+        ("mmv.shop.latency.bucket[bucket=0..4]", buckets[0]),
+        ("mmv.shop.latency.bucket[bucket=5..9]", buckets[1]),
+        ("mmv.shop.latency.bucket[bucket=10..]", buckets[2]),
+        ("mmv.shop.latency.sum", Some(sum)),
+    ]
 }
 
 #[test]
 fn buckets_are_cumulative_and_there_before_they_are_hit() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let latency = Latency::declare(&mut writer);
-    write(&mut writer, 1, latency.values(&[], 0));
-    write(&mut writer, 2, latency.values(&[(0, 3)], 6));
-    write(&mut writer, 3, latency.values(&[(0, 4), (1, 2), (2, 1)], 30));
-    writer.finish().unwrap();
+    begin_latency(&directory.path().join("a"))
+        .row(1, latency([None; 3], 0))
+        .row(2, latency([Some(3), None, None], 6))
+        .row(3, latency([Some(4), Some(2), Some(1)], 30))
+        .finish();
     let of = |name: &str| of(directory.path(), &format!("mmv_shop_latency_seconds{name}"));
     let low = [(1_000, Some(0.0)), (2_000, Some(3.0)), (3_000, Some(4.0))];
     assert_eq!(of("_bucket le=0.004"), low);
@@ -199,14 +177,12 @@ fn buckets_are_cumulative_and_there_before_they_are_hit() {
 #[test]
 fn a_histogram_that_restarts_keeps_its_buckets() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let latency = Latency::declare(&mut writer);
-    let events = Events::declare(&mut writer);
-    write(&mut writer, 1, latency.values(&[(0, 3), (1, 2)], 6));
-    write(&mut writer, 3, vec![events.value("restarted", "shop", 2_500_000)]);
-    write(&mut writer, 3, latency.values(&[(0, 1)], 2));
-    writer.write_mark(at(4)).unwrap();
-    writer.finish().unwrap();
+    with_events(begin_latency(&directory.path().join("a")))
+        .row(1, latency([Some(3), Some(2), None], 6))
+        .row(3, event("restarted", 2_500_000))
+        .row(3, latency([Some(1), None, None], 2))
+        .mark(4)
+        .finish();
     let of = |name: &str| of(directory.path(), &format!("mmv_shop_latency_seconds{name}"));
     let expected = |first, last| {
         [(1_000, Some(first)), (2_500, Some(0.0)), (3_000, Some(last)), (4_000, None)]
@@ -219,23 +195,20 @@ fn a_histogram_that_restarts_keeps_its_buckets() {
 #[test]
 fn the_histograms_of_instances_have_their_labels() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    let (buckets, paths) = (InDom::new(70, 1).unwrap(), InDom::new(70, 2).unwrap());
-    let bucket = MetricDesc { indom: Some(buckets), ..counter(1) };
-    let sum = MetricDesc { indom: Some(paths), ..counter(2) };
-    writer.declare_metric(&bucket, &["shop.size.bucket"]).unwrap();
-    writer.declare_metric(&sum, &["shop.size.sum"]).unwrap();
-    let instance =
-        |(id, name): (i32, &str)| Instance { id: InstanceId::new(id).unwrap(), name: name.into() };
-    let both = [(0, "path=/,bucket=0..4"), (1, "path=/a,bucket=0..4")].map(instance);
-    writer.declare_indom(buckets, &both).unwrap();
-    writer.declare_indom(paths, &[(5, "path=/"), (6, "path=/a")].map(instance)).unwrap();
-    let label = [(crate::mapping::HISTOGRAM_LABEL, "\"count\"", false)];
-    let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
-    writer.declare_labels(LabelTarget::Item(bucket.pmid), &[set]).unwrap();
-    let sets = vec![of_each(&bucket, &[(0, 1), (1, 2)]), of_each(&sum, &[(5, 10), (6, 20)])];
-    write(&mut writer, 1, sets);
-    writer.finish().unwrap();
+    let values = [
+        ("shop.size.bucket[path=/,bucket=0..4]", 1),
+        ("shop.size.bucket[path=/a,bucket=0..4]", 2),
+        ("shop.size.sum[path=/]", 10),
+        ("shop.size.sum[path=/a]", 20),
+    ];
+    begin(&directory.path().join("a"))
+        .metric("shop.size.bucket", "u64 counter count")
+        .metric("shop.size.sum", "u64 counter count")
+        .instances("shop.size.bucket", ["path=/,bucket=0..4", "path=/a,bucket=0..4"])
+        .numbered_instances("shop.size.sum", [(5, "path=/"), (6, "path=/a")])
+        .labels("shop.size.bucket", &[(crate::mapping::HISTOGRAM_LABEL, "count")])
+        .row(1, values)
+        .finish();
     let names: Vec<(String, f64)> =
         converted(directory.path()).into_iter().map(|(name, _, value)| (name, value)).collect();
     for (name, value) in [

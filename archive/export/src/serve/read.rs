@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::serve::messages::{LabelMatcher, Query};
-    use crate::test_support::{begin, counter, single, write};
+    use crate::test_support::begin;
     use crate::tree;
 
     fn body(request: &ReadRequest) -> Vec<u8> {
@@ -207,15 +207,11 @@ mod tests {
     fn tree_of_two() -> tempfile::TempDir {
         let tree = tempfile::tempdir().unwrap();
         for host in ["b", "a"] {
-            std::fs::create_dir(tree.path().join(host)).unwrap();
-            let mut writer = begin(&tree.path().join(host).join("x"));
-            writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
-            writer.declare_metric(&counter(2), &["mmv.shop.other"]).unwrap();
-            for second in 0..10 {
-                let sets = vec![single(&counter(1), second as u64), single(&counter(2), 7)];
-                write(&mut writer, second, sets);
-            }
-            writer.finish().unwrap();
+            begin(&tree.path().join(host).join("x"))
+                .metric("mmv.shop.orders", "u64 counter count")
+                .metric("mmv.shop.other", "u64 counter count")
+                .rows((0..10).map(|n| (n, [("mmv.shop.orders", n), ("mmv.shop.other", 7)])))
+                .finish();
         }
         tree
     }

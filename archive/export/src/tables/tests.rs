@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pcp_archive::{
-    ArchiveWriter, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget, MetricDesc,
-    OwnedValue, Pmid, Semantics, Units, ValueSet, ValueType,
-};
+use pcp_archive::{ArchiveWriter, LabelClass, LabelSet, LabelTarget, Pmid};
+use test_archives::{Builder, Cell, at};
 
 use super::*;
-use crate::test_support::{at, begin, counter, of_each, single, write};
+use crate::test_support::begin;
 use crate::tree::Archives;
 
 /// A directory of tables, and one of archives.
@@ -89,34 +87,29 @@ fn text(text: &str) -> Field {
     Field::Str(text.into())
 }
 
-fn desc(item: u32, value_type: ValueType) -> MetricDesc {
-    MetricDesc { value_type, semantics: Semantics::Instant, units: Units::NONE, ..counter(item) }
-}
-
 const DATE: &str = "host=web1/date=2023-11-14";
 
 #[test]
 fn a_row_has_the_values_of_a_record_as_they_are() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    let values = [
-        (ValueType::I32, OwnedValue::I32(-1), Field::Long(-1)),
-        (ValueType::U32, OwnedValue::U32(u32::MAX), Field::ULong(u32::MAX.into())),
-        (ValueType::I64, OwnedValue::I64(i64::MIN), Field::Long(i64::MIN)),
-        (ValueType::U64, OwnedValue::U64(u64::MAX), Field::ULong(u64::MAX)),
-        (ValueType::Float, OwnedValue::Float(1.5), Field::Double(1.5)),
-        (ValueType::Double, OwnedValue::Double(-0.1), Field::Double(-0.1)),
+    let values: [(&str, Cell, Field); 6] = [
+        ("i32", (-1).into(), Field::Long(-1)),
+        ("u32", u32::MAX.into(), Field::ULong(u32::MAX.into())),
+        ("i64", i64::MIN.into(), Field::Long(i64::MIN)),
+        ("u64", u64::MAX.into(), Field::ULong(u64::MAX)),
+        ("float", 1.5.into(), Field::Double(1.5)),
+        ("double", (-0.1).into(), Field::Double(-0.1)),
     ];
-    let (mut sets, mut columns, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+    let mut builder = begin(&place.base("a"));
+    let (mut cells, mut columns, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for (item, (value_type, value, field)) in (1..).zip(values) {
-        let desc = desc(item, value_type);
-        writer.declare_metric(&desc, &[&format!("mmv.shop.m{item}")]).unwrap();
-        sets.push(ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) });
+        let name = format!("mmv.shop.m{item}");
+        builder = builder.metric(&name, &format!("{value_type} instant"));
+        cells.push((name, value));
         columns.push(format!("mmv_shop_m{item}"));
         expected.push(field);
     }
-    write(&mut writer, 0, sets);
-    writer.finish().unwrap();
+    builder.row(0, cells).finish();
     let exporter = place.export(place.options());
     let file = format!("mmv_shop/{DATE}/part-a-0.parquet");
     let rows = place.rows(&file);
@@ -131,36 +124,26 @@ fn a_row_has_the_values_of_a_record_as_they_are() {
     assert_eq!(exporter.totals()["mmv_shop"], totals);
 }
 
-/// Requests of two paths, and a metric without instances.
-fn with_instances(writer: &mut ArchiveWriter) -> (MetricDesc, MetricDesc) {
-    let indom = InDom::new(70, 2049).unwrap();
-    let requests = MetricDesc { indom: Some(indom), ..counter(1) };
-    let errors = MetricDesc { indom: Some(indom), ..counter(2) };
-    writer.declare_metric(&requests, &["mmv.shop.http.requests"]).unwrap();
-    writer.declare_metric(&errors, &["mmv.shop.http.errors"]).unwrap();
-    let instance =
-        |id, name: &str| Instance { id: InstanceId::new(id).unwrap(), name: name.into() };
-    writer.declare_indom(indom, &[instance(1, "/cart"), instance(2, "/pay")]).unwrap();
-    (requests, errors)
+/// Begins an archive of the requests and errors of two paths.
+fn with_instances(base: &Path) -> Builder {
+    begin(base)
+        .metric("mmv.shop.http.requests", "u64 counter count")
+        .metric("mmv.shop.http.errors", "u64 counter count")
+        .in_domain("mmv.shop.http.requests", 2049)
+        .in_domain("mmv.shop.http.errors", 2049)
+        .numbered_instances("mmv.shop.http.requests", [(1, "/cart"), (2, "/pay")])
 }
 
 #[test]
 fn instances_are_rows_and_what_a_record_lacks_is_null() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    let (requests, errors) = with_instances(&mut writer);
+    let requests = |path| format!("mmv.shop.http.requests[{path}]");
+    let errors = |path| format!("mmv.shop.http.errors[{path}]");
     // In another order than the other metric, and with an instance less.
-    write(
-        &mut writer,
-        0,
-        vec![of_each(&requests, &[(1, 10), (2, 20)]), of_each(&errors, &[(2, 1)])],
-    );
-    write(
-        &mut writer,
-        1,
-        vec![of_each(&errors, &[(2, 2), (1, 5)]), of_each(&requests, &[(1, 11)])],
-    );
-    writer.finish().unwrap();
+    with_instances(&place.base("a"))
+        .row(0, [(requests("/cart"), 10), (requests("/pay"), 20), (errors("/pay"), 1)])
+        .row(1, [(errors("/pay"), 2), (errors("/cart"), 5), (requests("/cart"), 11)])
+        .finish();
     place.export(place.options());
     let rows = place.rows(&format!("mmv_shop_http/{DATE}/part-a-0.parquet"));
     let columns = ["instid", "instname", "mmv_shop_http_requests", "mmv_shop_http_errors"];
@@ -181,15 +164,9 @@ fn instances_are_rows_and_what_a_record_lacks_is_null() {
 #[test]
 fn rows_after_a_mark_begin() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
-    for second in [0, 1, 3, 4] {
-        if second == 3 {
-            writer.write_mark(at(2)).unwrap();
-        }
-        write(&mut writer, second, vec![single(&counter(1), 7)]);
-    }
-    writer.finish().unwrap();
+    let row = |second| (second, [("mmv.shop.orders", 7)]);
+    let builder = begin(&place.base("a")).metric("mmv.shop.orders", "u64 counter count");
+    builder.rows([0, 1].map(row)).mark(2).rows([3, 4].map(row)).finish();
     place.export(place.options());
     let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
     let begins: Vec<Field> = rows.iter().flat_map(|row| fields(row, &["begins"])).collect();
@@ -199,17 +176,20 @@ fn rows_after_a_mark_begin() {
 #[test]
 fn rows_have_the_labels_that_all_their_metrics_have() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    for (item, name) in [(1, "mmv.shop.orders"), (2, "mmv.shop.errors")] {
-        writer.declare_metric(&counter(item), &[name]).unwrap();
-        let item = item.to_string();
-        let pairs = [("item", item.as_str(), false), ("zone", "\"b\"", false)];
-        let set = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
-        let pmid = Pmid::new(70, 1, item.parse().unwrap()).unwrap();
-        writer.declare_labels(LabelTarget::Item(pmid), &[set]).unwrap();
-    }
-    write(&mut writer, 0, vec![single(&counter(1), 1), single(&counter(2), 2)]);
-    writer.finish().unwrap();
+    let labels = |writer: &mut ArchiveWriter| {
+        for item in ["1", "2"] {
+            let pairs = [("item", item, false), ("zone", "\"b\"", false)];
+            let set = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
+            let pmid = Pmid::new(70, 1, item.parse().unwrap()).unwrap();
+            writer.declare_labels(LabelTarget::Item(pmid), &[set]).unwrap();
+        }
+    };
+    begin(&place.base("a"))
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.shop.errors", "u64 counter count")
+        .with_writer(labels)
+        .row(0, [("mmv.shop.orders", 1), ("mmv.shop.errors", 2)])
+        .finish();
     place.export(place.options());
     let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
     assert_eq!(fields(&rows[0], &["labels"]), [text(r#"{"zone":"b"}"#)]);
@@ -228,13 +208,11 @@ fn rows_have_the_labels_that_all_their_metrics_have() {
 fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
     let place = Place::new();
     for (name, from) in [("a", 6_000), ("b", 7_000)] {
-        let mut writer = begin(&place.base(name));
-        writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
         // 6 400 s after the start of the tests is midnight.
-        for second in 0..900 {
-            write(&mut writer, from + second, vec![single(&counter(1), second as u64)]);
-        }
-        writer.finish().unwrap();
+        begin(&place.base(name))
+            .metric("mmv.shop.orders", "u64 counter count")
+            .rows((0..900).map(|second| (from + second, [("mmv.shop.orders", second)])))
+            .finish();
     }
     place.export(place.options());
     let files = place.files();
@@ -260,12 +238,10 @@ fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
 #[test]
 fn a_window_has_its_first_and_last_time() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
-    for second in 0..10 {
-        write(&mut writer, second, vec![single(&counter(1), second as u64)]);
-    }
-    writer.finish().unwrap();
+    begin(&place.base("a"))
+        .metric("mmv.shop.orders", "u64 counter count")
+        .rows((0..10).map(|second| (second, [("mmv.shop.orders", second)])))
+        .finish();
     place.export(Options { start: Some(at(3)), finish: Some(at(5)), ..place.options() });
     let rows = place.rows(&format!("mmv_shop/{DATE}/part-a-0.parquet"));
     let values: Vec<Field> =
@@ -276,18 +252,10 @@ fn a_window_has_its_first_and_last_time() {
 #[test]
 fn a_metric_of_another_type_gets_a_column_of_its_own() {
     let place = Place::new();
-    for (name, second, value_type) in [("a", 0, ValueType::U32), ("b", 10, ValueType::Double)] {
-        let mut writer = begin(&place.base(name));
-        let desc = desc(1, value_type);
-        writer.declare_metric(&desc, &["mmv.shop.load"]).unwrap();
-        let value = match value_type {
-            ValueType::U32 => OwnedValue::U32(1),
-            _ => OwnedValue::Double(0.5),
-        };
-        let set = ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
-        write(&mut writer, second, vec![set]);
-        writer.finish().unwrap();
-    }
+    let builder = begin(&place.base("a")).metric("mmv.shop.load", "u32 instant");
+    builder.row(0, [("mmv.shop.load", 1)]).finish();
+    let builder = begin(&place.base("b")).metric("mmv.shop.load", "double instant");
+    builder.row(10, [("mmv.shop.load", 0.5)]).finish();
     place.export(place.options());
     let row = |archive| place.rows(&format!("mmv_shop/{DATE}/part-{archive}-0.parquet")).remove(0);
     assert_eq!(fields(&row("a"), &["mmv_shop_load"]), [Field::ULong(1)]);
@@ -297,10 +265,9 @@ fn a_metric_of_another_type_gets_a_column_of_its_own() {
 #[test]
 fn text_has_the_same_rows() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    let (requests, _) = with_instances(&mut writer);
-    write(&mut writer, 0, vec![of_each(&requests, &[(1, u64::MAX), (2, 20)])]);
-    writer.finish().unwrap();
+    let requests =
+        [("mmv.shop.http.requests[/cart]", u64::MAX), ("mmv.shop.http.requests[/pay]", 20)];
+    with_instances(&place.base("a")).row(0, requests).finish();
     place.export(Options { format: Format::Csv, ..place.options() });
     place.export(Options { format: Format::JsonLines, ..place.options() });
     let part = |ending| {
@@ -346,17 +313,14 @@ fn columns_say_what_they_are() {
 #[test]
 fn rows_beyond_the_budget_go_to_row_groups_and_new_columns_to_a_new_file() {
     let place = Place::new();
-    let mut writer = begin(&place.base("a"));
-    let descs: Vec<MetricDesc> = (1..=1_001).map(counter).collect();
-    for desc in &descs {
-        writer.declare_metric(desc, &[&format!("mmv.shop.m{}", desc.pmid.item())]).unwrap();
-    }
-    for second in 0..2_600_i64 {
+    let names: Vec<String> = (1..=1_001).map(|item| format!("mmv.shop.m{item}")).collect();
+    let declare = |builder: Builder, name: &String| builder.metric(name, "u64 counter count");
+    let row = |second: i32| {
         let count = if second < 2_560 { 1_000 } else { 1_001 };
-        let sets = descs.iter().take(count).map(|desc| single(desc, second as u64)).collect();
-        write(&mut writer, second, sets);
-    }
-    writer.finish().unwrap();
+        (second, names.iter().take(count).map(move |name| (name, second)))
+    };
+    let builder = names.iter().fold(begin(&place.base("a")), declare);
+    builder.rows((0..2_600).map(row)).finish();
     let exporter = place.export(place.options());
     let totals = exporter.totals()["mmv_shop"];
     assert_eq!((totals.rows, totals.values), (2_600, 2_600 * 1_000 + 40));

@@ -1,14 +1,12 @@
 use std::fs;
 
-use pcp_archive::{
-    ArchiveSet, ArchiveWriter, ErrorCode, InDom, Instance, InstanceId, LabelClass, LabelSet,
-    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Source, ValueSet, ValueType,
-};
+use pcp_archive::{ArchiveSet, InstanceId, Pmid, Source};
 use proptest::prelude::*;
 use tempfile::TempDir;
+use test_archives::{Builder, Cell, at, scratch};
 
 use super::*;
-use crate::test_support::{Events, at, begin, counter, of_each, single, write};
+use crate::test_support::{begin, event, with_events};
 
 type Observations = Vec<(Pmid, Option<InstanceId>, Number)>;
 
@@ -50,24 +48,23 @@ fn walk(directory: &Path, start: Start) -> Walk {
     Walk::new(Archives::Directory(directory.to_owned()), start).unwrap()
 }
 
-fn indom() -> InDom {
-    InDom::new(70, 1).unwrap()
+/// Begins an archive of `mmv.shop.orders`, and of `mmv.shop.disks` with four instances.
+fn begin_shop(base: &Path) -> Builder {
+    begin(base)
+        .metric("mmv.shop.orders", "u64 counter count")
+        .metric("mmv.shop.disks", "u64 counter count")
+        .instances("mmv.shop.disks", ["disk0", "disk1", "disk2", "disk3"])
 }
 
-fn disks() -> MetricDesc {
-    MetricDesc { indom: Some(indom()), ..counter(2) }
+fn orders(orders: u64) -> Vec<(String, Cell)> {
+    vec![("mmv.shop.orders".into(), orders.into())]
 }
 
-fn declare(writer: &mut ArchiveWriter) {
-    writer.declare_metric(&counter(1), &["mmv.shop.orders"]).unwrap();
-    writer.declare_metric(&disks(), &["mmv.shop.disks"]).unwrap();
-    name(writer, &[0, 1, 2, 3]);
-}
-
-fn name(writer: &mut ArchiveWriter, ids: &[i32]) {
-    let instance =
-        |id: &i32| Instance { id: InstanceId::new(*id).unwrap(), name: format!("disk{id}").into() };
-    writer.declare_indom(indom(), &ids.iter().map(instance).collect::<Vec<_>>()).unwrap();
+/// The values of disks by their numbers. The metric is in the record also without any.
+fn disks(disks: &[(i32, u64)]) -> Vec<(String, Cell)> {
+    let none = [("mmv.shop.disks".into(), Cell::Absent)];
+    let disks = disks.iter().map(|(id, value)| (format!("mmv.shop.disks[{id}]"), (*value).into()));
+    none.into_iter().chain(disks).collect()
 }
 
 /// A record of a random archive.
@@ -102,40 +99,31 @@ fn random() -> impl Strategy<Value = Vec<Random>> {
 
 /// Archives of these records, one a second.
 fn written(records: &[Random]) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let base = |second: i64| directory.path().join(format!("a{second:03}"));
-    let mut writer = begin(&base(0));
-    declare(&mut writer);
-    write(&mut writer, 0, vec![single(&counter(1), 0)]);
+    let directory = scratch();
+    let begin = |second: i64| {
+        begin_shop(&directory.path().join(format!("a{second:03}"))).row(second, orders(0))
+    };
+    let mut builder = begin(0);
     let mut after_mark = false;
     for (second, record) in (1..).zip(records) {
         let was_mark = std::mem::replace(&mut after_mark, matches!(record, Random::Mark));
-        match record {
-            Random::Orders(orders) => {
-                write(&mut writer, second, vec![single(&counter(1), *orders)]);
+        builder = match record {
+            Random::Orders(value) => builder.row(second, orders(*value)),
+            Random::Disks(values) => builder.row(second, disks(values)),
+            Random::Both(value, values) => {
+                builder.row(second, [disks(values), orders(*value)].concat())
             }
-            Random::Disks(values) => write(&mut writer, second, vec![of_each(&disks(), values)]),
-            Random::Both(orders, values) => {
-                let sets = vec![of_each(&disks(), values), single(&counter(1), *orders)];
-                write(&mut writer, second, sets);
-            }
-            Random::Failed => {
-                let error = ErrorCode::new(-12_357).unwrap();
-                let failed = ValueSet { pmid: counter(1).pmid, values: Err(error) };
-                write(&mut writer, second, vec![failed]);
-            }
-            Random::Mark if was_mark => {}
-            Random::Mark => writer.write_mark(at(second)).unwrap(),
-            Random::NextVolume => writer.switch_volume(),
+            Random::Failed => builder.row(second, [("mmv.shop.orders", Cell::Error(-12_357))]),
+            Random::Mark if was_mark => builder,
+            Random::Mark => builder.mark(second),
+            Random::NextVolume => builder.volume(),
             Random::NextArchive => {
-                writer.finish().unwrap();
-                writer = begin(&base(second));
-                declare(&mut writer);
-                write(&mut writer, second, vec![single(&counter(1), 0)]);
+                builder.finish();
+                begin(second)
             }
-        }
+        };
     }
-    writer.finish().unwrap();
+    builder.finish();
     directory
 }
 
@@ -250,13 +238,12 @@ fn changes(directory: &Path) -> Vec<Vec<(bool, Option<i32>)>> {
 #[test]
 fn an_instance_that_a_record_lacks_ends() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    declare(&mut writer);
-    write(&mut writer, 1, vec![of_each(&disks(), &[(1, 1), (2, 1)])]);
-    write(&mut writer, 2, vec![single(&counter(1), 1)]);
-    write(&mut writer, 3, vec![of_each(&disks(), &[(2, 1)])]);
-    write(&mut writer, 4, vec![of_each(&disks(), &[(3, 1), (2, 1)])]);
-    writer.finish().unwrap();
+    begin_shop(&directory.path().join("a"))
+        .row(1, disks(&[(1, 1), (2, 1)]))
+        .row(2, orders(1))
+        .row(3, disks(&[(2, 1)]))
+        .row(4, disks(&[(3, 1), (2, 1)]))
+        .finish();
     let expected = [
         vec![(true, Some(1)), (true, Some(2))],
         vec![(true, None)],
@@ -269,17 +256,14 @@ fn an_instance_that_a_record_lacks_ends() {
 #[test]
 fn a_series_whose_instance_or_labels_change_is_another_one() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    declare(&mut writer);
-    write(&mut writer, 1, vec![of_each(&disks(), &[(1, 1)]), single(&counter(1), 1)]);
-    let other = Instance { id: InstanceId::new(1).unwrap(), name: "other".into() };
-    writer.declare_indom(indom(), &[other]).unwrap();
-    write(&mut writer, 2, vec![of_each(&disks(), &[(1, 2)]), single(&counter(1), 2)]);
-    let label = [("version", "\"2\"", false)];
-    let set = LabelSet::from_pairs(LabelClass::Item, label).unwrap();
-    writer.declare_labels(LabelTarget::Item(counter(1).pmid), &[set]).unwrap();
-    write(&mut writer, 3, vec![of_each(&disks(), &[(1, 3)]), single(&counter(1), 3)]);
-    writer.finish().unwrap();
+    let values = |value| [disks(&[(1, value)]), orders(value)].concat();
+    begin_shop(&directory.path().join("a"))
+        .row(1, values(1))
+        .numbered_instances("mmv.shop.disks", [(1, "other")])
+        .row(2, values(2))
+        .labels("mmv.shop.orders", &[("version", "2")])
+        .row(3, values(3))
+        .finish();
     let expected = [
         vec![(true, Some(1)), (true, None)],
         vec![(false, Some(1)), (true, Some(1))],
@@ -298,19 +282,16 @@ fn a_series_whose_instance_or_labels_change_is_another_one() {
 #[test]
 fn runs_of_a_program_end_and_begin_where_the_agents_events_say() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    declare(&mut writer);
-    let events = Events::declare(&mut writer);
-    let orders = |value| vec![single(&counter(1), value)];
-    write(&mut writer, 1, orders(7));
-    // The values that are logged with the end still belong to the run.
-    write(&mut writer, 2, vec![events.value("ended", "shop", 2_000_000)]);
-    write(&mut writer, 2, orders(8));
-    write(&mut writer, 4, vec![events.value("appeared", "shop", 3_500_000)]);
-    write(&mut writer, 4, orders(3));
-    write(&mut writer, 5, vec![events.value("restarted", "shop", 5_000_000)]);
-    write(&mut writer, 5, orders(1));
-    writer.finish().unwrap();
+    with_events(begin_shop(&directory.path().join("a")))
+        .row(1, orders(7))
+        // The values that are logged with the end still belong to the run.
+        .row(2, event("ended", 2_000_000))
+        .row(2, orders(8))
+        .row(4, event("appeared", 3_500_000))
+        .row(4, orders(3))
+        .row(5, event("restarted", 5_000_000))
+        .row(5, orders(1))
+        .finish();
     let seen = all(&mut walk(directory.path(), Start::First));
     let nanos = |micros: i64| 1_700_000_000_000_000_000 + micros * 1_000;
     let began = |seen: &Seen| match seen.changes.last() {
@@ -346,9 +327,7 @@ fn runs_of_a_program_end_and_begin_where_the_agents_events_say() {
 #[test]
 fn an_archive_that_grows_and_the_next_one_are_followed() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    declare(&mut writer);
-    write(&mut writer, 1, vec![single(&counter(1), 1)]);
+    let builder = begin_shop(&directory.path().join("a")).row(1, orders(1));
     let mut walk = walk(directory.path(), Start::First);
     let mut come = || -> Vec<(i64, StepKind)> {
         let seconds = |seen: Seen| (seen.timestamp / 1_000_000_000 - 1_700_000_000, seen.kind);
@@ -357,18 +336,14 @@ fn an_archive_that_grows_and_the_next_one_are_followed() {
     let record = |second| (second, StepKind::Record);
     assert_eq!(come(), [record(1)]);
     assert_eq!(come(), []);
-    write(&mut writer, 2, vec![single(&counter(1), 2)]);
-    writer.switch_volume();
-    write(&mut writer, 3, vec![single(&counter(1), 3)]);
+    let builder = builder.row(2, orders(2)).volume().row(3, orders(3));
     assert_eq!(come(), [record(2), record(3)]);
-    write(&mut writer, 4, vec![single(&counter(1), 4)]);
-    writer.finish().unwrap();
-    let mut writer = begin(&directory.path().join("b"));
-    declare(&mut writer);
-    write(&mut writer, 9, vec![single(&counter(1), 1)]);
+    builder.row(4, orders(4)).finish();
+    let builder = begin_shop(&directory.path().join("b")).row(9, orders(1));
     assert_eq!(come(), [record(4), (4, StepKind::EndOfArchive), record(9)]);
-    write(&mut writer, 10, vec![single(&counter(1), 2)]);
+    let builder = builder.row(10, orders(2));
     assert_eq!(come(), [record(10)]);
+    builder.finish();
 }
 
 #[test]
@@ -448,23 +423,15 @@ fn an_archive_without_metadata_costs_itself() {
 #[test]
 fn what_is_no_number_and_what_is_not_wanted_is_left_out() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = begin(&directory.path().join("a"));
-    declare(&mut writer);
-    let text =
-        MetricDesc { value_type: ValueType::String, semantics: Semantics::Discrete, ..counter(3) };
-    writer.declare_metric(&text, &["mmv.shop.name"]).unwrap();
-    let name = Ok(vec![(None, OwnedValue::String(b"x".to_vec()))]);
-    let sets = vec![
-        ValueSet { pmid: text.pmid, values: name },
-        single(&counter(1), 7),
-        of_each(&disks(), &[(1, 1)]),
-    ];
-    write(&mut writer, 1, sets);
-    writer.finish().unwrap();
+    let name = vec![("mmv.shop.name".into(), Cell::from("x"))];
+    begin_shop(&directory.path().join("a"))
+        .metric("mmv.shop.name", "string discrete")
+        .row(1, [name, orders(7), disks(&[(1, 1)])].concat())
+        .finish();
     let mut walk =
         walk(directory.path(), Start::First).only(|family| family.metric.ends_with("orders"));
     let seen = all(&mut walk);
-    assert_eq!(seen[0].observations, [(counter(1).pmid, None, Number::U64(7))]);
+    assert_eq!(seen[0].observations, [(Pmid::new(70, 1, 1).unwrap(), None, Number::U64(7))]);
     assert_eq!(walk.counts(), Counts { strings: 1, ..Counts::default() });
 }
 

@@ -5,11 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pcp_archive::Timestamp;
+use test_archives::{Builder, at};
 
 use super::engine::{Engine, block, program, suites};
-use crate::archives::{
-    START, Shop, at, begin, counter, declare_events, event, shop, single, write,
-};
+use crate::archives::{START, begin_shop, event, shop, shop_values, with_events};
 use crate::server::Server;
 
 /// The lines of the page for a configuration, with the address of a server.
@@ -151,15 +150,14 @@ fn rates_over_restarts_and_marks_agree_with_report_where_their_rules_do() {
 fn a_restart_that_no_counter_falls_at_is_seen() {
     let Some(program) = program("prometheus@sid", "prometheus") else { return };
     let place = tempfile::tempdir().unwrap();
-    let mut writer = begin(&place.path().join("tree/web1/a"), "web1");
-    let orders = counter(1, None);
-    writer.declare_metric(&orders, &["mmv.shop.orders"]).unwrap();
-    declare_events(&mut writer);
-    write(&mut writer, at(0), vec![single(&orders, 5)]);
-    write(&mut writer, at(10), vec![event("restarted", at(4))]);
-    write(&mut writer, at(10), vec![single(&orders, 40)]);
-    write(&mut writer, at(20), vec![single(&orders, 40)]);
-    writer.finish().unwrap();
+    let base = place.path().join("tree/web1/a");
+    let builder = Builder::of_host("web1", &base).metric("mmv.shop.orders", "u64 counter count");
+    with_events(builder)
+        .row(0, [("mmv.shop.orders", 5)])
+        .row(10, event("restarted", at(4)))
+        .row(10, [("mmv.shop.orders", 40)])
+        .row(20, [("mmv.shop.orders", 40)])
+        .finish();
     let server = Server::start(&place.path().join("tree"), &[]);
     let prometheus =
         Engine::prometheus(&program, &place.path().join("prometheus"), &configuration(&server));
@@ -176,11 +174,10 @@ fn scrapes_give_the_newest_values_with_their_times() {
     let Some(program) = program("prometheus@sid", "prometheus") else { return };
     let place = tempfile::tempdir().unwrap();
     let now = Timestamp::now().seconds();
-    let mut writer = begin(&place.path().join("tree/web1/a"), "web1");
-    let shop = Shop::declare(&mut writer, 2);
     let at = |seconds: i64| Timestamp::new(now + seconds, 0).unwrap();
-    write(&mut writer, at(-20), shop.values(5));
-    write(&mut writer, at(-10), shop.values(15));
+    let builder = begin_shop(&place.path().join("tree/web1/a"), "web1", 2)
+        .row_at(at(-20), shop_values(5, 2))
+        .row_at(at(-10), shop_values(15, 2));
     let server = Server::start(&place.path().join("tree"), &[]);
     let scrape = block("prometheus.md", "yaml", 1);
     let scrape = scrape.replace("127.0.0.1:9465", &server.address.to_string());
@@ -205,7 +202,8 @@ fn scrapes_give_the_newest_values_with_their_times() {
     find("timestamp(mmv_shop_orders_total)", time(-10));
     find("mmv_shop_latency_seconds_bucket{le=\"+Inf\"}", 30.0);
     // The archive grows.
-    write(&mut writer, at(-1), shop.values(24));
+    let builder = builder.row_at(at(-1), shop_values(24, 2));
     find("mmv_shop_orders_total", 72.0);
     find("timestamp(mmv_shop_orders_total)", time(-1));
+    builder.finish();
 }

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use pcp_archive::{MetricDesc, Pmid, Timestamp};
+use pcp_archive::Pmid;
+use test_archives::Builder;
 
 use super::receiver::{Receiver, Row};
-use crate::archives::{begin, counter, single, write};
 
 /// Seconds since 1970 of the first record.
 pub(crate) const START: i64 = 1_700_000_000;
@@ -15,14 +15,6 @@ pub(crate) const START: i64 = 1_700_000_000;
 /// A host with one archive, and a place for the state.
 pub(crate) struct Sent {
     pub(crate) place: tempfile::TempDir,
-}
-
-/// The descriptor of a metric of [`Sent`].
-fn metric(number: u32) -> MetricDesc {
-    MetricDesc {
-        pmid: Pmid::new(70, 1 + number / 1_000, number % 1_000).unwrap(),
-        ..counter(0, None)
-    }
 }
 
 impl Sent {
@@ -89,18 +81,17 @@ impl Sent {
 
 /// Writes an archive: metric `n` of record `r` has the value `r * 1000 + n`.
 pub(crate) fn write_archive(base: &Path, metrics: u32, start: i64, records: i64) {
-    let mut writer = begin(base, "web1.example.org");
-    for number in 0..metrics {
-        let name = format!("mmv.shop.m{number}");
-        writer.declare_metric(&metric(number), &[name.as_str()]).unwrap();
+    let names: Vec<_> = (0..metrics).map(|number| format!("mmv.shop.m{number}")).collect();
+    let mut builder = Builder::of_host("web1.example.org", base);
+    for (number, name) in (0..).zip(&names) {
+        let pmid = Pmid::new(70, 1 + number / 1_000, number % 1_000).unwrap();
+        builder = builder.metric_with(pmid, name, "u64 counter count");
     }
     for record in 0..records {
-        let value =
-            |number: u32| single(&metric(number), (record * 1_000) as u64 + u64::from(number));
-        let at = Timestamp::new(start + record * 10, 0).unwrap();
-        write(&mut writer, at, (0..metrics).map(value).collect());
+        let values = names.iter().zip(record * 1_000..);
+        builder = builder.row(start - START + record * 10, values);
     }
-    writer.finish().unwrap();
+    builder.finish();
 }
 
 pub(crate) fn messages(output: &Output) -> String {
