@@ -4,11 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use pcp_archive::Timestamp;
 use serde_json::Value;
+use test_archives::Builder;
 
 use crate::compliance;
 use crate::harness::agent::Agent;
@@ -118,43 +116,22 @@ fn without_times(table: &str) -> Vec<&str> {
 /// times over some ten seconds.
 fn irregular_counters(scratch: &Scratch) -> PathBuf {
     let base = scratch.path().join("counters");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 2049).unwrap();
-    let id = |id| InstanceId::new(id).unwrap();
-    let instances =
-        [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
-    writer.declare_indom(indom, &instances).unwrap();
-    let (single, many) = (Pmid::new(70, 1, 1).unwrap(), Pmid::new(70, 1, 2).unwrap());
-    for (pmid, name, indom) in [(single, "test.single", None), (many, "test.many", Some(indom))] {
-        let desc = MetricDesc {
-            pmid,
-            value_type: ValueType::U64,
-            indom,
-            semantics: Semantics::Counter,
-            units: Units::count(),
-        };
-        writer.declare_metric(&desc, &[name]).unwrap();
-    }
+    let mut builder = Builder::of_host("host", &base)
+        .metric("test.single", "u64 counter count")
+        .metric("test.many", "u64 counter count")
+        .in_domain("test.many", 2049)
+        .numbered_instances("test.many", [(2, "left"), (5, "right")]);
     let mut nanoseconds = 1_700_000_000_123_456_789;
     for step in 0_u64..40 {
-        let count = |factor: u64| OwnedValue::U64(factor * step * step + step);
-        let value_sets = vec![
-            ValueSet { pmid: single, values: Ok(vec![(None, count(1000))]) },
-            ValueSet {
-                pmid: many,
-                values: Ok(vec![(Some(id(2)), count(7)), (Some(id(5)), count(123_456))]),
-            },
+        let count = |factor: u64| factor * step * step + step;
+        let values = [
+            ("test.single", count(1000)),
+            ("test.many[left]", count(7)),
+            ("test.many[right]", count(123_456)),
         ];
-        let timestamp = Timestamp::from_nanos(nanoseconds);
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        builder = builder.row_at(Timestamp::from_nanos(nanoseconds), values);
         nanoseconds += 50_000_000 + i128::from(step * 7_919 % 13) * 31_415_926;
     }
-    writer.finish().unwrap();
+    builder.finish();
     base
 }

@@ -6,12 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
-};
+use pcp_archive::{ArchiveWriter, InDom, Pmid, TextKind, TextTarget};
 use serde_json::{Value, json};
+use test_archives::Builder;
 
 use crate::harness::binaries;
 use crate::harness::oracle::Oracle;
@@ -26,47 +23,31 @@ const MANY: &str = "many.of.two";
 /// some bytes are replaced by as many others.
 fn archive(scratch: &Scratch, replaced: &[(&str, &[u8])]) -> PathBuf {
     let base = scratch.path().join("given");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
+    let more = |writer: &mut ArchiveWriter| {
+        let single = TextTarget::Metric(Pmid::new(70, 1, 1).unwrap());
+        writer.declare_text(single, TextKind::Full, "longest\nhelp").unwrap();
+        let domain = TextTarget::InDom(InDom::new(70, 1).unwrap());
+        writer.declare_text(domain, TextKind::OneLine, "of the domain").unwrap();
     };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let id = |id| InstanceId::new(id).unwrap();
-    let instances =
-        [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
-    let (single, many) = (Pmid::new(70, 1, 1).unwrap(), Pmid::new(70, 1, 2).unwrap());
-    for (pmid, name, indom) in [(single, SINGLE, None), (many, MANY, Some(indom))] {
-        let (value_type, semantics, units) = (ValueType::U32, Semantics::Instant, Units::count());
-        let desc = MetricDesc { pmid, value_type, indom, semantics, units };
-        writer.declare_metric(&desc, &[name]).unwrap();
-    }
-    let (one_line, full) = (TextKind::OneLine, TextKind::Full);
-    writer.declare_text(TextTarget::Metric(single), one_line, "short help").unwrap();
-    writer.declare_text(TextTarget::Metric(single), full, "longest\nhelp").unwrap();
-    writer.declare_text(TextTarget::InDom(indom), one_line, "of the domain").unwrap();
-    writer.declare_indom(indom, &instances).unwrap();
-    let labels = |class, value| LabelSet::from_pairs(class, [("where", value, false)]).unwrap();
-    let item = vec![labels(LabelClass::Item, "\"item\"")];
-    writer.declare_labels(LabelTarget::Item(single), &item).unwrap();
-    let each = [(2, "\"west\""), (5, "\"east\"")];
-    let each = each.map(|(n, value)| labels(LabelClass::Instances, value).for_instance(id(n)));
-    writer.declare_labels(LabelTarget::Instances(indom), &each).unwrap();
-    for second in 0..4 {
-        let value = |number: u32| OwnedValue::U32(number + second);
-        let value_sets = vec![
-            ValueSet { pmid: single, values: Ok(vec![(None, value(100))]) },
-            ValueSet {
-                pmid: many,
-                values: Ok(vec![(Some(id(2)), value(200)), (Some(id(5)), value(300))]),
-            },
+    let row = |second| {
+        let values = [
+            ("single", 100 + second),
+            ("many.of.two[left]", 200 + second),
+            ("many.of.two[right]", 300 + second),
         ];
-        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    }
-    writer.finish().unwrap();
+        (second, values)
+    };
+    Builder::in_directory(scratch.path(), "given")
+        .metric(SINGLE, "u32 instant count")
+        .metric(MANY, "u32 instant count")
+        .help(SINGLE, "short help")
+        .in_domain(MANY, 1)
+        .with_writer(more)
+        .numbered_instances(MANY, [(2, "left"), (5, "right")])
+        .labels(SINGLE, &[("where", "item")])
+        .instance_labels(MANY, &[("left", &[("where", "west")]), ("right", &[("where", "east")])])
+        .rows((0..4).map(row))
+        .finish();
     for (old, new) in replaced {
         replace(&base.with_extension("meta"), old.as_bytes(), new);
     }

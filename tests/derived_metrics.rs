@@ -12,31 +12,27 @@ use std::process::{Command, Output};
 
 use pcp_archive::replay::Replay;
 use pcp_archive::replay::expression::definitions;
-use pcp_archive::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Timestamp, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use pcp_archive::{Archive, MetricDesc, Pmid};
+use test_archives::{Builder, Cell};
 
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::{binaries, corpus, skip};
 
-const START: i64 = 1_700_000_000;
-
-/// Name, type, semantics, units, and whether there are instances.
-const METRICS: [(&str, ValueType, Semantics, &str, bool); 12] = [
-    ("t.bytes", ValueType::U64, Semantics::Counter, "Kbyte", false),
-    ("t.more", ValueType::U64, Semantics::Counter, "Kbyte", false),
-    ("t.ops", ValueType::U32, Semantics::Counter, "count", false),
-    ("t.busy", ValueType::U64, Semantics::Counter, "millisec", false),
-    ("t.free", ValueType::U32, Semantics::Instant, "Kbyte", false),
-    ("t.total", ValueType::U64, Semantics::Instant, "Mbyte", false),
-    ("t.level", ValueType::Double, Semantics::Instant, "", false),
-    ("t.ncpu", ValueType::U32, Semantics::Discrete, "", false),
-    ("t.by", ValueType::U64, Semantics::Counter, "count", true),
-    ("t.gauge", ValueType::U32, Semantics::Instant, "", true),
-    ("t.signed", ValueType::I32, Semantics::Instant, "", false),
-    ("t.queue", ValueType::U64, Semantics::Instant, "count", true),
+/// Name, what [`Builder::metric`] takes, and whether there are instances.
+const METRICS: [(&str, &str, bool); 12] = [
+    ("t.bytes", "u64 counter Kbyte", false),
+    ("t.more", "u64 counter Kbyte", false),
+    ("t.ops", "u32 counter count", false),
+    ("t.busy", "u64 counter millisec", false),
+    ("t.free", "u32 instant Kbyte", false),
+    ("t.total", "u64 instant Mbyte", false),
+    ("t.level", "double instant none", false),
+    ("t.ncpu", "u32 discrete none", false),
+    ("t.by", "u64 counter count", true),
+    ("t.gauge", "u32 instant none", true),
+    ("t.signed", "i32 instant none", false),
+    ("t.queue", "u64 instant count", true),
 ];
 
 /// Expressions on which both agree.
@@ -182,77 +178,43 @@ const SAME_IN_7: [&str; 38] = [
     r#"rate(mkconst(5, units="power (W) sec") * t.ncpu)"#,
 ];
 
-fn domain() -> InDom {
-    InDom::new(70, 1).unwrap()
-}
-
-fn desc(item: usize) -> MetricDesc {
-    let (_, value_type, semantics, units, has_instances) = METRICS[item];
-    MetricDesc {
-        pmid: Pmid::new(70, 1, item as u32).unwrap(),
-        value_type,
-        indom: has_instances.then(domain),
-        semantics,
-        units: units.parse().unwrap(),
-    }
-}
-
 /// Twelve records, one a second; with `has_mark` a mark after that at 5 s, and
 /// counters that are reset at 9 s.
 fn archive(scratch: &Scratch, has_mark: bool) -> PathBuf {
-    let base = scratch.path().join("derived");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    for (item, (name, ..)) in METRICS.into_iter().enumerate() {
-        writer.declare_metric(&desc(item), &[name]).unwrap();
-    }
-    let id = |id| InstanceId::new(id).unwrap();
-    let instances =
-        [(2, "left"), (5, "right")].map(|(n, name)| Instance { id: id(n), name: name.into() });
-    writer.declare_indom(domain(), &instances).unwrap();
-    for second in 0..12_u64 {
-        let value = |item: usize| match item {
-            0 => OwnedValue::U64(1000 + 37 * second * second),
-            1 => OwnedValue::U64(5_000_000_000 + 11 * second),
-            2 if has_mark && second >= 9 => OwnedValue::U32(second as u32),
-            2 => OwnedValue::U32(3 + 7 * second as u32),
-            3 => OwnedValue::U64(350 * second + second * second),
-            4 => OwnedValue::U32(700_000 - 1000 * (second as u32 % 5)),
-            5 => OwnedValue::U64(2048),
-            6 => OwnedValue::Double(second as f64 * 0.75 - 3.0),
-            10 => OwnedValue::I32(5 - second as i32),
-            _ => OwnedValue::U32(4),
-        };
-        let set = |item: usize| {
-            let values = match desc(item).indom {
-                None => vec![(None, value(item))],
-                Some(_) => [2, 5]
-                    .map(|n| {
-                        let value = match item {
-                            8 => OwnedValue::U64(second * second * n as u64),
-                            9 => OwnedValue::U32(second as u32 % n as u32),
-                            _ => OwnedValue::U64(second * n as u64 % 7),
-                        };
-                        (Some(id(n)), value)
-                    })
-                    .to_vec(),
-            };
-            ValueSet { pmid: desc(item).pmid, values: Ok(values) }
-        };
-        let timestamp = Timestamp::new(START + second as i64, 0).unwrap();
-        if has_mark && second == 6 {
-            writer.write_mark(Timestamp::new(START + 5, 500_000_000).unwrap()).unwrap();
+    let mut builder = Builder::in_directory(scratch.path(), "derived");
+    for (item, (name, description, has_instances)) in (0..).zip(METRICS) {
+        builder = builder.metric_with(Pmid::new(70, 1, item).unwrap(), name, description);
+        if has_instances {
+            let instances = [(2, "left"), (5, "right")];
+            builder = builder.in_domain(name, 1).numbered_instances(name, instances);
         }
-        let value_sets = (0..METRICS.len()).map(set).collect();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
     }
-    writer.finish().unwrap();
-    base
+    for second in 0..12_i64 {
+        if has_mark && second == 6 {
+            builder = builder.mark(5.5);
+        }
+        let is_reset = has_mark && second >= 9;
+        let values = [
+            ("t.bytes", Cell::from(1000 + 37 * second * second)),
+            ("t.more", (5_000_000_000 + 11 * second).into()),
+            ("t.ops", if is_reset { second } else { 3 + 7 * second }.into()),
+            ("t.busy", (350 * second + second * second).into()),
+            ("t.free", (700_000 - 1000 * (second % 5)).into()),
+            ("t.total", 2048.into()),
+            ("t.level", (second as f64 * 0.75 - 3.0).into()),
+            ("t.ncpu", 4.into()),
+            ("t.by[left]", (second * second * 2).into()),
+            ("t.by[right]", (second * second * 5).into()),
+            ("t.gauge[left]", (second % 2).into()),
+            ("t.gauge[right]", (second % 5).into()),
+            ("t.signed", (5 - second).into()),
+            ("t.queue[left]", (second * 2 % 7).into()),
+            ("t.queue[right]", (second * 5 % 7).into()),
+        ];
+        builder = builder.row(second, values);
+    }
+    builder.finish();
+    scratch.path().join("derived")
 }
 
 /// The numbers of the rows of a CSV table, by column.

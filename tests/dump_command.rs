@@ -16,10 +16,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use pcp_archive::{
-    ArchiveWriter, ErrorCode, FetchResult, MetricDesc, Pmid, Semantics, Timestamp, Units, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
-};
+use test_archives::{Builder, Cell};
 
 use crate::harness::binaries;
 use crate::harness::corpus::{self, CorpusArchive};
@@ -147,27 +144,13 @@ fn is_known(archive: &CorpusArchive, theirs: &str, ours: &str) -> bool {
 fn system_errors_in_place_of_values_have_the_texts_of_pmdumplog() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
-    let base = scratch.path().join("errors");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
     let codes = [-1, -2, -11, -13, -95, -110, -111];
-    let mut value_sets = Vec::new();
-    for (item, code) in (1..).zip(codes) {
-        let pmid = Pmid::new(70, 1, item).unwrap();
-        let (value_type, semantics, units) = (ValueType::U32, Semantics::Instant, Units::count());
-        let desc = MetricDesc { pmid, value_type, indom: None, semantics, units };
-        writer.declare_metric(&desc, &[format!("failing.m{item}").as_str()]).unwrap();
-        value_sets.push(ValueSet { pmid, values: Err(ErrorCode::new(code).unwrap()) });
-    }
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    writer.finish().unwrap();
-    let base = base.to_str().unwrap();
+    let names: Vec<_> = (1..=codes.len()).map(|item| format!("failing.m{item}")).collect();
+    let builder = Builder::in_directory(scratch.path(), "errors");
+    let builder =
+        names.iter().fold(builder, |builder, name| builder.metric(name, "u32 instant count"));
+    let base = builder.row(0, names.iter().zip(codes.map(Cell::Error))).finish();
+    let base = base.base().to_str().unwrap();
     let expected = oracle.run("pmdumplog", &["-m", base]);
     let mut command = Command::new(binaries::mmv_archive());
     let output = command.args(["dump", "-m", "-Z", "UTC", base]).output().unwrap();

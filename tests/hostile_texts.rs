@@ -10,12 +10,12 @@ use std::process::{Command, Output};
 use mmv_writer::{Label, Registry};
 use pcp_archive::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, LabelClass, LabelSet, LabelTarget,
-    MetricDesc, OwnedValue, Pmid, Semantics, TextKind, TextTarget, Timestamp, Units, Value,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
+    ArchiveWriter, LabelClass, LabelSet, LabelTarget, Pmid, TextKind, TextTarget, Value,
+    WriterLabel, WriterOptions,
 };
 use pcp_types::printable::is_printable;
 use serde_json::Value as JsonValue;
+use test_archives::{Builder, Cell, at};
 
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
@@ -31,12 +31,6 @@ const FORMULA: &str = "=cmd|'/c calc'!A1";
 const NAME: &str = "hostile.abcdefghijkl";
 const HOSTILE_NAME: &[u8] = b"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff";
 
-fn desc(item: u32, value_type: ValueType, indom: Option<InDom>) -> MetricDesc {
-    let pmid = Pmid::new(70, 1, item).unwrap();
-    let (semantics, units) = (Semantics::Instant, Units::count());
-    MetricDesc { pmid, value_type, indom, semantics, units }
-}
-
 /// An archive in which every text is hostile, also the name of its files.
 fn archive(directory: &Path) -> PathBuf {
     let base = directory.join("given");
@@ -46,42 +40,43 @@ fn archive(directory: &Path) -> PathBuf {
         timezone: HOSTILE.into(),
         zoneinfo: HOSTILE.into(),
     };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let id = |id| InstanceId::new(id).unwrap();
-    let many = desc(1, ValueType::U32, Some(indom));
-    let text = desc(2, ValueType::String, None);
-    let events = desc(3, ValueType::Event, None);
-    for (desc, name) in [(many, NAME), (text, "hostile.text"), (events, "hostile.events")] {
-        writer.declare_metric(&desc, &[name]).unwrap();
-        for kind in [TextKind::OneLine, TextKind::Full] {
-            writer.declare_text(TextTarget::Metric(desc.pmid), kind, HOSTILE).unwrap();
+    let pmid = |item| Pmid::new(70, 1, item).unwrap();
+    let more = |writer: &mut ArchiveWriter| {
+        for item in 1..=3 {
+            let target = TextTarget::Metric(pmid(item));
+            writer.declare_text(target, TextKind::Full, HOSTILE).unwrap();
         }
-    }
-    let parameter = desc(4, ValueType::String, None);
-    writer.declare_metric(&parameter, &["hostile.parameter"]).unwrap();
-    let instances = [(1, HOSTILE), (2, FORMULA)];
-    let instances = instances.map(|(n, name)| Instance { id: id(n), name: name.into() });
-    writer.declare_indom(indom, &instances).unwrap();
-    let json = serde_json::to_string(HOSTILE).unwrap();
-    let labels = LabelSet::from_pairs(LabelClass::Item, [("where", json.as_str(), false)]).unwrap();
-    writer.declare_labels(LabelTarget::Item(many.pmid), &[labels]).unwrap();
-    for second in 0..4 {
-        let timestamp = Timestamp::new(1_700_000_000 + i64::from(second), 0).unwrap();
+        let json = serde_json::to_string(HOSTILE).unwrap();
+        let pairs = [("where", json.as_str(), false)];
+        let labels = LabelSet::from_pairs(LabelClass::Item, pairs).unwrap();
+        writer.declare_labels(LabelTarget::Item(pmid(1)), &[labels]).unwrap();
+    };
+    let row = |second: u32| {
         let string = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
         let string = if second == 0 { FORMULA.into() } else { string };
         let mut array = EventArrayBuilder::new();
-        array.record(timestamp, EventFlags::POINT).unwrap();
-        array.parameter(parameter.pmid, Value::String(HOSTILE.as_bytes())).unwrap();
-        let numbers = [1, 2].map(|n| (Some(id(n)), OwnedValue::U32(second + n as u32)));
-        let value_sets = vec![
-            ValueSet { pmid: many.pmid, values: Ok(numbers.to_vec()) },
-            ValueSet { pmid: text.pmid, values: Ok(vec![(None, OwnedValue::String(string))]) },
-            ValueSet { pmid: events.pmid, values: Ok(vec![(None, array.finish())]) },
+        array.record(at(second), EventFlags::POINT).unwrap();
+        array.parameter(pmid(4), Value::String(HOSTILE.as_bytes())).unwrap();
+        let values = [
+            (format!("{NAME}[1]"), (second + 1).into()),
+            (format!("{NAME}[2]"), (second + 2).into()),
+            ("hostile.text".to_owned(), string.into()),
+            ("hostile.events".to_owned(), Cell::from(array.finish())),
         ];
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    }
-    writer.finish().unwrap();
+        (second, values)
+    };
+    Builder::create(&base, label, WriterOptions::default())
+        .metric(NAME, "u32 instant count")
+        .metric("hostile.text", "string instant count")
+        .metric("hostile.events", "event instant count")
+        .metric("hostile.parameter", "string instant count")
+        .help(NAME, HOSTILE)
+        .help("hostile.text", HOSTILE)
+        .help("hostile.events", HOSTILE)
+        .numbered_instances(NAME, [(1, HOSTILE), (2, FORMULA)])
+        .with_writer(more)
+        .rows((0..4).map(row))
+        .finish();
     replace(&base.with_extension("meta"), NAME.as_bytes(), HOSTILE_NAME);
     let hostile = directory.join(file_name());
     for suffix in ["meta", "index", "0"] {

@@ -11,69 +11,38 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use pcp_archive::Archive;
 use pcp_archive::replay::Replay;
-use pcp_archive::{
-    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use test_archives::Builder;
 
 use crate::harness::binaries;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
-/// The first observation is made 10 s after this.
-const START: i64 = 1_700_000_000;
-
 const COUNTER: [u32; 9] = [610, 720, 1020, 1020, 1020, 1050, 1100, 1200, 1210];
 const LEVEL: [u32; 9] = [400, 880, 650, 1120, 1120, 940, 580, 1200, 850];
 
 /// The metrics of the paper, and the one that makes the archive longer.
-const METRICS: [(&str, Semantics); 4] = [
-    ("paper.counter", Semantics::Counter),
-    ("paper.instant", Semantics::Instant),
-    ("paper.discrete", Semantics::Discrete),
-    ("paper.clock", Semantics::Instant),
-];
-
-fn pmid(item: usize) -> Pmid {
-    Pmid::new(70, 1, item as u32).unwrap()
-}
-
 fn archive(scratch: &Scratch) -> PathBuf {
-    let base = scratch.path().join("paper");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    for (item, (name, semantics)) in METRICS.into_iter().enumerate() {
-        let desc = MetricDesc {
-            pmid: pmid(item),
-            value_type: ValueType::U32,
-            indom: None,
-            semantics,
-            units: Units::count(),
-        };
-        writer.declare_metric(&desc, &[name]).unwrap();
-    }
-    let mut record = |seconds: usize, values: &[(usize, u32)]| {
-        let set = |(item, value): &(usize, u32)| ValueSet {
-            pmid: pmid(*item),
-            values: Ok(vec![(None, OwnedValue::U32(*value))]),
-        };
-        let timestamp = Timestamp::new(START + seconds as i64, 0).unwrap();
-        let value_sets = values.iter().map(set).collect();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    };
-    record(0, &[(3, 0)]);
-    for (place, (count, level)) in COUNTER.into_iter().zip(LEVEL).enumerate() {
-        record(10 * (place + 1), &[(0, count), (1, level), (2, level), (3, 0)]);
-    }
-    record(99, &[(3, 0)]);
-    writer.finish().unwrap();
-    base
+    let rows = (1..).zip(COUNTER.into_iter().zip(LEVEL)).map(|(step, (count, level))| {
+        let values = [
+            ("paper.counter", count),
+            ("paper.instant", level),
+            ("paper.discrete", level),
+            ("paper.clock", 0),
+        ];
+        (10 * step, values)
+    });
+    Builder::in_directory(scratch.path(), "paper")
+        .metric("paper.counter", "u32 counter count")
+        .metric("paper.instant", "u32 instant count")
+        .metric("paper.discrete", "u32 discrete count")
+        .metric("paper.clock", "u32 instant count")
+        .row(0, [("paper.clock", 0)])
+        .rows(rows)
+        .row(99, [("paper.clock", 0)])
+        .finish();
+    scratch.path().join("paper")
 }
 
 /// What the library answers every `step` seconds from the start.

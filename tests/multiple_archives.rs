@@ -5,10 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcp_archive::{
-    ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use test_archives::Builder;
 
 use crate::harness::archive_facts;
 use crate::harness::binaries;
@@ -208,31 +205,15 @@ fn compressed_volumes_are_read_by_other_programs() {
 
 /// About 5 MB in one volume.
 fn large_archive(base: &Path) {
-    let (hostname, timezone, zoneinfo) = ("host".into(), "UTC".into(), "".into());
-    let label = WriterLabel { pid: 1, hostname, timezone, zoneinfo };
-    let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
-    let descs: Vec<_> = (0..100)
-        .map(|item| MetricDesc {
-            pmid: Pmid::new(70, 1, item).unwrap(),
-            value_type: ValueType::U64,
-            indom: None,
-            semantics: Semantics::Counter,
-            units: Units::count(),
-        })
-        .collect();
-    for (n, desc) in descs.iter().enumerate() {
-        writer.declare_metric(desc, &[&format!("many.n{n}")]).unwrap();
-    }
-    for second in 0..1500 {
-        let value = |n: u64| OwnedValue::U64(n * 1000 + second * (n + 1) * 977);
-        let values = |n| Ok(vec![(None, value(n))]);
-        let value_sets =
-            (0..).zip(&descs).map(|(n, desc)| ValueSet { pmid: desc.pmid, values: values(n) });
-        let timestamp = Timestamp::new(1_700_000_000 + second as i64, 0).unwrap();
-        let result = FetchResult { timestamp, value_sets: value_sets.collect() };
-        writer.write_result(&result).unwrap();
-    }
-    writer.finish().unwrap();
+    let names: Vec<_> = (0..100).map(|n| format!("many.n{n}")).collect();
+    let builder = names.iter().fold(Builder::of_host("host", base), |builder, name| {
+        builder.metric(name, "u64 counter count")
+    });
+    let row = |second: u64| {
+        let value = move |n: u64| n * 1000 + second * (n + 1) * 977;
+        (second, names.iter().zip((0..).map(value)))
+    };
+    builder.rows((0..1500).map(row)).finish();
 }
 
 /// A converted archive has the same content, and PCP reads it in every form.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pcp_archive::{Pmid, WriterLabel, WriterOptions};
 use tempfile::TempDir;
-use test_archives::{Builder, Cell, at};
+use test_archives::{Builder, Cell, at, scratch};
 
 /// A counter by product and a level, two records, a mark, a record.
 fn archive() -> (TempDir, PathBuf) {
@@ -29,7 +29,9 @@ fn archive() -> (TempDir, PathBuf) {
             ("mmv.acme.level", Cell::from(level)),
         ]
     };
-    Builder::labelled("acme", label, WriterOptions::default())
+    let directory = scratch();
+    let base = directory.path().join("acme");
+    Builder::create(&base, label, WriterOptions::default())
         .metric("mmv.acme.products.count", "u64 counter count")
         .metric("mmv.acme.level", "double instant")
         .help("mmv.acme.products.count", "products made")
@@ -39,8 +41,8 @@ fn archive() -> (TempDir, PathBuf) {
         .row_at(at(10), row(30, 1.0 / 3.0))
         .mark_at(at(11))
         .row_at(at(20), row(40, 7.0))
-        .finish()
-        .into_parts()
+        .finish();
+    (directory, base)
 }
 
 /// Runs a subcommand on an archive, in UTC.

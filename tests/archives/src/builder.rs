@@ -22,9 +22,17 @@ pub struct Builder {
     metrics: BTreeMap<String, MetricDesc>,
     /// Metrics that the writer does not know yet: they may still get instances.
     undeclared: Vec<String>,
-    /// Texts that the writer does not know yet: they follow the metrics.
-    texts: Vec<(TextTarget, String)>,
+    /// What is declared after the metrics, in the order of the calls.
+    declarations: Vec<Declaration>,
     instances: BTreeMap<InDom, BTreeMap<String, InstanceId>>,
+}
+
+/// Metadata that the writer does not know yet.
+#[derive(Debug)]
+enum Declaration {
+    Instances(InDom, Vec<Instance>),
+    Text(TextTarget, String),
+    Labels(LabelTarget, Vec<LabelSet>),
 }
 
 impl Default for Builder {
@@ -55,14 +63,8 @@ impl Builder {
     /// Begins an archive with this base name and these options in a directory of its own.
     #[must_use]
     pub fn with(name: &str, options: WriterOptions) -> Self {
-        Self::labelled(name, label("host"), options)
-    }
-
-    /// Begins an archive with this base name and label in a directory of its own.
-    #[must_use]
-    pub fn labelled(name: &str, label: WriterLabel, options: WriterOptions) -> Self {
         let directory = crate::scratch();
-        let builder = Self::create(&directory.path().join(name), label, options);
+        let builder = Self::create(&directory.path().join(name), label("host"), options);
         Self { directory: Some(directory), ..builder }
     }
 
@@ -79,13 +81,15 @@ impl Builder {
         Self::create(base, label(hostname), WriterOptions::default())
     }
 
-    fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Self {
+    /// Begins an archive at a path in a directory that exists.
+    #[must_use]
+    pub fn create(base: &Path, label: WriterLabel, options: WriterOptions) -> Self {
         Self {
             writer: ArchiveWriter::create(base, label, options).expect("begin an archive"),
             directory: None,
             metrics: BTreeMap::new(),
             undeclared: Vec::new(),
-            texts: Vec::new(),
+            declarations: Vec::new(),
             instances: BTreeMap::new(),
         }
     }
@@ -174,9 +178,9 @@ impl Builder {
                 name: name.into(),
             })
             .collect();
-        self.writer.declare_indom(indom, &instances).expect("declare instances");
         let ids = instances.iter().map(|one| (one.name.to_string(), one.id));
         self.instances.insert(indom, ids.collect());
+        self.declarations.push(Declaration::Instances(indom, instances));
         self
     }
 
@@ -184,7 +188,7 @@ impl Builder {
     #[must_use]
     pub fn help(mut self, metric: &str, text: &str) -> Self {
         let target = TextTarget::Metric(self.desc(metric).pmid);
-        self.texts.push((target, text.to_owned()));
+        self.declarations.push(Declaration::Text(target, text.to_owned()));
         self
     }
 
@@ -192,7 +196,7 @@ impl Builder {
     #[must_use]
     pub fn context_labels(mut self, labels: &[(&str, &str)]) -> Self {
         let set = label_set(LabelClass::Context, labels);
-        self.writer.declare_labels(LabelTarget::Context, &[set]).expect("declare labels");
+        self.declarations.push(Declaration::Labels(LabelTarget::Context, vec![set]));
         self
     }
 
@@ -201,7 +205,7 @@ impl Builder {
     pub fn labels(mut self, metric: &str, labels: &[(&str, &str)]) -> Self {
         let target = LabelTarget::Item(self.desc(metric).pmid);
         let set = label_set(LabelClass::Item, labels);
-        self.writer.declare_labels(target, &[set]).expect("declare labels");
+        self.declarations.push(Declaration::Labels(target, vec![set]));
         self
     }
 
@@ -213,7 +217,7 @@ impl Builder {
             labels.iter().map(|(name, value)| (*name, value.to_string())).collect();
         let pairs = numbers.iter().map(|(name, value)| (*name, value.as_str(), false));
         let set = LabelSet::from_pairs(LabelClass::InDom, pairs).expect("labels");
-        self.writer.declare_labels(target, &[set]).expect("declare labels");
+        self.declarations.push(Declaration::Labels(target, vec![set]));
         self
     }
 
@@ -229,7 +233,7 @@ impl Builder {
             })
             .collect();
         let target = LabelTarget::Instances(desc.indom.expect("instances"));
-        self.writer.declare_labels(target, &sets).expect("declare labels");
+        self.declarations.push(Declaration::Labels(target, sets));
         self
     }
 
@@ -285,6 +289,7 @@ impl Builder {
     /// Writes a mark with this time.
     #[must_use]
     pub fn mark_at(mut self, timestamp: Timestamp) -> Self {
+        self.declare();
         self.writer.write_mark(timestamp).expect("write a mark");
         self
     }
@@ -316,8 +321,17 @@ impl Builder {
             let desc = self.metrics[&name];
             self.writer.declare_metric(&desc, &[&name]).expect("declare a metric");
         }
-        for (target, text) in std::mem::take(&mut self.texts) {
-            self.writer.declare_text(target, TextKind::OneLine, &text).expect("declare a text");
+        for declaration in std::mem::take(&mut self.declarations) {
+            let declared = match declaration {
+                Declaration::Instances(indom, instances) => {
+                    self.writer.declare_indom(indom, &instances)
+                }
+                Declaration::Text(target, text) => {
+                    self.writer.declare_text(target, TextKind::OneLine, &text)
+                }
+                Declaration::Labels(target, sets) => self.writer.declare_labels(target, &sets),
+            };
+            declared.expect("declare metadata");
         }
     }
 
