@@ -65,49 +65,21 @@ impl<'w> Progress<'w> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
+    use test_archives::Builder;
 
     use super::STEP;
     use crate::check::check_watched;
     use crate::repair::{reindex_watched, repair_watched};
-    use crate::{
-        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, ValueSet, WriterLabel, WriterOptions,
-    };
-
-    /// 4 MB of texts in volumes of 1.5 MB.
-    fn write(base: &Path) {
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".into(),
-            timezone: "UTC".into(),
-            zoneinfo: "".into(),
-        };
-        let options = WriterOptions { volume_bytes: Some(1_500_000), ..WriterOptions::default() };
-        let mut writer = ArchiveWriter::create(base, label, options).unwrap();
-        let desc = MetricDesc {
-            pmid: Pmid::new(70, 1, 1).unwrap(),
-            value_type: ValueType::String,
-            indom: None,
-            semantics: Semantics::Discrete,
-            units: Units::from_raw(0),
-        };
-        writer.declare_metric(&desc, &["acme.text"]).unwrap();
-        for second in 0..40 {
-            let values = vec![(None, OwnedValue::String(vec![b'x'; 100_000]))];
-            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
-            let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(values) }];
-            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        }
-        writer.finish().unwrap();
-    }
 
     #[test]
     fn reports_rise_by_a_megabyte_to_the_end() {
-        let directory = tempfile::tempdir().unwrap();
-        let (base, new) = (directory.path().join("a"), directory.path().join("b"));
-        write(&base);
+        // 4 MB of texts in three volumes.
+        let text = "x".repeat(100_000);
+        let row = |second| (second, [("acme.text", &*text)]);
+        let builder = Builder::new().metric("acme.text", "string discrete");
+        let builder = builder.rows((0..14).map(row)).volume().rows((14..28).map(row));
+        let (directory, base) = builder.volume().rows((28..40).map(row)).finish().into_parts();
+        let new = directory.path().join("b");
         let volumes = ["a.0", "a.1", "a.2"].map(|name| directory.path().join(name));
         let size: u64 = volumes.iter().map(|file| file.metadata().unwrap().len()).sum();
         let mut reports = [const { Vec::new() }; 3];

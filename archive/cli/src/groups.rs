@@ -35,42 +35,19 @@ pub(crate) fn groups<'a>(
 
 #[cfg(test)]
 mod tests {
-    use pcp_archive::{
-        Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-        Units, ValueSet, ValueType, WriterLabel, WriterOptions,
-    };
+    use pcp_archive::Archive;
+    use test_archives::Builder;
 
     use super::*;
     use crate::page::series::count;
 
     #[test]
     fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".into(),
-            timezone: "UTC".into(),
-            zoneinfo: "".into(),
-        };
-        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-        let mut value_sets = Vec::new();
-        for item in 0..300 {
-            let desc = MetricDesc {
-                pmid: Pmid::new(70, 1, item).unwrap(),
-                value_type: ValueType::U32,
-                indom: None,
-                semantics: Semantics::Instant,
-                units: Units::NONE,
-            };
-            writer.declare_metric(&desc, &[&format!("many.m{item}")]).unwrap();
-            let values = Ok(vec![(None, OwnedValue::U32(item))]);
-            value_sets.push(ValueSet { pmid: desc.pmid, values });
-        }
-        let timestamp = Timestamp::new(1, 0).unwrap();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        writer.finish().unwrap();
-        let archive = Archive::open(&base).unwrap();
+        let names: Vec<_> = (0..300).map(|item| format!("many.m{item}")).collect();
+        let declare = |builder: Builder, name: &String| builder.metric(name, "u32 instant");
+        let builder = names.iter().fold(Builder::new(), declare);
+        let archive = builder.row(0, names.iter().zip(0..)).finish();
+        let archive = Archive::open(&archive).unwrap();
         let mut selection = Selection::new(&archive);
         selection.select("");
         let names = |selection: &Selection<'_>| -> Vec<String> {

@@ -1,13 +1,14 @@
 use std::fs;
 
 use tempfile::TempDir;
+use test_archives::Builder;
 
 use super::*;
 use crate::format::{Kind, ResultBuilder, desc, index, indom, labelset};
 use crate::{
-    ArchiveWriter, ByteText, FetchResult, InDom, IndexEntry, Instance, InstanceId, LabelClass,
-    LabelEntry, LabelSet, LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-    ValueSet, ValueType, Version, WriterLabel, WriterOptions,
+    ByteText, FetchResult, InDom, IndexEntry, InstanceId, LabelClass, LabelEntry, LabelSet,
+    LabelTarget, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units, ValueSet, ValueType,
+    Version,
 };
 
 const LABEL: u64 = Version::V3.label_size();
@@ -51,28 +52,13 @@ struct Example {
 
 impl Example {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let label = WriterLabel {
-            pid: 1,
-            hostname: "host".into(),
-            timezone: "UTC".into(),
-            zoneinfo: "".into(),
-        };
-        let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-        let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
-        writer.declare_metric(&counter(), &["a.b"]).unwrap();
-        let instances = [(1, "one"), (2, "two")];
-        let instances =
-            instances.map(|(number, name)| Instance { id: id(number), name: name.into() });
-        writer.declare_indom(domain(), &instances).unwrap();
-        for seconds in 0..=LAST {
-            if seconds == 2 {
-                writer.switch_volume();
-            }
-            writer.write_result(&result(seconds, 1, 10 + seconds as u64)).unwrap();
-        }
-        writer.finish().unwrap();
+        let row = |second| (second, [("a.b[one]", 10 + second)]);
+        let builder = Builder::indexed(1)
+            .metric("a.b", "u64 counter count")
+            .in_domain("a.b", 1)
+            .numbered_instances("a.b", [(1, "one"), (2, "two")])
+            .rows((0..2).map(row));
+        let (directory, base) = builder.volume().rows((2..=LAST).map(row)).finish().into_parts();
         Self { _directory: directory, base }
     }
 

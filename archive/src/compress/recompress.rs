@@ -251,13 +251,11 @@ impl Read for Plain<'_> {
 mod tests {
     use std::fs;
 
+    use test_archives::Builder;
+
     use super::*;
     use crate::format::frame;
-    use crate::test_support::label;
-    use crate::{
-        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp, Units,
-        ValueSet, ValueType, Version, WriterOptions, member_files,
-    };
+    use crate::{Version, member_files};
 
     const KINDS: [Option<Compression>; 5] = [
         None,
@@ -269,32 +267,22 @@ mod tests {
 
     /// An archive of three volumes with 40 records, one of them a mark.
     fn write(base: &Path) {
-        let mut writer = ArchiveWriter::create(base, label(), WriterOptions::default()).unwrap();
-        let desc = MetricDesc {
-            pmid: Pmid::new(70, 1, 1).unwrap(),
-            value_type: ValueType::String,
-            indom: None,
-            semantics: Semantics::Discrete,
-            units: Units::NONE,
-        };
-        writer.declare_metric(&desc, &["acme.text"]).unwrap();
+        let mut builder = Builder::of_host("host", base).metric("acme.text", "string discrete");
         let mut random = 1u32;
         for second in 0..39 {
-            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
             let mut next = || {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 (random >> 28) as u8
             };
-            let text = OwnedValue::String((0..50_000).map(|_| b'a' + next()).collect());
-            let value_sets = vec![ValueSet { pmid: desc.pmid, values: Ok(vec![(None, text)]) }];
-            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-            match second {
-                25 | 30 => writer.switch_volume(),
-                20 => writer.write_mark(Timestamp::new(1_700_000_020, 5).unwrap()).unwrap(),
-                _ => {}
-            }
+            let text: Vec<u8> = (0..50_000).map(|_| b'a' + next()).collect();
+            builder = builder.row(second, [("acme.text", text)]);
+            builder = match second {
+                25 | 30 => builder.volume(),
+                20 => builder.mark(20.000_000_005),
+                _ => builder,
+            };
         }
-        writer.finish().unwrap();
+        builder.finish();
     }
 
     fn copy_of(base: &Path, to: &Path, compression: Option<Compression>) -> Option<Summary> {

@@ -3,6 +3,7 @@ mod events;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use test_archives::Builder;
 
 use super::*;
 use crate::check::Severity;
@@ -62,37 +63,31 @@ fn counts(value: i64, instances: &[i32]) -> ValueSet {
 /// them, the counter in the even ones. Its domain is {1}, from 3 s on {1, 2},
 /// from 6 s on {2}.
 fn archive(directory: &TempDir) -> Archive {
-    let base = directory.path().join("old");
-    let mut writer = writer(&base);
-    let [a, b] = descs();
-    writer.declare_metric(&a, &["acme.level"]).unwrap();
-    writer.declare_metric(&b, &["acme.made.count"]).unwrap();
-    for (pmid, text) in [(a.pmid, "how high"), (b.pmid, "how many")] {
-        writer.declare_text(TextTarget::Metric(pmid), TextKind::OneLine, text).unwrap();
-    }
-    let labels = LabelSet::from_pairs(LabelClass::Item, [("unit", "\"m\"", false)]).unwrap();
-    writer.declare_labels(LabelTarget::Item(a.pmid), &[labels]).unwrap();
-    for n in 0..10i64 {
-        let ids: &[i32] = if n < 3 {
-            &[1]
-        } else if n < 6 {
-            &[1, 2]
-        } else {
-            &[2]
+    let mut builder = Builder::in_directory(directory.path(), "old")
+        .metric("acme.level", "u32 instant count")
+        .metric("acme.made.count", "u64 counter count")
+        .in_domain("acme.made.count", 1)
+        .help("acme.level", "how high")
+        .help("acme.made.count", "how many")
+        .labels("acme.level", &[("unit", "m")]);
+    for n in 0..10 {
+        let instances: &[(i32, &str)] = match n {
+            0..3 => &[(1, "i1 x")],
+            3..6 => &[(1, "i1 x"), (2, "i2 x")],
+            _ => &[(2, "i2 x")],
         };
-        let instances = ids.iter().map(|n| Instance { id: id(*n), name: format!("i{n} x").into() });
-        writer.declare_indom(indom(), &instances.collect::<Vec<_>>()).unwrap();
-        let mut value_sets = vec![level(n)];
-        if n % 2 == 0 {
-            value_sets.push(counts(n, ids));
-        }
-        writer.write_result(&FetchResult { timestamp: at(n * 1000), value_sets }).unwrap();
+        let counts = instances.iter().filter(|_| n % 2 == 0);
+        let counts = counts.map(|(id, _)| (format!("acme.made.count[{id}]"), n));
+        let values = [("acme.level".to_owned(), n)].into_iter().chain(counts);
+        builder = builder
+            .numbered_instances("acme.made.count", instances.iter().copied())
+            .row_at(at(i64::from(n) * 1000), values);
         if n == 4 {
-            writer.write_mark(at(4500)).unwrap();
+            builder = builder.mark_at(at(4500));
         }
     }
-    writer.finish().unwrap();
-    Archive::open(&base).unwrap()
+    builder.finish();
+    Archive::open(directory.path().join("old")).unwrap()
 }
 
 /// What of an archive the names stand for.

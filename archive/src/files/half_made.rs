@@ -78,22 +78,14 @@ fn cut_label(path: &Path) -> Result<Option<Error>> {
 mod tests {
     use std::fs;
 
+    use test_archives::Builder;
+
     use super::*;
-    use crate::test_support::{descs, label};
-    use crate::{ArchiveWriter, FetchResult, OwnedValue, Timestamp, ValueSet, WriterOptions};
 
     #[test]
     fn an_archive_is_half_made_until_its_files_have_their_labels() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let mut writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
-        let desc = descs()[0];
-        writer.declare_metric(&desc, &["m"]).unwrap();
-        let values = Ok(vec![(None, OwnedValue::I32(1))]);
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        let timestamp = Timestamp::new(1, 0).unwrap();
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        writer.finish().unwrap();
+        let builder = Builder::new().metric("m", "i32 instant");
+        let (_directory, base) = builder.row(0, [("m", 1)]).finish().into_parts();
         let members = ["meta", "0", "index"].map(|part| base.with_extension_added(part));
         let bytes = members.clone().map(|file| fs::read(file).unwrap());
         assert!(half_made(&base).unwrap().is_none() && has_data(&base).unwrap());

@@ -3,27 +3,26 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
+use test_archives::Builder;
 
 use super::*;
-use crate::test_support::{indom, label};
-use crate::{
-    ArchiveWriter, FetchResult, Instance, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics,
-    Units, ValueSet, ValueType, WriterOptions,
-};
+use crate::test_support::indom;
 
-/// An archive under a writer that adds an instance with every record.
+/// An archive that gets another instance with every record.
 struct Growing {
     directory: TempDir,
-    writer: ArchiveWriter,
-    second: i64,
+    /// Always `Some` between calls.
+    builder: Option<Builder>,
+    second: i32,
 }
 
 impl Growing {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let writer = ArchiveWriter::create(&base, label(), WriterOptions::default()).unwrap();
-        Self { directory, writer, second: 0 }
+        let builder = Builder::in_directory(directory.path(), "a")
+            .metric("a.b", "u64 counter count")
+            .in_domain("a.b", 1);
+        Self { directory, builder: Some(builder), second: 0 }
     }
 
     fn base(&self) -> PathBuf {
@@ -31,24 +30,17 @@ impl Growing {
     }
 
     fn write(&mut self) {
-        let desc = MetricDesc {
-            pmid: Pmid::new(70, 1, 1).unwrap(),
-            value_type: ValueType::U64,
-            indom: Some(indom()),
-            semantics: Semantics::Counter,
-            units: Units::count(),
-        };
-        self.writer.declare_metric(&desc, &["a.b"]).unwrap();
-        let ids = (0..=self.second as i32).map(|id| InstanceId::new(id).unwrap());
-        let instances: Vec<_> =
-            ids.map(|id| Instance { id, name: format!("i{}", id.get()).into() }).collect();
-        self.writer.declare_indom(indom(), &instances).unwrap();
-        let value = |one: &Instance| (Some(one.id), OwnedValue::U64(1));
-        let values = Ok(instances.iter().map(value).collect());
-        let timestamp = Timestamp::new(1_700_000_000 + self.second, 0).unwrap();
-        let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-        self.writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
+        let second = self.second;
+        let names: Vec<_> = (0..=second).map(|id| format!("i{id}")).collect();
+        let values = names.iter().map(|name| (format!("a.b[{name}]"), 1));
+        self.grow(|builder| {
+            builder.instances("a.b", names.iter().map(String::as_str)).row(second, values)
+        });
         self.second += 1;
+    }
+
+    fn grow(&mut self, grow: impl FnOnce(Builder) -> Builder) {
+        self.builder = self.builder.take().map(grow);
     }
 
     fn append(&self, extension: &str, bytes: &[u8]) {
@@ -94,9 +86,9 @@ fn records_volumes_and_metadata_are_seen_as_they_come() {
     growing.write();
     growing.write();
     assert_eq!(come(&mut follower), [(1, 2), (2, 3)]);
-    growing.writer.switch_volume();
+    growing.grow(Builder::volume);
     growing.write();
-    growing.writer.switch_volume();
+    growing.grow(Builder::volume);
     growing.write();
     assert_eq!(come(&mut follower), [(3, 4), (4, 5)]);
     assert_eq!(come(&mut follower), []);
@@ -185,7 +177,7 @@ fn a_volume_without_its_label_is_not_there_yet() {
     growing.write();
     let mut follower = Follower::open(growing.base()).unwrap();
     assert_eq!(come(&mut follower).len(), 1);
-    growing.writer.switch_volume();
+    growing.grow(Builder::volume);
     growing.write();
     let label = growing.hold_back("1", 3);
     assert_eq!(come(&mut follower), []);
@@ -197,7 +189,7 @@ fn a_volume_without_its_label_is_not_there_yet() {
 fn following_begins_where_requested() {
     let mut growing = Growing::new();
     (0..3).for_each(|_| growing.write());
-    growing.writer.switch_volume();
+    growing.grow(Builder::volume);
     (0..3).for_each(|_| growing.write());
     let from = |seconds: i64| {
         let mut follower = Follower::open(growing.base()).unwrap();
@@ -250,7 +242,7 @@ fn the_version_of_the_metadata_changes_with_the_metadata() {
     let first = version();
     growing.write();
     let second = version();
-    growing.writer.write_mark(Timestamp::new(1_700_000_005, 0).unwrap()).unwrap();
+    growing.grow(|builder| builder.mark(5));
     assert_ne!(first, second);
     assert_eq!(version(), second);
 }

@@ -1,49 +1,29 @@
 //! The layout of histograms with labels.
 
+use test_archives::Builder;
+
 use super::*;
-use crate::{
-    Archive, ArchiveWriter, FetchResult, LabelClass, LabelSet, OwnedValue, ValueSet, ValueType,
-    WriterOptions, test_support,
-};
+use crate::Archive;
 
 #[test]
 fn a_layout_has_the_bounds_of_the_buckets_of_each_histogram() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let id = |id| InstanceId::new(id).unwrap();
-    let mut writer =
-        ArchiveWriter::create(&base, test_support::label(), WriterOptions::default()).unwrap();
-    let (buckets, paths) = (InDom::new(70, 1).unwrap(), InDom::new(70, 2).unwrap());
-    let (semantics, value_type) = (Semantics::Counter, ValueType::U64);
-    let bucket = MetricDesc {
-        pmid: Pmid::new(70, 1, 1).unwrap(),
-        value_type,
-        indom: Some(buckets),
-        semantics,
-        units: Units::count(),
-    };
-    let pmid = Pmid::new(70, 1, 2).unwrap();
-    let sum = MetricDesc { pmid, indom: Some(paths), units: Units::microseconds(), ..bucket };
-    writer.declare_metric(&bucket, &["shop.latency.bucket"]).unwrap();
-    writer.declare_metric(&sum, &["shop.latency.sum"]).unwrap();
-    let named = |all: &[(i32, &str)]| -> Vec<Instance> {
-        all.iter()
-            .map(|(number, name)| Instance { id: id(*number), name: (*name).into() })
-            .collect()
-    };
-    writer
-        .declare_indom(buckets, &named(&[(1, "path=/,bucket=4..5"), (2, "path=/,bucket=6..")]))
-        .unwrap();
-    writer.declare_indom(paths, &named(&[(7, "path=/")])).unwrap();
-    let units = LabelSet::from_pairs(LabelClass::Item, [(UNITS, "\"microsec\"", false)]).unwrap();
-    writer.declare_labels(LabelTarget::Item(bucket.pmid), &[units]).unwrap();
-    let timestamp = Timestamp::new(1_700_000_000, 0).unwrap();
-    let values = Ok(vec![(Some(id(1)), OwnedValue::U64(1))]);
-    let value_sets = vec![ValueSet { pmid: bucket.pmid, values }];
-    writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-    writer.finish().unwrap();
-
+    let (_directory, base) = Builder::new()
+        .metric("shop.latency.bucket", "u64 counter count")
+        .metric("shop.latency.sum", "u64 counter microsec")
+        .numbered_instances(
+            "shop.latency.bucket",
+            [(1, "path=/,bucket=4..5"), (2, "path=/,bucket=6..")],
+        )
+        .numbered_instances("shop.latency.sum", [(7, "path=/")])
+        .labels("shop.latency.bucket", &[(UNITS, "microsec")])
+        .row(0, [("shop.latency.bucket[1]", 1)])
+        .finish()
+        .into_parts();
     let archive = Archive::open(&base).unwrap();
+    let id = |id| InstanceId::new(id).unwrap();
+    let pmid = Pmid::new(70, 1, 2).unwrap();
+    let desc = |name| archive.metadata().metric_by_name(name).unwrap().desc;
+    let [bucket, sum] = ["shop.latency.bucket", "shop.latency.sum"].map(desc);
     let layout = HistogramLayout::of(archive.metadata(), "shop.latency.bucket", &bucket).unwrap();
     assert_eq!((layout.name(), layout.sum()), ("shop.latency", Some(pmid)));
     assert_eq!(layout.units(), Units::microseconds());

@@ -1,4 +1,5 @@
 use tempfile::TempDir;
+use test_archives::Builder;
 
 use super::*;
 use crate::check::Severity;
@@ -44,26 +45,20 @@ fn writer() -> (TempDir, PathBuf, ArchiveWriter) {
 
 /// Ten records in two volumes.
 pub(super) fn archive() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = writer();
-    let [word, long] = descs();
-    writer.declare_metric(&word, &["a.word"]).unwrap();
-    writer.declare_metric(&long, &["a.long"]).unwrap();
-    let id = InstanceId::new(1).unwrap();
+    let mut builder = Builder::indexed(200)
+        .metric("a.word", "u32 instant")
+        .metric("a.long", "i64 instant")
+        .in_domain("a.long", 1);
     for n in 0..RECORDS {
         if n == 5 {
-            writer.switch_volume();
+            builder = builder.volume();
         }
         let name = if n < 3 { "early" } else { "late" };
-        let instances = [Instance { id, name: name.into() }];
-        writer.declare_indom(long.indom.unwrap(), &instances).unwrap();
-        let sets = [
-            ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(n as u32))]) },
-            ValueSet { pmid: long.pmid, values: Ok(vec![(Some(id), OwnedValue::I64(n))]) },
-        ];
-        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
+        builder = builder
+            .numbered_instances("a.long", [(1, name)])
+            .row(n, [("a.word", n), ("a.long[1]", n)]);
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 fn change(base: &Path, extension: &str, change: impl FnOnce(&mut Vec<u8>)) {

@@ -2,60 +2,30 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use test_archives::Builder;
 
 use super::*;
-use crate::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, MetricDesc, OwnedValue, Pmid, Units,
-    ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use crate::Archive;
 
 /// Milliseconds after the archive's start.
 pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
 
-fn desc(item: u32, semantics: Semantics) -> MetricDesc {
-    MetricDesc {
-        pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type: ValueType::U32,
-        indom: None,
-        semantics,
-        units: Units::count(),
-    }
-}
-
-/// A metric of each semantics: the items 1, 2, 3.
-fn descs() -> [MetricDesc; 3] {
-    [desc(1, Semantics::Counter), desc(2, Semantics::Instant), desc(3, Semantics::Discrete)]
-}
-
 /// An archive with these records, times in milliseconds; `None` is a mark.
 pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    for (desc, name) in descs().iter().zip(["t.counter", "t.instant", "t.discrete"]) {
-        writer.declare_metric(desc, &[name]).unwrap();
-    }
+    let mut builder = Builder::new()
+        .metric("t.counter", "u32 counter count")
+        .metric("t.instant", "u32 instant count")
+        .metric("t.discrete", "u32 discrete count");
     for &(millis, value) in records {
-        let Some(value) = value else {
-            writer.write_mark(at(millis)).unwrap();
-            continue;
+        let values = ["t.counter", "t.instant", "t.discrete"].map(|name| (name, value));
+        builder = match value {
+            None => builder.mark_at(at(millis)),
+            Some(_) => builder.row_at(at(millis), values),
         };
-        let set = |desc: &MetricDesc| ValueSet {
-            pmid: desc.pmid,
-            values: Ok(vec![(None, OwnedValue::U32(value))]),
-        };
-        let value_sets = descs().iter().map(set).collect();
-        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
     }
-    writer.finish().unwrap();
+    let (directory, base) = builder.finish().into_parts();
     let archive = Archive::open(&base).unwrap();
     (directory, archive)
 }
@@ -247,31 +217,19 @@ fn a_window_has_both_ends_and_nothing_outside_the_archive() {
 
 #[test]
 fn an_instance_that_the_domain_never_names_is_not_replayed() {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 2).unwrap();
-    let by_instance = MetricDesc { indom: Some(indom), ..desc(4, Semantics::Instant) };
-    writer.declare_metric(&by_instance, &["t.by"]).unwrap();
-    let id = |id| InstanceId::new(id).unwrap();
-    writer.declare_indom(indom, &[Instance { id: id(1), name: "one".into() }]).unwrap();
     // Instance 2 has a value, but the domain does not name it.
-    let values = [1, 2].map(|n| (Some(id(n)), OwnedValue::U32(n as u32)));
-    let set = ValueSet { pmid: by_instance.pmid, values: Ok(values.to_vec()) };
-    writer.write_result(&FetchResult { timestamp: at(0), value_sets: vec![set] }).unwrap();
-    writer.finish().unwrap();
+    let (_directory, base) = Builder::new()
+        .metric("t.by", "u32 instant count")
+        .numbered_instances("t.by", [(1, "one")])
+        .row(0, [("t.by[one]", 1), ("t.by[2]", 2)])
+        .finish()
+        .into_parts();
     let archive = Archive::open(&base).unwrap();
     let mut selection = Replay::open(&archive);
     selection.select("t.by");
     let replay = selection.load().unwrap();
     let sample = replay.at(at(0)).unwrap();
-    assert_eq!(sample.values.concat(), [(Some(id(1)), Value::U32(1))]);
+    assert_eq!(sample.values.concat(), [(InstanceId::new(1).ok(), Value::U32(1))]);
 }
 
 proptest! {

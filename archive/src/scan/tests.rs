@@ -6,12 +6,10 @@ use std::os::unix::fs::FileExt as _;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use test_archives::{Builder, Cell};
 
 use super::*;
-use crate::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
-};
+use crate::{Archive, InstanceId, Pmid, Value};
 
 /// Milliseconds after the archive's start.
 fn at(millis: i64) -> Timestamp {
@@ -22,68 +20,34 @@ fn id(number: i32) -> InstanceId {
     InstanceId::new(number).unwrap()
 }
 
-fn interfaces() -> InDom {
-    InDom::new(70, 1).unwrap()
-}
-
-/// `net.bytes` by interface, `load`, `name`.
-fn descs() -> [MetricDesc; 3] {
-    let desc = |item, value_type, indom| MetricDesc {
-        pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type,
-        indom,
-        semantics: Semantics::Instant,
-        units: Units::NONE,
-    };
-    [
-        desc(1, ValueType::U64, Some(interfaces())),
-        desc(2, ValueType::Double, None),
-        desc(3, ValueType::String, None),
-    ]
-}
-
 /// The values of one record: by interface, the load, the name. Without any it
 /// is a mark.
 pub(super) type Row = (Vec<(i32, u64)>, Option<f64>, Option<String>);
 
 /// An archive with a record a second.
 pub(super) fn archive(rows: &[Row]) -> (tempfile::TempDir, Archive) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
-    let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
+    const NAMES: [&str; 4] = ["eth0 up", "eth1", "3", "lo"];
     // An index entry a record.
-    let options = WriterOptions { index_bytes: 1, ..WriterOptions::default() };
-    let mut writer = ArchiveWriter::create(&base, label, options).unwrap();
-    for (desc, name) in descs().iter().zip(["net.bytes", "load", "name"]) {
-        writer.declare_metric(desc, &[name]).unwrap();
-    }
-    let names = ["eth0 up", "eth1", "3", "lo"];
-    let instances: Vec<_> = names
-        .iter()
-        .zip(2..)
-        .map(|(name, n)| Instance { id: id(n), name: (*name).into() })
-        .collect();
-    writer.declare_indom(interfaces(), &instances).unwrap();
-    for ((bytes, load, name), millis) in rows.iter().zip((0..).step_by(1000)) {
-        let [by_interface, load_desc, name_desc] = descs();
-        let mut value_sets = Vec::new();
-        if !bytes.is_empty() {
-            let values = bytes.iter().map(|(n, v)| (Some(id(*n)), OwnedValue::U64(*v)));
-            value_sets.push(ValueSet { pmid: by_interface.pmid, values: Ok(values.collect()) });
+    let mut builder = Builder::indexed(1)
+        .metric("net.bytes", "u64 instant")
+        .metric("load", "double instant")
+        .metric("name", "string instant")
+        .numbered_instances("net.bytes", (2..).zip(NAMES));
+    for (second, (bytes, load, name)) in (0..).zip(rows) {
+        if bytes.is_empty() && load.is_none() && name.is_none() {
+            builder = builder.mark(second);
+            continue;
         }
-        let single =
-            |desc: MetricDesc, value| ValueSet { pmid: desc.pmid, values: Ok(vec![(None, value)]) };
-        value_sets.extend(load.map(|load| single(load_desc, OwnedValue::Double(load))));
-        let text = name.as_ref().map(|name| OwnedValue::String(name.clone().into()));
-        value_sets.extend(text.map(|text| single(name_desc, text)));
-        if value_sets.is_empty() {
-            writer.write_mark(at(millis)).unwrap();
-        } else {
-            writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
-        }
+        let interface = |number: i32| match NAMES.get(number as usize - 2) {
+            Some(name) => format!("net.bytes[{name}]"),
+            None => format!("net.bytes[{number}]"),
+        };
+        let bytes = bytes.iter().map(|(number, bytes)| (interface(*number), (*bytes).into()));
+        let load = load.map(|load| ("load".to_owned(), load.into()));
+        let name = name.as_ref().map(|name| ("name".to_owned(), Cell::from(name.as_str())));
+        builder = builder.row(second, bytes.chain(load).chain(name));
     }
-    writer.finish().unwrap();
+    let (directory, base) = builder.finish().into_parts();
     let archive = Archive::open(&base).unwrap();
     (directory, archive)
 }

@@ -2,55 +2,31 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use test_archives::Builder;
 
 use super::*;
 use crate::scan::ChunkLimits;
-use crate::{
-    Archive, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
-};
+use crate::{Archive, Pmid};
 
 /// Milliseconds after the archive's start.
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
 }
 
-const SEMANTICS: [Semantics; 3] = [Semantics::Counter, Semantics::Instant, Semantics::Discrete];
-
-/// A metric of each semantics in some units: the items 0, 1, 2.
-fn descs(units: Units) -> [MetricDesc; 3] {
-    [0, 1, 2].map(|item| MetricDesc {
-        pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type: ValueType::U32,
-        indom: None,
-        semantics: SEMANTICS[item as usize],
-        units,
-    })
-}
-
 /// An archive with these records, times in milliseconds; `None` is a mark.
 fn archive(records: &[(i64, Option<u32>)], units: Units) -> (tempfile::TempDir, Archive) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let (pid, hostname, timezone) = (1, "host".into(), "UTC".into());
-    let label = WriterLabel { pid, hostname, timezone, zoneinfo: "".into() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    for (desc, name) in descs(units).iter().zip(["t.counter", "t.instant", "t.discrete"]) {
-        writer.declare_metric(desc, &[name]).unwrap();
-    }
+    let mut builder = Builder::new()
+        .metric("t.counter", &format!("u32 counter {units}"))
+        .metric("t.instant", &format!("u32 instant {units}"))
+        .metric("t.discrete", &format!("u32 discrete {units}"));
     for &(millis, value) in records {
-        let Some(value) = value else {
-            writer.write_mark(at(millis)).unwrap();
-            continue;
+        let values = ["t.counter", "t.instant", "t.discrete"].map(|name| (name, value));
+        builder = match value {
+            None => builder.mark_at(at(millis)),
+            Some(_) => builder.row_at(at(millis), values),
         };
-        let set = |desc: &MetricDesc| ValueSet {
-            pmid: desc.pmid,
-            values: Ok(vec![(None, OwnedValue::U32(value))]),
-        };
-        let value_sets = descs(units).iter().map(set).collect();
-        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
     }
-    writer.finish().unwrap();
+    let (directory, base) = builder.finish().into_parts();
     let archive = Archive::open(&base).unwrap();
     (directory, archive)
 }
@@ -67,7 +43,7 @@ fn summary(
     }
     let span = at(*window.start())..=at(*window.end());
     let summaries = summarize(&selection, span, decrease).unwrap();
-    [0, 1, 2].map(|item| {
+    [1, 2, 3].map(|item| {
         let item = Pmid::new(70, 1, item).unwrap();
         let found = summaries.iter().find(|summary| summary.metric.desc.pmid == item)?;
         assert_eq!(found.instances.len(), 1);

@@ -1,32 +1,24 @@
 use tempfile::TempDir;
+use test_archives::Builder;
 
 use super::*;
 use crate::replay::Replay;
-use crate::{
-    ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Source, Timestamp, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions,
-    test_support,
-};
+use crate::{Pmid, Source, Timestamp, Value};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(i128::from(millis) * 1_000_000)
 }
 
-fn desc(item: u32) -> MetricDesc {
-    MetricDesc {
-        pmid: Pmid::new(70, 1, item).unwrap(),
-        value_type: ValueType::U32,
-        indom: Some(InDom::new(70, 1).unwrap()),
-        semantics: Semantics::Instant,
-        units: Units::from_raw(0),
-    }
+fn pmid(item: u32) -> Pmid {
+    Pmid::new(70, 1, item).unwrap()
 }
 
 /// What an archive is made from.
 struct Plan<'a> {
     name: &'a str,
     host: &'a str,
-    metric: (&'a str, MetricDesc),
+    /// Name, PMID and description.
+    metric: (&'a str, Pmid, &'a str),
     instance: &'a str,
     /// Milliseconds of the records; a value is the time in seconds.
     times: &'a [i64],
@@ -34,24 +26,26 @@ struct Plan<'a> {
 
 /// An archive of one metric; what differs is replaced.
 fn plan<'a>() -> Plan<'a> {
-    Plan { name: "a", host: "host", metric: ("m", desc(1)), instance: "one", times: &[] }
+    Plan {
+        name: "a",
+        host: "host",
+        metric: ("m", pmid(1), "u32 instant"),
+        instance: "one",
+        times: &[],
+    }
 }
 
 fn write(directory: &TempDir, plan: &Plan<'_>) -> PathBuf {
     let base = directory.path().join(plan.name);
-    let label = WriterLabel { hostname: plan.host.into(), ..test_support::label() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let (name, desc) = &plan.metric;
-    writer.declare_metric(desc, &[name]).unwrap();
-    let id = InstanceId::new(1).unwrap();
-    let instances = [Instance { id, name: plan.instance.into() }];
-    writer.declare_indom(desc.indom.unwrap(), &instances).unwrap();
+    let (name, pmid, description) = plan.metric;
+    let mut builder = Builder::of_host(plan.host, &base)
+        .metric_with(pmid, name, description)
+        .in_domain(name, 1)
+        .numbered_instances(name, [(1, plan.instance)]);
     for &millis in plan.times {
-        let value = OwnedValue::U32((millis / 1000) as u32);
-        let set = ValueSet { pmid: desc.pmid, values: Ok(vec![(Some(id), value)]) };
-        writer.write_result(&FetchResult { timestamp: at(millis), value_sets: vec![set] }).unwrap();
+        builder = builder.row_at(at(millis), [(format!("{name}[1]"), millis / 1000)]);
     }
-    writer.finish().unwrap();
+    builder.finish();
     base
 }
 
@@ -245,8 +239,7 @@ fn contradictions(first: &Plan<'_>, second: &Plan<'_>) -> (Vec<String>, Vec<(Str
 #[test]
 fn a_metric_that_changed_is_left_out_and_the_way_out_named() {
     let a = Plan { times: &[1000], ..plan() };
-    let changed = MetricDesc { semantics: Semantics::Counter, ..desc(1) };
-    let b = Plan { name: "b", metric: ("m", changed), times: &[2000], ..plan() };
+    let b = Plan { name: "b", metric: ("m", pmid(1), "u32 counter"), times: &[2000], ..plan() };
     let expected = "b: metric m (70.1.1) has another semantics than in a: \
                     make them two metrics first, with convert --rename and --pmid";
     assert_eq!(contradictions(&a, &b), (vec![expected.to_owned()], Vec::new()));
@@ -255,45 +248,42 @@ fn a_metric_that_changed_is_left_out_and_the_way_out_named() {
 #[test]
 fn a_name_that_moved_is_that_of_the_later_metric() {
     let a = Plan { times: &[1000], ..plan() };
-    let moved = Plan { name: "b", metric: ("m", desc(2)), times: &[2000], ..plan() };
+    let moved = Plan { name: "b", metric: ("m", pmid(2), "u32 instant"), times: &[2000], ..plan() };
     let expected = "b: metric m is 70.1.2, but 70.1.1 in a: if they are the same, use \
                     convert --pmid m=70.1.1 first, else convert --rename";
-    let left = vec![("m".to_owned(), desc(2).pmid)];
+    let left = vec![("m".to_owned(), pmid(2))];
     assert_eq!(contradictions(&a, &moved), (vec![expected.to_owned()], left));
 }
 
 #[test]
 fn metrics_that_did_not_change_are_read_beside_one_that_did() {
     let directory = tempfile::tempdir().unwrap();
-    let bases = ["a", "b", "c"].map(|name| directory.path().join(name));
-    let changed = MetricDesc { value_type: ValueType::Double, ..desc(1) };
-    for (number, (base, first)) in bases.iter().zip([desc(1), changed, desc(1)]).enumerate() {
-        let label = test_support::label();
-        let mut writer = ArchiveWriter::create(base, label, WriterOptions::default()).unwrap();
-        for (name, desc) in [("hostile", first), ("kept", desc(2)), ("other", desc(3))] {
-            writer.declare_metric(&desc, &[name]).unwrap();
+    let changed = [("a", "u32 instant"), ("b", "double instant"), ("c", "u32 instant")];
+    for (number, (archive, hostile)) in (0..).zip(changed) {
+        let mut builder = Builder::in_directory(directory.path(), archive);
+        for (name, description) in
+            [("hostile", hostile), ("kept", "u32 instant"), ("other", "u32 instant")]
+        {
+            builder = builder.metric(name, description).in_domain(name, 1);
         }
-        let id = Some(InstanceId::new(1).unwrap());
-        let values = Ok(vec![(id, OwnedValue::U32(number as u32))]);
-        let value_sets = vec![ValueSet { pmid: desc(2).pmid, values }];
-        let timestamp = at(1000 * (number as i64 + 1));
-        writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        writer.finish().unwrap();
+        builder.row_at(at(1000 * (number + 1)), [("kept[1]", number)]).finish();
     }
     let set = ArchiveSet::open(&[directory.path()]).unwrap();
     assert_eq!(set.left_out().len(), 1, "once: {:?}", set.left_out());
     let names: Vec<&str> = set.metadata().select("").map(|(name, _)| name).collect();
     assert_eq!(names, ["kept", "other"]);
-    assert!(set.metadata().metric(desc(1).pmid).is_none());
-    assert_eq!(set.metadata().metric(desc(3).pmid).unwrap().names, ["other"]);
+    assert!(set.metadata().metric(pmid(1)).is_none());
+    assert_eq!(set.metadata().metric(pmid(3)).unwrap().names, ["other"]);
 }
 
 #[test]
 fn a_metric_may_have_further_names_in_later_archives() {
     let directory = tempfile::tempdir().unwrap();
     let a = write(&directory, &Plan { times: &[1000], ..plan() });
-    let b =
-        write(&directory, &Plan { name: "b", metric: ("n", desc(1)), times: &[2000], ..plan() });
+    let b = write(
+        &directory,
+        &Plan { name: "b", metric: ("n", pmid(1), "u32 instant"), times: &[2000], ..plan() },
+    );
     let set = ArchiveSet::open(&[b, a]).unwrap();
     assert_eq!(set.metadata().metrics()[0].names, ["m", "n"]);
 }

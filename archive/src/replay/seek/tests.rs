@@ -4,19 +4,13 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use test_archives::{Builder, Cell};
 
 use super::*;
-use crate::{
-    Archive, ArchiveWriter, FetchResult, Instance, OwnedValue, Semantics, Units, ValueSet,
-    ValueType, WriterLabel, WriterOptions,
-};
+use crate::Archive;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
-
-fn id(n: i32) -> InstanceId {
-    InstanceId::new(n).unwrap()
 }
 
 /// One record: how long after the last, the instances with values as bits,
@@ -28,62 +22,48 @@ fn step() -> impl Strategy<Value = Step> {
     (1i64..4, any::<u32>(), listed, prop::bool::weighted(0.1))
 }
 
-fn descs(indom: InDom) -> [MetricDesc; 4] {
-    let all = [Semantics::Counter, Semantics::Instant, Semantics::Discrete, Semantics::Discrete];
-    let desc = |n: usize| MetricDesc {
-        pmid: Pmid::new(70, 1, n as u32).unwrap(),
-        value_type: ValueType::U32,
-        indom: (n < 3).then_some(indom),
-        semantics: all[n],
-        units: Units::count(),
-    };
-    [0, 1, 2, 3].map(desc)
-}
-
 /// Three metrics with up to 20 instances, so that lifetimes count, and one
 /// without any; values are those of the record's number.
 fn archive(steps: &[Step]) -> (tempfile::TempDir, Archive) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let indom = InDom::new(70, 1).unwrap();
-    let descs = descs(indom);
-    for (n, desc) in descs.iter().enumerate() {
-        writer.declare_metric(desc, &[&format!("t.m{n}")]).unwrap();
+    const METRICS: [(&str, &str); 4] = [
+        ("t.m0", "u32 counter count"),
+        ("t.m1", "u32 instant count"),
+        ("t.m2", "u32 discrete count"),
+        ("t.m3", "u32 discrete count"),
+    ];
+    let mut builder = Builder::new();
+    for (name, description) in METRICS {
+        builder = builder.metric(name, description);
     }
+    for (name, _) in &METRICS[..3] {
+        builder = builder.in_domain(name, 1);
+    }
+    let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     let bits = |set: u32| (0..20).filter(move |n| set >> n & 1 == 1);
     let mut millis = 0;
     for (number, (after, present, listed, is_mark)) in steps.iter().enumerate() {
         millis += after;
         if let Some(listed) = listed {
-            let instance = |n: i32| Instance { id: id(n), name: n.to_string().into() };
-            writer.declare_indom(indom, &bits(*listed).map(instance).collect::<Vec<_>>()).unwrap();
+            let listed = bits(*listed).map(|n| (n, names[n as usize].as_str()));
+            builder = builder.numbered_instances("t.m0", listed);
         }
         if *is_mark {
-            writer.write_mark(at(millis)).unwrap();
+            builder = builder.mark_at(at(millis));
             continue;
         }
-        let value = OwnedValue::U32(number as u32 * 10 % 70);
-        let values = |desc: &MetricDesc| match desc.indom {
-            // Each metric in other records, the last one in few.
-            Some(_) => {
-                let present = present.rotate_left(desc.pmid.item() * 7);
-                bits(present).map(|n| (Some(id(n)), value.clone())).collect()
-            }
-            None if number % 7 == 1 => vec![(None, value.clone())],
-            None => Vec::new(),
-        };
-        let sets = descs.iter().map(|d| ValueSet { pmid: d.pmid, values: Ok(values(d)) });
-        let value_sets = sets.collect();
-        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
+        let value = number as u32 * 10 % 70;
+        let mut values = Vec::new();
+        // Each metric in other records, the last one in few.
+        for metric in 0..3 {
+            values.push((format!("t.m{metric}[0]"), Cell::Absent));
+            let present = bits(present.rotate_left(metric * 7));
+            values.extend(present.map(|n| (format!("t.m{metric}[{n}]"), value.into())));
+        }
+        let single = if number % 7 == 1 { value.into() } else { Cell::Absent };
+        values.push(("t.m3".to_owned(), single));
+        builder = builder.row_at(at(millis), values);
     }
-    writer.finish().unwrap();
+    let (directory, base) = builder.finish().into_parts();
     let archive = Archive::open(&base).unwrap();
     (directory, archive)
 }

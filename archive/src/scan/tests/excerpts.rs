@@ -5,25 +5,13 @@ use super::*;
 /// An archive of `count` records, a second apart, with as many counters `m0`, `m1` and so on as
 /// `width`, of which the record is a multiple; and the offsets of the records.
 fn wide(width: u32, count: i64) -> (tempfile::TempDir, Archive, Vec<u64>) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let (hostname, timezone) = ("host".into(), "UTC".into());
-    let label = WriterLabel { pid: 1, hostname, timezone, zoneinfo: "".into() };
-    let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-    let pmid = |item| Pmid::new(70, 1, item).unwrap();
-    for item in 0..width {
-        let (value_type, semantics) = (ValueType::U64, Semantics::Counter);
-        let desc =
-            MetricDesc { pmid: pmid(item), value_type, indom: None, semantics, units: Units::NONE };
-        writer.declare_metric(&desc, &[&*format!("m{item}")]).unwrap();
-    }
-    for record in 0..count {
-        let value = |item: u32| OwnedValue::U64(record as u64 * u64::from(item));
-        let set = |item| ValueSet { pmid: pmid(item), values: Ok(vec![(None, value(item))]) };
-        let value_sets = (0..width).map(set).collect();
-        writer.write_result(&FetchResult { timestamp: at(1000 * record), value_sets }).unwrap();
-    }
-    writer.finish().unwrap();
+    let names: Vec<_> = (0..width).map(|item| format!("m{item}")).collect();
+    let declare = |builder: Builder, (item, name): (u32, &String)| {
+        builder.metric_with(Pmid::new(70, 1, item).unwrap(), name, "u64 counter")
+    };
+    let row = |record: i64| (record, names.iter().zip((0..).map(move |item| record * item)));
+    let builder = (0..).zip(&names).fold(Builder::new(), declare);
+    let (directory, base) = builder.rows((0..count).map(row)).finish().into_parts();
     let archive = Archive::open(&base).unwrap();
     let (mut records, mut offsets) = (archive.records().unwrap(), Vec::new());
     while let Some(record) = records.next().unwrap() {

@@ -272,11 +272,9 @@ fn last(
 mod tests {
     use clap::Parser;
     use jiff::tz::TimeZone;
+    use pcp_archive::Pmid;
     use pcp_archive::replay::Gaps;
-    use pcp_archive::{
-        ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Units, ValueSet,
-        ValueType, WriterLabel, WriterOptions,
-    };
+    use test_archives::Builder;
 
     use super::*;
     use crate::options::SidesArgument;
@@ -293,26 +291,11 @@ mod tests {
 
     /// A metric with ten values, one a second.
     fn archives() -> (tempfile::TempDir, Archives) {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().join("a");
-        let (hostname, timezone, zoneinfo) = ("host".into(), "UTC".into(), "".into());
-        let label = WriterLabel { pid: 1, hostname, timezone, zoneinfo };
-        let mut writer = ArchiveWriter::create(&base, label, WriterOptions::default()).unwrap();
-        let desc = MetricDesc {
-            pmid: Pmid::from_raw(PMID),
-            value_type: ValueType::U32,
-            indom: None,
-            semantics: Semantics::Instant,
-            units: Units::NONE,
-        };
-        writer.declare_metric(&desc, &["a.metric"]).unwrap();
-        for second in 0..10 {
-            let timestamp = Timestamp::new(1_700_000_000 + second, 0).unwrap();
-            let values = Ok(vec![(None, OwnedValue::U32(second as u32))]);
-            let value_sets = vec![ValueSet { pmid: desc.pmid, values }];
-            writer.write_result(&FetchResult { timestamp, value_sets }).unwrap();
-        }
-        writer.finish().unwrap();
+        let (directory, base) = Builder::new()
+            .metric_with(Pmid::from_raw(PMID), "a.metric", "u32 instant")
+            .rows((0..10).map(|second| (second, [("a.metric", second)])))
+            .finish()
+            .into_parts();
         let line = Line::parse_from(["view", base.to_str().unwrap()]);
         let sides = Sides::open(&line.sides).unwrap();
         let archives = Archives::new(sides, Zone::new(TimeZone::UTC), Gaps::Keep).unwrap();
