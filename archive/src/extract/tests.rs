@@ -196,22 +196,19 @@ fn a_mark_with_nothing_before_it_is_left_out() {
 #[test]
 fn a_domain_that_changes_between_the_last_record_and_a_mark_keeps_its_time() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = writer(&directory.path().join("old"));
-    let [a, b] = descs();
-    writer.declare_metric(&a, &["acme.level"]).unwrap();
-    writer.declare_metric(&b, &["acme.made.count"]).unwrap();
-    let name = |n: i32| Instance { id: id(n), name: format!("i{n}").into() };
-    for (millis, instances, value_set) in
-        [(0, [1, 2], counts(0, &[1])), (1000, [1, 3], level(1)), (3000, [1, 4], counts(3, &[1]))]
-    {
-        writer.declare_indom(indom(), &instances.map(name)).unwrap();
-        let value_sets = vec![value_set];
-        writer.write_result(&FetchResult { timestamp: at(millis), value_sets }).unwrap();
-        if millis == 1000 {
-            writer.write_mark(at(2000)).unwrap();
-        }
-    }
-    writer.finish().unwrap();
+    let counted = "acme.made.count";
+    Builder::in_directory(directory.path(), "old")
+        .metric("acme.level", "u32 instant count")
+        .metric(counted, "u64 counter count")
+        .in_domain(counted, 1)
+        .numbered_instances(counted, [(1, "i1"), (2, "i2")])
+        .row_at(at(0), [("acme.made.count[i1]", 0)])
+        .numbered_instances(counted, [(1, "i1"), (3, "i3")])
+        .row_at(at(1000), [("acme.level", 1)])
+        .mark_at(at(2000))
+        .numbered_instances(counted, [(1, "i1"), (4, "i4")])
+        .row_at(at(3000), [("acme.made.count[i1]", 3)])
+        .finish();
     let old = Archive::open(directory.path().join("old")).unwrap();
     let extract = Extract::new(selection(&old, &["acme.made"]));
     let new = assert_rows(&written(&directory, &extract), &[(0, "1"), (2000, "m"), (3000, "1")]);

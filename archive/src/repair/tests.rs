@@ -1,12 +1,12 @@
 use tempfile::TempDir;
-use test_archives::Builder;
+use test_archives::{Builder, Cell};
 
 use super::*;
 use crate::check::Severity;
 use crate::event::{EventArrayBuilder, EventFlags};
 use crate::{
-    Archive, ArchiveWriter, FetchResult, InDom, Instance, InstanceId, MetricDesc, OwnedValue, Pmid,
-    Semantics, Units, Value, ValueSet, ValueType, WriterLabel, WriterOptions, check,
+    Archive, InDom, InstanceId, MetricDesc, OwnedValue, Pmid, Semantics, Units, Value, ValueSet,
+    ValueType, check,
 };
 
 const LABEL: usize = 808;
@@ -29,26 +29,17 @@ fn descs() -> [MetricDesc; 2] {
     [desc(1, ValueType::U32, None), desc(2, ValueType::I64, Some(InDom::new(70, 1).unwrap()))]
 }
 
-fn writer() -> (TempDir, PathBuf, ArchiveWriter) {
-    let directory = tempfile::tempdir().unwrap();
-    let base = directory.path().join("a");
-    let label = WriterLabel {
-        pid: 1,
-        hostname: "host".into(),
-        timezone: "UTC".into(),
-        zoneinfo: "".into(),
-    };
-    let options = WriterOptions { index_bytes: 200, ..WriterOptions::default() };
-    let writer = ArchiveWriter::create(&base, label, options).unwrap();
-    (directory, base, writer)
+/// Begins an archive of two metrics.
+fn builder() -> Builder {
+    Builder::indexed(200)
+        .metric("a.word", "u32 instant")
+        .metric("a.long", "i64 instant")
+        .in_domain("a.long", 1)
 }
 
 /// Ten records in two volumes.
 pub(super) fn archive() -> (TempDir, PathBuf) {
-    let mut builder = Builder::indexed(200)
-        .metric("a.word", "u32 instant")
-        .metric("a.long", "i64 instant")
-        .in_domain("a.long", 1);
+    let mut builder = builder();
     for n in 0..RECORDS {
         if n == 5 {
             builder = builder.volume();
@@ -180,20 +171,17 @@ fn values_without_a_descriptor_are_left_out() {
 
 #[test]
 fn event_arrays_that_cannot_be_read_are_left_out() {
-    let (_directory, base, mut writer) = writer();
-    let [word, _] = descs();
-    let pmid = Pmid::new(70, 1, 3).unwrap();
-    let events = MetricDesc { pmid, value_type: ValueType::HighresEvent, ..word };
-    writer.declare_metric(&word, &["a.word"]).unwrap();
-    writer.declare_metric(&events, &["a.events"]).unwrap();
-    for n in 0..2 {
+    let row = |second| {
         let mut array = EventArrayBuilder::highres();
-        array.record(at(n), EventFlags::POINT).unwrap();
-        let set = |pmid, value| ValueSet { pmid, values: Ok(vec![(None, value)]) };
-        let sets = [set(word.pmid, OwnedValue::U32(n as u32)), set(pmid, array.finish())];
-        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
-    }
-    writer.finish().unwrap();
+        array.record(at(second), EventFlags::POINT).unwrap();
+        let OwnedValue::HighresEvent(bytes) = array.finish() else { panic!() };
+        (second, [("a.word", Cell::from(second)), ("a.events", bytes.into())])
+    };
+    let (_directory, base) = builder()
+        .metric("a.events", "highres-event instant")
+        .rows((0..2).map(row))
+        .finish()
+        .into_parts();
     // Last are the nanoseconds of the event, its flags, its count, and the
     // record's length.
     change(&base, "0", |bytes| {
@@ -268,26 +256,14 @@ fn a_further_archive_overwrites_none() {
 
 /// An archive with a difference of its domain in each record but the first.
 fn differences() -> (TempDir, PathBuf) {
-    let (directory, base, mut writer) = writer();
-    let [word, long] = descs();
-    writer.declare_metric(&word, &["a.word"]).unwrap();
-    writer.declare_metric(&long, &["a.long"]).unwrap();
-    let labels = [("a", "\"b\"", false)];
-    let labels = crate::LabelSet::from_pairs(crate::LabelClass::Context, labels).unwrap();
-    writer.declare_labels(crate::LabelTarget::Context, &[labels]).unwrap();
-    for n in 0..RECORDS {
-        let id = |number: i64| InstanceId::new(number as i32).unwrap();
-        let instance = |number| Instance { id: id(number), name: format!("i {number}").into() };
-        let instances: Vec<_> = (n..n + 9).map(instance).collect();
-        writer.declare_indom(long.indom.unwrap(), &instances).unwrap();
-        let sets = [
-            ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(n as u32))]) },
-            ValueSet { pmid: long.pmid, values: Ok(vec![(Some(id(n)), OwnedValue::I64(n))]) },
-        ];
-        writer.write_result(&FetchResult { timestamp: at(n), value_sets: sets.to_vec() }).unwrap();
+    let mut builder = builder().context_labels(&[("a", "b")]);
+    for n in 0..RECORDS as i32 {
+        let names: Vec<_> = (n..n + 9).map(|number| (number, format!("i {number}"))).collect();
+        let instances = names.iter().map(|(number, name)| (*number, name.as_str()));
+        let values = [("a.word".to_owned(), n), (format!("a.long[{n}]"), n)];
+        builder = builder.numbered_instances("a.long", instances).row(n, values);
     }
-    writer.finish().unwrap();
-    (directory, base)
+    builder.finish().into_parts()
 }
 
 /// Where the metadata records of a type start, and their lengths.
@@ -346,26 +322,20 @@ fn labels_with_a_wrong_offset_are_left_out_and_reported() {
 
 #[test]
 fn a_bad_set_of_labels_costs_neither_the_others_nor_bytes_that_are_not_utf_8() {
-    let (_directory, base, mut writer) = writer();
-    let [word, long] = descs();
-    writer.declare_metric(&word, &["a.word"]).unwrap();
-    writer.declare_metric(&long, &["a.long"]).unwrap();
-    let domain = long.indom.unwrap();
-    let id = |number| InstanceId::new(number).unwrap();
-    let class = crate::LabelClass::Instances;
-    let set = |number| {
-        let value = format!("\"{number}\"");
-        let pairs = [("label", value.as_str(), false)];
-        crate::LabelSet::from_pairs(class, pairs).unwrap().for_instance(id(number))
-    };
-    let sets: Vec<_> = (1..=4).map(set).collect();
-    let instance = |number| Instance { id: id(number), name: format!("i {number}").into() };
-    let instances: Vec<_> = (1..=4).map(instance).collect();
-    writer.declare_indom(domain, &instances).unwrap();
-    writer.declare_labels(crate::LabelTarget::Instances(domain), &sets).unwrap();
-    let sets = [ValueSet { pmid: word.pmid, values: Ok(vec![(None, OwnedValue::U32(7))]) }];
-    writer.write_result(&FetchResult { timestamp: at(0), value_sets: sets.to_vec() }).unwrap();
-    writer.finish().unwrap();
+    let (_directory, base) = builder()
+        .numbered_instances("a.long", [(1, "i 1"), (2, "i 2"), (3, "i 3"), (4, "i 4")])
+        .instance_labels(
+            "a.long",
+            &[
+                ("i 1", &[("label", "1")]),
+                ("i 2", &[("label", "2")]),
+                ("i 3", &[("label", "3")]),
+                ("i 4", &[("label", "4")]),
+            ],
+        )
+        .row(0, [("a.word", 7)])
+        .finish()
+        .into_parts();
     let (at, len) = metadata_records(&base, 7)[0];
     let one = (len - 32 - 4) / 4;
     let set = |number: usize| at + 32 + (number - 1) * one;
