@@ -16,8 +16,8 @@
 //! # Ok::<(), pcp_archive::Error>(())
 //! ```
 //!
-//! Unit tests of `pcp-archive` can use it as well: what it takes and returns is of `pcp-types` and of
-//! the standard library.
+//! Unit tests of `pcp-archive` are of another build of that crate than this one links. They use what
+//! takes and returns types of `pcp-types` and of the standard library, and open archives by path.
 
 #![expect(clippy::missing_panics_doc, reason = "what cannot be written is wrong data of a test")]
 
