@@ -1,7 +1,7 @@
 //! A file of ours that grows, read at full speed while it does: by PCP's reader,
 //! through pmcd, and by our agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -106,13 +106,18 @@ fn the_agent_never_logs_a_wrong_name_or_value_of_a_file_that_grows_nor_moves_ano
         }
     }
     let indom = facts.metrics[count].indom.as_ref().expect("a domain");
+    let mut indexes = HashMap::new();
     for (_, instances) in &facts.indoms[indom] {
-        assert!(instances.iter().all(|(id, name)| *name == format!("i{id}")));
+        for (id, name) in instances {
+            let index: i64 = name.strip_prefix('i').expect("a name").parse().expect("its index");
+            assert_eq!(*indexes.entry(*id).or_insert(index), index, "a number has one name");
+        }
     }
+    assert_eq!(indexes.len(), INSTANCES as usize);
     let mut sizes = BTreeSet::new();
     for record in &facts.records {
         for (id, value) in record.values(count) {
-            let counted = 1000 + i64::from(id.expect("an instance"));
+            let counted = 1000 + indexes[&id.expect("an instance")];
             assert!(value == "0" || value == number(&counted.to_string()), "{id:?}: {value}");
         }
         sizes.insert(record.values(count).count());

@@ -151,10 +151,10 @@ fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
 fn put_many_names(scratch: &Scratch, name: &str, instances: i32) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
     let registry = registry.build().expect("a registry");
-    let names = (0..instances).map(|number| format!("{number} {}", "name ".repeat(20)));
-    let domain = registry.indom("many").names(names);
+    let instance = |number: i32| format!("{number} {}", "name ".repeat(20));
+    let domain = registry.indom("many").names((0..instances).map(instance));
     let label = Label::new("of", "one");
-    let _domain = domain.instance_label(1, label).build().expect("a domain");
+    let _domain = domain.instance_label(instance(1), label).build().expect("a domain");
     let _one: Counter<u64> = registry.counter("one").build().expect("a counter");
     let published = registry.publish().expect("a file");
     give_away(published.path());

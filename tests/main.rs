@@ -15,6 +15,7 @@
 //! | `demo` | `mmv-agent demo` shows a program, the agent and a report |
 //! | `harvest` | the agent logs MMV files of any producer as pmdammv serves them |
 //! | `configuration` | a configuration file has its documented effect, a wrong one is rejected |
+//! | `instance_numbers` | a name keeps its instance number over restarts and in all files |
 //! | `cluster_conflicts` | files with the same PMIDs are separated or merged by the documented rule |
 //! | `owners` | no user takes the names of another user's program |
 //! | `malformed_files` | a malformed file is rejected or read in part, without harm to others |
@@ -81,6 +82,7 @@ mod full_disk;
 mod harness;
 mod harvest;
 mod hostile_texts;
+mod instance_numbers;
 mod interpolation_examples;
 mod lifecycle;
 mod loader;

@@ -238,7 +238,8 @@ fn publish(scratch: &Scratch, version: Version) -> Published {
     let mut disks = registry.indom("disks").serial(7).instance(0, "sda").instance(4, "sdb 1");
     let mut requests = registry.counter::<u64>("requests.count").units(Units::count());
     if labels {
-        disks = disks.label(Label::new("rotating", false)).instance_label(0, Label::new("bay", 1));
+        disks =
+            disks.label(Label::new("rotating", false)).instance_label("sda", Label::new("bay", 1));
         requests = requests.label(Label::json("owner", "null"));
     }
     let disks = disks.build().unwrap();

@@ -59,7 +59,7 @@ pub(crate) mod sealed {
 pub(crate) fn add_stripes<R: Registrar>(registry: &R, count: usize) -> Result<R::Indom, Error> {
     let mut spec = IndomSpec::new("stripes".to_owned());
     spec.help.short = Some("threads that count, each for itself".to_owned());
-    spec.add_names((0..count).map(|index| index.to_string()));
+    spec.add_numbered((0..count).map(|index| index.to_string()));
     spec.add_names(["shared"]);
     registry.add_indom(spec)
 }

@@ -10,6 +10,7 @@
 //! that fails leaves no trace, except perhaps an empty overflow file.
 
 pub(crate) mod check;
+mod instance_number;
 mod need;
 mod numbers;
 mod record;
@@ -28,6 +29,7 @@ use crate::mapping::CellStrip;
 use crate::metric::{Members, ValueSlot};
 use crate::overflow::{Clusters, Overflow};
 use crate::{Error, Label};
+pub(crate) use instance_number::InstanceNumbers;
 pub(crate) use need::{Need, ValueShape};
 use numbers::{CheckedMetric, FileNumbers};
 pub(crate) use record::version_for_name;
@@ -412,51 +414,66 @@ impl<S: Store> RegisteredFile<S> {
     }
 }
 
+/// Checks the instances of a domain, and gives a number to each that has none.
 fn check_members(
     numbers: &FileNumbers,
     indom: &str,
-    given: Vec<(i32, String)>,
+    given: Vec<(Option<i32>, String)>,
 ) -> Result<Arc<Members>, Error> {
-    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    let mut taken = InstanceNumbers::default();
+    let mut names = HashSet::new();
+    let mut unnumbered: Vec<&str> = Vec::new();
     for (number, name) in &given {
         numbers.check_instance_name(indom, name)?;
-        if !ids.insert(*number) {
-            let (number, name) = (i64::from(*number), name.clone());
-            return Err(Error::NumberTaken { what: "instance", number, name });
-        }
         if !names.insert(name) {
             return Err(Error::NameTaken { what: "instance name", name: name.clone() });
         }
+        let Some(number) = *number else {
+            unnumbered.push(name);
+            continue;
+        };
+        check_instance_number(indom, number)?;
+        if !taken.take(number) {
+            let (number, name) = (i64::from(number), name.clone());
+            return Err(Error::NumberTaken { what: "instance", number, name });
+        }
     }
-    let member = |(number, name)| match InstanceId::new(number) {
-        Ok(id) => Ok((id, name)),
-        Err(_) => Err(Error::OutOfRange {
-            what: "instance",
-            name: indom.to_owned(),
-            found: i64::from(number),
-            min: 0,
-            max: i64::from(i32::MAX),
-        }),
-    };
-    Ok(Arc::new(given.into_iter().map(member).collect::<Result<_, _>>()?))
+    let mut chosen = taken.choose_all(&unnumbered).into_iter();
+    let mut members = Vec::with_capacity(given.len());
+    for (number, name) in given {
+        let number = number.or_else(|| chosen.next());
+        let id = number.and_then(|number| InstanceId::new(number).ok());
+        members.push((id.ok_or_else(|| InstanceNumbers::used_up(&name))?, name));
+    }
+    Ok(Arc::new(members.into_iter().collect()))
+}
+
+fn check_instance_number(indom: &str, number: i32) -> Result<(), Error> {
+    if number >= 0 {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "instance",
+        name: indom.to_owned(),
+        found: i64::from(number),
+        min: 0,
+        max: i64::from(i32::MAX),
+    })
 }
 
 /// Finds the instances that labels describe.
 fn check_targets(
     indom: &str,
     members: &Members,
-    labels: Vec<(i32, Label)>,
+    labels: Vec<(String, Label)>,
 ) -> Result<Vec<(InstanceId, Label)>, Error> {
-    let target = |(id, label): (i32, Label)| {
-        let instance = InstanceId::new(id).ok();
-        match instance.filter(|instance| members.position_of_id(*instance).is_some()) {
-            Some(instance) => Ok((instance, label)),
-            None => Err(Error::NoInstance {
-                label: label.name,
-                indom: indom.to_owned(),
-                instance: id.to_string(),
-            }),
-        }
-    };
-    labels.into_iter().map(target).collect()
+    let mut targets = Vec::with_capacity(labels.len());
+    for (instance, label) in labels {
+        let position = members.position_of(&instance);
+        let Some((id, _)) = position.and_then(|position| members.get(position)) else {
+            return Err(Error::NoInstance { label: label.name, indom: indom.to_owned(), instance });
+        };
+        targets.push((*id, label));
+    }
+    Ok(targets)
 }

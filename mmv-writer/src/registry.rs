@@ -206,22 +206,24 @@ impl sealed::Registrar for Registry {
 }
 
 impl IndomBuilder<'_, Registry> {
-    /// Adds an instance: a number of 0 or more and a name of 1..=255 bytes, each
-    /// unique in the domain.
+    /// Adds an instance with a number of its own: 0 or more, and a name of 1..=255 bytes,
+    /// each unique in the domain. Archives and PCP's programs tell instances apart by their
+    /// numbers: give a name the same number in every run.
     pub fn instance(mut self, id: i32, name: impl Into<String>) -> Self {
-        self.spec.instances.push((id, name.into()));
+        self.spec.instances.push((Some(id), name.into()));
         self
     }
 
-    /// Adds instances numbered from the count of those already there.
+    /// Adds instances whose numbers follow from their names: a name has the same number in
+    /// every run, whatever other names there are.
     pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.spec.add_names(names);
         self
     }
 
-    /// Attaches a label to the instance of a number.
-    pub fn instance_label(mut self, id: i32, label: Label) -> Self {
-        self.spec.instance_labels.push((id, label));
+    /// Attaches a label to the instance of a name.
+    pub fn instance_label(mut self, name: impl Into<String>, label: Label) -> Self {
+        self.spec.instance_labels.push((name.into(), label));
         self
     }
 

@@ -4,6 +4,7 @@
 //! The program is this test again, in a child process that publishes without end.
 //! `MMV_LONG` in the environment asks for ten times as many kills.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -134,8 +135,13 @@ fn check_live(file: &File) -> bool {
         let (kind, _) = metric.name.split_at(5);
         assert!(["count", "about"].contains(&kind), "{}", metric.name);
     }
+    // A name has one number in all domains, and no other name has it.
+    let (mut ids, mut names) = (BTreeMap::new(), BTreeMap::new());
     for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
-        assert_eq!(instance.name, format!("i{}", instance.id.get()));
+        let index = instance.name.strip_prefix('i').and_then(|index| index.parse::<u32>().ok());
+        assert!(index.is_some_and(|index| index < 30), "{}", instance.name);
+        assert_eq!(*ids.entry(&instance.name).or_insert(instance.id), instance.id);
+        assert_eq!(*names.entry(instance.id).or_insert(&instance.name), &instance.name);
     }
     true
 }

@@ -6,6 +6,7 @@ mod derive;
 mod exact;
 mod file_size_limit;
 mod flat;
+mod instance_numbers;
 mod killed;
 mod same_name;
 mod squatted_name;

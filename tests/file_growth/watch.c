@@ -6,8 +6,8 @@
  *
  * Says at the end how many pictures it got and how many instances were in the last
  * one, and on standard error what is wrong, with exit status 1. What is right: PMIDs never change; the other files always
- * have their values; an instance is called "i" and its number; its value is 0 or
- * 1000 and its number.
+ * have their values; instances are called "i0", "i1" and so on, and have the numbers that
+ * follow from these names; the value of each is 0, or 1000 more than the number in its name.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -21,6 +21,57 @@ enum { BEFORE, GROWING, OTHER, METRICS };
 
 static const char *names[METRICS] = {"mmv.before.steady", "mmv.growing.count", "mmv.other.steady"};
 static const unsigned long long steady[METRICS] = {8, 0, 9};
+
+/* The number that follows from a name which collides with no other. */
+static int number_of(const char *name)
+{
+    unsigned int hash = 2166136261u;
+
+    while (*name != '\0') {
+        hash ^= (unsigned char)*name++;
+        hash *= 16777619u;
+    }
+    return (int)((hash >> 31) ^ (hash & 0x7fffffff));
+}
+
+enum { INSTANCES = 10000 };
+
+/* The instances by their numbers. */
+static struct instance {
+    int number;
+    int index;
+} instances[INSTANCES];
+
+static int compare(const void *one, const void *other)
+{
+    int a = ((const struct instance *)one)->number, b = ((const struct instance *)other)->number;
+
+    return (a > b) - (a < b);
+}
+
+static void number_instances(void)
+{
+    char name[32];
+
+    for (int i = 0; i < INSTANCES; i++) {
+        snprintf(name, sizeof name, "i%d", i);
+        instances[i] = (struct instance){number_of(name), i};
+    }
+    qsort(instances, INSTANCES, sizeof instances[0], compare);
+}
+
+/* What follows the "i" in the name of an instance. */
+static int index_of(int number)
+{
+    struct instance wanted = {number, 0}, *found;
+
+    found = bsearch(&wanted, instances, INSTANCES, sizeof instances[0], compare);
+    if (found == NULL) {
+        fprintf(stderr, "watch: no name has the number %d\n", number);
+        exit(1);
+    }
+    return found->index;
+}
 
 static void fail(const char *what, long found, long expected)
 {
@@ -48,7 +99,7 @@ static unsigned long long number(const pmValueSet *set, int index)
 static int look(pmID *pmids)
 {
     pmResult *result;
-    int instances;
+    int count;
 
     must("fetch", pmFetch(METRICS, pmids, &result));
     for (int i = 0; i < METRICS; i++) {
@@ -66,13 +117,15 @@ static int look(pmID *pmids)
         for (int j = 0; j < set->numval; j++) {
             unsigned long long value = number(set, j);
 
-            if (value != 0 && value != 1000ull + set->vlist[j].inst)
-                fail("value of an instance", value, 1000 + set->vlist[j].inst);
+            int index = index_of(set->vlist[j].inst);
+
+            if (value != 0 && value != 1000ull + index)
+                fail("value of an instance", value, 1000 + index);
         }
     }
-    instances = result->vset[GROWING]->numval;
+    count = result->vset[GROWING]->numval;
     pmFreeResult(result);
-    return instances;
+    return count;
 }
 
 static void look_at_names(pmInDom indom)
@@ -82,7 +135,7 @@ static void look_at_names(pmInDom indom)
 
     must("instances", count = pmGetInDom(indom, &numbers, &texts));
     for (int i = 0; i < count; i++) {
-        snprintf(expected, sizeof expected, "i%d", numbers[i]);
+        snprintf(expected, sizeof expected, "i%d", index_of(numbers[i]));
         if (strcmp(texts[i], expected) != 0) {
             fprintf(stderr, "watch: instance %d is called %s\n", numbers[i], texts[i]);
             exit(1);
@@ -100,8 +153,9 @@ int main(int argc, char **argv)
     pmID first[METRICS], now[METRICS];
     pmDesc desc;
     long pictures = 0;
-    int instances = 0, last = 0;
+    int count = 0, last = 0;
 
+    number_instances();
     must("connect", pmNewContext(PM_CONTEXT_HOST, argc > 1 ? argv[1] : ""));
     must("names", pmLookupName(METRICS, (void *)names, first));
     must("descriptor", pmLookupDesc(first[GROWING], &desc));
@@ -111,10 +165,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < METRICS; i++)
             if (now[i] != first[i])
                 fail(names[i], now[i], first[i]);
-        instances = look(first);
+        count = look(first);
         look_at_names(desc.indom);
         pictures++;
     }
-    printf("%ld %d\n", pictures, instances);
+    printf("%ld %d\n", pictures, count);
     return 0;
 }

@@ -1,8 +1,8 @@
-//! Registering many metrics, and starting with few.
+//! Registering many metrics or instances, and starting with few.
 
 use std::time::Instant;
 
-use mmv_writer::{Counter, LiveRegistry, Published, Registry, RegistryBuilder, Units};
+use mmv_writer::{Counter, Family, LiveRegistry, Published, Registry, RegistryBuilder, Units};
 
 const ROUNDS: usize = 11;
 
@@ -16,6 +16,30 @@ pub(crate) fn report() {
     super::row("40 000 metrics, live", timed(|builder| live(builder, &names)), "80");
     super::row("100 metrics, published", timed(|builder| sealed(builder, few)), "0.3");
     super::row("100 metrics, live", timed(|builder| live(builder, few)), "0.3");
+    let some = names.get(..10_000).unwrap_or_default();
+    super::row("10 000 instances, published", timed(|builder| fixed(builder, some)), "");
+    super::row("10 000 instances, live", timed(|builder| growing(builder, some)), "");
+}
+
+/// A metric with these instances, all known before it is published.
+fn fixed(builder: RegistryBuilder, names: &[String]) -> Published {
+    let registry = builder.build().expect("a registry");
+    let domain = registry.indom("things").names(names.iter().map(String::as_str)).build();
+    let domain = domain.expect("a domain");
+    drop(registry.counter::<u64>("count").build_instances(&domain).expect("a metric"));
+    registry.publish().expect("a file")
+}
+
+/// A metric whose instances are created one by one.
+fn growing(builder: RegistryBuilder, names: &[String]) -> LiveRegistry {
+    let registry = builder.live().build().expect("a registry");
+    let domain = registry.indom("things").build().expect("a domain");
+    let count: Family<Counter<u64>> =
+        registry.counter("count").build_family(&domain).expect("a metric");
+    for name in names {
+        count.with(name, Counter::inc).expect("an instance");
+    }
+    registry
 }
 
 /// Milliseconds; that the handles and the files go is not part of it.

@@ -67,8 +67,8 @@ impl RecorderBuilder {
     /// they stay. They are removed at most 5 seconds later, or a quarter of the time if
     /// that is less. Metrics without labels stay.
     ///
-    /// A series that is used again begins as a new instance, from 0, also through a
-    /// handle that the program kept. No update is lost, but those between the last
+    /// A series that is used again begins from 0, as after a restart of the program, also
+    /// through a handle that the program kept. No update is lost, but those between the last
     /// reading and the removal are seen by no reader if the time is shorter than the
     /// interval of readings.
     ///

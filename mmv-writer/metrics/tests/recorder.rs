@@ -95,10 +95,9 @@ fn labels_are_also_labels_of_the_instances_while_there_is_room() {
         }
         let (_, contents) = contents(&directory.path().join("app"));
         assert_eq!(contents.labels.len(), 255);
-        let third = contents
-            .labels
-            .iter()
-            .filter(|label| label.instance.is_some_and(|instance| instance.get() == 2));
+        let mut instances = contents.indoms.iter().flat_map(|indom| &indom.instances);
+        let third = instances.find(|instance| instance.name == "sign=+,the.number=2").unwrap();
+        let third = contents.labels.iter().filter(|label| label.instance == Some(third.id));
         let mut third: Vec<_> =
             third.map(|label| (label.name.as_str(), label.json_value.as_str())).collect();
         third.sort_unstable();

@@ -55,7 +55,7 @@ pub(crate) fn add_buckets<R: Registrar>(
 ) -> Result<BucketIndom<R::Indom>, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
     spec.help.short = Some("ranges of values, first..last".to_owned());
-    spec.add_names((0..buckets.count()).filter_map(|index| buckets.name(index)));
+    spec.add_numbered((0..buckets.count()).filter_map(|index| buckets.name(index)));
     // Two labels, as PCP takes an object apart and loses its name.
     spec.labels = vec![
         Label::new("bucket_precision", u64::from(buckets.precision())),

@@ -41,8 +41,8 @@ impl LiveIndom {
     /// returns whether it existed.
     ///
     /// Handles on these values stay valid, but no reader sees them. The same name can
-    /// be added again: it is then a new instance with a number of its own, and counts
-    /// from 0. The place of the removed one is used again when its last handle is
+    /// be added again: it then counts from 0, under the same number, as after a restart of
+    /// the program. The place of the removed one is used again when its last handle is
     /// dropped and the removal was announced 100 ms ago.
     pub fn remove(&self, name: &str) -> bool {
         let mut state = self.shared.write();

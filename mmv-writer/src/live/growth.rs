@@ -14,6 +14,7 @@ use std::time::Duration;
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits, Refusal, Source};
 
+use super::tests::number_of;
 use crate::mapping::trace::{Store, stores_of};
 use crate::{Counter, Family, Label, LiveBuilder, LiveIndom, LiveRegistry, Registry, Text};
 
@@ -85,6 +86,21 @@ impl Growth {
             there.registry.announce();
         };
         Self::in_file(name, live, prepare, change)
+    }
+
+    /// A change of several parts that is announced when all are done.
+    fn announced_late(
+        name: &'static str,
+        prepare: impl FnOnce(&Before),
+        change: impl FnOnce(&Before),
+    ) -> Self {
+        let live = Registry::builder("app").no_sentinel().live();
+        let live = live.announce_interval(Duration::from_hours(1));
+        let change = |there: &Before| {
+            change(there);
+            there.registry.announce();
+        };
+        Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
     }
 
     fn in_file(
@@ -179,6 +195,28 @@ impl Growth {
                 },
                 create("i2"),
             ),
+            Self::of(
+                "a removed instance that returns to its place",
+                |there| {
+                    create_two(there);
+                    remove(there);
+                    std::thread::sleep(Duration::from_millis(150));
+                },
+                create("i0"),
+            ),
+            Self::announced_late(
+                "a removed instance that returns at once in another place",
+                |there| {
+                    create_two(there);
+                    assert!(there.things.remove("i1"));
+                    there.registry.announce();
+                    std::thread::sleep(Duration::from_millis(150));
+                },
+                |there| {
+                    remove(there);
+                    create("i0")(there);
+                },
+            ),
             Self::absent("an instance with an absent text", create("i0"), create("i1")),
             Self::absent("a text that was absent", create("i0"), |there| {
                 drop(there.text.get_or_create("i0").unwrap());
@@ -229,7 +267,7 @@ impl Growth {
         };
         assert_eq!(contents.skipped, [], "{}", self.name);
         for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
-            assert_eq!(instance.name, format!("i{}", instance.id.get()), "{}", self.name);
+            assert_eq!(instance.id.get(), number_of(&instance.name), "{}", self.name);
         }
         for metric in &contents.metrics {
             assert!(

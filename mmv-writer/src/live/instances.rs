@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use mmv_format::layout::{IndomEntry, InstanceV2, SectionKind};
 use smol_str::SmolStr;
 use zerocopy::IntoBytes;
@@ -27,6 +27,8 @@ pub(super) struct InstanceTable {
     names: HashMap<SmolStr, usize>,
     /// Slots of removed instances.
     removed: Quarantine<usize>,
+    /// Numbers of instances whose removal was not announced yet.
+    unannounced: HashSet<i32>,
 }
 
 /// A place for an instance.
@@ -53,8 +55,13 @@ pub(super) struct Found {
 
 impl InstanceTable {
     pub(super) fn new(serial: u32) -> Self {
-        let removed = Quarantine::default();
-        Self { serial, slots: Vec::new(), names: HashMap::new(), removed }
+        Self {
+            serial,
+            slots: Vec::new(),
+            names: HashMap::new(),
+            removed: Quarantine::default(),
+            unannounced: HashSet::new(),
+        }
     }
 
     /// The present instance with a name.
@@ -104,15 +111,28 @@ impl InstanceTable {
         if let Some(slot) = self.names.get(name) {
             return Ok(*slot);
         }
-        let Some(index) = self.removed.take(|index| !self.slots[*index].lease.is_held()) else {
-            file.ensure(SectionKind::Instances, 1, name)?;
-            file.ensure(SectionKind::Indoms, 1, name)?;
-            // Its name, and the text that the instance may get.
-            file.ensure(SectionKind::Strings, 2, name)?;
-            return Ok(self.append(file, name, id));
+        // A reader that has read the former slot, and is not told of the removal yet, would find
+        // the instance again in a used slot. A new slot is beyond the counts that it has read.
+        if self.unannounced.contains(&id)
+            && let Ok(index) = self.add_slot(file, name, id)
+        {
+            return Ok(index);
+        }
+        let is_free = |index: &usize| !self.slots[*index].lease.is_held();
+        let Some(index) = self.removed.take(is_free) else {
+            return self.add_slot(file, name, id);
         };
         self.show(file, index, name, id);
         Ok(index)
+    }
+
+    /// Adds an instance in a new slot, if there is room.
+    fn add_slot(&mut self, file: &mut LiveFile, name: &str, id: i32) -> Result<usize, Error> {
+        file.ensure(SectionKind::Instances, 1, name)?;
+        file.ensure(SectionKind::Indoms, 1, name)?;
+        // Its name, and the text that the instance may get.
+        file.ensure(SectionKind::Strings, 2, name)?;
+        Ok(self.append(file, name, id))
     }
 
     /// Adds an instance in a new slot, for which there is room.
@@ -151,6 +171,7 @@ impl InstanceTable {
         let Some(index) = self.names.remove(name) else { return Vec::new() };
         self.removed.add(index);
         let slot = &mut self.slots[index];
+        self.unannounced.insert(slot.id);
         slot.set_count(file, self.serial, 0);
         std::mem::take(&mut slot.labels)
     }
@@ -158,6 +179,7 @@ impl InstanceTable {
     /// Records that all removals were announced to readers.
     pub(super) fn announced(&mut self, now: Instant) {
         self.removed.announced(now);
+        self.unannounced.clear();
     }
 }
 

@@ -20,7 +20,7 @@ use crate::identity::{Absent, FileIdentity};
 use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
 use crate::registration::{
-    FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Registrations, Store,
+    FileId, Indom, IndomSpec, InstanceNumbers, LabelRecord, MetricSpec, Need, Registrations, Store,
 };
 use crate::{Error, Label};
 
@@ -55,8 +55,8 @@ struct DynamicIndom {
     families: Vec<FamilyMetric>,
     /// Labels of the present instances.
     labels: HashMap<String, Vec<Label>>,
-    /// Numbers are never used again.
-    next_id: i32,
+    /// Numbers of the present instances.
+    numbers: InstanceNumbers,
 }
 
 /// A metric that has a value for each instance that was requested.
@@ -104,8 +104,12 @@ impl State {
     /// Adds a domain whose instances come and go.
     pub(super) fn add_indom(&mut self, spec: IndomSpec) -> Result<(DynamicId, Indom), Error> {
         let indom = self.registrations.add_indom(spec)?;
-        let (families, labels, next_id) = (Vec::new(), HashMap::new(), 0);
-        self.dynamic.push(DynamicIndom { indom: indom.clone(), families, labels, next_id });
+        self.dynamic.push(DynamicIndom {
+            indom: indom.clone(),
+            families: Vec::new(),
+            labels: HashMap::new(),
+            numbers: InstanceNumbers::default(),
+        });
         Ok((DynamicId(self.dynamic.len() - 1), indom))
     }
 
@@ -150,7 +154,7 @@ impl State {
         if self.dynamic[id.indom.0].families[id.index].is_removed {
             return Ok(ValueSlot::private());
         }
-        let new_id = self.instance_id(id.indom, name)?;
+        let number = self.instance_number(id.indom, name)?;
         let dynamic = &mut self.dynamic[id.indom.0];
         let family = &mut dynamic.families[id.index];
         let indom = &dynamic.indom;
@@ -161,12 +165,12 @@ impl State {
         let table = here.store.table_mut(indom);
         let is_new = table.find(name).is_none();
         let labels = dynamic.labels.get(name).filter(|_| is_new).into_iter().flatten();
-        let record = |label: &Label| instance_label(table.serial, new_id, label.clone());
+        let record = |label: &Label| instance_label(table.serial, number, label.clone());
         let labels = labels.map(record).collect::<Result<Vec<_>, _>>()?;
         here.numbers.check_labels(&labels)?;
         here.store.reserve(&Need { labels: labels.len(), ..Need::default() }, name)?;
-        let slot = here.store.create_instance(indom, name, new_id)?;
-        dynamic.next_id = dynamic.next_id.max(new_id.saturating_add(1));
+        let slot = here.store.create_instance(indom, name, number)?;
+        dynamic.numbers.take(number);
         here.store.add_instance_labels(indom, slot, &labels);
         here.numbers.take_labels(labels);
         let metric = family.metric;
@@ -183,15 +187,12 @@ impl State {
         Ok(value)
     }
 
-    /// The number of an instance: the one that it has in a file, or a new one.
-    fn instance_id(&self, id: DynamicId, name: &str) -> Result<i32, Error> {
-        let DynamicIndom { indom, next_id, .. } = &self.dynamic[id.0];
+    /// Returns the number that an instance has in a file, or a free one.
+    fn instance_number(&self, id: DynamicId, name: &str) -> Result<i32, Error> {
+        let DynamicIndom { indom, numbers, .. } = &self.dynamic[id.0];
         let mut tables = self.registrations.files().filter_map(|file| file.store.table(indom));
         let known = tables.find_map(|table| Some(table.find(name)?.id));
-        // The last number is not used: there is none after it.
-        let new = Some(*next_id).filter(|id| *id < i32::MAX);
-        let max = i32::MAX.cast_unsigned();
-        known.or(new).ok_or_else(|| Error::full("instance numbers", max, name))
+        known.or_else(|| numbers.choose(name)).ok_or_else(|| InstanceNumbers::used_up(name))
     }
 
     /// Adds a label of a present instance, in all files that have it.
@@ -231,7 +232,7 @@ impl State {
 
     /// Removes an instance with its values and labels; whether it was there.
     pub(super) fn remove(&mut self, id: DynamicId, instance: &str) -> bool {
-        let DynamicIndom { indom, families, labels, .. } = &mut self.dynamic[id.0];
+        let DynamicIndom { indom, families, labels, numbers } = &mut self.dynamic[id.0];
         for family in families.iter() {
             family.handles.remove(instance);
             let store = &mut self.registrations.file_mut(family.file).store;
@@ -247,6 +248,7 @@ impl State {
             let found = file.store.table(indom).and_then(|table| table.find(instance));
             let Some(found) = found else { continue };
             was_there = true;
+            numbers.release(found.id);
             if file.store.remove_instance(indom, instance) {
                 file.numbers.drop_instance_labels(found.serial, found.id);
             }

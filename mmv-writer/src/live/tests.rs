@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::*;
+use crate::registration::InstanceNumbers;
 use crate::{Buckets, Counter, Gauge, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
@@ -72,6 +74,11 @@ pub(super) fn names_in(directory: &TempDir) -> Vec<String> {
 fn name_of(contents: &Contents, serial: u32, id: crate::InstanceId) -> String {
     let instances = &contents.indom(serial).unwrap().instances;
     instances.iter().find(|instance| instance.id == id).unwrap().name.clone()
+}
+
+/// The number of a name that collides with no other.
+pub(super) fn number_of(name: &str) -> i32 {
+    InstanceNumbers::default().choose(name).unwrap()
 }
 
 fn word(file: &File, at: u64) -> u64 {
@@ -191,12 +198,12 @@ fn a_removed_instance_is_gone_and_its_handles_count_unseen() {
     let ids = |registry| {
         contents(registry).indoms[0].instances.iter().map(|one| one.id.get()).collect::<Vec<_>>()
     };
-    assert_eq!(ids(&registry), [1]);
+    assert_eq!(ids(&registry), [number_of("bob")]);
     std::thread::sleep(quarantine::QUARANTINE);
     seen.get_or_create("ann").unwrap().add(3);
     let contents = contents(&registry);
     assert_eq!(values(&registry), [value("seen", Some("bob"), 2), value("seen", Some("ann"), 3)]);
-    assert_eq!(ids(&registry), [1, 2], "a number is used once");
+    assert_eq!(ids(&registry), [number_of("bob"), number_of("ann")]);
     assert_eq!(contents.indoms.len(), 1);
 }
 
@@ -675,13 +682,16 @@ fn check_picture(contents: &Contents, file: &File, counted: u64) {
     for metric in &contents.metrics {
         assert!(["first", "count"].contains(&metric.name.as_str()), "{metric:?}");
     }
+    let mut names = HashMap::new();
     for instance in contents.indoms.iter().flat_map(|indom| &indom.instances) {
-        assert_eq!(instance.name, format!("i{}", instance.id.get()));
+        assert_eq!(instance.id.get(), number_of(&instance.name), "{}", instance.name);
+        names.insert(instance.id, &instance.name);
     }
     for value in &contents.values {
         let Some(id) = value.instance else { continue };
+        let index: u64 = names[&id].strip_prefix('i').unwrap().parse().unwrap();
         let found = word(file, value.cell);
-        assert!(found == 0 || found == counted + id.get() as u64, "{found} of {id:?}");
+        assert!(found == 0 || found == counted + index, "{found} of {id:?}");
     }
 }
 

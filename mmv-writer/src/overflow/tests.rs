@@ -113,7 +113,7 @@ fn a_domain_is_in_each_file_that_has_a_metric_on_it() {
     let registry = builder(&directory).build().unwrap();
     let disks = registry.indom("disks").serial(9).instance(3, "sda").instance(8, "sdb");
     let disks = disks.help("the disks").label(Label::new("kind", "ssd"));
-    let disks = disks.instance_label(8, Label::new("bay", 1)).build().unwrap();
+    let disks = disks.instance_label("sdb", Label::new("bay", 1)).build().unwrap();
     let first: Instances<Counter<u64>> = registry.counter("first").build_instances(&disks).unwrap();
     for index in 0..1022 {
         let _counter: Counter<u64> = registry.counter(format!("m{index}")).build().unwrap();

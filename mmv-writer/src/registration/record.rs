@@ -33,10 +33,12 @@ pub struct IndomSpec {
     pub(crate) name: String,
     pub(crate) serial: Option<u32>,
     pub(crate) help: Help,
-    /// Its fixed instances; none in a domain whose instances come and go.
-    pub(crate) instances: Vec<(i32, String)>,
+    /// Fixed instances, each with the number that the program states, if any; empty in a
+    /// domain whose instances come and go.
+    pub(crate) instances: Vec<(Option<i32>, String)>,
     pub(crate) labels: Vec<Label>,
-    pub(crate) instance_labels: Vec<(i32, Label)>,
+    /// Labels by the name of their instance.
+    pub(crate) instance_labels: Vec<(String, Label)>,
 }
 
 impl IndomSpec {
@@ -44,12 +46,15 @@ impl IndomSpec {
         Self { name, ..Self::default() }
     }
 
-    /// Adds instances numbered from the count of those already there.
+    /// Adds instances whose numbers follow from their names.
     pub(crate) fn add_names<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
-        for name in names {
-            let id = i32::try_from(self.instances.len()).unwrap_or(i32::MAX);
-            self.instances.push((id, name.into()));
-        }
+        self.instances.extend(names.into_iter().map(|name| (None, name.into())));
+    }
+
+    /// Adds instances whose numbers are their positions.
+    pub(crate) fn add_numbered(&mut self, names: impl IntoIterator<Item = String>) {
+        let numbers = (0..=i32::MAX).map(Some);
+        self.instances.extend(numbers.zip(names));
     }
 }
 

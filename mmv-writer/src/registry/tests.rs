@@ -133,7 +133,7 @@ fn handles_of_instances_are_found_by_position_name_and_number() {
     let busy = registry.counter::<u64>("busy").build_instances(&cpus).unwrap();
     busy.get(0).unwrap().add(1);
     busy.by_name("cpu1").unwrap().add(2);
-    busy.by_id(id(1)).unwrap().add(3);
+    busy.by_id(cpus.instances()[1].0).unwrap().add(3);
     assert_eq!(busy.iter().map(Counter::value).collect::<Vec<_>>(), [1, 5]);
     assert!(busy.get(2).is_none() && busy.by_name("cpu2").is_none());
     assert_eq!(contents(registry).values.len(), 2);
@@ -356,8 +356,9 @@ fn labels_are_checked_like_everything_else() {
     registry.label(Label::new("a", longest)).unwrap();
     let error = refused(registry.label(Label::new("a", 1)), "\"a\"");
     assert!(matches!(error, Error::NameTaken { .. }));
-    let indom = registry.indom("disks").instance(1, "sda").instance_label(2, Label::new("a", 1));
-    let error = refused(indom.build(), "disks has no instance 2");
+    let indom =
+        registry.indom("disks").instance(1, "sda").instance_label("sdb", Label::new("a", 1));
+    let error = refused(indom.build(), "disks has no instance sdb");
     assert!(matches!(error, Error::NoInstance { .. }));
     let automatic = Registry::builder("auto").directory(directory.path()).build().unwrap();
     let error = refused(automatic.label(Label::new("a", 1)), "label a");
@@ -369,7 +370,7 @@ fn a_label_on_an_instance_arrives_at_that_instance() {
     let directory = directory();
     let registry = registry(&directory);
     let indom = registry.indom("disks").instance(1, "sda").instance(5, "sdb");
-    let _indom = indom.instance_label(5, Label::new("zone", "b")).build().unwrap();
+    let _indom = indom.instance_label("sdb", Label::new("zone", "b")).build().unwrap();
     let contents = contents(registry);
     let label = &contents.labels[0];
     assert_eq!((label.class, label.identity), (LabelClass::Instances, 1));

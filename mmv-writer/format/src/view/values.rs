@@ -24,8 +24,10 @@ pub(super) fn parse<S: Source + ?Sized>(
     let sections = parser.sections;
     let section = sections.get(SectionKind::Values);
     let mut values = Vec::new();
-    // Most files list them in ascending order: then a comparison with the last one
-    // shows that the value is new.
+    // Most files list them in the order of metrics and of instance entries: then a comparison
+    // with the last one shows that the value is new, since no two entries of a domain have the
+    // same number.
+    let mut last: Option<(usize, u64)> = None;
     let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
     let key = |value: &ValueEntry| (value.metric, value.instance);
     for (entry, raw) in section.entries::<ValueBytes>() {
@@ -35,10 +37,12 @@ pub(super) fn parse<S: Source + ?Sized>(
         }
         match read_value(parser, indoms, metrics, offset, &raw) {
             Ok(Some(value)) => {
-                if seen.is_none() && values.last().is_some_and(|last| key(last) >= key(&value)) {
+                let entries = (value.metric, raw.instance);
+                if seen.is_none() && last.is_some_and(|last| last >= entries) {
                     parser.budget.spend(values.len() as u64 * SEEN_BYTES)?;
                     seen = Some(values.iter().map(key).collect());
                 }
+                last = Some(entries);
                 if seen.is_some() {
                     parser.budget.spend(SEEN_BYTES)?;
                 }

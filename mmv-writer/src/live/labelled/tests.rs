@@ -27,16 +27,21 @@ fn sets_of_values_are_instances_with_labels_for_all_metrics_of_the_domain() {
         ]
     );
     let labels = |path| {
-        let labels = contents_of(path).labels.into_iter();
-        let labels = labels.map(|label| {
-            format!("{} {}={}", label.instance.unwrap().get(), label.name, label.json_value)
+        let contents = contents_of(path);
+        let labels = contents.labels.iter().map(|label| {
+            let instances = &contents.indom(1).unwrap().instances;
+            let its = instances.iter().find(|one| Some(one.id) == label.instance).unwrap();
+            format!("{}: {}={}", its.name, label.name, label.json_value)
         });
         labels.collect::<Vec<_>>()
     };
-    assert_eq!(
-        labels(&path),
-        ["0 method=\"GET\"", "0 code=\"200\"", "1 method=\"PUT\"", "1 code=\"2,0=0\""]
-    );
+    let expected = [
+        "method=GET,code=200: method=\"GET\"",
+        "method=GET,code=200: code=\"200\"",
+        r#"method=PUT,code=2\,0\=0: method="PUT""#,
+        r#"method=PUT,code=2\,0\=0: code="2,0=0""#,
+    ];
+    assert_eq!(labels(&path), expected);
     assert!(requests.remove(["GET", "200"]));
     assert!(!requests.remove(["GET", "200"]));
     assert_eq!(requests.indom().len(), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::tests::{builder, contents_of, directory, names_in, values_of};
+use super::super::tests::{builder, contents_of, directory, names_in, number_of, values_of};
 use crate::live::quarantine::QUARANTINE;
 use crate::{Buckets, Counter, Error, Family, Gauge, Label, LiveRegistry, Registry, Units};
 use mmv_format::layout::SectionKind;
@@ -113,7 +113,7 @@ fn an_instance_has_the_same_number_in_all_files_and_goes_from_all() {
         let ids = indom.instances.iter().map(|one| (one.name.clone(), one.id.get()));
         ids.collect::<BTreeMap<_, _>>()
     };
-    let expected = BTreeMap::from([("ann".to_owned(), 0), ("bob".to_owned(), 1)]);
+    let expected = BTreeMap::from(["ann", "bob"].map(|name| (name.to_owned(), number_of(name))));
     let [first, second] = &files(&registry)[..] else { panic!("two files") };
     assert_eq!((ids(first), ids(second)), (expected.clone(), expected));
     let all = values(&registry);
@@ -124,7 +124,7 @@ fn an_instance_has_the_same_number_in_all_files_and_goes_from_all() {
     assert!(!all.contains_key(&of("app.mood", Some("ann"))));
     mood.with("ann", |mood| mood.set(7)).unwrap();
     registry.announce();
-    assert_eq!(ids(second)["ann"], 2, "a number is used once, in whichever file");
+    assert_eq!(ids(second)["ann"], number_of("ann"));
     assert!(!ids(first).contains_key("ann"), "it has no value there");
 }
 
@@ -164,18 +164,20 @@ fn a_label_of_an_instance_comes_and_goes_with_it() {
             contents.labels.iter().filter(|label| label.class == LabelClass::Instances);
         let text = of_instances.map(|label| {
             assert_eq!(label.optional, label.name == "plan");
-            format!("{} {}={}", label.instance.unwrap().get(), label.name, label.json_value)
+            let instances = &contents.indom(1).unwrap().instances;
+            let its = instances.iter().find(|one| Some(one.id) == label.instance).unwrap();
+            format!("{} {}={}", its.name, label.name, label.json_value)
         });
         text.collect::<Vec<_>>()
     };
-    assert_eq!(labels(&registry), ["1 plan=\"gold\"", "0 a=1"]);
+    assert_eq!(labels(&registry), ["bob plan=\"gold\"", "ann a=1"]);
     assert!(users.remove("bob"));
-    assert_eq!(labels(&registry), ["0 a=1"]);
-    // The name is a new instance now, without labels.
+    assert_eq!(labels(&registry), ["ann a=1"]);
+    // The instance begins anew, without labels.
     seen.with("bob", Counter::inc).unwrap();
-    assert_eq!(labels(&registry), ["0 a=1"]);
+    assert_eq!(labels(&registry), ["ann a=1"]);
     users.label("bob", label()).unwrap();
-    assert_eq!(labels(&registry), ["0 a=1", "2 plan=\"gold\""]);
+    assert_eq!(labels(&registry), ["ann a=1", "bob plan=\"gold\""]);
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! A name has the same number in every kind of registry and in every run.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use mmv_format::view::{Contents, Limits};
+use mmv_writer::{Counter, Family, LabelledFamily, Published, Registry};
+use proptest::prelude::*;
+
+/// Names of instances and their numbers.
+type Numbers = BTreeMap<String, i32>;
+
+/// Two names with one hash, found among `tenant-0`, `tenant-1` and so on.
+const COLLIDING: [&str; 2] = ["tenant-180400", "tenant-97018"];
+
+/// The instances of the only domain in a file that no program changes.
+fn numbers_in(path: &Path) -> Numbers {
+    let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
+    assert_eq!(contents.skipped, []);
+    let [indom] = &contents.indoms[..] else { panic!("{:?}", contents.indoms) };
+    indom.instances.iter().map(|instance| (instance.name.clone(), instance.id.get())).collect()
+}
+
+fn files_of(published: &Published) -> impl Iterator<Item = &Path> {
+    let overflow = published.overflow().iter().map(Published::path);
+    [published.path()].into_iter().chain(overflow)
+}
+
+/// The numbers that a run of a sealed registry gives.
+fn sealed(names: &[&str]) -> Numbers {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let domain = registry.indom("names").names(names.iter().copied()).build().unwrap();
+    drop(registry.counter::<u64>("count").build_instances(&domain).unwrap());
+    let published = registry.publish().unwrap();
+    numbers_in(published.path())
+}
+
+/// The numbers that a run of a live registry gives, in which names come in this order.
+fn live(names: &[&str]) -> Numbers {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let domain = registry.indom("names").build().unwrap();
+    let family: Family<Counter<u64>> = registry.counter("count").build_family(&domain).unwrap();
+    for name in names {
+        family.with(name, Counter::inc).unwrap();
+    }
+    registry.announce();
+    numbers_in(registry.published().path())
+}
+
+#[test]
+fn registries_of_all_kinds_give_a_name_one_number() {
+    let names = ["ann", "bob", "/index.html", "\u{e9}"];
+    let expected = Numbers::from(
+        [
+            ("ann", 355_060_760),
+            ("bob", 113_680_597),
+            ("/index.html", 1_165_777_521),
+            ("\u{e9}", 513_665_217),
+        ]
+        .map(|(name, number)| (name.to_owned(), number)),
+    );
+    let backwards: Vec<&str> = names.iter().rev().copied().collect();
+    assert_eq!(sealed(&names), expected);
+    assert_eq!(sealed(&backwards), expected);
+    assert_eq!(live(&names), expected);
+    assert_eq!(live(&backwards), expected);
+}
+
+#[test]
+fn a_name_has_its_number_in_overflow_files_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["ann", "bob"];
+    let registry = Registry::builder("sealed").directory(directory.path()).build().unwrap();
+    let domain = registry.indom("names").names(names).build().unwrap();
+    for index in 0..1100 {
+        let count = registry.counter::<u64>(format!("m{index}"));
+        drop(count.build_instances(&domain).unwrap());
+    }
+    let published = registry.publish().unwrap();
+    assert_eq!(published.overflow().len(), 1);
+    for path in files_of(&published) {
+        assert_eq!(numbers_in(path), sealed(&names));
+    }
+
+    let registry = Registry::builder("live").directory(directory.path()).live().build().unwrap();
+    let domain = registry.indom("names").build().unwrap();
+    for index in 0..1100 {
+        let count = registry.counter::<u64>(format!("m{index}"));
+        let family: Family<Counter<u64>> = count.build_family(&domain).unwrap();
+        for name in if index % 2 == 0 { ["ann", "bob"] } else { ["bob", "ann"] } {
+            family.with(name, Counter::inc).unwrap();
+        }
+    }
+    registry.announce();
+    let overflow = registry.overflow();
+    assert_eq!(overflow.len(), 1);
+    for path in [registry.published().path(), &overflow[0]] {
+        assert_eq!(numbers_in(path), sealed(&names));
+    }
+}
+
+#[test]
+fn sets_of_labels_are_numbered_by_the_names_of_their_instances() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let domain = registry.indom("requests").build_labelled(["method", "code"]).unwrap();
+    let count = registry.counter("requests");
+    let count: LabelledFamily<Counter<u64>, 2> = count.build_labelled(&domain).unwrap();
+    count.with(["PUT", "404"], Counter::inc).unwrap();
+    count.with(["GET", "200"], Counter::inc).unwrap();
+    registry.announce();
+    let expected = sealed(&["method=GET,code=200", "method=PUT,code=404"]);
+    assert_eq!(numbers_in(registry.published().path()), expected);
+}
+
+#[test]
+fn an_instance_that_is_removed_returns_under_its_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).live().build().unwrap();
+    let domain = registry.indom("names").build().unwrap();
+    let family: Family<Counter<u64>> = registry.counter("count").build_family(&domain).unwrap();
+    let old = family.get_or_create("ann").unwrap();
+    for name in ["bob", "eve"] {
+        family.with(name, Counter::inc).unwrap();
+    }
+    for name in ["ann", "eve", "bob"] {
+        assert!(domain.remove(name));
+    }
+    for name in ["eve", "ann", "bob"] {
+        family.with(name, Counter::inc).unwrap();
+    }
+    old.inc();
+    registry.announce();
+    assert_eq!(numbers_in(registry.published().path()), sealed(&["ann", "bob", "eve"]));
+}
+
+#[test]
+fn of_two_names_with_one_hash_each_has_a_number_of_its_own() {
+    let [one, other] = COLLIDING;
+    let first = Numbers::from([(one.to_owned(), 1_994_931_301), (other.to_owned(), 1_846_970_376)]);
+    assert_eq!(sealed(&[one, other]), first);
+    assert_eq!(sealed(&[other, one]), first, "by the names alone");
+    assert_eq!(live(&[one, other]), first);
+    let second = Numbers::from([(one.to_owned(), 466_679_454), (other.to_owned(), 1_994_931_301)]);
+    assert_eq!(live(&[other, one]), second, "the first one has the number of both");
+}
+
+#[test]
+fn a_number_that_the_program_states_is_never_that_of_another_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let hashed = sealed(&["ann"])["ann"];
+    let domain = registry.indom("names").names(["ann", "eve"]).instance(hashed, "bob");
+    let domain = domain.build().unwrap();
+    let numbers: Numbers =
+        domain.instances().iter().map(|(id, name)| (name.clone(), id.get())).collect();
+    assert_eq!(numbers["bob"], hashed);
+    assert_eq!(numbers["eve"], sealed(&["eve"])["eve"]);
+    assert_ne!(numbers["ann"], hashed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn the_order_of_first_use_does_not_matter(
+        names in proptest::collection::hash_set("[a-zA-Z0-9/ =,]{1,70}", 1..40),
+        with_collision in any::<bool>(),
+    ) {
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let expected = live(&names);
+        prop_assert_eq!(&sealed(&names), &expected);
+        names.sort_unstable();
+        prop_assert_eq!(&live(&names), &expected);
+        if with_collision {
+            names.extend(COLLIDING);
+        }
+        let forwards = sealed(&names);
+        names.reverse();
+        prop_assert_eq!(sealed(&names), forwards);
+    }
+}
