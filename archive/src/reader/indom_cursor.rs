@@ -68,9 +68,9 @@ impl<'m> IndomCursor<'m> {
         found.map(|instance| &*instance.name)
     }
 
-    /// As [`name`](Self::name), of an instance that is probably the one at
-    /// this place: records list instances in the order of the domain nearly
-    /// always.
+    /// As [`name`](Self::name), of an instance that may be the one at this
+    /// place: many writers list the instances of a record in the order of the
+    /// domain.
     pub fn name_near(&self, id: InstanceId, place: usize) -> Option<&'m str> {
         let near = self.whole.get(place).filter(|near| near.id == id && self.changed.is_empty());
         near.map(|instance| &*instance.name).or_else(|| self.name(id))

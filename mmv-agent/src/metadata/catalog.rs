@@ -482,9 +482,12 @@ impl Merger {
         for (pmid, MergedMetric { metric, owners, mut places }) in self.metrics {
             let LoggedMetric { desc, name, short_help, long_help } = metric;
             push_texts(&mut merged.catalog.texts, TextTarget::Metric(pmid), short_help, long_help);
-            // The first to have an instance keeps it.
-            places.sort_by_key(|place| place.instance);
-            places.dedup_by_key(|place| place.instance);
+            // The first to have an instance keeps it. Values stay in the order of their cells,
+            // not of the numbers of instances, so that a tick reads memory from start to end.
+            if owners.len() > 1 {
+                let mut taken = HashSet::with_capacity(places.len());
+                places.retain(|place| taken.insert(place.instance));
+            }
             let value_type = desc.value_type;
             let (owners, places) = (&*owners, &*places);
             merged.shape.push(ValueSetShape { pmid, value_type, owners, places });

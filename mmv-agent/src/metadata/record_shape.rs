@@ -16,7 +16,7 @@ pub(crate) struct ValueSetShape<'s> {
     pub value_type: ValueType,
     /// The sources that have the metric, with or without values.
     pub owners: &'s [usize],
-    /// Its values, by instance.
+    /// Its values: source by source, in the order of its cells; each instance once.
     pub places: &'s [Place],
 }
 
