@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use metrics::{counter, gauge, with_local_recorder};
+use mmv_metrics::Recorder;
 use mmv_writer::{Family, Gauge, LiveBuilder, LiveRegistry, Published, Registry};
 
 use crate::compliance;
@@ -125,6 +127,59 @@ fn restarts_keep_the_numbers_of_instances() {
         let cells: BTreeSet<String> =
             cells.map(|(_, cell)| cell.to_owned()).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(cells, both, "pmrep, {instance}: {printed}");
+    }
+}
+
+/// A run of a program that counts through the facade, with its metrics and their labels in
+/// this order.
+fn facade(scratch: &Scratch, base: u32, forwards: bool) -> Recorder {
+    // Announced when all are there.
+    let file = live(scratch, "app").announce_interval(Duration::from_millis(800));
+    let recorder = Recorder::on(file).expect("a recorder");
+    with_local_recorder(&recorder, || {
+        let mut tenants = [("ann", 1), ("bob", 2), ("eve", 3)];
+        if !forwards {
+            tenants.reverse();
+        }
+        let count = |tenant: &'static str, index: u32| {
+            counter!("requests", "tenant" => tenant).increment((base + index).into());
+        };
+        let set = |tenant: &'static str, index: u32| {
+            gauge!("sessions", "tenant" => tenant).set(base + 10 * index);
+        };
+        for (tenant, index) in tenants {
+            if forwards {
+                count(tenant, index);
+                set(tenant, index);
+            } else {
+                set(tenant, index);
+                count(tenant, index);
+            }
+        }
+    });
+    recorder
+}
+
+#[test]
+fn the_facade_gives_metrics_and_labels_the_same_numbers_in_any_order() {
+    let scratch = Scratch::new();
+    let mut agent = Agent::start(&scratch);
+    let first = facade(&scratch, 0, true);
+    wait_for_values(&agent, "mmv.app.requests_by", 4);
+    drop(first);
+    let second = facade(&scratch, 1000, false);
+    wait_for_values(&agent, "mmv.app.requests_by", 10);
+    assert!(agent.terminate().success(), "{}", agent.log());
+    drop(second);
+    // The same descriptors: there is one archive.
+    let facts = archive_facts::of_mmv_archive(&agent.archive());
+    for (metric, step) in [("mmv.app.requests_by", 1), ("mmv.app.sessions_by", 10)] {
+        let values = values_by_name(&facts, metric);
+        assert_eq!(values.len(), 3, "{metric}");
+        for (name, index) in [("ann", 1), ("bob", 2), ("eve", 3)] {
+            let expected = numbers([index * step, 1000 + index * step]);
+            assert_eq!(values[&format!("tenant={name}")], expected, "{metric}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::metric::{
     Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter, OwnedGauge,
     Striped, Text,
 };
-use crate::registration::{Help, IndomSpec, MetricSpec};
+use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::{Error, Label};
 pub use histogram::BucketIndom;
 pub(crate) use histogram::{SharedBuckets, add_buckets};
@@ -80,7 +80,18 @@ impl<'r, R> IndomBuilder<'r, R> {
 
     /// Sets the domain's number, 1..=2047; by default the lowest that is free.
     pub fn serial(mut self, serial: u32) -> Self {
-        self.spec.serial = Some(serial);
+        self.spec.serial = SerialChoice::Stated(serial);
+        self
+    }
+
+    /// Derives the domain's number from a text, such as the name of its only metric: the
+    /// same in every run, in whatever order domains are registered. If another domain has it,
+    /// this one gets the next that is free.
+    ///
+    /// For domains that are registered when they are first used. The number of a domain is
+    /// part of the identity of the metrics on it.
+    pub fn serial_from(mut self, text: &str) -> Self {
+        self.spec.serial = SerialChoice::From(serial_of(text));
         self
     }
 

@@ -15,7 +15,7 @@
 //! | discrete | a metric whose value holds until it is changed: a configuration, a text |
 //! | units | what the number counts: powers and scales of bytes, seconds and events ([`Units`]) |
 //! | instance domain | the set of things that a metric has a value for: the disks, the queues |
-//! | instance | one of them: a number and a name |
+//! | instance | one of them: a name, and a number that follows from it |
 //! | singular metric | one with a single value and no instance domain |
 //! | label | a name and a JSON value that describe a file, a domain, an instance or a metric |
 //! | cluster, item | the file's and the metric's part of a metric's identifier (PMID) |

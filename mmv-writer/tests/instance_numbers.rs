@@ -1,11 +1,11 @@
 //! A name has the same number in every kind of registry and in every run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 
 use mmv_format::view::{Contents, Limits};
-use mmv_writer::{Counter, Family, LabelledFamily, Published, Registry};
+use mmv_writer::{Buckets, Counter, Family, LabelledFamily, Published, Registry};
 use proptest::prelude::*;
 
 /// Names of instances and their numbers.
@@ -160,6 +160,51 @@ fn a_number_that_the_program_states_is_never_that_of_another_name() {
     assert_eq!(numbers["bob"], hashed);
     assert_eq!(numbers["eve"], sealed(&["eve"])["eve"]);
     assert_ne!(numbers["ann"], hashed);
+}
+
+/// The serial of the domain of each metric in a file.
+fn serials_in(path: &Path) -> BTreeMap<String, u32> {
+    let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
+    let metrics = contents.metrics.iter();
+    metrics.filter_map(|metric| Some((metric.name.clone(), metric.indom?))).collect()
+}
+
+#[test]
+fn domains_that_are_registered_when_they_are_used_keep_their_serials() {
+    let serials = |names: [&str; 4]| {
+        let directory = tempfile::tempdir().unwrap();
+        let registry = Registry::builder("app").directory(directory.path()).live();
+        let registry = registry.build().unwrap();
+        for name in names {
+            if let Some(precision) = name.strip_prefix("buckets") {
+                let buckets = Buckets::new(precision.parse().unwrap(), 1000);
+                drop(registry.counter::<u64>(name).build_histogram_of(buckets).unwrap());
+            } else {
+                let domain = registry.indom("domain").serial_from(name).build().unwrap();
+                let family: Family<Counter<u64>> =
+                    registry.counter(name).build_family(&domain).unwrap();
+                family.with("ann", Counter::inc).unwrap();
+            }
+        }
+        registry.announce();
+        serials_in(registry.published().path())
+    };
+    let first = serials(["requests", "sessions", "buckets1", "buckets2"]);
+    let second = serials(["buckets2", "sessions", "buckets1", "requests"]);
+    assert_eq!(first, second);
+    assert_eq!(first["requests"], 538);
+    let different: BTreeSet<u32> = first.values().copied().collect();
+    assert_eq!(different.len(), 4, "{first:?}");
+}
+
+#[test]
+fn a_domain_whose_serial_another_one_has_gets_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(directory.path()).build().unwrap();
+    let serial = |text: &str| registry.indom("d").serial_from(text).build().unwrap().serial();
+    // Found among `requests0`, `requests1` and so on, and `last0` and so on.
+    assert_eq!([serial("requests29"), serial("requests80")], [1500, 1501]);
+    assert_eq!([serial("last4161"), serial("last4161")], [2047, 1]);
 }
 
 proptest! {

@@ -249,8 +249,10 @@ impl<'a, H: Measured + Clone> Kind<'a, H> {
         if let Some(series) = &metric.labelled {
             return Ok(series.clone());
         }
-        let indom: LiveIndom =
-            self.registry.indom(key.name()).build().map_err(|e| e.to_string())?;
+        let metric_name = names::metric(key.name(), has_labels) + self.suffix;
+        // Metrics are registered in the order of their first use.
+        let indom = self.registry.indom(key.name()).serial_from(&metric_name);
+        let indom: LiveIndom = indom.build().map_err(|error| error.to_string())?;
         let build = |builder: MetricBuilder<'a, H, LiveRegistry>| -> Result<Family<H>, Error> {
             builder.build_family(&indom)
         };

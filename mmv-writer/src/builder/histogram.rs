@@ -7,7 +7,7 @@ use pcp_types::Units;
 use super::{MetricBuilder, Registrar};
 use crate::metric::histogram::Cells;
 use crate::metric::{Buckets, Counter, Histogram, OwnedCounter, OwnedHistogram};
-use crate::registration::{IndomSpec, MetricSpec};
+use crate::registration::{IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::{Error, Label};
 
 /// A domain whose instances are the buckets of histograms; any number of these
@@ -54,13 +54,14 @@ pub(crate) fn add_buckets<R: Registrar>(
     buckets: Buckets,
 ) -> Result<BucketIndom<R::Indom>, Error> {
     let mut spec = IndomSpec::new("buckets".to_owned());
+    // Buckets have the numbers of their positions, so other buckets are another domain.
+    let (precision, max) = (buckets.precision(), buckets.max());
+    spec.serial = SerialChoice::From(serial_of(&format!("buckets {precision} {max}")));
     spec.help.short = Some("ranges of values, first..last".to_owned());
     spec.add_numbered((0..buckets.count()).filter_map(|index| buckets.name(index)));
     // Two labels, as PCP takes an object apart and loses its name.
-    spec.labels = vec![
-        Label::new("bucket_precision", u64::from(buckets.precision())),
-        Label::new("bucket_max", buckets.max()),
-    ];
+    spec.labels =
+        vec![Label::new("bucket_precision", u64::from(precision)), Label::new("bucket_max", max)];
     Ok(BucketIndom { indom: registry.add_indom(spec)?, buckets })
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of instances, which follow from their names.
+//! Numbers of instances and domains, which follow from their names.
 //!
 //! A name is hashed, so that it has the same number in every run of every program. Where
 //! another instance of the domain has that number, the name is hashed again with a
@@ -6,6 +6,7 @@
 //! `docs/decisions/034-instance-numbers.md` gives the reasons.
 
 use hashbrown::HashSet;
+use mmv_format::layout::MAX_SERIAL;
 
 use crate::Error;
 
@@ -63,6 +64,11 @@ impl InstanceNumbers {
     pub(crate) fn used_up(name: &str) -> Error {
         Error::full("instance numbers", u8::MAX.into(), name)
     }
+}
+
+/// Returns the serial of a domain that follows from a text.
+pub(crate) fn serial_of(text: &str) -> u32 {
+    1 + hash(text, 0).cast_unsigned() % MAX_SERIAL
 }
 
 /// Hashes a name: FNV-1a of 32 bits, folded to 31 bits. The attempts after the first begin

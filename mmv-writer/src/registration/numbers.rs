@@ -12,7 +12,7 @@ use mmv_format::layout::{
 
 use super::check;
 use super::need::{Need, ValueShape};
-use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, version_for_name};
+use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, SerialChoice, version_for_name};
 use crate::identity::{Absent, FileIdentity};
 use crate::{Error, Label};
 
@@ -88,7 +88,7 @@ impl FileNumbers {
     pub(super) fn check_indom(
         &self,
         name: &str,
-        serial: Option<u32>,
+        serial: SerialChoice,
         help: &Help,
     ) -> Result<u32, Error> {
         if self.cluster > MAX_SERIAL {
@@ -106,16 +106,24 @@ impl FileNumbers {
 
     /// The serial of a domain that has one in another file: that one, if it is free.
     pub(super) fn choose_like(&self, name: &str, serial: u32) -> Result<u32, Error> {
-        self.choose_serial(name, Some(serial).filter(|serial| !self.serials.contains(*serial)))
+        let is_taken = self.serials.contains(serial);
+        let choice = if is_taken { SerialChoice::Lowest } else { SerialChoice::Stated(serial) };
+        self.choose_serial(name, choice)
     }
 
-    fn choose_serial(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
-        let Some(serial) = wanted else {
-            let lowest = self.serials.lowest(1..=MAX_SERIAL);
-            return lowest.ok_or_else(|| Error::full("indoms", MAX_SERIAL, name));
-        };
-        Error::check_range("serial", name, serial, 1, MAX_SERIAL)?;
-        self.serials.check_free("serial", name, serial)
+    fn choose_serial(&self, name: &str, choice: SerialChoice) -> Result<u32, Error> {
+        let full = || Error::full("indoms", MAX_SERIAL, name);
+        match choice {
+            SerialChoice::Lowest => self.serials.lowest(1..=MAX_SERIAL).ok_or_else(full),
+            SerialChoice::Stated(serial) => {
+                Error::check_range("serial", name, serial, 1, MAX_SERIAL)?;
+                self.serials.check_free("serial", name, serial)
+            }
+            SerialChoice::From(first) => {
+                let mut serials = (first..=MAX_SERIAL).chain(1..first);
+                serials.find(|serial| !self.serials.contains(*serial)).ok_or_else(full)
+            }
+        }
     }
 
     /// Checks the name of an instance.

@@ -27,11 +27,23 @@ impl Help {
     }
 }
 
+/// Serial that a program wants for a domain.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum SerialChoice {
+    /// The lowest free serial.
+    #[default]
+    Lowest,
+    /// Exactly this serial.
+    Stated(u32),
+    /// This serial or, if it is taken, the next free one.
+    From(u32),
+}
+
 /// An instance domain as the program describes it.
 #[derive(Debug, Default)]
 pub struct IndomSpec {
     pub(crate) name: String,
-    pub(crate) serial: Option<u32>,
+    pub(crate) serial: SerialChoice,
     pub(crate) help: Help,
     /// Fixed instances, each with the number that the program states, if any; empty in a
     /// domain whose instances come and go.
