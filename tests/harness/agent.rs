@@ -189,11 +189,9 @@ impl Agent {
     /// Waits until it has done something, and ends it by SIGTERM; or until it ends by itself.
     #[track_caller]
     pub(crate) fn terminate_after(&mut self, what: &str, is_done: impl Fn() -> bool) -> ExitStatus {
-        let log = self.log.clone();
-        let is_started = || fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+        let id = self.id();
         let by_itself = wait::until(what, || match self.process.try_wait() {
-            // When it has logged something it handles signals.
-            Ok(None) => (is_done() && is_started()).then_some(None),
+            Ok(None) => (is_done() && handles(id, Signal::SIGTERM)).then_some(None),
             ended => Some(ended.expect("the agent's status")),
         });
         by_itself.unwrap_or_else(|| self.terminate())
@@ -281,6 +279,14 @@ impl Drop for Agent {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Whether a process has a handler of a signal (proc(5): `SigCgt`).
+fn handles(process: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|caught| u64::from_str_radix(caught.trim(), 16).ok());
+    caught.is_some_and(|caught| caught & (1 << (signal as u64 - 1)) != 0)
 }
 
 /// Archives in a directory and below, by their metadata files. Hidden directories are those
